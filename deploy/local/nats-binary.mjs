@@ -1,0 +1,70 @@
+// Which nats-server this project runs: the one answer for the set-up script, the services and the tests.
+//
+// Order: the path in FLEET_NATS_SERVER; the project's own .fleet/bin/nats-server; each nats-server on PATH.
+// A named path is taken or refused, never replaced by another: who sets it wants that one. On PATH an old
+// server is passed over, because Debian 12 ships 2.9, which does not start with our configuration.
+// Plain JavaScript with node: modules only, so that it runs before anything is installed.
+
+import { spawnSync } from "node:child_process";
+import { accessSync, constants, statSync } from "node:fs";
+import { delimiter, join, resolve } from "node:path";
+
+/** The first release with every fix the durable queue needs (sync_interval, lost-stream repairs). */
+export const OLDEST_NATS = "2.10.27";
+
+/** Where the set-up script puts the server it brings. */
+export const ownNatsPath = (root) => join(root, ".fleet", "bin", "nats-server");
+
+/**
+ * Finds a nats-server that is new enough and runs on this machine.
+ * @param {{ root: string, env?: Record<string, string | undefined> }} where the project's folder; the environment
+ * @returns {{ path: string, version: string } | { problem: string }} problem: one line that says what is wrong
+ */
+export function findNatsServer({ root, env = process.env }) {
+  if (env.FLEET_NATS_SERVER) {
+    const found = probe(resolve(env.FLEET_NATS_SERVER));
+    return "path" in found ? found : { problem: `FLEET_NATS_SERVER: ${found.problem}` };
+  }
+  const onPath = (env.PATH ?? "").split(delimiter).filter(Boolean);
+  const passed = [];
+  for (const path of [ownNatsPath(root), ...onPath.map((folder) => resolve(folder, "nats-server"))]) {
+    if (!isExecutable(path)) continue;
+    const found = probe(path);
+    if ("path" in found) return found;
+    passed.push(found.problem);
+  }
+  return { problem: [`no nats-server ${OLDEST_NATS} or newer`, ...new Set(passed)].join("; ") };
+}
+
+/** Runs one binary to see that it starts here and is new enough. */
+export function probe(path) {
+  if (!isExecutable(path)) return { problem: `${path} is not an executable file` };
+  const run = spawnSync(path, ["--version"], { encoding: "utf8", timeout: 10_000, env: {} });
+  const version = /\bv(\d+\.\d+\.\d+\S*)/.exec(run.stdout ?? "")?.[1];
+  if (run.status !== 0 || !version) {
+    const reason = run.error?.message ?? (run.stderr.trim().split("\n")[0] || `exit ${run.status}`);
+    return { problem: `${path} does not run here (${reason})` };
+  }
+  if (!isAtLeast(version, OLDEST_NATS)) return { problem: `${path} is ${version}, needed is ${OLDEST_NATS}` };
+  return { path, version };
+}
+
+/** Compares dotted versions by their numbers; what follows them ("-RC.1") is not looked at. */
+export function isAtLeast(version, oldest) {
+  const numbers = (text) => text.replace(/^v/, "").split(/[.+-]/, 3).map(Number);
+  const [have, need] = [numbers(version), numbers(oldest)];
+  for (let place = 0; place < 3; place++) {
+    const difference = (have[place] ?? 0) - (need[place] ?? 0);
+    if (difference !== 0) return difference > 0;
+  }
+  return true;
+}
+
+function isExecutable(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * The audit chain: each entry names the hash of the one before it, so that an entry cannot be changed, dropped, added or moved
+ * without every later hash telling. Pure functions over the exact bytes; an auditor needs nothing else to verify.
+ */
+import { canonicalText, sha256Hex } from "./canonical.ts";
+
+/** `prev` of a task's first entry. */
+export const CHAIN_START = "0".repeat(64);
+
+export interface ChainLink {
+  readonly seq: number;
+  /** The canonical JSON of the entry, as hashed. */
+  readonly entry: string;
+}
+
+export interface ChainProblem {
+  readonly seq: number;
+  readonly problem: "gap" | "broken_link" | "not_canonical" | "wrong_head";
+}
+
+export interface ChainReport {
+  readonly ok: boolean;
+  readonly entries: number;
+  readonly head: string;
+  readonly problems: readonly ChainProblem[];
+}
+
+export function entryHash(entry: string): string {
+  return sha256Hex(entry);
+}
+
+/** Verifies link after link; several pages of one chain go through one verifier. */
+export function createChainVerifier() {
+  let prev = CHAIN_START;
+  let entries = 0;
+  const problems: ChainProblem[] = [];
+
+  return {
+    add(link: ChainLink): void {
+      entries += 1;
+      if (link.seq !== entries) problems.push({ seq: link.seq, problem: "gap" });
+      const parsed = JSON.parse(link.entry) as { prev?: unknown; seq?: unknown };
+      if (canonicalText(parsed) !== link.entry) problems.push({ seq: link.seq, problem: "not_canonical" });
+      if (parsed.prev !== prev || parsed.seq !== link.seq)
+        problems.push({ seq: link.seq, problem: "broken_link" });
+      prev = entryHash(link.entry);
+    },
+    /** `head`: what the task's record says the newest entry is. */
+    finish(head: { seq: number; hash: string }): ChainReport {
+      if (head.seq !== entries || head.hash !== prev) problems.push({ seq: head.seq, problem: "wrong_head" });
+      return { ok: problems.length === 0, entries, head: prev, problems };
+    },
+  };
+}

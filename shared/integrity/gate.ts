@@ -1,0 +1,104 @@
+/**
+ * The strict gate: what may become canonical bytes. RFC 8785 libraries silently lose or change values that JSON cannot hold
+ * (`undefined` members, functions, Map, Date, unsafe integers, `-0`), so everything but plain JSON is refused here first,
+ * with the place. This gate, not the canonicaliser, is the security boundary.
+ */
+import { type FieldProblem, FleetError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+
+class Refusal extends Error {
+  readonly path: string[] = [];
+  readonly expected: string;
+  readonly got: string;
+
+  constructor(expected: string, got: string) {
+    super(expected);
+    this.expected = expected;
+    this.got = got;
+  }
+}
+
+const FORBIDDEN_KEYS = new Set(["__proto__"]);
+
+function checkString(value: string): void {
+  if (!value.isWellFormed()) throw new Refusal("well-formed Unicode", "a lone surrogate");
+}
+
+function checkNumber(value: number): void {
+  if (!Number.isFinite(value)) throw new Refusal("a finite number", String(value));
+  if (Object.is(value, -0)) throw new Refusal("0", "-0");
+  if (Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    throw new Refusal("an integer within ±(2^53 - 1); send larger ones as strings", "a larger integer");
+  }
+}
+
+/** Counts object members while it checks; the strict JSON parser compares the number with the text's. */
+function walk(value: unknown, depth: number): number {
+  switch (typeof value) {
+    case "string":
+      checkString(value);
+      return 0;
+    case "number":
+      checkNumber(value);
+      return 0;
+    case "boolean":
+      return 0;
+    case "object":
+      break;
+    default:
+      throw new Refusal("a JSON value", typeof value);
+  }
+  if (value === null) return 0;
+  if (depth >= LIMITS.depth_max) {
+    throw new Refusal(`at most ${LIMITS.depth_max} levels of nesting`, `${depth + 1} levels`);
+  }
+  return Array.isArray(value) ? walkArray(value, depth) : walkObject(value, depth);
+}
+
+function walkArray(array: readonly unknown[], depth: number): number {
+  let members = 0;
+  for (let i = 0; i < array.length; i += 1) {
+    try {
+      members += walk(array[i], depth + 1);
+    } catch (error) {
+      if (error instanceof Refusal) error.path.push(String(i));
+      throw error;
+    }
+  }
+  return members;
+}
+
+function walkObject(object: object, depth: number): number {
+  const prototype = Object.getPrototypeOf(object);
+  if (prototype !== Object.prototype && prototype !== null) {
+    throw new Refusal("a plain object", object.constructor?.name ?? "an object of a class");
+  }
+  let members = 0;
+  for (const key of Object.keys(object)) {
+    try {
+      checkString(key);
+      if (FORBIDDEN_KEYS.has(key)) throw new Refusal("another key", key);
+      members += 1 + walk((object as Record<string, unknown>)[key], depth + 1);
+    } catch (error) {
+      if (error instanceof Refusal) error.path.push(key);
+      throw error;
+    }
+  }
+  if (Object.getOwnPropertySymbols(object).length > 0) throw new Refusal("string keys", "a symbol key");
+  return members;
+}
+
+/**
+ * Refuses everything but plain JSON data: INVALID with the path. Returns the number of object members in `value`.
+ * @param root put before the path in the error
+ */
+export function gate(value: unknown, root = ""): number {
+  try {
+    return walk(value, 0);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    const steps = root === "" ? error.path.reverse() : [root, ...error.path.reverse()];
+    const field: FieldProblem = { path: steps.join("."), expected: error.expected, got: error.got };
+    throw new FleetError("INVALID", "the input is not plain JSON data", { fields: [field] });
+  }
+}

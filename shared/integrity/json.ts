@@ -1,0 +1,84 @@
+/**
+ * Strict JSON: what `JSON.parse` accepts, minus duplicate member names (it keeps the last silently, so two readers of one text
+ * could see different values), bytes that are no UTF-8, and everything the gate refuses.
+ */
+import { invalid } from "../protocol/errors.ts";
+import { gate } from "./gate.ts";
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** Members of all objects in a valid JSON text: the colons outside strings. */
+function countMembers(text: string): number {
+  let members = 0;
+  let at = 0;
+  for (;;) {
+    const quote = text.indexOf('"', at);
+    const end = quote === -1 ? text.length : quote;
+    for (; at < end; at += 1) if (text.charCodeAt(at) === 58) members += 1;
+    if (quote === -1) return members;
+    at = stringEnd(text, quote);
+  }
+}
+
+/** Index after the closing quote of the string that opens at `quote`. */
+function stringEnd(text: string, quote: number): number {
+  let close = text.indexOf('"', quote + 1);
+  while (close !== -1) {
+    let slashes = 0;
+    while (text.charCodeAt(close - 1 - slashes) === 92) slashes += 1;
+    if (slashes % 2 === 0) return close + 1;
+    close = text.indexOf('"', close + 1);
+  }
+  return text.length;
+}
+
+/** Finds the first repeated name in a valid JSON text, as a dotted path. Slow and exact; used only to name the culprit. */
+function duplicateName(text: string): string {
+  const frames: { names: Set<string> | null; label: string; index: number }[] = [];
+  let at = 0;
+  let label = "";
+  while (at < text.length) {
+    const top = frames.at(-1);
+    const char = text[at];
+    if (char === '"') {
+      const end = stringEnd(text, at);
+      const after = text.slice(end).match(/^\s*:/);
+      if (after && top?.names) {
+        label = JSON.parse(text.slice(at, end)) as string;
+        if (top.names.has(label)) return [...frames.slice(1).map((frame) => frame.label), label].join(".");
+        top.names.add(label);
+      }
+      at = end;
+      continue;
+    }
+    if (char === "{" || char === "[") {
+      const within = top?.names === null ? String(top.index) : label;
+      frames.push({ names: char === "{" ? new Set() : null, label: within, index: 0 });
+    } else if (char === "}" || char === "]") {
+      frames.pop();
+    } else if (char === "," && top) {
+      top.index += 1;
+    }
+    at += 1;
+  }
+  return "";
+}
+
+/** Parses UTF-8 JSON strictly. Throws INVALID with the path of what is wrong. */
+export function parseJson(bytes: Uint8Array): unknown {
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    throw invalid("", "UTF-8 text");
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw invalid("", "a JSON text");
+  }
+  if (gate(value) !== countMembers(text))
+    throw invalid(duplicateName(text), "each member name once", "a duplicate");
+  return value;
+}

@@ -1,0 +1,25 @@
+/** JSON merge patch (RFC 7396): what is absent stays, null removes, arrays are replaced, objects merge. */
+type Json = Record<string, unknown>;
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Returns a new value; neither argument is changed. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch;
+  const result: Json = isObject(target) ? { ...target } : {};
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) delete result[key];
+    else result[key] = mergePatch(result[key], value);
+  }
+  return result;
+}
+
+/** Dotted paths of the members that a patch touches, to the depth of its objects. */
+export function patchedFields(patch: Json, root = ""): string[] {
+  return Object.entries(patch).flatMap(([key, value]) => {
+    const path = root === "" ? key : `${root}.${key}`;
+    return isObject(value) && Object.keys(value).length > 0 ? patchedFields(value, path) : [path];
+  });
+}

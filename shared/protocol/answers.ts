@@ -1,0 +1,40 @@
+/** What a request is answered with: the promise that was given, or the error that says nothing happened. */
+import { z } from "zod";
+import { ERROR_CODES } from "./errors.ts";
+
+export const errorBodySchema = z.looseObject({
+  code: z.enum(ERROR_CODES),
+  message: z.string(),
+  retryable: z.boolean(),
+  fields: z
+    .array(z.looseObject({ path: z.string(), expected: z.string(), got: z.string().optional() }))
+    .optional(),
+  details: z.looseObject({}).optional(),
+  retry_after_ms: z.number().optional(),
+});
+
+export const errorAnswerSchema = z.looseObject({ status: z.literal("error"), error: errorBodySchema });
+
+/** In the store, with its audit entry and event, durable. */
+export const committedAnswerSchema = z.looseObject({
+  status: z.literal("committed"),
+  command_id: z.string(),
+  task_id: z.string(),
+  checkpoint_id: z.string(),
+  version: z.int(),
+  seq: z.int(),
+  hash: z.string(),
+  committed_at: z.string(),
+  /** Commit position, in hex; pass it to `search` as `wait_for` to see at least this write. */
+  position: z.string(),
+  /** True when the same command had been applied before and this is its first answer again. */
+  replayed: z.boolean(),
+  warnings: z.array(z.string()).optional(),
+});
+
+export const okAnswerSchema = z.looseObject({ status: z.literal("ok"), result: z.unknown() });
+
+export type CommittedAnswer = z.output<typeof committedAnswerSchema>;
+export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
+export type CommandAnswer = CommittedAnswer | ErrorAnswer;
+export type QueryAnswer = z.output<typeof okAnswerSchema> | ErrorAnswer;

@@ -1,0 +1,236 @@
+/**
+ * The checkpoint: one explicit, structured snapshot of what an agent did, decided and still has to do.
+ *
+ * This is the only definition; types, JSON Schema and the API documents derive from it. Data is snake_case on the wire and on
+ * disk. Unknown fields survive a round trip, so that a newer agent and an older server can work together.
+ * Sources: seed 000 §2.1 (FR-001), seed 002 (fleet), seed 003 (steps, decisions, partial work), seed 004 (resume pointer).
+ */
+import { z } from "zod";
+import { checkpointIdSchema, tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+import { retentionSchema } from "./retention.ts";
+
+export const SCHEMA_VERSION = "1.0";
+export const SCHEMA_MAJOR = 1;
+
+export const BUILTIN_AGENT_TYPES = ["architecture", "implementation", "qa", "documentation"] as const;
+export const PHASES = ["planning", "implementing", "testing", "reviewing", "complete", "handoff"] as const;
+export const STATUSES = ["draft", "finalized"] as const;
+export const FINAL_STATUSES = ["succeeded", "failed", "cancelled", "handed_off"] as const;
+export const TRIGGER_REASONS = [
+  "progress",
+  "periodic",
+  "phase_transition",
+  "task_complete",
+  "before_long_operation",
+  "priority_message",
+  "context_overflow",
+  "compaction",
+  "error",
+  "reassignment",
+  "restart",
+  "turn_end",
+  "handoff",
+  "manual",
+] as const;
+
+/** Seed 003's names for two of the phases. */
+const PHASE_ALIASES = { implementation: "implementing", verification: "testing" } as const;
+
+const text = z.string();
+const texts = z.array(z.string()).max(LIMITS.array_items_max);
+const count = z.int().min(0);
+const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
+
+export const phaseSchema = z
+  .enum([...PHASES, "implementation", "verification"], { error: `one of ${PHASES.join(", ")}` })
+  .transform((phase) =>
+    phase === "implementation" || phase === "verification" ? PHASE_ALIASES[phase] : phase,
+  );
+
+const itemObject = z.looseObject({
+  id: text.optional(),
+  title: z.string().min(1, "a title of at least one character"),
+  files_created: texts.optional(),
+  files_modified: texts.optional(),
+  at: time.optional(),
+  notes: text.optional(),
+});
+const bareItem = z.string().min(1, "a title of at least one character");
+
+/** A work item; a bare string is its title. */
+export const itemSchema = z.union([bareItem.transform((title) => ({ title })), itemObject], {
+  error: "a title, or an item {id?, title, files_created?, files_modified?, at?, notes?}",
+});
+
+const blockedItemSchema = z.union(
+  [bareItem.transform((title) => ({ title })), itemObject.extend({ blocker: text.optional() })],
+  { error: "a title, or an item with what blocks it: {id?, title, blocker?, …}" },
+);
+
+const decisionSchema = z.union(
+  [
+    z
+      .string()
+      .min(1)
+      .transform((decision) => ({ decision })),
+    z.looseObject({ decision: z.string().min(1), rationale: text.optional(), at: time.optional() }),
+  ],
+  { error: "a decision as text, or {decision, rationale?, at?}" },
+);
+
+const items = z.array(itemSchema).max(LIMITS.array_items_max);
+
+export const triggerSchema = z.looseObject({
+  reason: z.enum(TRIGGER_REASONS, { error: `one of ${TRIGGER_REASONS.join(", ")}` }),
+  details: text.optional(),
+});
+
+export const executionStateSchema = z.looseObject({
+  phase: phaseSchema,
+  goal: text.optional(),
+  completed_items: items.default([]),
+  pending_items: items.default([]),
+  blocked_items: z.array(blockedItemSchema).max(LIMITS.array_items_max).default([]),
+  current_focus: text.optional(),
+  current_step: z
+    .looseObject({ description: text, started_at: time.optional(), partial_work: text.optional() })
+    .optional(),
+  resume_pointer: z
+    .looseObject({ next_action: text, current_context: text.optional(), phase: text.optional() })
+    .optional(),
+  progress_percent: z.number().min(0).max(100).optional(),
+});
+
+export const contextSummarySchema = z.looseObject({
+  key_decisions: z.array(decisionSchema).max(LIMITS.array_items_max).default([]),
+  assumptions: texts.default([]),
+  constraints: texts.default([]),
+  external_dependencies: texts.default([]),
+});
+
+export const metricsSchema = z.looseObject({
+  tokens_consumed: count.default(0),
+  context_limit: count.optional(),
+  context_utilization: z.number().min(0).max(1, "a fraction from 0 to 1").optional(),
+  tools_invoked: count.default(0),
+  files_modified: texts.default([]),
+  tests_status: z
+    .looseObject({
+      passed: count.default(0),
+      failed: count.default(0),
+      skipped: count.default(0),
+      coverage_percent: z.number().min(0).max(100).optional(),
+    })
+    .optional(),
+  cost: z.looseObject({}).optional(),
+});
+
+export const workspaceSchema = z.looseObject({
+  repo: text.optional(),
+  branch: text.optional(),
+  head: text.optional(),
+  dirty: texts.optional(),
+  files: z
+    .array(z.looseObject({ path: text, sha256: text.optional(), mtime: time.optional() }))
+    .max(LIMITS.array_items_max)
+    .optional(),
+});
+
+export const recoverySchema = z.looseObject({
+  last_successful_state: checkpointIdSchema.optional(),
+  rollback_instructions: text.optional(),
+  continuation_prompt: text.optional(),
+  workspace: workspaceSchema.optional(),
+});
+
+const verificationSchema = z.looseObject({
+  criteria: z.array(z.unknown()).max(LIMITS.array_items_max).default([]),
+  results: z.array(z.unknown()).max(LIMITS.array_items_max).default([]),
+});
+
+/** Mission snapshot of seed 002; its parts are checked by the fleet operations that use them. */
+const fleetSchema = z.looseObject({
+  mission_id: tokenSchema,
+  sorties: z.array(z.looseObject({ id: text })).default([]),
+  active_locks: z.array(z.looseObject({ id: text })).default([]),
+  pending_messages: z.array(z.looseObject({ id: text })).default([]),
+  recovery_context: z.looseObject({}).optional(),
+});
+
+const labelsSchema = z
+  .record(z.string().min(1).max(LIMITS.id_chars_max), z.string().max(256))
+  .refine((labels) => Object.keys(labels).length <= LIMITS.label_count_max, "at most 64 labels");
+
+const schemaVersion = z.string().regex(/^\d+\.\d+$/, 'a version such as "1.0"');
+const parentIds = z.array(checkpointIdSchema).max(LIMITS.parent_count_max);
+
+const sections = {
+  execution_state: executionStateSchema,
+  context_summary: contextSummarySchema.prefault({}),
+  metrics: metricsSchema.prefault({}),
+  recovery: recoverySchema.prefault({}),
+  verification: verificationSchema.optional(),
+  fleet: fleetSchema.optional(),
+};
+
+/** What an agent may say about identity and place; the rest is the writer's. */
+const metadataInput = z.looseObject({
+  checkpoint_id: checkpointIdSchema.optional(),
+  tenant: tokenSchema.optional(),
+  task_id: tokenSchema.optional(),
+  agent_id: tokenSchema.optional(),
+  agent_type: tokenSchema,
+  session_id: tokenSchema.optional(),
+  iteration: count.default(1),
+  timestamp: time.optional(),
+  parent_ids: parentIds.optional(),
+  trigger: triggerSchema.default({ reason: "manual" }),
+  labels: labelsSchema.optional(),
+});
+
+/** The body of a create command: what an agent writes. Absent sections get empty defaults. */
+export const checkpointInputSchema = z.looseObject({
+  schema_version: schemaVersion.default(SCHEMA_VERSION),
+  metadata: metadataInput,
+  ...sections,
+  compliance: z.looseObject({ retention_policy: retentionSchema.optional() }).optional(),
+});
+
+/** A checkpoint as it is stored and returned. */
+export const checkpointSchema = z.looseObject({
+  schema_version: schemaVersion,
+  metadata: metadataInput.extend({
+    checkpoint_id: checkpointIdSchema,
+    tenant: tokenSchema,
+    task_id: tokenSchema,
+    agent_id: tokenSchema,
+    timestamp: time,
+    parent_ids: parentIds,
+    status: z.enum(STATUSES),
+    final_status: z.enum(FINAL_STATUSES).optional(),
+    /** 1, and one more for every update, link and the finalisation. */
+    version: z.int().min(1),
+    /** Position among the task's checkpoints, in the order in which they were committed, from 1. */
+    seq: z.int().min(1),
+    /** When this version was committed, by the writer's clock. */
+    committed_at: time,
+  }),
+  ...sections,
+  compliance: z.looseObject({
+    /** Where the task's audit entries are: `audit/<tenant>/<task>#<entry of this version>`. */
+    event_log_ref: text,
+    retention_policy: retentionSchema,
+    retain_until: time.optional(),
+    /** SHA-256, in hex, of the RFC 8785 bytes of the checkpoint without `hash` and `signature`. */
+    hash: z.string().regex(/^[0-9a-f]{64}$/),
+    signature: text.optional(),
+  }),
+});
+
+export type CheckpointInput = z.input<typeof checkpointInputSchema>;
+export type CheckpointDraft = z.output<typeof checkpointInputSchema>;
+export type Checkpoint = z.output<typeof checkpointSchema>;
+export type Phase = (typeof PHASES)[number];
+export type FinalStatus = (typeof FINAL_STATUSES)[number];
+export type TriggerReason = (typeof TRIGGER_REASONS)[number];

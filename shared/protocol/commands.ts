@@ -1,0 +1,65 @@
+/**
+ * Commands: the requests that change something. Each carries a `command_id` made by its caller and kept across retries, so that
+ * any number of copies has one effect and one answer. Tenant, agent and task come from the subject, which the server's
+ * permissions guard, never from the body.
+ */
+import { z } from "zod";
+import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
+import { checkpointIdSchema, commandIdSchema } from "./ids.ts";
+import { retentionSchema } from "./retention.ts";
+import type { CommandOp } from "./subjects.ts";
+
+const envelope = {
+  command_id: commandIdSchema,
+  /** The caller's fence; needed once the task has an owner. */
+  fence: z.int().min(0).optional(),
+};
+
+/** The new checkpoint takes the command's id. `expected_version`: how many checkpoints the task has so far. */
+export const createCommandSchema = z.looseObject({
+  ...envelope,
+  checkpoint: checkpointInputSchema,
+  expected_version: z.int().min(0).optional(),
+});
+
+/** `patch` is a JSON merge patch (RFC 7396) of the sections that an agent may write. */
+export const updateCommandSchema = z.looseObject({
+  ...envelope,
+  checkpoint_id: checkpointIdSchema,
+  patch: z.looseObject({}),
+  expected_version: z.int().min(1).optional(),
+});
+
+export const finalizeCommandSchema = z.looseObject({
+  ...envelope,
+  checkpoint_id: checkpointIdSchema,
+  status: z.enum(FINAL_STATUSES, { error: `one of ${FINAL_STATUSES.join(", ")}` }),
+  retention_policy: retentionSchema.optional(),
+  expected_version: z.int().min(1).optional(),
+});
+
+export const linkCommandSchema = z.looseObject({
+  ...envelope,
+  parent_id: checkpointIdSchema,
+  child_id: checkpointIdSchema,
+  expected_version: z.int().min(1).optional(),
+});
+
+export const COMMAND_SCHEMAS = {
+  create: createCommandSchema,
+  update: updateCommandSchema,
+  finalize: finalizeCommandSchema,
+  link: linkCommandSchema,
+} as const satisfies Record<CommandOp, z.ZodType>;
+
+export type CreateCommand = z.output<typeof createCommandSchema>;
+export type UpdateCommand = z.output<typeof updateCommandSchema>;
+export type FinalizeCommand = z.output<typeof finalizeCommandSchema>;
+export type LinkCommand = z.output<typeof linkCommandSchema>;
+
+/** Who acts, as the subject says. */
+export interface Actor {
+  readonly tenant: string;
+  readonly agent: string;
+  readonly task: string;
+}

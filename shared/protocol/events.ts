@@ -1,0 +1,52 @@
+/**
+ * Events: facts already committed, as CloudEvents 1.0 in JSON. `type` and `data` are those of the source documents (seed 000
+ * §5.2), which is why `data` alone is camelCase. Delivered at least once, in order per task; `id` makes duplicates harmless.
+ */
+import { z } from "zod";
+
+const data = {
+  CHECKPOINT_CREATED: z.object({ checkpointId: z.string(), taskId: z.string(), agentId: z.string() }),
+  CHECKPOINT_UPDATED: z.object({ checkpointId: z.string(), fields: z.array(z.string()) }),
+  CHECKPOINT_FINALIZED: z.object({ checkpointId: z.string(), status: z.string() }),
+  CHECKPOINT_CORRUPTED: z.object({ checkpointId: z.string(), error: z.string() }),
+  AGENT_HANDOFF: z.object({ fromCheckpoint: z.string(), toAgent: z.string() }),
+  RECOVERY_INITIATED: z.object({ checkpointId: z.string(), reason: z.string() }),
+  RECOVERY_COMPLETED: z.object({ checkpointId: z.string(), newAgentId: z.string() }),
+} as const;
+
+export const EVENT_DATA = data;
+export type EventType = keyof typeof data;
+export type EventData<T extends EventType> = z.infer<(typeof data)[T]>;
+
+export const EVENT_TYPES = Object.keys(data) as EventType[];
+
+export const eventSchema = z.looseObject({
+  specversion: z.literal("1.0"),
+  /** `<tenant>/<task>/<audit entry>`: the same for every copy. */
+  id: z.string(),
+  source: z.string(),
+  type: z.string(),
+  /** The task. */
+  subject: z.string(),
+  time: z.string(),
+  datacontenttype: z.literal("application/json"),
+  tenant: z.string(),
+  /** The audit entry that records the transition; grows by one per task. */
+  sequence: z.int(),
+  traceparent: z.string().optional(),
+  data: z.unknown(),
+});
+
+export interface FleetEvent<T extends EventType = EventType> {
+  readonly specversion: "1.0";
+  readonly id: string;
+  readonly source: string;
+  readonly type: T;
+  readonly subject: string;
+  readonly time: string;
+  readonly datacontenttype: "application/json";
+  readonly tenant: string;
+  readonly sequence: number;
+  readonly traceparent?: string;
+  readonly data: EventData<T>;
+}

@@ -1,0 +1,44 @@
+/**
+ * Identifiers. Checkpoints and commands are UUIDv7 (RFC 9562): time-ordered, made by the caller. Tenants, agents, tasks and
+ * sessions are tokens of `[A-Za-z0-9_-]`, because they become tokens of bus subjects, where `.`, `*` and `>` have a meaning.
+ */
+import { z } from "zod";
+import { LIMITS } from "./limits.ts";
+
+export const DEFAULT_TENANT = "default";
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const TOKEN = /^[A-Za-z0-9_-]+$/;
+const PREFIX = "chk-";
+
+/** `chk-<uuid>` (seed 002) and upper case are accepted and normalised to the plain lower-case UUID. */
+export function normalizeCheckpointId(value: string): string {
+  const bare = value.startsWith(PREFIX) ? value.slice(PREFIX.length) : value;
+  return bare.toLowerCase();
+}
+
+export function isCheckpointId(value: string): boolean {
+  return UUID_V7.test(value);
+}
+
+/** Milliseconds since the epoch that a UUIDv7 carries. */
+export function idTime(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
+export const tokenSchema = z
+  .string()
+  .min(1, "1 to 64 characters of A-Z a-z 0-9 _ -")
+  .max(LIMITS.id_chars_max, "1 to 64 characters of A-Z a-z 0-9 _ -")
+  .regex(TOKEN, "1 to 64 characters of A-Z a-z 0-9 _ -");
+
+export function isToken(value: string): boolean {
+  return value.length <= LIMITS.id_chars_max && TOKEN.test(value);
+}
+
+export const checkpointIdSchema = z
+  .string()
+  .transform(normalizeCheckpointId)
+  .refine(isCheckpointId, "a UUIDv7, plain or as chk-<uuid>");
+
+export const commandIdSchema = checkpointIdSchema;

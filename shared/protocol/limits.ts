@@ -1,0 +1,82 @@
+/**
+ * Every limit of the system, in one place, with the relations that must hold between them.
+ * A wrong combination stops the process at start, with the reason, instead of losing work later.
+ *
+ * Names end in their unit: `_bytes`, `_ms`, `_count` or `_chars` before `_max` or `_min`.
+ */
+export const LIMITS = {
+  /** Canonical bytes of one checkpoint. Larger artifacts are referenced, not embedded. */
+  checkpoint_bytes_max: 1_000_000,
+  /** A checkpoint above this is accepted with a warning in the answer. */
+  checkpoint_bytes_warn: 100_000,
+  /** A request's body as it came over the bus; also the server's `max_payload`. */
+  payload_bytes_max: 2_000_000,
+  /** One page of a reply; pages end by size as well as by count. */
+  reply_bytes_max: 1_500_000,
+  depth_max: 64,
+  id_chars_max: 64,
+  label_count_max: 64,
+  array_items_max: 10_000,
+  parent_count_max: 32,
+  history_limit_max: 1_000,
+  history_limit_default: 20,
+  search_limit_max: 100,
+  search_limit_default: 20,
+  /** Rows of an index that one search request may walk before it answers with a cursor. */
+  search_scan_rows_max: 4_000,
+  search_text_chars_max: 200,
+  audit_limit_max: 500,
+  audit_limit_default: 100,
+  /** Distinct words of one checkpoint that free-text search knows. */
+  index_words_max: 200,
+  /** A checkpoint's id carries its creation time; it may not lie further ahead of the writer's clock. */
+  id_ahead_ms_max: 60_000,
+  /** How long a caller of the SDK waits for an answer, over all retries, unless it says otherwise. */
+  request_deadline_ms_default: 5_000,
+  /** One attempt; the SDK asks again with the same command id. */
+  request_attempt_ms_default: 2_000,
+  /** A writer's own budget for one command, over all attempts of its transaction. */
+  command_deadline_ms: 3_000,
+  query_deadline_ms: 3_000,
+  /** Requests that one service holds at once; beyond it the answer is UNAVAILABLE with a retry time. */
+  requests_in_flight_max: 4_096,
+  overload_retry_ms: 50,
+  /** Idempotency records outlive every possible redelivery of their command. */
+  idempotency_ms: 48 * 3_600_000,
+  redelivery_ms_max: 24 * 3_600_000,
+  outbox_partition_count: 8,
+  outbox_batch_count_max: 256,
+  index_batch_count_max: 256,
+  /** Bytes of a value that stay in a row; larger bodies are stored in chunks. */
+  inline_bytes_max: 60_000,
+  chunk_bytes_max: 60_000,
+  /** Values below this are not worth compressing. */
+  compress_bytes_min: 512,
+  duty_lease_ms: 5_000,
+  duty_renew_ms: 1_500,
+} as const;
+
+const relations: [holds: boolean, why: string][] = [
+  [
+    LIMITS.checkpoint_bytes_max * 2 <= LIMITS.payload_bytes_max,
+    "a checkpoint and its envelope must fit into one message",
+  ],
+  [
+    LIMITS.reply_bytes_max >= LIMITS.checkpoint_bytes_max + 100_000,
+    "one checkpoint of the largest size must fit into a reply",
+  ],
+  [LIMITS.reply_bytes_max < LIMITS.payload_bytes_max, "a reply must fit into one message"],
+  [
+    LIMITS.idempotency_ms > LIMITS.redelivery_ms_max,
+    "a redelivered command must find its idempotency record",
+  ],
+  [
+    LIMITS.command_deadline_ms < LIMITS.request_deadline_ms_default,
+    "the writer must give up before its caller does, or an answer would come too late",
+  ],
+  [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
+];
+
+for (const [holds, why] of relations) {
+  if (!holds) throw new RangeError(`protocol limits contradict each other: ${why}`);
+}

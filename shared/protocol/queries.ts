@@ -1,0 +1,160 @@
+/** Queries: the requests that change nothing. Each has one schema for what it takes; what it returns is typed beside it. */
+import { z } from "zod";
+import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
+import { checkpointIdSchema, tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+import type { QueryOp } from "./subjects.ts";
+import type { Task } from "./task.ts";
+
+const cursor = z.string().max(1_024).optional();
+const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
+
+function limit(most: number, usual: number) {
+  return z.int().min(1, `a number from 1 to ${most}`).max(most, `a number from 1 to ${most}`).default(usual);
+}
+
+const range = { from: time.optional(), to: time.optional() };
+
+export const getQuerySchema = z.looseObject({
+  checkpoint_id: checkpointIdSchema,
+  /** An earlier version; absent: the current one. */
+  version: z.int().min(1).optional(),
+});
+
+export const latestQuerySchema = z.looseObject({ task_id: tokenSchema });
+
+export const historyQuerySchema = z.looseObject({
+  task_id: tokenSchema,
+  limit: limit(LIMITS.history_limit_max, LIMITS.history_limit_default),
+  order: z.enum(["newest", "oldest"]).default("newest"),
+  cursor,
+});
+
+export const searchQuerySchema = z.looseObject({
+  agent_id: tokenSchema.optional(),
+  agent_type: tokenSchema.optional(),
+  task_id: tokenSchema.optional(),
+  phase: phaseSchema.optional(),
+  status: z.enum(STATUSES, { error: `one of ${STATUSES.join(", ")}` }).optional(),
+  trigger: z.enum(TRIGGER_REASONS, { error: `one of ${TRIGGER_REASONS.join(", ")}` }).optional(),
+  ...range,
+  /** Words that must all appear in the checkpoint's text. */
+  text: z.string().min(1).max(LIMITS.search_text_chars_max).optional(),
+  limit: limit(LIMITS.search_limit_max, LIMITS.search_limit_default),
+  cursor,
+  /** A commit position: wait until the index has reached it. */
+  wait_for: z
+    .string()
+    .regex(/^[0-9a-f]{20}$/, "a commit position: 20 hex digits")
+    .optional(),
+});
+
+export const byAgentQuerySchema = z.looseObject({
+  agent_id: tokenSchema,
+  ...range,
+  limit: limit(LIMITS.search_limit_max, LIMITS.search_limit_default),
+  cursor,
+});
+
+export const taskQuerySchema = z.looseObject({ task_id: tokenSchema });
+
+export const auditQuerySchema = z.looseObject({
+  task_id: tokenSchema,
+  limit: limit(LIMITS.audit_limit_max, LIMITS.audit_limit_default),
+  /** The first entry wanted, from 1. */
+  from_seq: z.int().min(1).default(1),
+});
+
+export const emptyQuerySchema = z.looseObject({});
+
+export const QUERY_SCHEMAS = {
+  get: getQuerySchema,
+  latest: latestQuerySchema,
+  history: historyQuerySchema,
+  by_agent: byAgentQuerySchema,
+  search: searchQuerySchema,
+  task: taskQuerySchema,
+  audit: auditQuerySchema,
+  status: emptyQuerySchema,
+  index_rebuild: emptyQuerySchema,
+  index_status: emptyQuerySchema,
+} as const satisfies Record<QueryOp, z.ZodType>;
+
+export type QueryInput<Op extends QueryOp> = z.input<(typeof QUERY_SCHEMAS)[Op]>;
+export type QueryParams<Op extends QueryOp> = z.output<(typeof QUERY_SCHEMAS)[Op]>;
+
+/** A checkpoint that exists but did not verify; it is named, never returned. */
+export interface CorruptCheckpoint {
+  readonly checkpoint_id: string;
+  readonly version: number | null;
+  readonly reason: string;
+}
+
+export interface LatestResult {
+  readonly checkpoint: Checkpoint | null;
+  /** Newer checkpoints that were passed over because they are corrupt; empty when the newest is sound. */
+  readonly passed_over: readonly CorruptCheckpoint[];
+}
+
+export interface CheckpointPage {
+  readonly checkpoints: readonly Checkpoint[];
+  /** Corrupt checkpoints that would have stood on this page. */
+  readonly corrupt: readonly CorruptCheckpoint[];
+  /** Absent on the last page. */
+  readonly cursor?: string;
+}
+
+export interface SearchResult extends CheckpointPage {
+  /** Commit position up to which the index is complete. */
+  readonly indexed_through: string;
+  /** True while the index is being rebuilt: what was found is right, something may be missing. */
+  readonly rebuilding: boolean;
+}
+
+/** One audit entry with the bytes that were hashed, so that a caller can verify the chain itself. */
+export interface AuditRecord {
+  readonly seq: number;
+  /** The canonical JSON that was hashed. */
+  readonly entry: string;
+  readonly hash: string;
+}
+
+export interface AuditPage {
+  readonly task: Task;
+  readonly entries: readonly AuditRecord[];
+  readonly more: boolean;
+}
+
+export interface IndexStatus {
+  readonly state: "ready" | "rebuilding";
+  readonly indexed_through: string;
+  /** Commits that the index has still to follow, counted up to a bound. */
+  readonly behind: number;
+  readonly indexed: number;
+  readonly total: number;
+}
+
+export interface FleetStatus {
+  readonly version: string;
+  readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string };
+  readonly bus: { readonly ok: boolean; readonly detail: string; readonly server_version: string };
+  readonly index: IndexStatus;
+  readonly outbox: { readonly depth: number; readonly oldest_ms: number };
+  readonly counts: { readonly tasks: number; readonly checkpoints: number; readonly events: number };
+  readonly uptime_ms: number;
+}
+
+export interface QueryResults {
+  get: { checkpoint: Checkpoint };
+  latest: LatestResult;
+  history: CheckpointPage;
+  by_agent: SearchResult;
+  search: SearchResult;
+  task: { task: Task };
+  audit: AuditPage;
+  status: FleetStatus;
+  index_rebuild: IndexStatus;
+  index_status: IndexStatus;
+}
+
+export { PHASES };

@@ -1,0 +1,90 @@
+/**
+ * Every subject on the bus: `fleet` first, identifiers last. Names are spelled here and nowhere else (test/tidy.test.ts), and
+ * identifiers are checked before they become tokens, so that no input can address another subject.
+ */
+import { invalid } from "./errors.ts";
+import { isToken } from "./ids.ts";
+
+export const COMMAND_OPS = ["create", "update", "finalize", "link"] as const;
+export type CommandOp = (typeof COMMAND_OPS)[number];
+
+export const QUERY_OPS = [
+  "get",
+  "latest",
+  "history",
+  "by_agent",
+  "search",
+  "task",
+  "audit",
+  "status",
+  "index_rebuild",
+  "index_status",
+] as const;
+export type QueryOp = (typeof QUERY_OPS)[number];
+
+function token(name: string, value: string): string {
+  if (!isToken(value)) throw invalid(name, "1 to 64 characters of A-Z a-z 0-9 _ -", value);
+  return value;
+}
+
+export const SUBJECTS = {
+  command: (tenant: string, agent: string, task: string, op: CommandOp): string =>
+    `fleet.cmd.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
+  everyCommand: "fleet.cmd.*.*.*.*",
+  query: (tenant: string, op: QueryOp): string => `fleet.query.${token("tenant", tenant)}.${op}`,
+  everyQuery: "fleet.query.*.*",
+  event: (tenant: string, type: string, task: string): string =>
+    `fleet.event.${token("tenant", tenant)}.${token("type", type)}.${token("task_id", task)}`,
+  everyEvent: "fleet.event.>",
+  tenantEvents: (tenant: string): string => `fleet.event.${token("tenant", tenant)}.>`,
+  taskEvents: (tenant: string, task: string): string =>
+    `fleet.event.${token("tenant", tenant)}.*.${token("task_id", task)}`,
+  alert: (tenant: string, severity: string, task: string): string =>
+    `fleet.alert.${token("tenant", tenant)}.${token("severity", severity)}.${token("task_id", task)}`,
+  everyAlert: "fleet.alert.>",
+  /** Every message of a replier's inbox belongs to one identity: `_INBOX.<identity>.…`. */
+  inboxPrefix: (identity: string): string => `_INBOX.${token("identity", identity)}`,
+} as const;
+
+export const STREAMS = {
+  events: "FLEET_EVENTS",
+  alerts: "FLEET_ALERTS",
+} as const;
+
+/** Queue groups: any number of instances serve one subject, each message reaches one of them. */
+export const QUEUES = { writer: "writer", reader: "reader" } as const;
+
+/** Message headers of Fleet's own; trace headers are W3C `traceparent` and `tracestate`. */
+export const HEADERS = {
+  contentType: "content-type",
+  messageId: "Nats-Msg-Id",
+} as const;
+
+export const CONTENT_TYPES = {
+  json: "application/json",
+  msgpack: "application/msgpack",
+  event: "application/cloudevents+json",
+} as const;
+
+export interface CommandAddress {
+  readonly tenant: string;
+  readonly agent: string;
+  readonly task: string;
+  readonly op: string;
+}
+
+/** Parses `fleet.cmd.<tenant>.<agent>.<task>.<op>`; throws INVALID with the token that is wrong. */
+export function parseCommandSubject(subject: string): CommandAddress {
+  const [, , tenant = "", agent = "", task = "", op = ""] = subject.split(".");
+  return {
+    tenant: token("tenant", tenant),
+    agent: token("agent_id", agent),
+    task: token("task_id", task),
+    op,
+  };
+}
+
+export function parseQuerySubject(subject: string): { readonly tenant: string; readonly op: string } {
+  const [, , tenant = "", op = ""] = subject.split(".");
+  return { tenant: token("tenant", tenant), op };
+}

@@ -1,0 +1,122 @@
+/** A task's state: what it is, and the complete table of how it may change. */
+import { z } from "zod";
+import type { FinalStatus } from "./checkpoint.ts";
+
+export const TASK_STATES = ["active", "handing_off", "blocked", "completed", "failed", "cancelled"] as const;
+export type TaskState = (typeof TASK_STATES)[number];
+
+export type TaskEvent =
+  | "checkpoint"
+  | "handoff"
+  | "accept"
+  | "block"
+  | "unblock"
+  | "complete"
+  | "fail"
+  | "cancel";
+
+/**
+ * Complete by compilation: a new state or event without a decision for every pair is a type error. null: refused.
+ * A checkpoint written to a finished task opens it again, visibly (audit); recovery alone never restarts one.
+ */
+export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, TaskState | null>>>> = {
+  active: {
+    checkpoint: "active",
+    handoff: "handing_off",
+    accept: "active",
+    block: "blocked",
+    unblock: null,
+    complete: "completed",
+    fail: "failed",
+    cancel: "cancelled",
+  },
+  handing_off: {
+    checkpoint: "handing_off",
+    handoff: "handing_off",
+    accept: "active",
+    block: "blocked",
+    unblock: null,
+    complete: "completed",
+    fail: "failed",
+    cancel: "cancelled",
+  },
+  blocked: {
+    checkpoint: "active",
+    handoff: "handing_off",
+    accept: "active",
+    block: "blocked",
+    unblock: "active",
+    complete: "completed",
+    fail: "failed",
+    cancel: "cancelled",
+  },
+  completed: {
+    checkpoint: "active",
+    handoff: null,
+    accept: null,
+    block: null,
+    unblock: null,
+    complete: "completed",
+    fail: "failed",
+    cancel: null,
+  },
+  failed: {
+    checkpoint: "active",
+    handoff: null,
+    accept: null,
+    block: null,
+    unblock: null,
+    complete: "completed",
+    fail: "failed",
+    cancel: "cancelled",
+  },
+  cancelled: {
+    checkpoint: "active",
+    handoff: null,
+    accept: null,
+    block: null,
+    unblock: null,
+    complete: null,
+    fail: null,
+    cancel: "cancelled",
+  },
+};
+
+/** What finalising a checkpoint means for its task. A success ends the task only in phase `complete`. */
+export function finalizeEvent(status: FinalStatus, phase: string): TaskEvent {
+  switch (status) {
+    case "succeeded":
+      return phase === "complete" ? "complete" : "checkpoint";
+    case "failed":
+      return "fail";
+    case "cancelled":
+      return "cancel";
+    case "handed_off":
+      return "checkpoint";
+  }
+}
+
+/** The head of a task: one small record that every command on the task reads and writes. */
+export const taskSchema = z.object({
+  task_id: z.string(),
+  tenant: z.string(),
+  state: z.enum(TASK_STATES),
+  phase: z.string(),
+  agent_id: z.string(),
+  agent_type: z.string(),
+  /** The newest checkpoint, and the newest one finalized as succeeded. */
+  latest_id: z.string(),
+  last_successful_id: z.string().nullable(),
+  /** Checkpoints so far. */
+  seq: z.int(),
+  /** The agent that owns the task, when one has taken it; its fence. 0: nobody has. */
+  owner: z.string().nullable(),
+  fence: z.int(),
+  /** The newest audit entry and its hash. */
+  audit_seq: z.int(),
+  audit_hash: z.string(),
+  created_at: z.string(),
+  updated_at: z.string(),
+});
+
+export type Task = z.infer<typeof taskSchema>;

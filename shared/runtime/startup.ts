@@ -1,0 +1,56 @@
+// A start-up problem is something the person who started the process can fix: a wrong setting, a port that is
+// taken, a server that is not there. It ends in one clear line and an exit code, never in a stack trace.
+// The text is static, the facts are fields, and the hint says what to do next.
+
+/** Exit codes of a fleet process, after sysexits.h, so that a supervisor can tell them apart. */
+export const exitCodes = { ok: 0, startup: 1, software: 70, config: 78 } as const;
+
+export type Details = Readonly<Record<string, unknown>>;
+
+export interface StartupErrorOptions {
+  details?: Details;
+  /** What to do next, as an instruction: "start NATS with: …". */
+  hint?: string;
+  exitCode?: number;
+  cause?: unknown;
+}
+
+export class StartupError extends Error {
+  override readonly name: string = "StartupError";
+  readonly exitCode: number;
+  readonly details: Details;
+  readonly hint: string | undefined;
+
+  constructor(message: string, options: StartupErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.exitCode = options.exitCode ?? exitCodes.startup;
+    this.details = options.details ?? {};
+    this.hint = options.hint;
+  }
+}
+
+/** What to print for a start-up problem; undefined when the error is not one, but a defect with a stack to show. */
+export function startupProblemOf(error: unknown): { text: string; exitCode: number } | undefined {
+  if (!(error instanceof Error)) return undefined;
+  if (error instanceof StartupError) {
+    return { text: sentence(error.message, error.details, error.hint), exitCode: error.exitCode };
+  }
+  // Layers that may not import this file mark their errors with a plain field instead of this class.
+  const { startupProblem, details, hint, exitCode } = error as Error & Record<string, unknown>;
+  if (typeof startupProblem !== "string") return undefined;
+  return {
+    text: sentence(
+      startupProblem,
+      typeof details === "object" && details !== null ? (details as Details) : {},
+      typeof hint === "string" ? hint : undefined,
+    ),
+    exitCode: typeof exitCode === "number" ? exitCode : exitCodes.startup,
+  };
+}
+
+function sentence(text: string, details: Details, hint: string | undefined): string {
+  const facts = Object.entries(details)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`);
+  return `${text}${facts.length > 0 ? ` (${facts.join(", ")})` : ""}${hint === undefined ? "" : `; ${hint}`}`;
+}

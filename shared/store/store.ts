@@ -1,0 +1,168 @@
+/**
+ * The ordered key-value interface that every record of Fleet is written through, once, for all engines.
+ *
+ * What every driver promises (test/contract/store.ts holds each of them to it):
+ * - `transact` is strictly serialisable: a transaction that starts after another's commit returned sees it.
+ *   Conflicts may be spurious, never missed.
+ * - The body may run many times. Each attempt gets a new {@link Tx}; the one before it throws when used.
+ * - Success means durable on disk, and whatever is visible to a reader is durable too.
+ * - Every operation ends within its deadline, whatever the engine does.
+ * - The same limits hold everywhere and are checked before the engine is called ({@link STORE_LIMITS}).
+ *
+ * Deliberately absent: key selectors, unbounded ranges, write-conflict ranges, directories, tenants.
+ */
+export type Bytes = Uint8Array;
+
+/** Half-open: `begin` is in the range, `end` is not. */
+export interface KeyRange {
+  readonly begin: Bytes;
+  readonly end: Bytes;
+}
+
+export interface KeyValue {
+  readonly key: Bytes;
+  readonly value: Bytes;
+}
+
+/** One page of a range. `more` means: continue after the last key of `rows`. */
+export interface RangePage {
+  readonly rows: KeyValue[];
+  readonly more: boolean;
+}
+
+export const STORE_LIMITS = {
+  key_bytes_max: 1_024,
+  value_bytes_max: 65_536,
+  transaction_bytes_max: 1_000_000,
+  transaction_ms_max: 4_000,
+  range_rows_max: 10_000,
+} as const;
+
+/** Length in bytes of a commit stamp; stamps of later commits are greater in byte order. */
+export const STAMP_BYTES = 10;
+
+export type StoreErrorKind =
+  | "conflict" // not committed, retried by `transact`
+  | "too_old" // the snapshot outlived transaction_ms_max; not committed, retried
+  | "throttled" // not committed, retried
+  | "unavailable" // not committed: the engine cannot be reached or cannot write (disk full)
+  | "commit_unknown" // the outcome cannot be known; see `committed`
+  | "deadline"
+  | "aborted"
+  | "too_large"
+  | "invalid"
+  | "unreadable" // a range that this transaction wrote stamped keys into was read
+  | "closed"
+  | "fatal";
+
+/** Whether the failed transaction may have taken effect, now (`maybe_settled`) or still later (`maybe_in_flight`). */
+export type CommitOutcome = "no" | "maybe_settled" | "maybe_in_flight";
+
+/** Every failure of a store. `message` is static text; what varies is in `details`. */
+export class StoreError extends Error {
+  readonly kind: StoreErrorKind;
+  readonly committed: CommitOutcome;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(
+    kind: StoreErrorKind,
+    message: string,
+    options: { committed?: CommitOutcome; details?: Record<string, unknown>; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = "StoreError";
+    this.kind = kind;
+    this.committed = options.committed ?? "no";
+    this.details = options.details ?? {};
+  }
+
+  /** True when the same body, run again, may succeed although nothing else is changed. */
+  get retryable(): boolean {
+    return this.kind === "conflict" || this.kind === "too_old" || this.kind === "throttled";
+  }
+}
+
+export interface ReadOptions {
+  /** Names the transaction in metrics, traces and errors. */
+  readonly label: string;
+  /** Total over all attempts, in milliseconds. */
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface TransactOptions extends ReadOptions {
+  readonly maxAttempts?: number;
+  /** `batch` work yields to `default` work whenever both wait. */
+  readonly priority?: "default" | "batch";
+  /**
+   * `safe`: the body may be applied twice (it is guarded by an idempotency record, or is idempotent by nature), so
+   * an unknown commit result is retried. `unsafe`: it is thrown to the caller. There is no default: the author decides.
+   */
+  readonly onUnknown: "safe" | "unsafe";
+}
+
+export interface Committed<T> {
+  readonly value: T;
+  /** The commit's stamp ({@link STAMP_BYTES} long); null when nothing was written. */
+  readonly stamp: Bytes | null;
+  readonly attempts: number;
+}
+
+/** Reads. Returned arrays belong to the caller. */
+export interface Reader {
+  get(key: Bytes): Promise<Bytes | undefined>;
+  getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]>;
+  /** `limit` is mandatory, at most `range_rows_max`. `reverse` begins at the range's end. */
+  getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage>;
+}
+
+export interface Tx extends Reader {
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  /** Reads that add no read conflicts, and still see this transaction's own writes. */
+  readonly snapshot: Reader;
+  set(key: Bytes, value: Bytes): void;
+  clear(key: Bytes): void;
+  clearRange(range: KeyRange): void;
+  /** Adds to a little-endian signed 64-bit integer; an absent one counts as 0; wraps; never conflicts. */
+  addI64(key: Bytes, delta: bigint): void;
+  /** Sets the key to the greater of its value and `value` in byte order; never conflicts. */
+  byteMax(key: Bytes, value: Bytes): void;
+  /**
+   * Writes `prefix ‖ stamp (10) ‖ order (u16, big-endian, counted per attempt from 0) ‖ suffix`. The key cannot be read in
+   * this transaction: a range that could hold it fails as `unreadable`. So read first, write stamped keys last.
+   */
+  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void;
+  /** Writes the value `prefix ‖ stamp (10) ‖ suffix` at `key`; reading `key` afterwards in this transaction is `unreadable`. */
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void;
+  addReadConflict(range: KeyRange): void;
+  /** Size of what this transaction holds so far, counted the same for every engine. */
+  approximateBytes(): number;
+}
+
+export interface StoreHealth {
+  readonly ok: boolean;
+  /** For people: what was probed, or what is wrong. */
+  readonly detail: string;
+  readonly commitProbeMs?: number;
+}
+
+export interface Store {
+  readonly name: "lmdb" | "foundationdb" | "memory";
+  transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>>;
+  /** One consistent snapshot for the whole body. */
+  read<T>(options: ReadOptions, body: (reader: Reader) => Promise<T>): Promise<T>;
+  /**
+   * Resolves when the value of `key` may differ from `lastSeen`, at the latest after `pollMs`. Wake-ups may be spurious and
+   * changes may coalesce; resolves (does not reject) when `signal` aborts.
+   */
+  changed(
+    key: Bytes,
+    lastSeen: Bytes | undefined,
+    options: { signal: AbortSignal; pollMs: number },
+  ): Promise<void>;
+  /** Answers within `timeoutMs`, also when the engine does not. */
+  health(options: { timeoutMs: number }): Promise<StoreHealth>;
+  /** Refuses new work, waits up to `drainMs` for what is under way, ends every `changed`, then closes. */
+  close(options: { drainMs: number }): Promise<void>;
+}

@@ -1,0 +1,12 @@
+import { defineConfig } from "vitest/config";
+
+// Forks, not threads: the native store drivers must not be loaded twice into one process.
+export default defineConfig({
+  root: new URL("..", import.meta.url).pathname,
+  test: {
+    include: ["test/**/*.test.ts"],
+    pool: "forks",
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+  },
+});
