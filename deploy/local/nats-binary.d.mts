@@ -3,8 +3,6 @@
 export type Environment = Record<string, string | undefined>;
 export type NatsServer = { path: string; version: string };
 
-export const OLDEST_NATS: string;
 export function ownNatsPath(root: string): string;
 export function findNatsServer(where: { root: string; env?: Environment }): NatsServer | { problem: string };
 export function probe(path: string): NatsServer | { problem: string };
-export function isAtLeast(version: string, oldest: string): boolean;

@@ -8,9 +8,7 @@
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
-
-/** The first release with every fix the durable queue needs (sync_interval, lost-stream repairs). */
-export const OLDEST_NATS = "2.10.27";
+import { isAtLeast, OLDEST_NATS } from "./versions.mjs";
 
 /** Where the set-up script puts the server it brings. */
 export const ownNatsPath = (root) => join(root, ".fleet", "bin", "nats-server");
@@ -47,17 +45,6 @@ export function probe(path) {
   }
   if (!isAtLeast(version, OLDEST_NATS)) return { problem: `${path} is ${version}, needed is ${OLDEST_NATS}` };
   return { path, version };
-}
-
-/** Compares dotted versions by their numbers; what follows them ("-RC.1") is not looked at. */
-export function isAtLeast(version, oldest) {
-  const numbers = (text) => text.replace(/^v/, "").split(/[.+-]/, 3).map(Number);
-  const [have, need] = [numbers(version), numbers(oldest)];
-  for (let place = 0; place < 3; place++) {
-    const difference = (have[place] ?? 0) - (need[place] ?? 0);
-    if (difference !== 0) return difference > 0;
-  }
-  return true;
 }
 
 function isExecutable(path) {

@@ -2,14 +2,10 @@
  * Sealing and opening a checkpoint. The hash covers every byte but itself and the signature; what is stored are exactly the
  * bytes that were hashed, so reading is: compare the hash, and only then parse.
  */
-import type { Checkpoint } from "../protocol/checkpoint.ts";
+import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { canonicalBytes, sha256Hex } from "./canonical.ts";
-
-export type Unsealed = Omit<Checkpoint, "compliance"> & {
-  compliance: Omit<Checkpoint["compliance"], "hash" | "signature">;
-};
 
 export interface Sealed {
   /** Canonical bytes without `hash` and `signature`. */
@@ -18,7 +14,7 @@ export interface Sealed {
 }
 
 /** Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes, INVALID for what is not plain JSON. */
-export function seal(checkpoint: Unsealed): Sealed {
+export function seal(checkpoint: UnsealedCheckpoint): Sealed {
   const bytes = canonicalBytes(checkpoint);
   if (bytes.length > LIMITS.checkpoint_bytes_max) {
     throw new FleetError(

@@ -197,8 +197,15 @@ export const checkpointInputSchema = z.looseObject({
   compliance: z.looseObject({ retention_policy: retentionSchema.optional() }).optional(),
 });
 
-/** A checkpoint as it is stored and returned. */
-export const checkpointSchema = z.looseObject({
+const complianceSchema = z.looseObject({
+  /** Where the audit entry of this version is: `audit/<tenant>/<task>#<number of the entry>`. */
+  event_log_ref: text,
+  retention_policy: retentionSchema,
+  retain_until: time.optional(),
+});
+
+/** A checkpoint before it is hashed. */
+export const unsealedCheckpointSchema = z.looseObject({
   schema_version: schemaVersion,
   metadata: metadataInput.extend({
     checkpoint_id: checkpointIdSchema,
@@ -217,11 +224,12 @@ export const checkpointSchema = z.looseObject({
     committed_at: time,
   }),
   ...sections,
-  compliance: z.looseObject({
-    /** Where the task's audit entries are: `audit/<tenant>/<task>#<entry of this version>`. */
-    event_log_ref: text,
-    retention_policy: retentionSchema,
-    retain_until: time.optional(),
+  compliance: complianceSchema,
+});
+
+/** A checkpoint as it is stored and returned. */
+export const checkpointSchema = unsealedCheckpointSchema.extend({
+  compliance: complianceSchema.extend({
     /** SHA-256, in hex, of the RFC 8785 bytes of the checkpoint without `hash` and `signature`. */
     hash: z.string().regex(/^[0-9a-f]{64}$/),
     signature: text.optional(),
@@ -230,6 +238,7 @@ export const checkpointSchema = z.looseObject({
 
 export type CheckpointInput = z.input<typeof checkpointInputSchema>;
 export type CheckpointDraft = z.output<typeof checkpointInputSchema>;
+export type UnsealedCheckpoint = z.output<typeof unsealedCheckpointSchema>;
 export type Checkpoint = z.output<typeof checkpointSchema>;
 export type Phase = (typeof PHASES)[number];
 export type FinalStatus = (typeof FINAL_STATUSES)[number];

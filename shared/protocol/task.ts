@@ -82,17 +82,17 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
   },
 };
 
-/** What finalising a checkpoint means for its task. A success ends the task only in phase `complete`. */
-export function finalizeEvent(status: FinalStatus, phase: string): TaskEvent {
+/** What finalising a checkpoint means for its task; null: nothing. A success ends the task only in phase `complete`. */
+export function finalizeEvent(status: FinalStatus, phase: string): TaskEvent | null {
   switch (status) {
     case "succeeded":
-      return phase === "complete" ? "complete" : "checkpoint";
+      return phase === "complete" ? "complete" : null;
     case "failed":
       return "fail";
     case "cancelled":
       return "cancel";
     case "handed_off":
-      return "checkpoint";
+      return null;
   }
 }
 

@@ -2,12 +2,12 @@
 // a typing mistake stops the process instead of quietly becoming a default, and it reports every problem at once,
 // so nobody has to start a service five times to learn five things. An empty variable counts as unset.
 
-import { exitCodes, StartupError } from "./startup.ts";
-import { nearestName } from "./spelling.ts";
 import type { Field } from "./field.ts";
+import { nearestName } from "./spelling.ts";
+import { exitCodes, StartupError } from "./startup.ts";
 
-export { boolean, duration, integer, list, oneOf, optional, text, url } from "./field.ts";
 export type { Bounds, Field, FieldOptions } from "./field.ts";
+export { boolean, duration, integer, list, oneOf, optional, text, url } from "./field.ts";
 
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 
@@ -56,7 +56,11 @@ export function readConfig<const F extends Fields>(
     const raw = env[field.name]?.trim() ?? "";
     const value = raw === "" ? field.default : field.parse(raw);
     if (value === undefined && (raw !== "" || field.required)) {
-      problems.push({ name: field.name, expected: field.type, got: raw === "" ? "nothing" : shown(raw, field) });
+      problems.push({
+        name: field.name,
+        expected: field.type,
+        got: raw === "" ? "nothing" : shown(raw, field),
+      });
     }
     config[key] = value;
   }
@@ -96,7 +100,8 @@ function unknownNames(env: Environment, known: ReadonlySet<string>): ConfigProbl
     .sort()
     .map((name) => {
       const meant = nearestName(name, known);
-      const expected = meant === undefined ? "a name that Fleet knows" : `a name that Fleet knows, perhaps ${meant}`;
+      const expected =
+        meant === undefined ? "a name that Fleet knows" : `a name that Fleet knows, perhaps ${meant}`;
       // The value stays out: a mistyped name may well carry a secret.
       return { name, expected, got: "an unknown name" };
     });

@@ -59,12 +59,28 @@ export function duration(
     const ms = parseDuration(raw);
     return ms !== undefined && within(ms, bounds) ? ms : undefined;
   };
-  return field(name, `duration like 500ms, 2s, 5m, 1h, 7d${span(bounds, formatDuration)}`, inMs, read, formatDuration);
+  return field(
+    name,
+    `duration like 500ms, 2s, 5m, 1h, 7d${span(bounds, formatDuration)}`,
+    inMs,
+    read,
+    formatDuration,
+  );
 }
 
 export function boolean(name: string, options: FieldOptions<boolean>): Field<boolean> {
-  const words: Record<string, boolean> = { true: true, false: false, 1: true, 0: false, yes: true, no: false, on: true, off: false };
-  const read = (raw: string) => (Object.hasOwn(words, raw.toLowerCase()) ? words[raw.toLowerCase()] : undefined);
+  const words: Record<string, boolean> = {
+    true: true,
+    false: false,
+    1: true,
+    0: false,
+    yes: true,
+    no: false,
+    on: true,
+    off: false,
+  };
+  const read = (raw: string) =>
+    Object.hasOwn(words, raw.toLowerCase()) ? words[raw.toLowerCase()] : undefined;
   return field(name, "true or false", options, read, String);
 }
 
@@ -78,23 +94,35 @@ export function oneOf<const V extends string>(
 }
 
 /** An address, kept exactly as written. `schemes` without the colon: ["nats", "tls"]. */
-export function url(name: string, options: FieldOptions<string> & { schemes?: readonly string[] }): Field<string> {
+export function url(
+  name: string,
+  options: FieldOptions<string> & { schemes?: readonly string[] },
+): Field<string> {
   const { schemes } = options;
   const read = (raw: string) => {
     if (!URL.canParse(raw)) return undefined;
     return schemes === undefined || schemes.includes(new URL(raw).protocol.slice(0, -1)) ? raw : undefined;
   };
-  const type = schemes === undefined ? "URL" : `URL starting with ${schemes.map((s) => `${s}:`).join(" or ")}`;
+  const type =
+    schemes === undefined ? "URL" : `URL starting with ${schemes.map((s) => `${s}:`).join(" or ")}`;
   return field(name, type, options, read, String);
 }
 
 /** Comma-separated; spaces around items and empty items do not count. */
-export function list(name: string, options: FieldOptions<readonly string[]> & Bounds): Field<readonly string[]> {
+export function list(
+  name: string,
+  options: FieldOptions<readonly string[]> & Bounds,
+): Field<readonly string[]> {
   const read = (raw: string) => {
-    const items = raw.split(",").map((item) => item.trim()).filter((item) => item !== "");
+    const items = raw
+      .split(",")
+      .map((item) => item.trim())
+      .filter((item) => item !== "");
     return within(items.length, options) ? items : undefined;
   };
-  return field(name, `comma-separated list${span(options, String, " items")}`, options, read, (v) => v.join(","));
+  return field(name, `comma-separated list${span(options, String, " items")}`, options, read, (v) =>
+    v.join(","),
+  );
 }
 
 /** The same setting, but it may be absent: its value is then undefined. */
@@ -115,7 +143,16 @@ function field<T>(
   if (defaultText !== undefined && defaultText !== "" && parse(defaultText) === undefined) {
     throw new TypeError(`the default of ${name} is not acceptable to it`);
   }
-  return { name, type, description, default: fallback, defaultText, required: fallback === undefined, secret, parse };
+  return {
+    name,
+    type,
+    description,
+    default: fallback,
+    defaultText,
+    required: fallback === undefined,
+    secret,
+    parse,
+  };
 }
 
 function milliseconds(name: string, value: number | string): number {

@@ -59,6 +59,7 @@ means("aborted", "maybe_in_flight", [
 ]);
 means("fatal", "maybe_settled", [
   1022, // commit_unknown_result_fatal: raised only for automatic idempotency ids, which are never switched on
+  2021, // no_commit_version: the commit returned, and the stamp asked for with it does not exist
 ]);
 
 // The cluster cannot be found, so nothing was sent.
@@ -113,7 +114,6 @@ means("invalid", "no", [
 means("fatal", "no", [
   2002, // commit_read_incomplete: the driver did not wait for a read
   2017, // used_during_commit: the driver let a transaction be used while it committed
-  2021, // no_commit_version: a stamp was asked of a transaction that wrote nothing
   2025, // network_cannot_be_restarted
   2201, // api_version_already_set
   6000, // permission_denied

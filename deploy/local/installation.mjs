@@ -1,0 +1,60 @@
+// The slow half of the set-up: one process at a time does what is missing, the others wait and look again.
+//
+// Nothing half done is ever taken for done: everything is built under .fleet/setup and moved into place last, and
+// whatever an interrupted run left there is removed by the next one, which holds the lock by then.
+
+import { mkdirSync, rmSync } from "node:fs";
+import { constants } from "node:os";
+import { join } from "node:path";
+import { takeLock } from "./lock.mjs";
+import { findNatsServer } from "./nats-binary.mjs";
+import { bringNatsServer } from "./nats-download.mjs";
+import { installPackages, packagesReady } from "./packages.mjs";
+import { Problem } from "./problem.mjs";
+import { startProgress } from "./progress.mjs";
+import { createWorkshop } from "./workshop.mjs";
+
+const UNAVAILABLE = 69; // EX_UNAVAILABLE of sysexits.h
+
+/** Installs what is missing in the project at root. Resolves to the exit code. */
+export async function installMissing(root) {
+  const home = join(root, ".fleet");
+  const progress = startProgress(process.stderr);
+  mkdirSync(home, { recursive: true });
+  const lock = await takeLock(join(home, "setup.lock"), () =>
+    progress.say("waiting for another set-up to end"),
+  );
+  const workshop = createWorkshop(join(home, "setup"), lock);
+  const stop = (signal) => workshop.stop(signal);
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, stop);
+  try {
+    const jobs = [];
+    if (!packagesReady(root))
+      jobs.push(progress.job("npm dependencies", () => installPackages(root, workshop)));
+    const nats = findNatsServer({ root });
+    if ("problem" in nats)
+      jobs.push(progress.job("nats-server", () => natsFor(root, workshop, nats.problem)));
+    const results = await Promise.allSettled(jobs);
+    if (workshop.stoppedBy) return 128 + constants.signals[workshop.stoppedBy];
+    return report(results, progress);
+  } finally {
+    progress.close();
+    rmSync(workshop.folder, { recursive: true, force: true });
+    lock.release();
+  }
+}
+
+// A path the user named is theirs to repair: bringing another server would hide the mistake.
+async function natsFor(root, workshop, problem) {
+  if (process.env.FLEET_NATS_SERVER) throw new Problem(problem);
+  await bringNatsServer(root, workshop, problem);
+}
+
+function report(results, progress) {
+  const failures = results.filter((result) => result.status === "rejected").map((result) => result.reason);
+  for (const failure of failures) {
+    if (!(failure instanceof Problem)) throw failure;
+    progress.say(failure.message);
+  }
+  return failures.length > 0 ? UNAVAILABLE : 0;
+}

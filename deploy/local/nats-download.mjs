@@ -1,0 +1,74 @@
+// Brings a nats-server into .fleet/bin without touching the system.
+//
+// Ways, best first: the distribution's own archive through apt with its signatures, then the release archive with
+// its checksums. What comes is started once before it is moved into place, so a server that cannot run here (an
+// old libc, another processor) is never found later.
+
+import { createHash } from "node:crypto";
+import { chmodSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fetchWithApt } from "./apt.mjs";
+import { ownNatsPath, probe } from "./nats-binary.mjs";
+import { Problem } from "./problem.mjs";
+import { OLDEST_NATS } from "./versions.mjs";
+
+const RELEASE = "2.15.1";
+const RELEASES = "https://github.com/nats-io/nats-server/releases";
+const CHECKSUMS_MS = 10_000;
+const ARCHIVE_MS = 120_000;
+
+/** Brings a server that runs here, or throws a Problem with the command that would. */
+export async function bringNatsServer(root, workshop, problem) {
+  const ways = process.platform === "darwin" ? [] : [fetchWithApt, fetchRelease];
+  const tried = [problem];
+  for (const fetchServer of ways) {
+    for await (const found of fetchServer(workshop)) {
+      const server = found.path ? probe(found.path) : found;
+      if (!server.problem) return place(root, server.path);
+      tried.push(server.problem);
+    }
+  }
+  throw new Problem(`${tried.join("\n  ")}\n  ${remedy()}`);
+}
+
+// The last step is one rename, so that a killed set-up leaves no half server under the final name.
+function place(root, path) {
+  const target = ownNatsPath(root);
+  mkdirSync(dirname(target), { recursive: true });
+  chmodSync(path, 0o755);
+  renameSync(path, target);
+}
+
+async function* fetchRelease(workshop) {
+  const platform = `${process.platform}-${{ x64: "amd64" }[process.arch] ?? process.arch}`;
+  const name = `nats-server-v${RELEASE}-${platform}`;
+  const from = `${RELEASES}/download/v${RELEASE}`;
+  try {
+    const sums = (await get(`${from}/SHA256SUMS`, CHECKSUMS_MS)).toString("utf8");
+    const sum = sums
+      .split("\n")
+      .find((line) => line.endsWith(`${name}.tar.gz`))
+      ?.split(/\s/)[0];
+    const archive = await get(`${from}/${name}.tar.gz`, ARCHIVE_MS);
+    if (createHash("sha256").update(archive).digest("hex") !== sum)
+      throw new Error("its checksum is not in SHA256SUMS");
+    const file = join(workshop.folder, "release.tar.gz");
+    writeFileSync(file, archive);
+    const unpacked = await workshop.run("tar", ["-xzf", file, "-C", workshop.folder]);
+    if (!unpacked.ok) throw new Error(unpacked.output);
+    yield { path: join(workshop.folder, name, "nats-server") };
+  } catch (error) {
+    yield { problem: `${from}/${name}.tar.gz: ${error.cause?.message ?? error.message}` };
+  }
+}
+
+async function get(url, timeout) {
+  const response = await fetch(url, { signal: AbortSignal.timeout(timeout) });
+  if (!response.ok) throw new Error(`HTTP status ${response.status}`);
+  return Buffer.from(await response.arrayBuffer());
+}
+
+function remedy() {
+  if (process.platform === "darwin") return "Run: brew install nats-server";
+  return `Download nats-server ${OLDEST_NATS} or newer from ${RELEASES}, then run: export FLEET_NATS_SERVER=/path/to/nats-server`;
+}

@@ -1,0 +1,2 @@
+export function pinnedNode(root: string): string;
+export function packagesReady(root: string): boolean;

@@ -1,0 +1,155 @@
+// The npm dependencies, and the pinned Node that comes with them.
+//
+// A stamp inside node_modules says which lock file, platform and Node it was made for. npm deletes the folder
+// before it installs, so an interrupted install leaves no stamp. No package's own script is run: which ones npm
+// allows depends on its version and on the user's settings, and of ours only `node` needs one, which fetches the
+// binary from the registry; that is done here instead, the same way everywhere.
+
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { delimiter, dirname, join, sep } from "node:path";
+import { Problem, reasonIn } from "./problem.mjs";
+import { isAtLeast, OLDEST_NODE } from "./versions.mjs";
+
+const at = (root, ...parts) => join(root, "node_modules", ...parts);
+const stampPath = (root) => at(root, ".fleet-setup");
+export const pinnedNode = (root) => at(root, ".bin", "node");
+
+/** Whether node_modules is what package-lock.json asks for. Starts no process: this runs before every command. */
+export function packagesReady(root) {
+  const stamp = stampFor(root);
+  return stamp !== undefined && readText(stampPath(root)) === stamp && existsSync(pinnedNode(root));
+}
+
+/** Installs the dependencies and the pinned Node, keeping what is there already and right. */
+export async function installPackages(root, workshop) {
+  if (!stampFor(root)) throw new Problem("package-lock.json is missing; run: git checkout package-lock.json");
+  if (!matchesLock(root)) {
+    // Gone before npm starts, so that no moment of an interrupted install looks finished.
+    rmSync(stampPath(root), { force: true });
+    rmSync(at(root, ".package-lock.json"), { force: true });
+    const flags = ["--ignore-scripts", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
+    await npm(root, workshop, "npm ci", ["ci", ...flags], root);
+  }
+  if (!nodeVersion(pinnedNode(root))) await bringNode(root, workshop);
+  const fresh = join(workshop.folder, "stamp");
+  writeFileSync(fresh, stampFor(root));
+  renameSync(fresh, stampPath(root));
+}
+
+const stampFor = (root) => {
+  const lock = readText(join(root, "package-lock.json"));
+  if (lock === undefined) return undefined;
+  return `${createHash("sha256").update(lock).digest("hex")} ${process.platform}-${process.arch}\n`;
+};
+
+// npm's own record of what it installed: who ran `npm ci` or `npm install` before us shall not wait for it twice.
+function matchesLock(root) {
+  const installed = JSON.parse(readText(at(root, ".package-lock.json")) ?? "{}").packages ?? {};
+  const wanted = Object.entries(JSON.parse(readText(join(root, "package-lock.json"))).packages).slice(1);
+  return wanted.every(([path, { version, integrity, optional, devOptional }]) => {
+    const found = installed[path];
+    if (!found) return Boolean(optional || devOptional);
+    return (
+      found.version === version &&
+      found.integrity === integrity &&
+      existsSync(join(root, path, "package.json"))
+    );
+  });
+}
+
+// The registry has the binary as a package of its own per platform, as the install script of `node` knows too.
+async function bringNode(root, workshop) {
+  const { version } = JSON.parse(readText(at(root, "node", "package.json")));
+  const family = process.platform === "darwin" && process.arch === "arm64" ? "node-bin" : "node";
+  const name = `${family}-${process.platform}-${process.arch}`;
+  const folder = join(workshop.folder, "node");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "package.json"), "{}");
+  const flags = [
+    "--ignore-scripts",
+    "--no-save",
+    "--no-package-lock",
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+  ];
+  try {
+    await npm(
+      root,
+      workshop,
+      "npm install",
+      ["install", "--prefix", folder, ...flags, `${name}@${version}`],
+      folder,
+    );
+    const binary = join(folder, "node_modules", name, "bin", "node");
+    if (!nodeVersion(binary))
+      throw new Problem(`the Node ${version} of the npm package ${name} does not run here`);
+    place(root, () => {
+      mkdirSync(at(root, "node", "bin"), { recursive: true });
+      renameSync(binary, at(root, "node", "bin", "node"));
+      return join("..", "node", "bin", "node");
+    });
+  } catch (problem) {
+    const own = outerNode(root);
+    if (workshop.stoppedBy || !nodeVersion(own)) throw withRemedy(problem);
+    place(root, () => own);
+  }
+}
+
+function place(root, makeTarget) {
+  const target = makeTarget();
+  mkdirSync(at(root, ".bin"), { recursive: true });
+  rmSync(pinnedNode(root), { force: true });
+  symlinkSync(target, pinnedNode(root));
+}
+
+const withRemedy = (problem) =>
+  problem instanceof Problem
+    ? new Problem(
+        `${problem.message}\n  Or install Node ${OLDEST_NODE} or newer (https://nodejs.org) and run this again.`,
+      )
+    : problem;
+
+async function npm(root, workshop, title, args, cwd) {
+  const node = outerNode(root);
+  const script = process.env.npm_execpath ?? "";
+  const known = script.endsWith("npm-cli.js") && existsSync(script);
+  const PATH = [...outerPath(root), dirname(node)].join(delimiter);
+  const options = { cwd, env: { ...process.env, PATH } };
+  const { ok, output } = known
+    ? await workshop.run(node, [script, ...args], options)
+    : await workshop.run("npm", args, options);
+  if (!ok) throw new Problem(`${title} failed:${reasonIn(output)}`);
+}
+
+// npm must not run on the Node inside node_modules: it deletes that folder first.
+function outerNode(root) {
+  const candidates = [
+    process.execPath,
+    process.env.npm_node_execpath,
+    ...outerPath(root).map((folder) => join(folder, "node")),
+  ];
+  return candidates.find((path) => path && !isInside(root, path) && existsSync(path)) ?? process.execPath;
+}
+
+const outerPath = (root) =>
+  (process.env.PATH ?? "").split(delimiter).filter((folder) => folder && !isInside(root, folder));
+
+const isInside = (root, path) => path.startsWith(at(root) + sep);
+
+function nodeVersion(path) {
+  const run = spawnSync(path, ["--version"], { encoding: "utf8", timeout: 10_000 });
+  const version = (run.stdout ?? "").trim();
+  return run.status === 0 && isAtLeast(version, OLDEST_NODE) ? version : undefined;
+}
+
+function readText(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,18 @@
+// The oldest programs that will do, and how versions are compared.
+
+/** The first Node that runs TypeScript without a flag or a warning. */
+export const OLDEST_NODE = "22.18.0";
+
+/** The first nats-server with every fix the durable queue needs (sync_interval, lost-stream repairs). */
+export const OLDEST_NATS = "2.10.27";
+
+/** Compares dotted versions by their numbers; what follows them ("-RC.1") is not looked at. */
+export function isAtLeast(version, oldest) {
+  const numbers = (text) => text.replace(/^v/, "").split(/[.+-]/, 3).map(Number);
+  const [have, need] = [numbers(version), numbers(oldest)];
+  for (let place = 0; place < 3; place++) {
+    const difference = (have[place] ?? 0) - (need[place] ?? 0);
+    if (difference !== 0) return difference > 0;
+  }
+  return true;
+}

@@ -1,0 +1,52 @@
+// Where the set-up works: a scratch folder and the child processes that fill it.
+//
+// Children write to files, not to pipes, so that one whose parent was killed ends its work in peace, and each is
+// named in the lock while it runs. A signal is passed on to all of them and the set-up ends when they have.
+
+import { spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { Problem } from "./problem.mjs";
+
+/** Opens an empty scratch folder; the caller holds the lock, so what lies there is left over from a killed run. */
+export function createWorkshop(folder, lock) {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const children = new Set();
+  let count = 0;
+
+  return {
+    folder,
+    /** The signal that ended the work, if one did. */
+    stoppedBy: undefined,
+
+    /**
+     * Runs a command to its end.
+     * @returns {Promise<{ ok: boolean, output: string }>} output: what it wrote, both streams in order
+     */
+    async run(command, args, options = {}) {
+      if (this.stoppedBy) throw new Problem("interrupted");
+      const path = join(folder, `${++count}.log`);
+      const log = openSync(path, "a");
+      const child = spawn(command, args, { ...options, stdio: ["ignore", log, log] });
+      closeSync(log);
+      const ended = new Promise((resolve) => {
+        child.once("error", (error) => resolve({ code: null, failure: error.message }));
+        child.once("exit", (code, signal) => resolve({ code, failure: signal ? `ended by ${signal}` : "" }));
+      });
+      children.add(child);
+      if (child.pid) lock.add(child.pid);
+      const { code, failure } = await ended;
+      children.delete(child);
+      if (child.pid) lock.remove(child.pid);
+      if (this.stoppedBy) throw new Problem("interrupted");
+      return { ok: code === 0, output: readFileSync(path, "utf8") + failure };
+    },
+
+    /** Ends all children; runs that have not started yet do not start any more. */
+    stop(signal) {
+      this.stoppedBy ??= signal;
+      for (const child of children) child.kill(signal);
+    },
+  };
+}

@@ -1,0 +1,26 @@
+/** `npm start`: the whole fleet in one process. */
+import { relative } from "node:path";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { runMain } from "../../shared/runtime/main.ts";
+import { standaloneFields } from "./config.ts";
+import { start } from "./standalone.ts";
+
+const begun = performance.now();
+
+await runMain({
+  service: "fleet",
+  stopTimeoutMs: 25_000,
+  start: async (context) => {
+    const config = readConfig(standaloneFields, process.env);
+    const fleet = await start({ ...context, config });
+    const seconds = ((performance.now() - begun) / 1_000).toFixed(1);
+    process.stdout.write(
+      `\nFleet is up (${seconds} s).\n\n` +
+        `  bus         ${fleet.busUrl}\n` +
+        `  operations  ${fleet.opsUrl}/readyz, ${fleet.opsUrl}/metrics\n` +
+        `  data        ${relative(process.cwd(), fleet.home) || "."}/\n\n` +
+        "In another terminal: npx fleet status. Ctrl-C stops it and keeps everything.\n\n",
+    );
+    return fleet.stop;
+  },
+});

@@ -1,0 +1,35 @@
+/**
+ * The configuration of the standalone fleet's own nats-server: loopback only, and every acknowledged message on disk
+ * (`sync_interval: always`); the server's default acknowledges first and syncs every two minutes.
+ */
+import { LIMITS } from "../../shared/protocol/limits.ts";
+
+export interface NatsConfig {
+  readonly host: string;
+  /** -1 takes any free port. */
+  readonly port: number;
+  readonly storeDir: string;
+  readonly portsDir: string;
+  readonly storeBytesMax: number;
+  readonly maxPayloadBytes?: number;
+}
+
+/** Room for a thousand callers' answers, so that one burst does not make the server drop a client as too slow. */
+const CLIENT_BUFFER_BYTES = 256 * 1024 * 1024;
+
+export function natsConfig(o: NatsConfig): string {
+  return `# Written by Fleet at every start; changes here are lost.
+host: ${JSON.stringify(o.host)}
+port: ${o.port}
+http: "127.0.0.1:-1"
+ports_file_dir: ${JSON.stringify(o.portsDir)}
+max_payload: ${o.maxPayloadBytes ?? LIMITS.payload_bytes_max}
+max_pending: ${CLIENT_BUFFER_BYTES}
+logtime: false
+jetstream {
+  store_dir: ${JSON.stringify(o.storeDir)}
+  sync_interval: always
+  max_file_store: ${o.storeBytesMax}
+}
+`;
+}

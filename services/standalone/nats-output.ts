@@ -1,0 +1,58 @@
+/** What nats-server prints: passed on to our log, and kept for the one line that explains a failed start. */
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
+import type { Logger } from "../../shared/runtime/log.ts";
+import { StartupError } from "../../shared/runtime/startup.ts";
+
+const KEPT_LINES = 20;
+
+const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
+  {
+    pattern: /address already in use/,
+    message: "the NATS port is taken",
+    hint: "stop what uses it, or choose another port",
+  },
+  {
+    pattern: /no space left|insufficient storage/i,
+    message: "the disk is full",
+    hint: "free some space, or use another folder",
+  },
+  {
+    pattern: /permission denied/,
+    message: "nats-server may not use its folder or port",
+    hint: "check the owner of the folder",
+  },
+  {
+    pattern: /unknown field|parse error/,
+    message: "nats-server does not know its settings",
+    hint: "use nats-server 2.10.27 or newer",
+  },
+];
+
+export class ServerOutput {
+  readonly #lines: string[] = [];
+
+  constructor(stream: Readable, log: Logger) {
+    createInterface({ input: stream }).on("line", (raw) => {
+      const [, level = "INF", line = raw] = /^\[\d+\] \[(\w+)\] (.*)$/.exec(raw) ?? [];
+      this.#lines.push(line);
+      if (this.#lines.length > KEPT_LINES) this.#lines.shift();
+      if (level === "WRN" || level === "ERR" || level === "FTL")
+        log.warn({ line }, "nats-server reports a problem");
+      else log.debug({ line }, "nats-server output");
+    });
+  }
+
+  /** The reason of an exit, as far as the output tells it. */
+  problem(details: Readonly<Record<string, unknown>>): StartupError {
+    const text = this.#lines.join("\n");
+    const cause = CAUSES.find(({ pattern }) => pattern.test(text));
+    const last = this.#lines.at(-1);
+    return new StartupError(cause?.message ?? "nats-server did not start", {
+      exitCode: ERROR_TABLE.UNAVAILABLE.exit,
+      details: { ...details, output: last },
+      hint: cause?.hint ?? "see its output above",
+    });
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * The standalone fleet's own nats-server: a child process on loopback, with durable settings, that is ready when this resolves.
+ *
+ * It does not outlive its parent. The parent holds the only end of a pipe; when the parent dies, however it dies, a small shell
+ * reads the end of that pipe and stops the server. Should the shell be killed as well, the next start finds the orphan by the
+ * claim in the folder. The server has a process group of its own, so that Ctrl-C reaches Fleet first and Fleet can finish its
+ * work before the bus goes away.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
+import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
+import type { Logger } from "../../shared/runtime/log.ts";
+import { StartupError } from "../../shared/runtime/startup.ts";
+import { claimFolder, type HeldClaim } from "./nats-claim.ts";
+import { natsConfig } from "./nats-config.ts";
+import { ServerOutput } from "./nats-output.ts";
+
+export interface NatsServerOptions {
+  /** The project's folder, where the set-up script puts a server. */
+  readonly root: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Everything the server writes. */
+  readonly dir: string;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** -1 takes any free port. */
+  readonly port: number;
+  readonly log: Logger;
+  readonly maxPayloadBytes?: number;
+  /** Time to read its store back. Default 60,000. */
+  readonly readyMs?: number;
+}
+
+export interface ServerExit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** False when nobody here asked for it. */
+  readonly expected: boolean;
+}
+
+export interface NatsServer {
+  readonly url: string;
+  readonly port: number;
+  readonly monitorUrl: string;
+  readonly pid: number;
+  readonly version: string;
+  /** What JetStream may use on disk; see fleetStreams. */
+  readonly storeBytesMax: number;
+  readonly exited: Promise<ServerExit>;
+  kill(signal: NodeJS.Signals): void;
+  /** Asks, waits, and at last kills. */
+  stop(): Promise<void>;
+}
+
+const MIB = 1024 * 1024;
+const STORE_BYTES = { wanted: 16_384 * MIB, freeMin: 64 * MIB };
+const STOP_MS = 10_000;
+const READY_MS = 60_000;
+
+/** Throws StartupError: binary missing or too old, port taken, folder in use, disk full. */
+export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer> {
+  const binary = findNatsServer({ root: o.root, env: { ...o.env } });
+  if ("problem" in binary) {
+    throw failed("no usable nats-server", { problem: binary.problem }, "run: node deploy/local/setup.mjs");
+  }
+  const dir = resolve(o.dir);
+  mkdirSync(dir, { recursive: true });
+  const claim = await claimFolder(dir);
+  try {
+    const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o);
+    const running = launch(binary.path, configPath, claim, o.log);
+    const addresses = await ready(running, portsDir, o).catch(async (error: unknown) => {
+      await running.stop();
+      throw error;
+    });
+    const { child, output: _, ...control } = running;
+    return { ...addresses, ...control, pid: child.pid!, version: binary.version, storeBytesMax };
+  } catch (error) {
+    claim.release();
+    throw error;
+  }
+}
+
+function prepareFolder(dir: string, o: NatsServerOptions) {
+  const configPath = join(dir, "nats.conf");
+  const portsDir = join(dir, "ports");
+  rmSync(portsDir, { recursive: true, force: true });
+  mkdirSync(portsDir);
+  const storeBytesMax = chosenStoreBytes(configPath) ?? freeStoreBytes(dir);
+  const settings = {
+    host: o.host ?? "127.0.0.1",
+    port: o.port,
+    storeDir: join(dir, "store"),
+    portsDir,
+    storeBytesMax,
+    ...(o.maxPayloadBytes !== undefined && { maxPayloadBytes: o.maxPayloadBytes }),
+  };
+  writeFileSync(configPath, natsConfig(settings));
+  return { configPath, portsDir, storeBytesMax };
+}
+
+/** The first start decides: a limit that followed the free space would one day fall below what the streams were promised. */
+function chosenStoreBytes(configPath: string): number | undefined {
+  try {
+    const chosen = /max_file_store: (\d+)/.exec(readFileSync(configPath, "utf8"))?.[1];
+    return chosen === undefined ? undefined : Number(chosen);
+  } catch {
+    return undefined;
+  }
+}
+
+function freeStoreBytes(dir: string): number {
+  const { bavail, bsize } = statfsSync(dir);
+  const free = bavail * bsize;
+  if (free < STORE_BYTES.freeMin) {
+    throw failed("the disk is full", { dir, free_bytes: free }, "free some space, or use another folder");
+  }
+  return Math.floor(Math.min(STORE_BYTES.wanted, free / 2));
+}
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly output: ServerOutput;
+  readonly exited: Promise<ServerExit>;
+  kill(signal: NodeJS.Signals): void;
+  stop(): Promise<void>;
+}
+
+function launch(binary: string, configPath: string, claim: HeldClaim, log: Logger): Running {
+  const child = spawn(binary, ["-c", configPath], {
+    stdio: ["ignore", "ignore", "pipe"],
+    detached: true,
+    env: {},
+  });
+  const output = new ServerOutput(child.stderr!, log);
+  const guard = child.pid === undefined ? undefined : guardOf(child.pid);
+  if (child.pid !== undefined) claim.server(child.pid);
+  let expected = false;
+  const exited = new Promise<ServerExit>((done) => {
+    const end = (code: number | null, signal: NodeJS.Signals | null) => {
+      guard?.kill("SIGKILL");
+      claim.release();
+      done({ code, signal, expected });
+    };
+    // "close" and not "exit": the last lines of the output explain the end.
+    child.once("close", end);
+    child.once("error", () => end(null, null));
+  });
+  return {
+    child,
+    output,
+    exited,
+    kill: (signal) => void child.kill(signal),
+    async stop() {
+      expected = true;
+      child.kill("SIGTERM");
+      const deadline = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+      await exited;
+      clearTimeout(deadline);
+    },
+  };
+}
+
+/** Its standard input ends when we do. */
+function guardOf(pid: number): ChildProcess {
+  const script = 'read -r _; kill -TERM "$1"';
+  const guard = spawn("sh", ["-c", script, "sh", String(pid)], {
+    stdio: ["pipe", "ignore", "ignore"],
+    detached: true,
+  });
+  // Neither the pipe nor the shell may keep a finished parent alive, and a missing shell only costs this protection.
+  guard.unref();
+  guard.on("error", () => {});
+  guard.stdin?.on("error", () => {});
+  (guard.stdin as unknown as { unref?: () => void } | null)?.unref?.();
+  return guard;
+}
+
+async function ready(running: Running, portsDir: string, o: NatsServerOptions) {
+  const end = performance.now() + (o.readyMs ?? READY_MS);
+  let exit: ServerExit | undefined;
+  void running.exited.then((how) => (exit = how));
+  while (performance.now() < end) {
+    if (exit !== undefined)
+      throw running.output.problem({ dir: o.dir, port: o.port, code: exit.code, signal: exit.signal });
+    const addresses = readPorts(portsDir);
+    if (addresses !== undefined && (await answers(addresses.monitorUrl))) return addresses;
+    await sleep(10);
+  }
+  throw failed(
+    "nats-server is not ready in time",
+    { dir: o.dir, waited_ms: o.readyMs ?? READY_MS },
+    "see its log above",
+  );
+}
+
+/** The server writes its addresses into `<program>_<pid>.ports`; undefined while it has not, or not completely. */
+function readPorts(portsDir: string): { url: string; port: number; monitorUrl: string } | undefined {
+  const name = readdirSync(portsDir).find((file) => file.endsWith(".ports"));
+  if (name === undefined) return undefined;
+  try {
+    const ports = JSON.parse(readFileSync(join(portsDir, name), "utf8")) as {
+      nats?: string[];
+      monitoring?: string[];
+    };
+    const [url, monitorUrl] = [ports.nats?.[0], ports.monitoring?.[0]];
+    return url === undefined || monitorUrl === undefined
+      ? undefined
+      : { url, port: Number(new URL(url).port), monitorUrl };
+  } catch {
+    return undefined;
+  }
+}
+
+async function answers(monitorUrl: string): Promise<boolean> {
+  try {
+    const url = new URL("/healthz?js-enabled-only=true", monitorUrl);
+    return (await fetch(url, { signal: AbortSignal.timeout(1_000) })).ok;
+  } catch {
+    return false;
+  }
+}
+
+function failed(message: string, details: Readonly<Record<string, unknown>>, hint: string): StartupError {
+  return new StartupError(message, { exitCode: ERROR_TABLE.UNAVAILABLE.exit, details, hint });
+}

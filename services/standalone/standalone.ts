@@ -1,0 +1,93 @@
+/**
+ * The standalone fleet: every service in one process, with the embedded store and a nats-server of its own; everything it keeps lies
+ * in one folder. Stops in the reverse order of starting, and loses nothing when it is killed instead.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openPlatform, type Platform } from "../../shared/process/platform.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import { createClosers } from "../../shared/runtime/shutdown.ts";
+import { StartupError } from "../../shared/runtime/startup.ts";
+import { start as startReader } from "../reader/reader.ts";
+import { start as startWriter } from "../writer/writer.ts";
+import type { StandaloneConfig } from "./config.ts";
+import { superviseNatsServer } from "./nats-supervision.ts";
+
+const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
+
+export interface Standalone {
+  readonly busUrl: string;
+  readonly opsUrl: string;
+  readonly storeUrl: string;
+  readonly home: string;
+  readonly stop: Stop;
+}
+
+export async function start(
+  context: ServiceContext & { readonly config: StandaloneConfig },
+): Promise<Standalone> {
+  const { config, log } = context;
+  log.level = config.logLevel;
+  const home = openHome(config.home);
+  const closers = createClosers(log, context.clock);
+  // Each level closes what stands on it first, so the budgets of the levels add up.
+  const stop = () => closers.close({ timeoutMs: 2 * config.stopTimeout });
+  try {
+    const server = await superviseNatsServer({
+      root: PROJECT,
+      env: process.env,
+      dir: join(home, "nats"),
+      port: config.natsPort,
+      log,
+      maxPayloadBytes: LIMITS.payload_bytes_max,
+    });
+    closers.add("nats-server", () => server.stop());
+    const storeUrl = config.storeUrl ?? `lmdb:${join(home, "store")}`;
+    const platform = await openPlatform(context, {
+      ...config,
+      service: "standalone",
+      storeUrl,
+      busUrl: server.url,
+      busMonitorUrl: () => server.current().monitorUrl,
+      streamBytes: server.current().storeBytesMax,
+    });
+    closers.add("platform", () => platform.stop());
+    await startServices(platform, config);
+    const addresses = {
+      busUrl: server.url,
+      opsUrl: `http://${config.opsHost}:${platform.opsPort}`,
+      storeUrl,
+      home,
+    };
+    // Tools on this machine find a fleet on unusual ports here.
+    writeFileSync(join(home, "addresses.json"), `${JSON.stringify({ ...addresses, pid: process.pid })}\n`);
+    return { ...addresses, stop };
+  } catch (error) {
+    await stop().catch((second: unknown) =>
+      log.error({ error: second }, "closing after a failed start failed"),
+    );
+    throw error;
+  }
+}
+
+async function startServices(platform: Platform, config: StandaloneConfig): Promise<void> {
+  platform.closers.add("writer", await startWriter({ ...platform, config }));
+  platform.closers.add("reader", await startReader({ ...platform }));
+}
+
+function openHome(path: string): string {
+  const home = resolve(path);
+  try {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new StartupError("the folder for the fleet's data cannot be made", {
+      exitCode: 73,
+      details: { path: home, problem: (error as NodeJS.ErrnoException).code },
+      hint: "choose another folder with FLEET_HOME",
+      cause: error,
+    });
+  }
+  return home;
+}

@@ -1,0 +1,50 @@
+/** Removes idempotency records whose hour has passed: a duty of one instance, in small steps that may be repeated. */
+import { createDuty } from "../../shared/records/duty.ts";
+import { clearExpired } from "../../shared/records/idempotency.ts";
+import { requireLease } from "../../shared/records/lease.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import { runTicker } from "../../shared/runtime/ticker.ts";
+import type { Store } from "../../shared/store/store.ts";
+
+const EVERY_MS = 5 * 60_000;
+const STEP = 500;
+const DEADLINE_MS = 3_000;
+
+export function startExpiry(
+  context: ServiceContext & { readonly store: Store; readonly instance: string },
+): Stop {
+  const { store, clock, log } = context;
+  const stopping = new AbortController();
+  const duty = createDuty(store, "expiry", context.instance, () => clock.now());
+  const ticking = runTicker({
+    name: "expiry",
+    everyMs: EVERY_MS,
+    jitter: 0.1,
+    signal: stopping.signal,
+    clock,
+    log,
+    run: async (signal) => {
+      for (let more = true; more && !signal.aborted; ) {
+        const lease = await duty.hold();
+        if (lease === null) return;
+        const options = {
+          label: "expire",
+          deadlineMs: DEADLINE_MS,
+          priority: "batch",
+          onUnknown: "safe",
+        } as const;
+        const { value } = await store.transact(options, async (tx) => {
+          await requireLease(tx, lease);
+          return clearExpired(tx, clock.now(), STEP);
+        });
+        if (value > 0) log.info({ cleared: value }, "idempotency records expired");
+        more = value === STEP;
+      }
+    },
+  });
+  return async () => {
+    stopping.abort();
+    await ticking;
+    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
+  };
+}

@@ -1,0 +1,16 @@
+/** Runs a writer as a process of its own. */
+import { clusterFields, openPlatform, platformFields } from "../../shared/process/platform.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { runMain } from "../../shared/runtime/main.ts";
+import { writerFields } from "./config.ts";
+import { start } from "./writer.ts";
+
+await runMain({
+  service: "fleet-writer",
+  start: async (context) => {
+    const config = readConfig({ ...platformFields, ...clusterFields, ...writerFields }, process.env);
+    const platform = await openPlatform(context, { service: "writer", ...config });
+    platform.closers.add("writer", await start({ ...platform, config }));
+    return platform.stop;
+  },
+});

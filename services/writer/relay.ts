@@ -1,0 +1,145 @@
+/**
+ * The relay: publishes the outbox to the event stream, in order per task, and then forgets what it published. A crash between the
+ * two publishes again; the events' ids make that harmless (guarantee 9). One duty per partition.
+ */
+import type { Bus, OrderedMessage } from "../../shared/bus/bus.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
+import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { createDuty, type Duty } from "../../shared/records/duty.ts";
+import { systemKeys } from "../../shared/records/keyspace.ts";
+import { type Lease, requireLease } from "../../shared/records/lease.ts";
+import { clearPublished, type OutboxEntry, outboxBacklog, readOutbox } from "../../shared/records/outbox.ts";
+import { createWake, type Wake } from "../../shared/runtime/clock.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import { runTicker } from "../../shared/runtime/ticker.ts";
+import { runWorker } from "../../shared/runtime/worker.ts";
+import type { Store } from "../../shared/store/store.ts";
+
+const READ_DEADLINE_MS = 3_000;
+const CLEAR_DEADLINE_MS = 3_000;
+const PUBLISH_DEADLINE_MS = 5_000;
+const POLL_MS = 1_000;
+const GAUGE_EVERY_MS = 2_000;
+const GAUGE_COUNT_MAX = 1_000;
+
+const encoder = new TextEncoder();
+
+export interface RelayContext extends ServiceContext {
+  readonly store: Store;
+  readonly bus: Bus;
+  /** Names this instance in leases. */
+  readonly instance: string;
+}
+
+/** Starts one loop per partition; stop finishes the batches under way and gives the leases back. */
+export function startRelay(context: RelayContext): Stop {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const loops = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
+    relayPartition(context, partition, signal),
+  );
+  const gauges = runTicker({
+    name: "outbox backlog",
+    everyMs: GAUGE_EVERY_MS,
+    run: () => measure(context),
+    signal,
+    clock: context.clock,
+    log: context.log,
+  });
+  return async () => {
+    stopping.abort();
+    await Promise.all([...loops, gauges]);
+  };
+}
+
+async function relayPartition(context: RelayContext, partition: number, signal: AbortSignal): Promise<void> {
+  const { store, clock, log } = context;
+  const duty = createDuty(store, `relay-${partition}`, context.instance, () => clock.now());
+  const wake = createWake();
+  const listening = listen(context, partition, wake, signal);
+  await runWorker({
+    name: `relay ${partition}`,
+    take: () => takeBatch(store, duty, partition),
+    handle: (batch) => publishBatch(context, batch),
+    idle: { ms: POLL_MS, wake },
+    signal,
+    clock,
+    log,
+  });
+  await listening;
+  await duty
+    .release()
+    .catch((error: unknown) => log.warn({ error, partition }, "a lease could not be given back"));
+}
+
+interface Batch {
+  readonly lease: Lease;
+  readonly entries: readonly OutboxEntry[];
+}
+
+async function takeBatch(store: Store, duty: Duty, partition: number): Promise<Batch[]> {
+  const lease = await duty.hold();
+  if (lease === null) return [];
+  const { entries } = await store.read({ label: "read_outbox", deadlineMs: READ_DEADLINE_MS }, (reader) =>
+    readOutbox(reader, partition, LIMITS.outbox_batch_count_max),
+  );
+  return entries.length === 0 ? [] : [{ lease, entries }];
+}
+
+async function publishBatch(context: RelayContext, { lease, entries }: Batch): Promise<void> {
+  await context.bus.publishOrdered(entries.map(message), { timeoutMs: PUBLISH_DEADLINE_MS });
+  const options = {
+    label: "clear_outbox",
+    deadlineMs: CLEAR_DEADLINE_MS,
+    priority: "batch",
+    onUnknown: "safe",
+  } as const;
+  await context.store.transact(options, async (tx) => {
+    await requireLease(tx, lease);
+    clearPublished(tx, entries);
+  });
+  context.metrics.outboxPublishedTotal.inc(entries.length);
+}
+
+function message({ event }: OutboxEntry): OrderedMessage {
+  return {
+    subject: SUBJECTS.event(event.tenant, event.type, event.subject),
+    messageId: event.id,
+    orderKey: `${event.tenant}/${event.subject}`,
+    body: encoder.encode(JSON.stringify(event)),
+    headers: {
+      [HEADERS.contentType]: CONTENT_TYPES.event,
+      ...(event.traceparent !== undefined && { traceparent: event.traceparent }),
+    },
+  };
+}
+
+/** Turns changes of the partition's bell into wake-ups. */
+async function listen(
+  { store, clock }: RelayContext,
+  partition: number,
+  wake: Wake,
+  signal: AbortSignal,
+): Promise<void> {
+  const key = systemKeys.bell(partition);
+  while (!signal.aborted) {
+    try {
+      const seen = await store.read({ label: "read_bell", deadlineMs: READ_DEADLINE_MS, signal }, (reader) =>
+        reader.get(key),
+      );
+      wake.notify();
+      await store.changed(key, seen, { signal, pollMs: POLL_MS });
+    } catch {
+      // The store is away; the worker's own loop says so. Polling goes on meanwhile.
+      await clock.sleep(POLL_MS, signal);
+    }
+  }
+}
+
+async function measure({ store, metrics, clock }: RelayContext): Promise<void> {
+  const backlog = await store.read({ label: "outbox_backlog", deadlineMs: READ_DEADLINE_MS }, (reader) =>
+    outboxBacklog(reader, GAUGE_COUNT_MAX),
+  );
+  metrics.outboxDepth.set(backlog.depth);
+  metrics.outboxOldestAgeMs.set(backlog.oldestMs === null ? 0 : Math.max(0, clock.now() - backlog.oldestMs));
+}

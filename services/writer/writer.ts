@@ -1,0 +1,65 @@
+/** The writer: applies commands, each in one transaction, and relays the events that the transactions left behind. */
+import type { Bus } from "../../shared/bus/bus.ts";
+import { serveEndpoint } from "../../shared/bus/endpoint.ts";
+import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
+import { BUILTIN_AGENT_TYPES } from "../../shared/protocol/checkpoint.ts";
+import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { Format } from "../../shared/records/format.ts";
+import { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { Store } from "../../shared/store/store.ts";
+import { createCommands, isCommandOp } from "./commands.ts";
+import type { WriterConfig } from "./config.ts";
+import { startExpiry } from "./expiry.ts";
+import { startRelay } from "./relay.ts";
+
+export interface WriterContext extends ServiceContext {
+  readonly store: Store;
+  readonly bus: Bus;
+  readonly format: Format;
+  readonly instance: string;
+  readonly config: WriterConfig;
+}
+
+export async function start(context: WriterContext): Promise<Stop> {
+  const { bus, store, format, clock, log, metrics, config } = context;
+  const repository = new CheckpointRepository({
+    store,
+    format,
+    finder: "writer",
+    now: () => clock.now(),
+    onCorrupt: (task, corrupt) => {
+      metrics.checkpointCorruptTotal.inc();
+      log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
+    },
+  });
+  const commands = createCommands(repository, new Set([...BUILTIN_AGENT_TYPES, ...config.agentTypes]));
+  const stopServing = await serveEndpoint(
+    {
+      bus,
+      log,
+      metrics,
+      clock,
+      service: "writer",
+      subject: SUBJECTS.everyCommand,
+      queue: QUEUES.writer,
+      latency: metrics.checkpointWriteLatencyMs,
+      total: metrics.commandsTotal,
+      opOf: (subject) => {
+        const op = subject.slice(subject.lastIndexOf(".") + 1);
+        return isCommandOp(op) ? op : "unknown";
+      },
+      decode: decodeBody,
+      encode: encodeBody,
+    },
+    (request) => commands.handle(request),
+  );
+  const stopRelay = startRelay(context);
+  const stopExpiry = startExpiry(context);
+  log.info({ instance: context.instance }, "writer started");
+  return async () => {
+    await stopServing();
+    await Promise.all([stopRelay(), stopExpiry()]);
+    log.info("writer stopped");
+  };
+}

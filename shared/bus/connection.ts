@@ -1,0 +1,114 @@
+/**
+ * Opens the bus. The client library's defaults give up after ten attempts and notice a dead peer after minutes; here it reconnects
+ * for ever and notices within half a minute, so that a restart of the server costs a second and nobody's attention.
+ */
+import { readFileSync } from "node:fs";
+import {
+  type Authenticator,
+  connect,
+  credsAuthenticator,
+  type NatsConnection,
+  type NodeConnectionOptions,
+  nkeyAuthenticator,
+} from "@nats-io/transport-node";
+import { SUBJECTS } from "../protocol/subjects.ts";
+import type { Logger } from "../runtime/log.ts";
+import type { Bus } from "./bus.ts";
+import { busError } from "./failure.ts";
+import { NatsBus } from "./nats-bus.ts";
+import { requireVersion } from "./server.ts";
+
+export interface BusCredentials {
+  readonly user?: string;
+  readonly pass?: string;
+  readonly token?: string;
+  readonly nkeySeed?: string;
+  /** Read again at every reconnect, so that rotated credentials are taken up. */
+  readonly credsFile?: string;
+}
+
+export interface ConnectBusOptions {
+  /** One or several, separated by commas: nats://host:4222 */
+  readonly url: string;
+  /** Shown in the server's connection list: `<service>/<host>/<pid>`. */
+  readonly name: string;
+  /** Owner of the inbox `_INBOX.<identity>.…`; a token. */
+  readonly identity: string;
+  readonly log: Logger;
+  readonly credentials?: BusCredentials;
+  readonly tls?: {
+    readonly caFile?: string;
+    readonly certFile?: string;
+    readonly keyFile?: string;
+    readonly handshakeFirst?: boolean;
+  };
+  /** One attempt to connect. Default 2,000. */
+  readonly connectTimeoutMs?: number;
+  /** Keep trying when nobody is there at first. Default false: throw. */
+  readonly waitOnFirstConnect?: boolean;
+  /** The server's monitoring address, for proveDurability; a function when it can change. */
+  readonly monitorUrl?: string | (() => string | undefined);
+}
+
+/** Throws BusError when it cannot connect, StartupError when the server is too old. */
+export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
+  const inboxPrefix = SUBJECTS.inboxPrefix(o.identity);
+  const connection = await open(o, inboxPrefix);
+  try {
+    requireVersion(connection.info?.version ?? "0.0.0");
+  } catch (error) {
+    await connection.close();
+    throw error;
+  }
+  const { monitorUrl } = o;
+  return new NatsBus({
+    connection,
+    inboxPrefix,
+    identity: o.identity,
+    log: o.log,
+    monitorUrl: typeof monitorUrl === "function" ? monitorUrl : () => monitorUrl,
+  });
+}
+
+async function open(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConnection> {
+  try {
+    return await connect({
+      servers: o.url.split(",").map((url) => url.trim()),
+      name: o.name,
+      inboxPrefix,
+      timeout: o.connectTimeoutMs ?? 2_000,
+      waitOnFirstConnect: o.waitOnFirstConnect ?? false,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: 250,
+      reconnectJitter: 100,
+      pingInterval: 10_000,
+      maxPingOut: 2,
+      // Without this each library call records a stack that nobody reads.
+      noAsyncTraces: true,
+      ...authentication(o.credentials),
+      ...(o.tls !== undefined && { tls: { ...o.tls } }),
+    });
+  } catch (error) {
+    throw busError(error, { url: withoutPassword(o.url) });
+  }
+}
+
+function authentication(credentials: BusCredentials | undefined): Partial<NodeConnectionOptions> {
+  if (credentials === undefined) return {};
+  const { user, pass, token, nkeySeed, credsFile } = credentials;
+  const authenticator: Authenticator[] = [];
+  if (nkeySeed !== undefined) authenticator.push(nkeyAuthenticator(Buffer.from(nkeySeed)));
+  if (credsFile !== undefined) authenticator.push(credsAuthenticator(() => readFileSync(credsFile)));
+  return {
+    ...(user !== undefined && { user }),
+    ...(pass !== undefined && { pass }),
+    ...(token !== undefined && { token }),
+    ...(authenticator.length > 0 && { authenticator }),
+    // A file can be replaced by a good one; anything else that is refused twice stays refused.
+    ignoreAuthErrorAbort: credsFile !== undefined,
+  };
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/\/\/[^/@]*@/g, "//…@");
+}

@@ -1,0 +1,191 @@
+/**
+ * Taking messages out of streams: `consume` with acknowledgements, at least once, for work; `follow` without, for watching.
+ *
+ * A message that fails comes again after a growing pause and never disappears: a limit on deliveries would leave it in the stream
+ * where no lag metric sees it. What is hopeless must be declared dead by the handler.
+ */
+import {
+  AckPolicy,
+  type ConsumerConfig,
+  type ConsumerMessages,
+  DeliverPolicy,
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  type JsMsg,
+} from "@nats-io/jetstream";
+import type { Logger } from "../runtime/log.ts";
+import type { Stop } from "../runtime/service.ts";
+import type { ConsumeOptions, DurableMessage, Message } from "./bus.ts";
+import { busError } from "./failure.ts";
+import { ReceivedMessage } from "./message.ts";
+
+const NANOS_PER_MS = 1_000_000;
+const PREFETCH_MAX = 256;
+const REDELIVERY_MS = { first: 250, last: 30_000 };
+const PULL = { expires: 5_000, idle_heartbeat: 1_000 };
+
+export interface StreamAccess {
+  readonly client: JetStreamClient;
+  readonly manager: JetStreamManager;
+  readonly log: Logger;
+}
+
+export async function consume(
+  access: StreamAccess,
+  o: ConsumeOptions,
+  handler: (m: DurableMessage) => Promise<void>,
+): Promise<Stop> {
+  const { client, log } = access;
+  let active = 0;
+  let idle: (() => void) | undefined;
+  const handle = async (raw: JsMsg): Promise<void> => {
+    active += 1;
+    try {
+      const message = new StoredMessage(raw);
+      await handler(message);
+      message.ack();
+    } catch (error) {
+      const pauseMs = Math.min(REDELIVERY_MS.first * 2 ** (raw.info.deliveryCount - 1), REDELIVERY_MS.last);
+      log.error({ error, durable: o.durable, seq: raw.seq, pause_ms: pauseMs }, "message handler failed");
+      raw.nak(pauseMs);
+    } finally {
+      active -= 1;
+      if (active === 0) idle?.();
+    }
+  };
+  try {
+    await ensureConsumer(access, o);
+    const consumer = await client.consumers.get(o.stream, o.durable);
+    const prefetch = Math.min(o.maxAckPending, PREFETCH_MAX);
+    const messages = await consumer.consume({
+      ...PULL,
+      max_messages: prefetch,
+      // Below one, so that a prefetch of one never asks for nothing.
+      threshold_messages: Math.max(0.5, prefetch / 2),
+      callback: (raw) => void handle(raw),
+    });
+    void keepConsumer(access, o, messages);
+    return async () => {
+      await messages.close();
+      if (active > 0) await new Promise<void>((resolve) => (idle = resolve));
+    };
+  } catch (error) {
+    throw busError(error, { stream: o.stream, durable: o.durable });
+  }
+}
+
+/** Somebody may remove the consumer, or its stream may be restored from a backup; then it is made again. */
+async function keepConsumer(
+  access: StreamAccess,
+  o: ConsumeOptions,
+  messages: ConsumerMessages,
+): Promise<void> {
+  for await (const status of messages.status()) {
+    if (status.type !== "consumer_not_found" && status.type !== "consumer_deleted") continue;
+    access.log.warn({ stream: o.stream, durable: o.durable }, "consumer is gone, making it again");
+    await ensureConsumer(access, o).catch((error: unknown) => {
+      access.log.error({ error, stream: o.stream, durable: o.durable }, "consumer could not be made");
+    });
+  }
+}
+
+async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOptions): Promise<void> {
+  const changeable = {
+    ack_wait: o.ackWaitMs * NANOS_PER_MS,
+    max_ack_pending: o.maxAckPending,
+    max_deliver: -1,
+    ...(o.filters !== undefined && { filter_subjects: [...o.filters] }),
+  };
+  const found = await manager.consumers.info(o.stream, o.durable).catch((error: unknown) => {
+    if (error instanceof JetStreamApiError && error.code === JetStreamApiCodes.ConsumerNotFound)
+      return undefined;
+    throw error;
+  });
+  if (found === undefined) {
+    const fixed = {
+      durable_name: o.durable,
+      ack_policy: AckPolicy.Explicit,
+      deliver_policy: DeliverPolicy.All,
+    };
+    await manager.consumers.add(o.stream, { ...fixed, ...changeable });
+  } else if (differs(found.config, changeable)) {
+    await manager.consumers.update(o.stream, o.durable, changeable);
+  }
+}
+
+function differs(found: ConsumerConfig, wanted: Partial<ConsumerConfig>): boolean {
+  const filters = (config: Partial<ConsumerConfig>) =>
+    JSON.stringify(config.filter_subjects ?? (config.filter_subject ? [config.filter_subject] : []));
+  return (
+    found.ack_wait !== wanted.ack_wait ||
+    found.max_ack_pending !== wanted.max_ack_pending ||
+    filters(found) !== filters(wanted)
+  );
+}
+
+export async function follow(
+  { client, manager, log }: StreamAccess,
+  o: { stream: string; filter: string; from: "new" | "all" },
+  handler: (m: Message) => void,
+): Promise<Stop> {
+  const deliver = (raw: JsMsg): void => {
+    try {
+      handler(new StreamMessage(raw));
+    } catch (error) {
+      log.error({ error, stream: o.stream, seq: raw.seq }, "stream watcher failed");
+    }
+  };
+  try {
+    // "New" is made a position now: a reconnect before the first message would otherwise skip what came meanwhile.
+    const after = o.from === "new" ? (await manager.streams.info(o.stream)).state.last_seq : 0;
+    const start = { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: after + 1 };
+    const consumer = await client.consumers.get(o.stream, { filter_subjects: o.filter, ...start });
+    const messages = await consumer.consume({ ...PULL, max_messages: PREFETCH_MAX, callback: deliver });
+    return async () => {
+      await messages.close();
+      await consumer
+        .delete()
+        .catch((error: unknown) => log.debug({ error }, "watcher's consumer was gone already"));
+    };
+  } catch (error) {
+    throw busError(error, { stream: o.stream });
+  }
+}
+
+/** The reply address of a delivery is the server's acknowledgement subject and nobody's business. */
+class StreamMessage extends ReceivedMessage {
+  override get replyTo(): undefined {
+    return undefined;
+  }
+}
+
+class StoredMessage extends StreamMessage implements DurableMessage {
+  readonly #raw: JsMsg;
+
+  constructor(raw: JsMsg) {
+    super(raw);
+    this.#raw = raw;
+  }
+
+  get seq(): number {
+    return this.#raw.seq;
+  }
+
+  get redelivered(): boolean {
+    return this.#raw.redelivered;
+  }
+
+  ack(): void {
+    this.#raw.ack();
+  }
+
+  working(): void {
+    this.#raw.working();
+  }
+
+  dead(reason: string): void {
+    this.#raw.term(reason);
+  }
+}

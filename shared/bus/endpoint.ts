@@ -1,0 +1,132 @@
+/**
+ * An endpoint: requests in, answers out, for writer and reader alike. It does what every request needs, once: the trace of its
+ * caller, decoding, the time and outcome in the metrics, a log line, and an answer for every failure. What the request means is
+ * the handler's matter; how bytes become values is passed in.
+ */
+import { type ErrorBody, FleetError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { CONTENT_TYPES, HEADERS } from "../protocol/subjects.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Logger } from "../runtime/log.ts";
+import type { Metrics } from "../runtime/metrics.ts";
+import type { Stop } from "../runtime/service.ts";
+import { withSpan } from "../runtime/tracing.ts";
+import type { Bus, Message, Outgoing } from "./bus.ts";
+
+export interface Request {
+  readonly subject: string;
+  /** Decoded; plain data, of no known shape yet. */
+  readonly body: unknown;
+}
+
+/** Facts for the log line of a request. */
+export type Facts = Readonly<Record<string, unknown>>;
+
+export interface Answer {
+  readonly value: unknown;
+  readonly facts?: Facts;
+}
+
+export interface EndpointOptions {
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  /** `writer` or `reader`: names spans and gauges. */
+  readonly service: string;
+  readonly subject: string;
+  readonly queue: string;
+  readonly latency: Metrics["checkpointWriteLatencyMs"];
+  readonly total: Metrics["commandsTotal"];
+  /** The operation in a subject, for labels; must come from a closed list. */
+  readonly opOf: (subject: string) => string;
+  readonly decode: (bytes: Uint8Array, contentType: string | undefined) => unknown;
+  readonly encode: (value: unknown, contentType: string | undefined) => Uint8Array;
+}
+
+interface ErrorAnswer {
+  readonly status: "error";
+  readonly error: ErrorBody;
+}
+
+function errorAnswer(error: FleetError): ErrorAnswer {
+  return { status: "error", error: error.toBody() };
+}
+
+const OVERLOADED = new FleetError("UNAVAILABLE", "the service has as many requests as it can hold", {
+  retryAfterMs: LIMITS.overload_retry_ms,
+});
+const FAULT = new FleetError("INTERNAL", "an unexpected failure; the service's log has the details");
+
+/** Serves until stopped. The handler throws FleetErrors; anything else is a fault of ours and is logged with its stack. */
+export function serveEndpoint(
+  options: EndpointOptions,
+  handle: (request: Request) => Promise<Answer>,
+): Promise<Stop> {
+  const { bus, service } = options;
+  const inFlight = options.metrics.requestsInFlight.labels({ service });
+  return bus.serve(
+    options.subject,
+    {
+      queue: options.queue,
+      concurrencyMax: LIMITS.requests_in_flight_max,
+      overload: (message) => {
+        options.total.inc({ op: options.opOf(message.subject), outcome: "UNAVAILABLE" });
+        return reply(options, message, errorAnswer(OVERLOADED));
+      },
+      failed: (message, error) => {
+        options.log.error({ error, subject: message.subject }, "a reply could not be made");
+        return reply(options, message, errorAnswer(FAULT));
+      },
+    },
+    async (message) => {
+      inFlight.inc();
+      try {
+        const op = options.opOf(message.subject);
+        const run = () => answer(options, message, op, handle);
+        return await withSpan(`${service} ${op}`, { "fleet.op": op }, run, {
+          parent: message.headers,
+          kind: "server",
+        });
+      } finally {
+        inFlight.dec();
+      }
+    },
+  );
+}
+
+async function answer(
+  options: EndpointOptions,
+  message: Message,
+  op: string,
+  handle: (request: Request) => Promise<Answer>,
+): Promise<Outgoing> {
+  const { clock, log } = options;
+  const begin = clock.monotonic();
+  const done = (outcome: string, facts: Facts): void => {
+    const ms = clock.monotonic() - begin;
+    options.latency.observe({ op, outcome }, ms);
+    options.total.inc({ op, outcome });
+    const fields = { op, outcome, ms: Math.round(ms * 100) / 100, ...facts };
+    if (outcome === "ok") log.info(fields, "request answered");
+    else log.warn(fields, "request refused");
+  };
+  try {
+    const body = options.decode(message.body, message.headers.get(HEADERS.contentType));
+    const { value, facts } = await handle({ subject: message.subject, body });
+    done("ok", facts ?? {});
+    return reply(options, message, value);
+  } catch (error) {
+    const known = error instanceof FleetError ? error : FAULT;
+    if (known.code === "INTERNAL") log.error({ error, op }, "request failed");
+    done(known.code, { subject: message.subject, fields: known.fields, details: known.details });
+    return reply(options, message, errorAnswer(known));
+  }
+}
+
+/** Answers come in the form that the request had. */
+function reply(options: EndpointOptions, message: Message, value: unknown): Outgoing {
+  const asked = message.headers.get(HEADERS.contentType);
+  const contentType = asked === CONTENT_TYPES.msgpack ? CONTENT_TYPES.msgpack : CONTENT_TYPES.json;
+  return { body: options.encode(value, contentType), headers: { [HEADERS.contentType]: contentType } };
+}

@@ -1,0 +1,46 @@
+/** One vocabulary for what goes wrong on the bus: every error of the client library and of JetStream becomes a BusError. */
+import { errors } from "@nats-io/transport-node";
+import { BusError, type BusErrorKind } from "./bus.ts";
+
+/** JetStream's own error codes, as far as they mean something else than "try again". */
+const STREAM_CODES: Readonly<Record<number, BusErrorKind>> = {
+  10054: "too_large", // larger than the stream's max_msg_size
+  10077: "stream_full", // max bytes or max messages reached, discard new
+  10122: "stream_full", // the stream reached its bytes
+  10047: "stream_full", // no storage left for the account
+  10023: "unavailable", // insufficient resources, for instance while the disk is full
+  10158: "unavailable", // the same id is being stored right now
+};
+
+/** Maps any thrown value; a BusError stays what it is. */
+export function busError(error: unknown, details: Readonly<Record<string, unknown>> = {}): BusError {
+  if (error instanceof BusError) return error;
+  return new BusError(
+    kindOf(error),
+    { ...details, reason: error instanceof Error ? error.message : String(error) },
+    error,
+  );
+}
+
+function kindOf(error: unknown): BusErrorKind {
+  if (error instanceof errors.TimeoutError) return "timeout";
+  if (error instanceof errors.NoRespondersError) return "no_responders";
+  if (error instanceof errors.PermissionViolationError || error instanceof errors.AuthorizationError)
+    return "permission";
+  if (error instanceof errors.UserAuthenticationExpiredError) return "permission";
+  if (error instanceof errors.ClosedConnectionError || error instanceof errors.DrainingConnectionError)
+    return "closed";
+  if (error instanceof errors.InvalidArgumentError && error.message.includes("max_payload"))
+    return "too_large";
+  if (error instanceof errors.RequestError && error.cause !== undefined) return kindOf(error.cause);
+  return "unavailable";
+}
+
+/** The error of a JetStream answer: `{ code, err_code, description }`. */
+export function streamError(
+  error: { code?: number; err_code?: number; description?: string },
+  details: Readonly<Record<string, unknown>> = {},
+): BusError {
+  const kind = STREAM_CODES[error.err_code ?? 0] ?? "unavailable";
+  return new BusError(kind, { ...details, err_code: error.err_code, reason: error.description });
+}

@@ -1,0 +1,239 @@
+/** The bus on NATS: one connection, and the parts that share it. What each part promises stands in its own file. */
+import { type JetStreamClient, type JetStreamManager, jetstream } from "@nats-io/jetstream";
+import type { NatsConnection, Status } from "@nats-io/transport-node";
+import { errors } from "@nats-io/transport-node";
+import type { Logger } from "../runtime/log.ts";
+import type { Stop } from "../runtime/service.ts";
+import {
+  type Bus,
+  BusError,
+  type BusStatus,
+  type ConsumeOptions,
+  type DurableMessage,
+  type Message,
+  type OrderedMessage,
+  type Outgoing,
+  type PublishAck,
+  type ServeOptions,
+} from "./bus.ts";
+import { consume, follow } from "./consume.ts";
+import { publishDurable } from "./durable.ts";
+import { busError } from "./failure.ts";
+import { ReceivedMessage } from "./message.ts";
+import { publishOrdered } from "./ordered.ts";
+import { reconcileStream } from "./reconcile.ts";
+import { Requests } from "./request.ts";
+import { known, serve, subscribed } from "./serve.ts";
+import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server.ts";
+import { StreamDirectory } from "./stream-directory.ts";
+import type { StreamSpec } from "./streams.ts";
+
+const DRAIN_MS = 5_000;
+/** A restarted server takes connections before its streams are back. */
+const STREAMS_READY_MS = 15_000;
+
+export interface NatsBusParts {
+  readonly connection: NatsConnection;
+  readonly inboxPrefix: string;
+  readonly identity: string;
+  readonly log: Logger;
+  readonly monitorUrl: () => string | undefined;
+}
+
+export class NatsBus implements Bus {
+  readonly identity: string;
+  readonly #connection: NatsConnection;
+  readonly #log: Logger;
+  readonly #monitorUrl: () => string | undefined;
+  readonly #requests: Requests;
+  readonly #client: JetStreamClient;
+  readonly #manager: Promise<JetStreamManager>;
+  readonly #directory: StreamDirectory;
+  readonly #stops = new Set<Stop>();
+  readonly #watchers: ((status: BusStatus) => void)[] = [];
+  #version: string;
+  #closing: Promise<void> | undefined;
+
+  constructor({ connection, inboxPrefix, identity, log, monitorUrl }: NatsBusParts) {
+    this.identity = identity;
+    this.#connection = connection;
+    this.#log = log;
+    this.#monitorUrl = monitorUrl;
+    this.#version = connection.info?.version ?? "";
+    this.#requests = new Requests(connection, inboxPrefix);
+    this.#client = jetstream(connection);
+    this.#manager = this.#client.jetstreamManager(false);
+    this.#directory = new StreamDirectory(this.#manager, () => knowsAtomicBatches(connection.info), log);
+    void this.#watch(connection.status());
+  }
+
+  get serverVersion(): string {
+    return this.#version;
+  }
+
+  request(subject: string, out: Outgoing, o: { timeoutMs: number; signal?: AbortSignal }): Promise<Message> {
+    return this.#requests.send(subject, out, o);
+  }
+
+  async serve(subject: string, o: ServeOptions, handler: (m: Message) => Promise<Outgoing>): Promise<Stop> {
+    return this.#stoppable(
+      await serve({ connection: this.#connection, log: this.#log }, subject, o, handler),
+    );
+  }
+
+  publish(subject: string, out: Outgoing): void {
+    this.#requests.post(subject, out);
+  }
+
+  async subscribe(subject: string, handler: (m: Message) => void): Promise<Stop> {
+    const subscription = subscribed(this.#connection, subject, {
+      callback: (error, raw) => {
+        try {
+          if (error !== null) throw error;
+          handler(new ReceivedMessage(raw));
+        } catch (failure) {
+          this.#log.error({ error: failure, subject }, "subscription handler failed");
+        }
+      },
+    });
+    await known(this.#connection, subscription, subject);
+    return this.#stoppable(async () => {
+      if (!subscription.isClosed() && !this.#connection.isClosed()) await subscription.drain();
+    });
+  }
+
+  publishDurable(
+    subject: string,
+    out: Outgoing,
+    o: { messageId: string; timeoutMs: number },
+  ): Promise<PublishAck> {
+    return publishDurable(this.#requests, subject, out, o);
+  }
+
+  publishOrdered(messages: readonly OrderedMessage[], o: { timeoutMs: number }): Promise<void> {
+    const atomicStreamOf = (subject: string) => this.#directory.atomicStreamOf(subject);
+    return publishOrdered({ requests: this.#requests, atomicStreamOf }, messages, o);
+  }
+
+  async consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop> {
+    return this.#stoppable(await consume(await this.#access(), o, handler));
+  }
+
+  async follow(
+    o: { stream: string; filter: string; from: "new" | "all" },
+    handler: (m: Message) => void,
+  ): Promise<Stop> {
+    return this.#stoppable(await follow(await this.#access(), o, handler));
+  }
+
+  async reconcileStreams(specs: readonly StreamSpec[]): Promise<void> {
+    const atomic = knowsAtomicBatches(this.#connection.info);
+    const access = { manager: await this.#manager, log: this.#log, atomic };
+    for (const spec of specs) {
+      await whenReady(STREAMS_READY_MS, () => reconcileStream(access, spec));
+    }
+    this.#directory.forget();
+  }
+
+  async proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }> {
+    const { info } = this.#connection;
+    if (info === undefined) throw new BusError("unavailable");
+    requireVersion(info.version);
+    return { version: info.version, syncAlways: await syncsAlways(info, this.#monitorUrl()) };
+  }
+
+  async health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }> {
+    try {
+      const answer = await this.#requests.send("$JS.API.INFO", { body: new Uint8Array() }, o);
+      const { error } = JSON.parse(Buffer.from(answer.body).toString()) as {
+        error?: { description?: string };
+      };
+      if (error !== undefined)
+        return { ok: false, detail: error.description ?? "JetStream answers with an error" };
+      return { ok: true, detail: `NATS ${this.#version}` };
+    } catch (error) {
+      const failure = busError(error);
+      return {
+        ok: false,
+        detail: failure.kind === "no_responders" ? "JetStream does not answer" : failure.message,
+      };
+    }
+  }
+
+  onStatus(handler: (status: BusStatus) => void): void {
+    this.#watchers.push(handler);
+  }
+
+  close(o: { drainMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#close(o.drainMs ?? DRAIN_MS);
+    return this.#closing;
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    const drained = (async () => {
+      await Promise.all([...this.#stops].map((stop) => stop()));
+      await this.#connection.drain();
+    })().catch((error: unknown) => this.#log.debug({ error }, "bus did not drain"));
+    let timer: NodeJS.Timeout | undefined;
+    await Promise.race([drained, new Promise((resolve) => (timer = setTimeout(resolve, drainMs)))]);
+    clearTimeout(timer);
+    this.#requests.close();
+    await this.#connection.close();
+  }
+
+  async #access() {
+    return { client: this.#client, manager: await this.#manager, log: this.#log };
+  }
+
+  /** Remembers how to stop something until it was stopped, so that closing the bus leaves nothing running. */
+  #stoppable(stop: Stop): Stop {
+    let stopping: Promise<void> | undefined;
+    const once: Stop = () => {
+      stopping ??= stop().finally(() => this.#stops.delete(once));
+      return stopping;
+    };
+    this.#stops.add(once);
+    return once;
+  }
+
+  async #watch(statuses: AsyncIterable<Status>): Promise<void> {
+    for await (const status of statuses) {
+      if (status.type === "disconnect" || status.type === "close") this.#changed("disconnected", status.type);
+      else if (status.type === "reconnect") this.#changed("connected", status.type);
+      else if (status.type === "reconnecting") this.#notify("reconnecting");
+      else if (status.type === "ldm") this.#notify("lame_duck");
+      else if (status.type === "error") this.#refused(status.error);
+    }
+  }
+
+  #changed(status: "connected" | "disconnected", cause: string): void {
+    this.#version = this.#connection.info?.version ?? this.#version;
+    if (cause === "close") this.#requests.close();
+    else this.#requests.connectionChanged(status === "connected");
+    this.#directory.forget();
+    if (this.#closing === undefined) this.#log.warn({ status, cause }, "bus connection changed");
+    this.#notify(status);
+  }
+
+  #refused(error: Error): void {
+    this.#log.warn({ error }, "bus server reported an error");
+    if (!(error instanceof errors.PermissionViolationError) || error.operation !== "publish") return;
+    this.#requests.denied(error.subject, error.message);
+  }
+
+  #notify(status: BusStatus): void {
+    for (const watcher of this.#watchers) watcher(status);
+  }
+}
+
+async function whenReady<T>(withinMs: number, attempt: () => Promise<T>): Promise<T> {
+  const end = performance.now() + withinMs;
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof BusError) || !error.retryable || performance.now() > end) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * Bodies on the bus: JSON, or MessagePack when the content type says so. What comes in has passed the gate when it leaves here, so
+ * the rest of the program never meets a value that JSON could not hold.
+ */
+import { Packr } from "msgpackr";
+import { FleetError, invalid } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { CONTENT_TYPES } from "../protocol/subjects.ts";
+import { gate } from "./gate.ts";
+import { parseJson } from "./json.ts";
+
+const packr = new Packr({ useRecords: false, variableMapSize: true });
+const encoder = new TextEncoder();
+
+/** Throws INVALID (no JSON, no MessagePack, duplicate names, lone surrogates, too deep …) or TOO_LARGE. */
+export function decodeBody(bytes: Uint8Array, contentType: string | undefined): unknown {
+  if (bytes.length > LIMITS.payload_bytes_max) {
+    throw new FleetError("TOO_LARGE", "the message is too large", {
+      fields: [
+        { path: "", expected: `at most ${LIMITS.payload_bytes_max} bytes`, got: `${bytes.length} bytes` },
+      ],
+    });
+  }
+  if (contentType === undefined || contentType.startsWith(CONTENT_TYPES.json)) return parseJson(bytes);
+  if (contentType !== CONTENT_TYPES.msgpack) {
+    throw invalid("content-type", `${CONTENT_TYPES.json} or ${CONTENT_TYPES.msgpack}`, contentType);
+  }
+  const value = unpacked(bytes);
+  gate(value);
+  return value;
+}
+
+function unpacked(bytes: Uint8Array): unknown {
+  try {
+    return packr.unpack(bytes);
+  } catch {
+    throw invalid("", "a MessagePack value");
+  }
+}
+
+export function encodeBody(value: unknown, contentType: string | undefined): Uint8Array {
+  return contentType === CONTENT_TYPES.msgpack ? packr.pack(value) : encoder.encode(JSON.stringify(value));
+}

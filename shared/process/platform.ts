@@ -1,0 +1,194 @@
+/**
+ * What every service process stands on: settings, tracing, the store with its layout checked, the bus with its streams, and the
+ * operations port; opened in this order, closed in the reverse. The one folder of `shared/` that imports all the others, so
+ * that no service wires them by hand.
+ */
+import { hostname } from "node:os";
+import { isAbsolute, resolve } from "node:path";
+import type { Bus } from "../bus/bus.ts";
+import { connectBus } from "../bus/connection.ts";
+import { fleetStreams } from "../bus/streams.ts";
+import { type Format, openFormat } from "../records/format.ts";
+import { type ConfigOf, duration, integer, oneOf, optional, text, url } from "../runtime/config.ts";
+import { type Logger, logLevels } from "../runtime/log.ts";
+import { serveOps } from "../runtime/ops.ts";
+import type { ServiceContext, Stop } from "../runtime/service.ts";
+import { type Closers, createClosers } from "../runtime/shutdown.ts";
+import { StartupError } from "../runtime/startup.ts";
+import { startTracing } from "../runtime/tracing.ts";
+import { openStore } from "../store/open.ts";
+import { type Store, StoreError } from "../store/store.ts";
+
+export const platformFields = {
+  logLevel: oneOf("FLEET_LOG_LEVEL", logLevels, {
+    default: "info",
+    description: "Least important log level",
+  }),
+  opsHost: text("FLEET_OPS_HOST", {
+    default: "127.0.0.1",
+    description: "Address of /metrics, /healthz and /readyz",
+  }),
+  opsPort: integer("FLEET_OPS_PORT", {
+    default: 4280,
+    min: 0,
+    max: 65_535,
+    description: "Port of /metrics, /healthz and /readyz; 0 takes any free one",
+  }),
+  otlpEndpoint: optional(
+    url("OTEL_EXPORTER_OTLP_ENDPOINT", {
+      description: "Collector for traces (OTLP over HTTP); unset: no tracing",
+    }),
+  ),
+  stopTimeout: duration("FLEET_STOP_TIMEOUT", {
+    default: "10s",
+    min: 1_000,
+    description: "Time for work under way when a service is stopped",
+  }),
+} as const;
+
+export const clusterFields = {
+  storeUrl: text("FLEET_STORE", {
+    default: "lmdb:.fleet/store",
+    description: "fdb:/path/to/fdb.cluster, lmdb:path (one process only), or memory: (nothing is kept)",
+  }),
+  busUrl: url("FLEET_URL", {
+    default: "nats://127.0.0.1:4222",
+    description: "Where the bus is: nats://host:port",
+  }),
+  busMonitorUrl: optional(
+    url("FLEET_NATS_MONITOR_URL", {
+      description: "The server's monitoring address, where its durability settings are proven at start",
+    }),
+  ),
+  busCredentials: optional(
+    text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
+  ),
+} as const;
+
+export interface PlatformOptions extends ConfigOf<typeof platformFields> {
+  readonly service: string;
+  readonly storeUrl: string;
+  readonly busUrl: string;
+  readonly busMonitorUrl?: string | (() => string | undefined) | undefined;
+  readonly busCredentials?: string | undefined;
+  /** What the server's streams may take on disk together. */
+  readonly streamBytes?: number;
+}
+
+export interface Platform extends ServiceContext {
+  readonly store: Store;
+  readonly bus: Bus;
+  readonly format: Format;
+  /** Names this process in leases and audit entries: host and process. */
+  readonly instance: string;
+  readonly opsPort: number;
+  readonly closers: Closers;
+  /** Closes everything that was opened and added, in reverse order. */
+  readonly stop: Stop;
+}
+
+export function instanceName(): string {
+  const host = hostname()
+    .replace(/[^A-Za-z0-9_-]/g, "-")
+    .slice(0, 40);
+  return `${host}-${process.pid}`;
+}
+
+/** Throws StartupError with what to do; whatever was opened by then is closed again. */
+export async function openPlatform(context: ServiceContext, options: PlatformOptions): Promise<Platform> {
+  const { log } = context;
+  log.level = options.logLevel;
+  const closers = createClosers(log, context.clock);
+  const stop = () => closers.close({ timeoutMs: options.stopTimeout });
+  try {
+    const tracing = await startTracing({ service: options.service, endpoint: options.otlpEndpoint, log });
+    closers.add("tracing", () => tracing.stop());
+    const store = await openedStore(options.storeUrl, log);
+    closers.add("store", () => store.close({ drainMs: options.stopTimeout }));
+    const format = await openFormat(store);
+    const instance = instanceName();
+    const bus = await connectedBus(options, instance, log);
+    closers.add("bus", () => bus.close());
+    await proveBus(bus, options, log);
+    const ops = await serveOps({
+      host: options.opsHost,
+      port: options.opsPort,
+      metrics: context.metrics,
+      log,
+      checks: {
+        store: () => store.health({ timeoutMs: 1_500 }),
+        bus: () => bus.health({ timeoutMs: 1_500 }),
+      },
+    });
+    closers.add("operations port", () => ops.stop());
+    return { ...context, store, bus, format, instance, opsPort: ops.port, closers, stop };
+  } catch (error) {
+    await stop().catch((second: unknown) =>
+      log.error({ error: second }, "closing after a failed start failed"),
+    );
+    throw error;
+  }
+}
+
+/** Paths in a store URL are meant from the folder the process was started in. */
+export function absoluteStoreUrl(storeUrl: string, base = process.cwd()): string {
+  const path = /^lmdb:(.+)$/.exec(storeUrl)?.[1];
+  return path === undefined || isAbsolute(path) ? storeUrl : `lmdb:${resolve(base, path)}`;
+}
+
+async function openedStore(storeUrl: string, log: Logger): Promise<Store> {
+  try {
+    const store = await openStore(absoluteStoreUrl(storeUrl));
+    log.info({ engine: store.name, store: storeUrl }, "store opened");
+    return store;
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    const { hint, ...details } = error.details as { hint?: string };
+    throw new StartupError(error.message, {
+      exitCode: 69,
+      details: { store: storeUrl, ...details },
+      hint: hint ?? "check FLEET_STORE, or stop the process that holds the store",
+      cause: error,
+    });
+  }
+}
+
+async function connectedBus(options: PlatformOptions, instance: string, log: Logger): Promise<Bus> {
+  try {
+    return await connectBus({
+      url: options.busUrl,
+      name: `${options.service}/${instance}`,
+      identity: `${options.service}-${instance}`.slice(0, 64),
+      log,
+      ...(options.busMonitorUrl !== undefined && { monitorUrl: options.busMonitorUrl }),
+      ...(options.busCredentials !== undefined && { credentials: { credsFile: options.busCredentials } }),
+    });
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    throw new StartupError("the bus cannot be reached", {
+      exitCode: 69,
+      details: { url: options.busUrl, problem: error instanceof Error ? error.message : String(error) },
+      hint: "start a nats-server with JetStream there, or set FLEET_URL",
+      cause: error,
+    });
+  }
+}
+
+/** An event or a queued command on a server that answers before it has written would not survive a power cut. */
+async function proveBus(bus: Bus, options: PlatformOptions, log: Logger): Promise<void> {
+  await bus.reconcileStreams(
+    fleetStreams(options.streamBytes === undefined ? {} : { storageBytes: options.streamBytes }),
+  );
+  const { version, syncAlways } = await bus.proveDurability();
+  if (syncAlways === false) {
+    throw new StartupError("the bus acknowledges before it has written to disk", {
+      exitCode: 78,
+      details: { version },
+      hint: "set `sync_interval: always` in the server's jetstream block",
+    });
+  }
+  if (syncAlways === "unknown") {
+    log.warn({ version }, "the bus's durability is not proven: no monitoring address is known");
+  }
+  log.info({ version, sync_always: syncAlways }, "bus connected");
+}

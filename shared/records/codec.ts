@@ -1,0 +1,56 @@
+/**
+ * Values on disk: one byte that says the format, then MessagePack, compressed with zstd when that makes it smaller. Drivers see
+ * bytes, callers see records, and this is the one place in between.
+ */
+import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { Packr } from "msgpackr";
+import { FleetError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type { Bytes } from "../store/store.ts";
+
+const PLAIN = 0x01;
+const ZSTD = 0x02;
+
+// Plain maps instead of the library's record extension: any MessagePack reader can read the store.
+const packr = new Packr({ useRecords: false, variableMapSize: true });
+
+export class UnreadableValue extends Error {
+  constructor(reason: string, cause?: unknown) {
+    super(reason, cause === undefined ? undefined : { cause });
+    this.name = "UnreadableValue";
+  }
+}
+
+/** Compressed bytes when that saves anything, else null. */
+export function compressed(bytes: Bytes): Bytes | null {
+  if (bytes.length < LIMITS.compress_bytes_min) return null;
+  const smaller = zstdCompressSync(bytes);
+  return smaller.length < bytes.length ? smaller : null;
+}
+
+/** `maxBytes` bounds what a damaged or hostile value can make of memory. */
+export function decompressed(bytes: Bytes, maxBytes: number): Bytes {
+  return zstdDecompressSync(bytes, { maxOutputLength: maxBytes });
+}
+
+export function encode(value: unknown): Bytes {
+  const packed = packr.pack(value);
+  const smaller = compressed(packed);
+  return smaller
+    ? Buffer.concat([Buffer.from([ZSTD]), smaller])
+    : Buffer.concat([Buffer.from([PLAIN]), packed]);
+}
+
+/** Throws {@link UnreadableValue} for damaged bytes, UNSUPPORTED_VERSION for a newer format. */
+export function decode<T>(bytes: Bytes): T {
+  const body = bytes.subarray(1);
+  try {
+    if (bytes[0] === PLAIN) return packr.unpack(body) as T;
+    if (bytes[0] === ZSTD) return packr.unpack(decompressed(body, LIMITS.payload_bytes_max)) as T;
+  } catch (error) {
+    throw new UnreadableValue("the value cannot be decoded", error);
+  }
+  throw new FleetError("UNSUPPORTED_VERSION", "the value was written by a newer version of Fleet", {
+    details: { format: bytes[0] },
+  });
+}

@@ -1,0 +1,64 @@
+/**
+ * One record per command, read and written in the command's own transaction: however often a command is sent, retried or
+ * redelivered, whichever copy commits first wins and every other finds its answer. The record ends by hour buckets, later than
+ * any redelivery can come.
+ */
+import { FleetError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { type Bytes, STAMP_BYTES, type Tx } from "../store/store.ts";
+import { decode, encode } from "./codec.ts";
+import { parseExpiry, systemKeys, type TenantKeys, tenantKeys } from "./keyspace.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** What is remembered of an answer: everything but the position, which is the stamp that the store puts before it. */
+export interface RememberedAnswer {
+  readonly task_id: string;
+  readonly checkpoint_id: string;
+  readonly version: number;
+  readonly seq: number;
+  readonly hash: string;
+  readonly committed_at: string;
+  readonly warnings?: string[];
+}
+
+interface Remembered {
+  readonly request: Bytes;
+  readonly answer: RememberedAnswer;
+}
+
+/** The answer given before and its commit position in hex; throws CONFLICT when the id was used for another content. */
+export function recall(
+  record: Bytes,
+  requestHash: string,
+): { readonly answer: RememberedAnswer; readonly position: string } {
+  const { request, answer } = decode<Remembered>(record.subarray(STAMP_BYTES));
+  if (Buffer.from(request).toString("hex") !== requestHash) {
+    throw new FleetError("CONFLICT", "this command id was used before for another content", {
+      fields: [{ path: "command_id", expected: "a new UUIDv7 for a new command" }],
+    });
+  }
+  return { answer, position: Buffer.from(record.subarray(0, STAMP_BYTES)).toString("hex") };
+}
+
+export function remember(
+  tx: Tx,
+  keys: TenantKeys,
+  record: { tenant: string; command: string; requestHash: string; answer: RememberedAnswer; nowMs: number },
+): void {
+  const value: Remembered = { request: Buffer.from(record.requestHash, "hex"), answer: record.answer };
+  tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encode(value));
+  const hour = Math.ceil((record.nowMs + LIMITS.idempotency_ms) / HOUR_MS);
+  tx.set(systemKeys.expiry(hour, record.tenant, record.command), new Uint8Array(0));
+}
+
+/** Clears up to `limit` records whose hour has passed; returns how many. */
+export async function clearExpired(tx: Tx, nowMs: number, limit: number): Promise<number> {
+  const { rows } = await tx.getRange(systemKeys.expiredBefore(Math.floor(nowMs / HOUR_MS)), { limit });
+  for (const { key } of rows) {
+    const { tenant, command } = parseExpiry(key);
+    tx.clear(tenantKeys(tenant).command(command));
+    tx.clear(key);
+  }
+  return rows.length;
+}

@@ -1,0 +1,218 @@
+/**
+ * The whole key layout, as one table: read this and you can read the database.
+ *
+ * Keys are tuples (FoundationDB's tuple layer), the same bytes on every engine, so byte order is tuple order. Seed 000's path
+ * `/coditect/checkpoints/{task_id}/{checkpoint_id}` is `("coditect", "checkpoints", task, checkpoint)`. The default tenant's keys
+ * lie under `("coditect", …)`, another tenant's under `("coditect", "t", tenant, …)` in the same layout. What serves the whole
+ * system (feed, outbox, duties) lies under `("coditect", "s", …)`.
+ *
+ * | key, after the tenant's root                      | value                                    | written by            |
+ * |---------------------------------------------------|------------------------------------------|-----------------------|
+ * | `checkpoints`, task, checkpoint                   | row: hash, body or number of chunks      | every command         |
+ * | `versions`, task, checkpoint, version             | the row of an earlier version            | update, finalize, link|
+ * | `chunks`, task, checkpoint, version, n            | part n of a large body                   | every command         |
+ * | `ids`, checkpoint                                 | task                                     | create                |
+ * | `order`, task, seq                                | checkpoint                               | create                |
+ * | `tasks`, task                                     | the task's head                          | every command         |
+ * | `children`, task, parent, child                   | empty                                    | create, link          |
+ * | `audit`, task, seq                                | audit entry, chained by hash             | every transition      |
+ * | `quarantine`, task, checkpoint, version           | reason, time                             | a read that failed    |
+ * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
+ * | `ix`, name, value…, time, checkpoint              | index entry                              | the indexer           |
+ * | `text`, word, batch                               | checkpoints that hold the word           | the indexer           |
+ *
+ * | key, after the system's root                      | value                                    | written by            |
+ * |---------------------------------------------------|------------------------------------------|-----------------------|
+ * | `meta`, name                                      | layout version, incarnation, index state | open, indexer         |
+ * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
+ * | `outbox`, partition, incarnation, stamp           | event to publish                         | every transition      |
+ * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
+ * | `expiry`, hour, tenant, command                   | empty; idempotency records that end      | every command         |
+ * | `retention`, day, tenant, task, checkpoint        | empty; finalized checkpoints that end    | finalize              |
+ * | `lease`, duty                                     | holder, fence, end                       | background duties     |
+ * | `count`, name                                     | counter                                  | create, relay         |
+ */
+import tuple from "fdb-tuple";
+import { DEFAULT_TENANT } from "../protocol/ids.ts";
+import type { Bytes, KeyRange } from "../store/store.ts";
+
+type Element = string | number | Uint8Array;
+
+const TENANT_SUBSPACES = [
+  "checkpoints",
+  "versions",
+  "chunks",
+  "ids",
+  "order",
+  "tasks",
+  "children",
+  "audit",
+  "quarantine",
+  "idem",
+  "ix",
+  "text",
+] as const;
+const SYSTEM_SUBSPACES = ["meta", "feed", "outbox", "bell", "expiry", "retention", "lease", "count"] as const;
+type TenantSubspace = (typeof TENANT_SUBSPACES)[number];
+type SystemSubspace = (typeof SYSTEM_SUBSPACES)[number];
+
+const ROOT = "coditect";
+/** Tuple type code of a versionstamp, which the 12 bytes of a stamped key follow. */
+const STAMP_CODE = Buffer.from([0x33]);
+const STAMP_ELEMENT_BYTES = 13;
+const UUID_BYTES = 16;
+
+/** One element, packed. Numbers are safe integers only: floats do not survive a round trip. */
+function element(value: Element): Buffer {
+  if (typeof value === "number" && !Number.isSafeInteger(value))
+    throw new RangeError("a key holds safe integers only");
+  if (typeof value === "string" && !value.isWellFormed())
+    throw new RangeError("a key holds well-formed text only");
+  if (value instanceof Uint8Array) return tuple.pack([Buffer.from(value)]) as Buffer;
+  return tuple.pack([value]) as Buffer;
+}
+
+/** A checkpoint or command id as a UUID element: 17 bytes that keep its order in time. */
+function uuid(id: string): Buffer {
+  const bytes = Buffer.from(id.replaceAll("-", ""), "hex");
+  if (bytes.length !== UUID_BYTES) throw new RangeError("a key holds whole UUIDs only");
+  return tuple.pack([{ type: "uuid", value: bytes }]) as Buffer;
+}
+
+const prefixes = new Map<string, Buffer>();
+const PREFIXES_KEPT = 10_000;
+
+/** Packed prefixes recur all the time; the map is bounded so that many tenants cannot fill memory. */
+function prefix(name: string, elements: readonly Element[]): Buffer {
+  const known = prefixes.get(name);
+  if (known) return known;
+  if (prefixes.size >= PREFIXES_KEPT) prefixes.clear();
+  const packed = tuple.pack(elements as (string | number | Buffer)[]) as Buffer;
+  prefixes.set(name, packed);
+  return packed;
+}
+
+function tenantPrefix(tenant: string, subspace: TenantSubspace): Buffer {
+  return tenant === DEFAULT_TENANT
+    ? prefix(subspace, [ROOT, subspace])
+    : prefix(`${subspace}/${tenant}`, [ROOT, "t", tenant, subspace]);
+}
+
+function systemPrefix(subspace: SystemSubspace): Buffer {
+  return prefix(`s/${subspace}`, [ROOT, "s", subspace]);
+}
+
+function children(base: Buffer): KeyRange {
+  return {
+    begin: Buffer.concat([base, Buffer.from([0x00])]),
+    end: Buffer.concat([base, Buffer.from([0xff])]),
+  };
+}
+
+/** Keys of one tenant. */
+export function tenantKeys(tenant: string) {
+  const at = (subspace: TenantSubspace, ...parts: Buffer[]) =>
+    Buffer.concat([tenantPrefix(tenant, subspace), ...parts]);
+  return {
+    checkpoint: (task: string, id: string): Bytes => at("checkpoints", element(task), uuid(id)),
+    version: (task: string, id: string, version: number): Bytes =>
+      at("versions", element(task), uuid(id), element(version)),
+    chunk: (task: string, id: string, version: number, n: number): Bytes =>
+      at("chunks", element(task), uuid(id), element(version), element(n)),
+    id: (id: string): Bytes => at("ids", uuid(id)),
+    order: (task: string, seq: number): Bytes => at("order", element(task), element(seq)),
+    orderRange: (task: string): KeyRange => children(at("order", element(task))),
+    task: (task: string): Bytes => at("tasks", element(task)),
+    tasks: (): KeyRange => children(at("tasks")),
+    child: (task: string, parent: string, id: string): Bytes =>
+      at("children", element(task), uuid(parent), uuid(id)),
+    childrenOf: (task: string, parent: string): KeyRange =>
+      children(at("children", element(task), uuid(parent))),
+    audit: (task: string, seq: number): Bytes => at("audit", element(task), element(seq)),
+    auditRange: (task: string): KeyRange => children(at("audit", element(task))),
+    quarantine: (task: string, id: string, version: number): Bytes =>
+      at("quarantine", element(task), uuid(id), element(version)),
+    command: (id: string): Bytes => at("idem", uuid(id)),
+    index: (name: string, value: string, timeMs: number, id: string): Bytes =>
+      at("ix", element(name), element(value), element(timeMs), uuid(id)),
+    indexRange: (name: string, value: string): KeyRange => children(at("ix", element(name), element(value))),
+    /** First key of an index whose time is `timeMs` or later. */
+    indexFrom: (name: string, value: string, timeMs: number): Bytes =>
+      at("ix", element(name), element(value), element(timeMs)),
+    indexes: (): KeyRange => children(at("ix")),
+    word: (word: string, batch: Bytes): Bytes => at("text", element(word), element(batch)),
+    wordRange: (word: string): KeyRange => children(at("text", element(word))),
+    words: (): KeyRange => children(at("text")),
+  };
+}
+
+export type TenantKeys = ReturnType<typeof tenantKeys>;
+
+const at = (subspace: SystemSubspace, ...parts: Buffer[]): Buffer =>
+  Buffer.concat([systemPrefix(subspace), ...parts]);
+
+/** Keys that serve the whole system. */
+export const systemKeys = {
+  meta: (name: string): Bytes => at("meta", element(name)),
+  /** For `setStampedKey`: what stands before the stamp. */
+  feedPrefix: (incarnation: number): Bytes => at("feed", element(incarnation), STAMP_CODE),
+  feedRange: (): KeyRange => children(at("feed")),
+  outboxPrefix: (partition: number, incarnation: number): Bytes =>
+    at("outbox", element(partition), element(incarnation), STAMP_CODE),
+  outboxRange: (partition: number): KeyRange => children(at("outbox", element(partition))),
+  bell: (partition: number): Bytes => at("bell", element(partition)),
+  expiry: (hour: number, tenant: string, command: string): Bytes =>
+    at("expiry", element(hour), element(tenant), uuid(command)),
+  expiredBefore: (hour: number): KeyRange => ({
+    begin: children(at("expiry")).begin,
+    end: at("expiry", element(hour)),
+  }),
+  retention: (day: number, tenant: string, task: string, id: string): Bytes =>
+    at("retention", element(day), element(tenant), element(task), uuid(id)),
+  lease: (duty: string): Bytes => at("lease", element(duty)),
+  count: (name: string): Bytes => at("count", element(name)),
+} as const;
+
+/** The position in a feed or outbox key: its stamp and order, 12 bytes that grow with every commit. */
+export function stampOf(key: Bytes): Bytes {
+  return key.subarray(key.length - STAMP_ELEMENT_BYTES + 1);
+}
+
+/** Reads the tenant and the command out of an `expiry` key. */
+export function parseExpiry(key: Bytes): { tenant: string; command: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  const id = elements[5] as { value: Buffer };
+  return { tenant: elements[4] as string, command: formatUuid(id.value) };
+}
+
+/** Reads time and checkpoint out of an index key. */
+export function parseIndexKey(key: Bytes): { timeMs: number; id: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  const id = elements.at(-1) as { value: Buffer };
+  return { timeMs: elements.at(-2) as number, id: formatUuid(id.value) };
+}
+
+/** Reads the number at the end of a key: the seq of an audit or order entry. */
+export function parseSeq(key: Bytes): number {
+  return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
+}
+
+/** Reads the child out of a `children` key. */
+export function parseChild(key: Bytes): string {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return formatUuid((elements.at(-1) as { value: Buffer }).value);
+}
+
+export function uuidBytes(id: string): Bytes {
+  return Buffer.from(id.replaceAll("-", ""), "hex");
+}
+
+export function formatUuid(bytes: Bytes): string {
+  const hex = Buffer.from(bytes).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/** The smallest key that is greater than `key`. */
+export function after(key: Bytes): Bytes {
+  return Buffer.concat([key, Buffer.from([0x00])]);
+}

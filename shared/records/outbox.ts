@@ -1,0 +1,69 @@
+/**
+ * The outbox: events wait here from the transaction that made them true until the relay has published them. Partitioned by task,
+ * so that one task's events keep their order while many are published at once. Each entry rings its partition's bell; the bell
+ * only wakes the relay, which would find the entry by polling too.
+ */
+import type { EventData, EventType, FleetEvent } from "../protocol/events.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type { Bytes, Reader, Tx } from "../store/store.ts";
+import { decode, encode } from "./codec.ts";
+import { systemKeys } from "./keyspace.ts";
+
+/** What a verb says happened; identity, order and time are added by the transition. */
+export type EventFact = { [T in EventType]: { type: T; data: EventData<T> } }[EventType];
+
+export interface OutboxEntry {
+  readonly key: Bytes;
+  readonly event: FleetEvent;
+}
+
+/** FNV-1a over the tenant and the task; stable across processes and releases. */
+export function partitionOf(tenant: string, task: string): number {
+  let hash = 0x811c9dc5;
+  for (const char of `${tenant}/${task}`) {
+    hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193) >>> 0;
+  }
+  return hash % LIMITS.outbox_partition_count;
+}
+
+const NO_SUFFIX = new Uint8Array(0);
+
+export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): void {
+  const partition = partitionOf(event.tenant, event.subject);
+  tx.addI64(systemKeys.bell(partition), 1n);
+  tx.setStampedKey(systemKeys.outboxPrefix(partition, incarnation), NO_SUFFIX, encode(event));
+}
+
+/** The oldest entries of a partition, in commit order. */
+export async function readOutbox(
+  reader: Reader,
+  partition: number,
+  limit: number,
+): Promise<{ entries: OutboxEntry[]; more: boolean }> {
+  const { rows, more } = await reader.getRange(systemKeys.outboxRange(partition), { limit });
+  return { entries: rows.map(({ key, value }) => ({ key, event: decode<FleetEvent>(value) })), more };
+}
+
+/** Entries of a partition that wait, counted up to `limit`, and the oldest one's time. */
+export async function outboxBacklog(
+  reader: Reader,
+  limit: number,
+): Promise<{ depth: number; oldestMs: number | null }> {
+  let depth = 0;
+  let oldestMs: number | null = null;
+  for (let partition = 0; partition < LIMITS.outbox_partition_count; partition += 1) {
+    const { rows } = await reader.getRange(systemKeys.outboxRange(partition), { limit });
+    depth += rows.length;
+    const first = rows[0];
+    if (!first) continue;
+    const at = Date.parse(decode<FleetEvent>(first.value).time);
+    oldestMs = oldestMs === null ? at : Math.min(oldestMs, at);
+  }
+  return { depth, oldestMs };
+}
+
+/** Forgets published entries; clearing what is gone already changes nothing. */
+export function clearPublished(tx: Tx, entries: readonly OutboxEntry[]): void {
+  for (const { key } of entries) tx.clear(key);
+  tx.addI64(systemKeys.count("events"), BigInt(entries.length));
+}

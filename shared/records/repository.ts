@@ -1,0 +1,189 @@
+/**
+ * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Services use this and nothing below it.
+ *
+ * Errors are FleetErrors. A store that is away gives UNAVAILABLE; a transaction whose result cannot be known is tried again, which
+ * its idempotency record makes harmless.
+ */
+import type { CommittedAnswer } from "../protocol/answers.ts";
+import type { Checkpoint } from "../protocol/checkpoint.ts";
+import type { CreateCommand, FinalizeCommand, LinkCommand, UpdateCommand } from "../protocol/commands.ts";
+import { FleetError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type {
+  AuditPage,
+  CheckpointPage,
+  CorruptCheckpoint,
+  LatestResult,
+  QueryParams,
+} from "../protocol/queries.ts";
+import type { Task } from "../protocol/task.ts";
+import type { Reader, Store, Tx } from "../store/store.ts";
+import { readAudit } from "./audit.ts";
+import { createCheckpoint } from "./create.ts";
+import { asFleetError } from "./failure.ts";
+import { finalizeCheckpoint } from "./finalize.ts";
+import type { Format } from "./format.ts";
+import type { RememberedAnswer } from "./idempotency.ts";
+import { tenantKeys } from "./keyspace.ts";
+import { linkCheckpoints } from "./link.ts";
+import { findLatest, findVersion, readHistory, readTask } from "./lookup.ts";
+import { type Finding, quarantine } from "./quarantine.ts";
+import type { CommandContext, Replay } from "./transition.ts";
+import { updateCheckpoint } from "./update.ts";
+
+/** What the caller of a command knows; time and incarnation are the repository's. */
+export type Caller = Omit<CommandContext, "nowMs" | "incarnation">;
+
+export interface RepositoryOptions {
+  readonly store: Store;
+  readonly format: Format;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  /** The service that acts, for the audit trail of what it finds. */
+  readonly finder: string;
+  /** Called for each corrupt version that is met for the first time, after its quarantine has been committed. */
+  readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
+}
+
+type Verb = (tx: Tx, context: CommandContext) => Promise<RememberedAnswer | Replay>;
+
+export class CheckpointRepository {
+  readonly #store: Store;
+  readonly #options: RepositoryOptions;
+
+  constructor(options: RepositoryOptions) {
+    this.#store = options.store;
+    this.#options = options;
+  }
+
+  create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {
+    return this.#command("create", caller, (tx, context) => createCheckpoint(tx, context, command));
+  }
+
+  update(caller: Caller, command: UpdateCommand): Promise<CommittedAnswer> {
+    return this.#command("update", caller, (tx, context) => updateCheckpoint(tx, context, command));
+  }
+
+  finalize(caller: Caller, command: FinalizeCommand): Promise<CommittedAnswer> {
+    return this.#command("finalize", caller, (tx, context) => finalizeCheckpoint(tx, context, command));
+  }
+
+  link(caller: Caller, command: LinkCommand): Promise<CommittedAnswer> {
+    return this.#command("link", caller, (tx, context) => linkCheckpoints(tx, context, command));
+  }
+
+  /** NOT_FOUND when there is none; CORRUPT, after quarantine, when its bytes do not verify. */
+  async get(tenant: string, id: string, version?: number): Promise<Checkpoint> {
+    const hit = await this.#read("get", (reader) => findVersion(reader, tenant, id, version));
+    if (hit === null) {
+      throw new FleetError("NOT_FOUND", "there is no such checkpoint", {
+        details: { checkpoint_id: id, ...(version !== undefined && { version }) },
+      });
+    }
+    if (hit.found.sound) return hit.found.checkpoint;
+    await this.quarantine(tenant, hit.task, [hit.found.corrupt]);
+    throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
+      details: { ...hit.found.corrupt, task_id: hit.task },
+    });
+  }
+
+  /** Falls back over corrupt checkpoints and says so; CORRUPT when no sound one can be reached. */
+  async latest(tenant: string, task: string): Promise<LatestResult> {
+    try {
+      const result = await this.#read("latest", (reader) => findLatest(reader, tenant, task));
+      await this.quarantine(tenant, task, result.passed_over);
+      return result;
+    } catch (error) {
+      if (error instanceof FleetError && error.code === "CORRUPT") {
+        await this.quarantine(tenant, task, (error.details.corrupt ?? []) as CorruptCheckpoint[]);
+      }
+      throw error;
+    }
+  }
+
+  async history(tenant: string, query: QueryParams<"history">): Promise<CheckpointPage> {
+    const page = await this.#read("history", (reader) => readHistory(reader, tenant, query));
+    await this.quarantine(tenant, query.task_id, page.corrupt);
+    return page;
+  }
+
+  /** NOT_FOUND when nothing was ever written to it. */
+  async task(tenant: string, task: string): Promise<Task> {
+    const head = await this.#read("task", (reader) => readTask(reader, tenant, task));
+    if (head === null)
+      throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: task } });
+    return head;
+  }
+
+  /** One page of a task's audit trail with the task's head from the same snapshot. */
+  audit(tenant: string, query: QueryParams<"audit">): Promise<AuditPage> {
+    return this.#read("audit", async (reader) => {
+      const task = await readTask(reader, tenant, query.task_id);
+      if (task === null) {
+        throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: query.task_id } });
+      }
+      const keys = tenantKeys(tenant);
+      const page = await readAudit(reader, keys, query.task_id, query.from_seq, query.limit);
+      return { task, ...page };
+    });
+  }
+
+  /** Marks, audits and announces corrupt versions; those marked before are left alone. */
+  async quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
+    for (const corrupt of found) {
+      if (corrupt.reason === "quarantined") continue;
+      const finding: Finding = {
+        tenant,
+        task,
+        corrupt,
+        finder: this.#options.finder,
+        nowMs: this.#options.now(),
+        incarnation: this.#options.format.incarnation,
+        traceparent: undefined,
+      };
+      const isNew = await this.#transact("quarantine", (tx) => quarantine(tx, finding));
+      if (isNew.value) this.#options.onCorrupt?.(task, corrupt);
+    }
+  }
+
+  async #command(op: string, caller: Caller, verb: Verb): Promise<CommittedAnswer> {
+    const { incarnation } = this.#options.format;
+    const { value, stamp } = await this.#transact(op, (tx) =>
+      verb(tx, { ...caller, nowMs: this.#options.now(), incarnation }),
+    ).catch((error: unknown) => this.#reported(caller, error));
+    const replayed = "replay" in value;
+    const answer = replayed ? value.replay.answer : value;
+    const position = replayed ? value.replay.position : Buffer.from(stamp ?? []).toString("hex");
+    return { status: "committed", command_id: caller.commandId, ...answer, position, replayed };
+  }
+
+  /** A command that met a corrupt checkpoint is refused, and the finding is kept like a reader's. */
+  async #reported(caller: Caller, error: unknown): Promise<never> {
+    if (
+      error instanceof FleetError &&
+      error.code === "CORRUPT" &&
+      error.details.checkpoint_id !== undefined
+    ) {
+      const corrupt = error.details as unknown as CorruptCheckpoint;
+      await this.quarantine(caller.actor.tenant, caller.actor.task, [corrupt]);
+    }
+    throw error;
+  }
+
+  async #transact<T>(op: string, body: (tx: Tx) => Promise<T>) {
+    try {
+      const options = { label: op, deadlineMs: LIMITS.command_deadline_ms, onUnknown: "safe" } as const;
+      return await this.#store.transact(options, body);
+    } catch (error) {
+      throw asFleetError(error);
+    }
+  }
+
+  async #read<T>(op: string, body: (reader: Reader) => Promise<T>): Promise<T> {
+    try {
+      return await this.#store.read({ label: op, deadlineMs: LIMITS.query_deadline_ms }, body);
+    } catch (error) {
+      throw asFleetError(error);
+    }
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * What every command's transaction has in common. `begin` makes all reads and refuses what must be refused; `complete` makes the
+ * writes that no transition may lack: task head, audit entry, event, feed entry, idempotency record. Because they share one
+ * transaction, a crash at any point leaves either all of them or none (guarantees 1, 2, 3, 6 and 9).
+ */
+import type { Actor } from "../protocol/commands.ts";
+import { FleetError, invalid } from "../protocol/errors.ts";
+import type { FleetEvent } from "../protocol/events.ts";
+import { TASK_TABLE, type Task, type TaskEvent, type TaskState } from "../protocol/task.ts";
+import type { Bytes, Tx } from "../store/store.ts";
+import { appendAudit, type Transition } from "./audit.ts";
+import { decode, encode } from "./codec.ts";
+import { appendFeed } from "./feed.ts";
+import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
+import { type TenantKeys, tenantKeys } from "./keyspace.ts";
+import { appendEvent, type EventFact } from "./outbox.ts";
+
+/** One command as a verb sees it: who, what, and the hash that tells a retry from a misuse of its id. */
+export interface CommandContext {
+  readonly actor: Actor;
+  readonly commandId: string;
+  readonly fence: number | undefined;
+  /** SHA-256 of the request's content, hex. */
+  readonly requestHash: string;
+  readonly nowMs: number;
+  readonly incarnation: number;
+  /** Trace of the caller, kept in the event so that it crosses the outbox. */
+  readonly traceparent: string | undefined;
+}
+
+export interface Begun {
+  readonly keys: TenantKeys;
+  readonly head: Task | null;
+  /** Values of the keys that the verb asked for, in their order. */
+  readonly values: readonly (Bytes | undefined)[];
+}
+
+export type Replay = { readonly replay: { answer: RememberedAnswer; position: string } };
+
+/** Reads the idempotency record, the task's head and `wanted` at once. */
+export async function begin(
+  tx: Tx,
+  context: CommandContext,
+  wanted: (keys: TenantKeys) => readonly Bytes[],
+): Promise<Begun | Replay> {
+  const { tenant, task } = context.actor;
+  const keys = tenantKeys(tenant);
+  const [seen, head, ...values] = await tx.getMany([
+    keys.command(context.commandId),
+    keys.task(task),
+    ...wanted(keys),
+  ]);
+  if (seen) return { replay: recall(seen, context.requestHash) };
+  const known = head ? decode<Task>(head) : null;
+  requireFence(known, context.fence);
+  return { keys, head: known, values };
+}
+
+function requireFence(head: Task | null, fence: number | undefined): void {
+  const current = head?.fence ?? 0;
+  if (fence === undefined && current === 0) return;
+  if (fence !== undefined && fence > current)
+    throw invalid("fence", `at most the task's fence, ${current}`, fence);
+  if (fence === undefined || fence < current) {
+    throw new FleetError("FENCED", "another agent has taken this task over", {
+      details: { owner: head?.owner ?? null, fence: current, given: fence ?? null },
+    });
+  }
+}
+
+/** The state after `event`, the same when there is none; throws CONFLICT when the table refuses it. */
+export function nextState(head: Task | null, event: TaskEvent | null): TaskState {
+  if (head === null) return "active";
+  if (event === null) return head.state;
+  const next = TASK_TABLE[head.state][event];
+  if (next === null) {
+    throw new FleetError("CONFLICT", "the task's state does not allow this", {
+      details: { state: head.state, event },
+    });
+  }
+  return next;
+}
+
+export interface Outcome {
+  /** The head as it shall be, but for the audit fields, which are added here. */
+  readonly head: Omit<Task, "audit_seq" | "audit_hash">;
+  readonly transition: Omit<Transition, "actor" | "at" | "commandId" | "fence" | "stateFrom" | "stateTo">;
+  readonly event: EventFact;
+  readonly answer: Omit<RememberedAnswer, "task_id">;
+}
+
+/** Makes the writes that belong to every transition. Stamped keys come last, as the store asks. */
+export function complete(tx: Tx, context: CommandContext, begun: Begun, outcome: Outcome): RememberedAnswer {
+  const { tenant, task, agent } = context.actor;
+  const at = new Date(context.nowMs).toISOString();
+  const chain = appendAudit(
+    tx,
+    begun.keys,
+    { tenant, task, head: begun.head },
+    {
+      ...outcome.transition,
+      actor: { id: agent, type: "agent" },
+      at,
+      commandId: context.commandId,
+      fence: outcome.head.fence,
+      stateFrom: begun.head?.state ?? null,
+      stateTo: outcome.head.state,
+    },
+  );
+  const head: Task = { ...outcome.head, audit_seq: chain.seq, audit_hash: chain.hash };
+  tx.set(begun.keys.task(task), encode(head));
+  const answer: RememberedAnswer = { task_id: task, ...outcome.answer };
+  const { checkpointId, version } = outcome.transition;
+  appendFeed(tx, context.incarnation, { tenant, task, checkpoint: checkpointId, version });
+  appendEvent(tx, context.incarnation, eventOf(context, chain.seq, at, outcome.event));
+  remember(tx, begun.keys, {
+    tenant,
+    command: context.commandId,
+    requestHash: context.requestHash,
+    answer,
+    nowMs: context.nowMs,
+  });
+  return answer;
+}
+
+export function eventOf(
+  context: Pick<CommandContext, "actor" | "traceparent">,
+  auditSeq: number,
+  at: string,
+  fact: EventFact,
+): FleetEvent {
+  const { tenant, task } = context.actor;
+  return {
+    specversion: "1.0",
+    id: `${tenant}/${task}/${auditSeq}`,
+    source: "fleet",
+    type: fact.type,
+    subject: task,
+    time: at,
+    datacontenttype: "application/json",
+    tenant,
+    sequence: auditSeq,
+    ...(context.traceparent !== undefined && { traceparent: context.traceparent }),
+    data: fact.data,
+  };
+}

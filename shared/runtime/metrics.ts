@@ -1,0 +1,82 @@
+// What a fleet process counts and measures, in a registry of its own: two services in one process, or two tests in
+// one file, never share or overwrite numbers. This file is the complete list of metric names.
+
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** From half a millisecond (a cached read) to five seconds (a request that is about to time out). */
+export const latencyBucketsMs = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
+
+export interface MetricsOptions {
+  /** Added to every sample that has no service label of its own. */
+  service?: string;
+}
+
+export function createMetrics({ service }: MetricsOptions = {}) {
+  const registry = new Registry();
+  if (service !== undefined) registry.setDefaultLabels({ service });
+  collectDefaultMetrics({ register: registry, prefix: "fleet_" });
+  const make = makers(registry);
+
+  const handoffSuccessRate = make.gauge(
+    "handoff_success_rate",
+    "Handoffs completed, out of all that ended, from 0 to 1.",
+  );
+  // A gauge starts at 0, and a rate of 0 before the first handoff would raise an alarm: absent until it is known.
+  handoffSuccessRate.remove();
+
+  return {
+    registry,
+    checkpointWriteLatencyMs: make.latency(
+      "checkpoint_write_latency_ms",
+      "Time from receiving a checkpoint write to its answer, in milliseconds.",
+    ),
+    checkpointReadLatencyMs: make.latency(
+      "checkpoint_read_latency_ms",
+      "Time from receiving a checkpoint query to its answer, in milliseconds.",
+    ),
+    handoffSuccessRate,
+    recoveryAttemptsTotal: make.counter(
+      "recovery_attempts_total",
+      "Recoveries that were tried, by class of failure and outcome.",
+      ["class", "outcome"],
+    ),
+    commandsTotal: make.counter("fleet_commands_total", "Commands answered.", ["op", "outcome"]),
+    queriesTotal: make.counter("fleet_queries_total", "Queries answered.", ["op", "outcome"]),
+    storeConflictsTotal: make.counter(
+      "fleet_store_conflicts_total",
+      "Transactions that lost a race and ran again.",
+    ),
+    outboxPublishedTotal: make.counter("fleet_outbox_published_total", "Committed events handed to the bus."),
+    outboxDepth: make.gauge("fleet_outbox_depth", "Committed events that are not on the bus yet."),
+    outboxOldestAgeMs: make.gauge(
+      "fleet_outbox_oldest_age_ms",
+      "Age of the oldest event not on the bus yet, in milliseconds.",
+    ),
+    indexLag: make.gauge("fleet_index_lag", "Events that the search index has not taken in yet."),
+    checkpointCorruptTotal: make.counter(
+      "fleet_checkpoint_corrupt_total",
+      "Stored checkpoints that failed their hash.",
+    ),
+    requestsInFlight: make.gauge("fleet_requests_in_flight", "Requests being worked on now.", ["service"]),
+  };
+}
+
+function makers(registry: Registry) {
+  const registers = [registry];
+  return {
+    counter: <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
+      new Counter({ name, help, labelNames, registers }),
+    gauge: <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
+      new Gauge({ name, help, labelNames, registers }),
+    latency: (name: string, help: string) =>
+      new Histogram({
+        name,
+        help,
+        labelNames: ["op", "outcome"] as const,
+        buckets: latencyBucketsMs,
+        registers,
+      }),
+  };
+}

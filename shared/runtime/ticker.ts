@@ -1,0 +1,30 @@
+// Runs something again and again. The pause is counted from the end of a run, so two runs never overlap and a slow
+// run can never build a queue behind itself. An error is logged and the ticker goes on.
+
+import type { Clock } from "./clock.ts";
+import type { Logger } from "./log.ts";
+
+export interface TickerOptions {
+  name: string;
+  everyMs: number;
+  /** Spreads the pause by this fraction either way (0.1 is ±10 %), so that instances do not move in step. Default 0. */
+  jitter?: number;
+  run: (signal: AbortSignal) => Promise<void>;
+  signal: AbortSignal;
+  clock: Clock;
+  log: Logger;
+}
+
+/** The first run is at once. Resolves when aborted and the run in progress is over; never rejects. */
+export async function runTicker(options: TickerOptions): Promise<void> {
+  const { name, everyMs, jitter = 0, run, signal, clock, log } = options;
+  while (!signal.aborted) {
+    try {
+      await run(signal);
+    } catch (error) {
+      if (signal.aborted) log.debug({ ticker: name, error }, "ticker interrupted by stop");
+      else log.warn({ ticker: name, error }, "ticker run failed");
+    }
+    await clock.sleep(everyMs * (1 + jitter * (2 * Math.random() - 1)), signal);
+  }
+}

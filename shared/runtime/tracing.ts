@@ -1,0 +1,143 @@
+// Distributed tracing. `withSpan` is always there; without an endpoint the SDK is never loaded and a span costs next
+// to nothing, yet a trace that comes in still goes out again with the next message. The current span is kept here
+// and not in the OpenTelemetry API, whose context does nothing until an SDK is registered.
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import {
+  type Attributes,
+  type Context,
+  type ContextManager,
+  context,
+  type DiagLogger,
+  DiagLogLevel,
+  diag,
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
+import type { Logger } from "./log.ts";
+import { formatTraceparent, readTrace, type TraceCarrier, writeTrace } from "./trace-context.ts";
+
+export type { TraceCarrier } from "./trace-context.ts";
+
+const contexts = new AsyncLocalStorage<Context>();
+const activeContext = () => contexts.getStore() ?? ROOT_CONTEXT;
+
+export interface TracingOptions {
+  service: string;
+  /** OTLP over HTTP, such as http://localhost:4318; undefined or empty switches tracing off. */
+  endpoint?: string | undefined;
+  /** Told when spans are lost; without it they are lost in silence. */
+  log?: Logger;
+}
+
+/** Once per process. An endpoint that does not answer costs spans, never requests. */
+export async function startTracing({
+  service,
+  endpoint,
+  log,
+}: TracingOptions): Promise<{ stop(): Promise<void> }> {
+  if (!endpoint) return { stop: async () => {} };
+  const [{ BatchSpanProcessor, NodeTracerProvider }, { OTLPTraceExporter }, { resourceFromAttributes }] =
+    await Promise.all([
+      import("@opentelemetry/sdk-trace-node"),
+      import("@opentelemetry/exporter-trace-otlp-http"),
+      import("@opentelemetry/resources"),
+    ]);
+  // A short timeout, because stopping waits for the last batch.
+  const exporter = new OTLPTraceExporter({ url: tracesUrl(endpoint), timeoutMillis: 3_000 });
+  const provider = new NodeTracerProvider({
+    resource: resourceFromAttributes({ "service.name": service }),
+    spanProcessors: [new BatchSpanProcessor(exporter)],
+  });
+  if (log !== undefined) diag.setLogger(diagnostics(log), DiagLogLevel.WARN);
+  provider.register({ contextManager, propagator: null });
+  return {
+    async stop() {
+      trace.disable();
+      context.disable();
+      // The last batch may not find its collector; that is no reason to call a clean stop a failure.
+      await provider.shutdown().catch((error: unknown) => log?.warn({ error }, "the last spans were lost"));
+      diag.disable();
+    },
+  };
+}
+
+export interface SpanOptions {
+  /** Where the request came from; without a usable traceparent in it, the current span is the parent. */
+  parent?: TraceCarrier | undefined;
+  kind?: "internal" | "server" | "client" | "producer" | "consumer";
+}
+
+const kinds = {
+  internal: SpanKind.INTERNAL,
+  server: SpanKind.SERVER,
+  client: SpanKind.CLIENT,
+  producer: SpanKind.PRODUCER,
+  consumer: SpanKind.CONSUMER,
+} as const;
+
+/** Runs `fn` inside a span; an error is recorded on the span and thrown on. */
+export async function withSpan<T>(
+  name: string,
+  attributes: Attributes,
+  fn: (span: Span) => T | Promise<T>,
+  { parent, kind = "internal" }: SpanOptions = {},
+): Promise<T> {
+  const remote = parent === undefined ? undefined : readTrace(parent);
+  const outer = remote === undefined ? activeContext() : trace.setSpanContext(activeContext(), remote);
+  const span = trace.getTracer("fleet").startSpan(name, { attributes, kind: kinds[kind] }, outer);
+  try {
+    return await contexts.run(trace.setSpan(outer, span), () => fn(span));
+  } catch (error) {
+    span.recordException(error instanceof Error ? error : String(error));
+    span.setStatus({ code: SpanStatusCode.ERROR });
+    throw error;
+  } finally {
+    span.end();
+  }
+}
+
+/** Hands the current trace on: calls `set` with traceparent and, if there is one, tracestate. */
+export function injectTrace(set: (key: string, value: string) => void): void {
+  const span = currentSpanContext();
+  if (span !== undefined) writeTrace(span, set);
+}
+
+export function currentTraceparent(): string | undefined {
+  const span = currentSpanContext();
+  return span === undefined ? undefined : formatTraceparent(span);
+}
+
+function currentSpanContext(): SpanContext | undefined {
+  const span = trace.getSpanContext(activeContext());
+  return span !== undefined && isSpanContextValid(span) ? span : undefined;
+}
+
+function diagnostics(log: Logger): DiagLogger {
+  const warn = (detail: string) => log.warn({ detail }, "tracing has a problem");
+  return { error: warn, warn, info: () => {}, debug: () => {}, verbose: () => {} };
+}
+
+/** The standard variable names the collector; the spans go to a path below it. */
+function tracesUrl(endpoint: string): string {
+  const url = new URL(endpoint);
+  if (!url.pathname.endsWith("/v1/traces")) url.pathname = `${url.pathname.replace(/\/$/, "")}/v1/traces`;
+  return url.href;
+}
+
+/** Shows libraries that use the OpenTelemetry API the same current span. */
+const contextManager: ContextManager = {
+  active: activeContext,
+  with: (inside, fn, self, ...args) => contexts.run(inside, () => fn.apply(self as never, args)),
+  bind(inside, target) {
+    if (typeof target !== "function") return target;
+    return ((...args: unknown[]) => contexts.run(inside, () => target(...args))) as typeof target;
+  },
+  enable: () => contextManager,
+  disable: () => contextManager,
+};

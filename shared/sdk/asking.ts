@@ -1,0 +1,96 @@
+/**
+ * Asking until there is an answer: one request, sent again with the same bytes and the same command id while nobody answers or the
+ * answer says that a retry can help, until the caller's deadline. Because the id stays the same, asking twice has one effect.
+ */
+import { type Bus, BusError } from "../bus/bus.ts";
+import { decodeBody, encodeBody } from "../integrity/wire.ts";
+import { type ErrorBody, FleetError } from "../protocol/errors.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { CONTENT_TYPES, HEADERS } from "../protocol/subjects.ts";
+import type { Clock } from "../runtime/clock.ts";
+import { backoffMs } from "../runtime/retry.ts";
+import { withSpan } from "../runtime/tracing.ts";
+
+export interface AskOptions {
+  /** Milliseconds for the whole call, over all attempts. Default 5,000. */
+  readonly deadlineMs?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const BACKOFF = { baseMs: 20, maxMs: 500 } as const;
+/** A last attempt shorter than this could only add load. */
+const ATTEMPT_MS_LEAST = 20;
+
+type Attempt = { readonly answer: unknown } | { readonly again: FleetError };
+
+function refusal(error: BusError): FleetError {
+  const details = { bus: error.kind };
+  switch (error.kind) {
+    case "too_large":
+      return new FleetError("TOO_LARGE", "the request is larger than the bus accepts", {
+        details,
+        cause: error,
+      });
+    case "permission":
+      return new FleetError("FORBIDDEN", "the bus does not permit this", { details, cause: error });
+    case "timeout":
+      return new FleetError("TIMEOUT", "no answer in time; the outcome is not known", {
+        details,
+        cause: error,
+      });
+    default:
+      return new FleetError("UNAVAILABLE", "no Fleet service answers; is the fleet running?", {
+        details,
+        cause: error,
+      });
+  }
+}
+
+async function attempt(bus: Bus, subject: string, body: Uint8Array, timeoutMs: number): Promise<Attempt> {
+  try {
+    const headers = { [HEADERS.contentType]: CONTENT_TYPES.json };
+    const message = await bus.request(subject, { body, headers }, { timeoutMs });
+    const answer = decodeBody(message.body, message.headers.get(HEADERS.contentType)) as {
+      status: string;
+      error: ErrorBody;
+    };
+    if (answer.status !== "error") return { answer };
+    const error = FleetError.fromBody(answer.error);
+    if (!error.retryable) throw error;
+    return { again: error };
+  } catch (error) {
+    if (!(error instanceof BusError)) throw error;
+    if (!error.retryable) throw refusal(error);
+    return { again: refusal(error) };
+  }
+}
+
+/** Throws FleetError; TIMEOUT when some attempt may have been carried out without an answer. */
+export function ask<T>(
+  { bus, clock }: { bus: Bus; clock: Clock },
+  subject: string,
+  request: object,
+  options: AskOptions = {},
+): Promise<T> {
+  const deadline = clock.monotonic() + (options.deadlineMs ?? LIMITS.request_deadline_ms_default);
+  const body = encodeBody(request, CONTENT_TYPES.json);
+  const operation = subject.split(".").slice(0, 2).join(".");
+  return withSpan(
+    operation,
+    { "messaging.destination": operation },
+    async () => {
+      let unknown: FleetError | null = null;
+      for (let tries = 1; ; tries += 1) {
+        options.signal?.throwIfAborted();
+        const left = Math.max(ATTEMPT_MS_LEAST, deadline - clock.monotonic());
+        const result = await attempt(bus, subject, body, Math.min(left, LIMITS.request_attempt_ms_default));
+        if ("answer" in result) return result.answer as T;
+        if (result.again.code === "TIMEOUT") unknown = result.again;
+        const pause = Math.max(result.again.retryAfterMs ?? 0, backoffMs(tries, BACKOFF));
+        if (clock.monotonic() + pause + ATTEMPT_MS_LEAST >= deadline) throw unknown ?? result.again;
+        await clock.sleep(pause, options.signal);
+      }
+    },
+    { kind: "client" },
+  );
+}

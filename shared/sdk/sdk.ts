@@ -1,0 +1,16 @@
+/** What an agent's author imports. Nothing else of the SDK is public. */
+
+export type {
+  Checkpoint,
+  CheckpointInput,
+  FinalStatus,
+  Phase,
+  TriggerReason,
+} from "../protocol/checkpoint.ts";
+export { FleetError } from "../protocol/errors.ts";
+export type { FleetEvent } from "../protocol/events.ts";
+export type { Task } from "../protocol/task.ts";
+export { FleetClient, type FleetWarning } from "./client.ts";
+export { type ConnectOptions, connect } from "./connect.ts";
+export type { Committed, Outcome, Queued } from "./outcome.ts";
+export { TaskHandle } from "./task.ts";

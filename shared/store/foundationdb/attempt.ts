@@ -1,0 +1,180 @@
+/**
+ * One attempt of a transaction: the store's {@link Tx} over one FoundationDB transaction.
+ *
+ * Every attempt has a FoundationDB transaction of its own, so nothing of an earlier attempt can reach it, and it throws
+ * once it has ended, so a body that kept the `tx` cannot write into the next attempt.
+ */
+import type { Database, Transaction } from "foundationdb";
+import { TransactionMeter } from "../limits.ts";
+import type { Bytes, KeyRange, RangePage, Reader, StoreError, Tx } from "../store.ts";
+import { bufferOf, bytesOf } from "./bytes.ts";
+import type { Client } from "./client.ts";
+import { storeErrorOf } from "./errors.ts";
+import { type EngineOptions, setOptions } from "./options.ts";
+import { caught, Reads } from "./reads.ts";
+import { stampedKeyOperand, stampedValueOperand } from "./stamps.ts";
+
+export class Attempt implements Tx {
+  readonly attempt: number;
+  readonly snapshot: Reader;
+  readonly #mutations: Client["MutationType"];
+  readonly #native: Transaction;
+  readonly #meter = new TransactionMeter();
+  readonly #reads: Reads;
+  readonly #reader: Reader;
+  #wrote = false;
+  #committing = false;
+
+  constructor(client: Client, database: Database, attempt: number, options: EngineOptions) {
+    this.attempt = attempt;
+    this.#mutations = client.MutationType;
+    this.#native = database.rawCreateTransaction();
+    setOptions(this.#native, client, options);
+    const meter = this.#meter;
+    this.#reads = new Reads(client);
+    this.#reader = this.#reads.reader(this.#native, meter);
+    this.snapshot = this.#reads.reader(this.#native.snapshot(), {
+      get: (key) => meter.snapshotGet(key),
+      getRange: (range, limit) => meter.snapshotGetRange(range, limit),
+    });
+  }
+
+  /** True from the moment the commit is sent until its result is known. */
+  get committing(): boolean {
+    return this.#committing;
+  }
+
+  /** A failure that a new attempt may repair. This attempt must fail by it, whatever the body made of it. */
+  get failure(): StoreError | undefined {
+    return this.#reads.failure;
+  }
+
+  get(key: Bytes): Promise<Bytes | undefined> {
+    return this.#reader.get(key);
+  }
+
+  getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]> {
+    return this.#reader.getMany(keys);
+  }
+
+  getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
+    return this.#reader.getRange(range, options);
+  }
+
+  set(key: Bytes, value: Bytes): void {
+    this.#write((native) => {
+      this.#meter.set(key, value);
+      native.set(bufferOf(key), bufferOf(value));
+    });
+  }
+
+  clear(key: Bytes): void {
+    this.#write((native) => {
+      this.#meter.clear(key);
+      native.clear(bufferOf(key));
+    });
+  }
+
+  clearRange(range: KeyRange): void {
+    this.#apply((native) => {
+      this.#meter.clearRange(range);
+      // The engine drops an empty range, and then refuses a stamp to a transaction that holds nothing else.
+      if (Buffer.compare(range.begin, range.end) === 0) return;
+      native.clearRange(bufferOf(range.begin), bufferOf(range.end));
+      this.#wrote = true;
+    });
+  }
+
+  addI64(key: Bytes, delta: bigint): void {
+    this.#write((native) => {
+      this.#meter.addI64(key, delta);
+      const operand = Buffer.alloc(8);
+      operand.writeBigInt64LE(delta);
+      native.atomicOpNative(this.#mutations.Add, bufferOf(key), operand);
+    });
+  }
+
+  byteMax(key: Bytes, value: Bytes): void {
+    this.#write((native) => {
+      this.#meter.byteMax(key, value);
+      native.atomicOpNative(this.#mutations.ByteMax, bufferOf(key), bufferOf(value));
+    });
+  }
+
+  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void {
+    this.#write((native) => {
+      const order = this.#meter.setStampedKey(prefix, suffix, value);
+      const operand = stampedKeyOperand(prefix, order, suffix);
+      native.atomicOpNative(this.#mutations.SetVersionstampedKey, operand, bufferOf(value));
+    });
+  }
+
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
+    this.#write((native) => {
+      this.#meter.setStampedValue(key, prefix, suffix);
+      const operand = stampedValueOperand(prefix, suffix);
+      native.atomicOpNative(this.#mutations.SetVersionstampedValue, bufferOf(key), operand);
+    });
+  }
+
+  addReadConflict(range: KeyRange): void {
+    this.#apply((native) => {
+      this.#meter.addReadConflict(range);
+      native.addReadConflictRange(bufferOf(range.begin), bufferOf(range.end));
+    });
+  }
+
+  /** Makes the commit pass through the whole cluster although nothing is written; used to probe it. */
+  addWriteConflict(range: KeyRange): void {
+    this.#write((native) => native.addWriteConflictRange(bufferOf(range.begin), bufferOf(range.end)));
+  }
+
+  approximateBytes(): number {
+    return this.#meter.bytes;
+  }
+
+  /** Ends the attempt and waits for its reads. */
+  async finish(): Promise<void> {
+    this.#reads.check();
+    this.#reads.end();
+    await this.#reads.settled();
+    if (this.#reads.failure !== undefined) throw this.#reads.failure;
+  }
+
+  /** The commit's stamp; null when nothing was written, and then the engine is not asked. */
+  async commit(): Promise<Bytes | null> {
+    await this.finish();
+    if (!this.#wrote) return null;
+    this.#committing = true;
+    try {
+      // The stamp must be asked for before the commit.
+      const stamp = caught(this.#native.getVersionstamp().promise);
+      await this.#native.rawCommit();
+      return bytesOf(await stamp);
+    } catch (error) {
+      throw storeErrorOf(error, "commit");
+    } finally {
+      this.#committing = false;
+    }
+  }
+
+  /** Ends the attempt: what is under way is refused by the engine, a commit that was sent may still take effect. */
+  cancel(): void {
+    this.#reads.end();
+    this.#native.rawCancel();
+  }
+
+  #write(change: (native: Transaction) => void): void {
+    this.#apply(change);
+    this.#wrote = true;
+  }
+
+  #apply(change: (native: Transaction) => void): void {
+    this.#reads.check();
+    try {
+      change(this.#native);
+    } catch (error) {
+      throw storeErrorOf(error, "before_commit");
+    }
+  }
+}

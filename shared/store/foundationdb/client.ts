@@ -1,0 +1,62 @@
+/**
+ * Loads FoundationDB's client library, at the first use: an installation that stores its data elsewhere must start
+ * without it. Whatever is wrong with the installation becomes one error that says what to install.
+ */
+import { isMainThread } from "node:worker_threads";
+import type { Database } from "foundationdb";
+import { StoreError } from "../store.ts";
+import { storeErrorOf } from "./errors.ts";
+
+export type Client = typeof import("foundationdb");
+
+/** The newest version that npm `foundationdb` 2.0.1 accepts; every 7.2 and later client library serves it. */
+export const API_VERSION = 720;
+
+/** A longer path would be cut off silently by the addon. */
+const PATH_BYTES_MAX = 1_023;
+
+const INSTALL = [
+  "install the FoundationDB client library libfdb_c 7.3 (package foundationdb-clients, glibc only) where the loader finds it",
+  "then install the npm package foundationdb 2.0.1 (npm install, with optional dependencies)",
+];
+
+/**
+ * The client library, ready for `open`. Safe to call again.
+ * @throws StoreError `unavailable` when the library or the npm package is missing or too old; `details.install` says
+ *   what to do. `invalid` in a worker thread.
+ */
+export async function loadClient(): Promise<Client> {
+  // The addon keeps its handles in process-wide variables: a worker loads it without an error and overwrites them.
+  if (!isMainThread) throw new StoreError("invalid", "FoundationDB can be used on the main thread only");
+  try {
+    const client = await import("foundationdb");
+    client.setAPIVersion(API_VERSION);
+    return client;
+  } catch (cause) {
+    throw new StoreError("unavailable", "the FoundationDB client library cannot be used", {
+      details: { install: INSTALL, reason: reasonOf(cause), api_version: API_VERSION },
+      cause,
+    });
+  }
+}
+
+function reasonOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  const code = "code" in cause ? cause.code : undefined;
+  return code === undefined ? cause.message : `${code}: ${cause.message}`;
+}
+
+/** Does not connect: a wrong cluster file or an absent cluster shows at the first operation. */
+export function openDatabase(client: Client, clusterFile: string | undefined): Database {
+  const bytes = clusterFile === undefined ? 0 : Buffer.byteLength(clusterFile);
+  if (bytes > PATH_BYTES_MAX) {
+    throw new StoreError("invalid", "path of the cluster file is too long", {
+      details: { actual: bytes, max: PATH_BYTES_MAX },
+    });
+  }
+  try {
+    return client.open(clusterFile);
+  } catch (error) {
+    throw storeErrorOf(error, "before_commit");
+  }
+}

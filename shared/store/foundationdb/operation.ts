@@ -1,0 +1,134 @@
+/**
+ * One call of the store from its start to its end, over all attempts: what ends it from outside (its deadline, its
+ * caller's signal, the closing of the store) and what its attempts may have left behind.
+ *
+ * The caller gets its answer at the deadline even when the engine, its network thread or the body never answers. An
+ * outcome that became unknown in any attempt stays unknown until an attempt succeeds: a later one that fails for
+ * certain says nothing about the earlier.
+ */
+import { systemClock } from "../../runtime/clock.ts";
+import { backoffMs } from "../../runtime/retry.ts";
+import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "../store.ts";
+
+const BACKOFF_BASE_MS = 5;
+/** The longest delay that setTimeout can hold; a longer one would fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+/** From harmless to worst. */
+const OUTCOMES: readonly CommitOutcome[] = ["no", "maybe_settled", "maybe_in_flight"];
+
+/** What of an attempt the operation must see and do. */
+export interface UnderWay {
+  /** True from the moment the commit is sent until its result is known. */
+  readonly committing: boolean;
+  cancel(): void;
+}
+
+export interface RetryRules extends ReadOptions {
+  readonly maxAttempts?: number;
+  readonly onUnknown: "safe" | "unsafe";
+  readonly maxRetryDelayMs: number;
+}
+
+export class Operation {
+  readonly #rules: RetryRules;
+  readonly #endsAt: number;
+  readonly #ending = new AbortController();
+  #ended: StoreError | undefined;
+  #current: UnderWay | undefined;
+  #committed: CommitOutcome = "no";
+  #attempts = 0;
+  #last: StoreError | undefined;
+
+  constructor(rules: RetryRules) {
+    this.#rules = rules;
+    this.#endsAt = performance.now() + rules.deadlineMs;
+  }
+
+  get remainingMs(): number {
+    return this.#endsAt - performance.now();
+  }
+
+  /** Runs `once` until it succeeds, fails for good, or the operation is ended. */
+  async run<T>(once: (attempt: number) => Promise<T>): Promise<T> {
+    const { deadlineMs, signal } = this.#rules;
+    const abort = () => this.end("aborted", "the operation was aborted");
+    const passed = () => this.end("deadline", "the operation's deadline passed");
+    const timer = setTimeout(passed, Math.min(deadlineMs, TIMER_MS_MAX));
+    signal?.addEventListener("abort", abort, { once: true });
+    try {
+      if (signal?.aborted) abort();
+      return await Promise.race([this.#whenEnded(), this.#attemptUntilDone(once)]);
+    } catch (error) {
+      throw error instanceof StoreError ? this.#final(error) : error;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  /** The attempt that is under way; ending the operation cancels it. */
+  set current(attempt: UnderWay) {
+    this.#current = attempt;
+    if (this.#ended !== undefined) attempt.cancel();
+  }
+
+  /** Ends the operation now. What was sent to commit may still take effect. */
+  end(kind: StoreErrorKind, message: string): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = new StoreError(kind, message, { cause: this.#last });
+    if (this.#current?.committing) this.#note("maybe_in_flight");
+    this.#ending.abort();
+    this.#current?.cancel();
+  }
+
+  async #attemptUntilDone<T>(once: (attempt: number) => Promise<T>): Promise<T> {
+    for (;;) {
+      if (this.#ended !== undefined) throw this.#ended;
+      this.#attempts += 1;
+      try {
+        return await once(this.#attempts);
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        this.#last = error;
+        this.#note(error.committed);
+        if (!this.#again(error)) throw error;
+      }
+      const delayMs = backoffMs(this.#attempts, {
+        baseMs: BACKOFF_BASE_MS,
+        maxMs: this.#rules.maxRetryDelayMs,
+      });
+      await systemClock.sleep(delayMs, this.#ending.signal);
+    }
+  }
+
+  #again(error: StoreError): boolean {
+    if (this.#ended !== undefined) return false;
+    const { maxAttempts = Number.POSITIVE_INFINITY, onUnknown } = this.#rules;
+    if (this.#attempts >= maxAttempts) return false;
+    if (error.kind === "commit_unknown") return onUnknown === "safe";
+    // The client library gave up on this attempt; the operation still has time, or it would have been ended.
+    return error.retryable || error.kind === "deadline";
+  }
+
+  #whenEnded(): Promise<never> {
+    const { signal } = this.#ending;
+    return new Promise((_, reject) => {
+      if (signal.aborted) reject(this.#ended);
+      signal.addEventListener("abort", () => reject(this.#ended), { once: true });
+    });
+  }
+
+  #note(committed: CommitOutcome): void {
+    if (OUTCOMES.indexOf(committed) > OUTCOMES.indexOf(this.#committed)) this.#committed = committed;
+  }
+
+  /** `commit_unknown` once any attempt may have taken effect: every other kind reads as "it did not". */
+  #final(error: StoreError): StoreError {
+    const unknown = this.#committed !== "no" && error.kind !== "fatal";
+    return new StoreError(unknown ? "commit_unknown" : error.kind, error.message, {
+      committed: this.#committed,
+      details: { ...error.details, reason: error.kind, label: this.#rules.label, attempts: this.#attempts },
+      cause: error.cause,
+    });
+  }
+}

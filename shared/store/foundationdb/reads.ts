@@ -1,0 +1,117 @@
+/**
+ * The reads of one attempt, and how long it may be used.
+ *
+ * No promise of the client library is left alone. Each is caught at once, because one that nobody awaits would end the
+ * process when it is rejected, and all are awaited before the commit, which fails while a read is under way.
+ */
+import type { KeySelector, Transaction } from "foundationdb";
+import {
+  type Bytes,
+  type KeyRange,
+  type RangePage,
+  type Reader,
+  STORE_LIMITS,
+  StoreError,
+} from "../store.ts";
+import { bufferOf, bytesOf } from "./bytes.ts";
+import type { Client } from "./client.ts";
+import { storeErrorOf } from "./errors.ts";
+
+/** Throws when a read is not allowed, before the engine is asked. */
+export interface Admission {
+  get(key: Bytes): void;
+  getRange(range: KeyRange, limit: number): void;
+}
+
+type PageOptions = { limit: number; reverse?: boolean };
+
+export class Reads {
+  readonly #client: Client;
+  readonly #pending = new Set<Promise<unknown>>();
+  readonly #startedAt = performance.now();
+  #ended = false;
+  #failure: StoreError | undefined;
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  /** A failure that a new attempt may repair. This attempt must fail by it, whatever the body made of it. */
+  get failure(): StoreError | undefined {
+    return this.#failure;
+  }
+
+  /** Throws when the attempt has ended or is too old to go on. */
+  check(): void {
+    if (this.#ended) throw new StoreError("invalid", "the transaction attempt has ended");
+    if (performance.now() - this.#startedAt <= STORE_LIMITS.transaction_ms_max) return;
+    this.#failure ??= new StoreError("too_old", "the transaction took too long", {
+      details: { transaction_ms_max: STORE_LIMITS.transaction_ms_max },
+    });
+    throw this.#failure;
+  }
+
+  /** From here on the attempt throws when it is used. */
+  end(): void {
+    this.#ended = true;
+  }
+
+  /** When no read is under way any more. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#pending);
+  }
+
+  reader(native: Transaction, admission: Admission): Reader {
+    const get = (key: Bytes) =>
+      this.#read(async () => {
+        admission.get(key);
+        const value = await native.get(bufferOf(key));
+        return value === undefined ? undefined : bytesOf(value);
+      });
+    const getMany = (keys: readonly Bytes[]) => caught(Promise.all(keys.map(get)));
+    const getRange = (range: KeyRange, options: PageOptions) =>
+      this.#read(() => {
+        admission.getRange(range, options.limit);
+        return this.#page(native, range, options);
+      });
+    return { get, getMany, getRange };
+  }
+
+  async #page(native: Transaction, range: KeyRange, options: PageOptions): Promise<RangePage> {
+    const { limit, reverse = false } = options;
+    const selector = (key: Bytes): KeySelector => this.#client.keySelector.firstGreaterOrEqual(bufferOf(key));
+    const [begin, end] = [selector(range.begin), selector(range.end)];
+    const { Exact } = this.#client.StreamingMode;
+    const { results } = await native.getRangeNative(begin, end, limit + 1, 0, Exact, 1, reverse);
+    const rows = results
+      .slice(0, limit)
+      .map(([key, value]) => ({ key: bytesOf(key), value: bytesOf(value) }));
+    return { rows, more: results.length > limit };
+  }
+
+  #read<T>(start: () => Promise<T>): Promise<T> {
+    const read = caught(this.#reading(start));
+    this.#pending.add(read);
+    const remove = () => this.#pending.delete(read);
+    read.then(remove, remove);
+    return read;
+  }
+
+  async #reading<T>(start: () => Promise<T>): Promise<T> {
+    this.check();
+    try {
+      return await start();
+    } catch (error) {
+      const failure = storeErrorOf(error, "before_commit");
+      // A deadline is this attempt's own: the operation's is kept by the operation.
+      if (failure.retryable || failure.kind === "deadline") this.#failure ??= failure;
+      throw failure;
+    }
+  }
+}
+
+/** A rejection that nobody awaits must not end the process; whoever does await it still gets it. */
+export function caught<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {});
+  return promise;
+}

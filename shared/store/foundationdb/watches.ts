@@ -1,0 +1,77 @@
+/**
+ * Waiting for a key to change: a watch of the engine, with a poll beneath it because a watch may be refused, lost or
+ * never answered. Failures are not reported: the caller reads again after every wake-up, and meets them there.
+ *
+ * The engine's end of a watch can outlive the call that made it. It is cancelled when the call ends, and `close` waits
+ * until all are gone: an open one keeps the process alive and can bring it down as it exits.
+ */
+import type { Database } from "foundationdb";
+import { systemClock } from "../../runtime/clock.ts";
+import { checkKey } from "../limits.ts";
+import type { Bytes } from "../store.ts";
+import { bufferOf } from "./bytes.ts";
+import type { Client } from "./client.ts";
+import { setOptions } from "./options.ts";
+
+export class Watches {
+  readonly #client: Client;
+  readonly #database: Database;
+  readonly #closing = new AbortController();
+  readonly #open = new Set<Promise<void>>();
+
+  constructor(client: Client, database: Database) {
+    this.#client = client;
+    this.#database = database;
+  }
+
+  /** Resolves when the value of `key` may differ from `lastSeen`, after `pollMs`, on abort, or when closing. */
+  async changed(
+    key: Bytes,
+    lastSeen: Bytes | undefined,
+    options: { signal: AbortSignal; pollMs: number },
+  ): Promise<void> {
+    checkKey(key);
+    const over = new AbortController();
+    const until = AbortSignal.any([options.signal, this.#closing.signal, over.signal]);
+    if (until.aborted) return;
+    const poll = systemClock.sleep(options.pollMs, until);
+    const watching = this.#watch(bufferOf(key), lastSeen, options.pollMs, until).catch(() => poll);
+    this.#open.add(watching);
+    watching.finally(() => this.#open.delete(watching));
+    await Promise.race([poll, watching]);
+    over.abort();
+  }
+
+  /** Ends every {@link changed} and waits until the engine has let go of their watches. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all(this.#open);
+  }
+
+  async #watch(key: Buffer, lastSeen: Bytes | undefined, pollMs: number, until: AbortSignal): Promise<void> {
+    const native = this.#database.rawCreateTransaction();
+    setOptions(native, this.#client, { timeoutMs: pollMs, priority: "default" });
+    const cancelRead = () => native.rawCancel();
+    until.addEventListener("abort", cancelRead, { once: true });
+    const value = await native.get(key);
+    until.removeEventListener("abort", cancelRead);
+    if (until.aborted || !equal(value, lastSeen)) return;
+
+    const watch = native.watch(key);
+    const cancelWatch = () => watch.cancel();
+    until.addEventListener("abort", cancelWatch, { once: true });
+    try {
+      await native.rawCommit(); // the engine begins to watch here, from the version that was read
+      await watch.promise;
+    } finally {
+      until.removeEventListener("abort", cancelWatch);
+      watch.cancel();
+      await watch.promise.catch(() => {});
+    }
+  }
+}
+
+function equal(a: Bytes | undefined, b: Bytes | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return Buffer.compare(a, b) === 0;
+}

@@ -1,0 +1,215 @@
+/**
+ * One attempt of a transaction over an engine that offers snapshots and a single writer (LMDB, memory).
+ *
+ * Reads come from own writes first, then from the attempt's snapshot; whatever a read depended on is recorded. Writes are
+ * only collected. The commit hands both over: the writer compares, then writes. No lock is held while the body runs, so a
+ * slow or stuck body delays nobody but itself.
+ */
+import type { Clock } from "../../runtime/clock.ts";
+import { valueEvidence } from "./evidence.ts";
+import { TransactionMeter } from "../limits.ts";
+import {
+  type Bytes,
+  type CommitOutcome,
+  type KeyRange,
+  type RangePage,
+  type Reader,
+  STORE_LIMITS,
+  StoreError,
+  type Tx,
+} from "../store.ts";
+import { rowsEvidence } from "./evidence.ts";
+import { keyText } from "./order.ts";
+import { Overlay, seenThrough } from "./overlay.ts";
+import { readPage } from "./page.ts";
+import { type CommitRequest, ReadSet } from "./request.ts";
+import type { Snapshot } from "./snapshot.ts";
+import { StampedPlaces } from "./stamps.ts";
+
+/** A commit under way. */
+export interface PendingCommit {
+  /** Resolves with the stamp; rejects with a StoreError. */
+  readonly done: Promise<Bytes>;
+  /** Nobody waits any more. `no`: it was still in the queue and will not be applied. */
+  withdraw(): CommitOutcome;
+}
+
+export interface AttemptContext {
+  readonly clock: Clock;
+  readonly snapshot: Snapshot;
+  submit(request: CommitRequest): PendingCommit;
+}
+
+export class OptimisticAttempt implements Tx {
+  readonly attempt: number;
+  readonly snapshot: Reader;
+  readonly #context: AttemptContext;
+  readonly #meter = new TransactionMeter();
+  readonly #overlay = new Overlay();
+  readonly #reads = new ReadSet();
+  readonly #keysRead = new Set<string>();
+  readonly #places = new StampedPlaces();
+  #ended = false;
+  #released = false;
+  #pending: PendingCommit | undefined;
+  #outcome: CommitOutcome = "no";
+
+  constructor(number: number, context: AttemptContext) {
+    this.attempt = number;
+    this.#context = context;
+    this.snapshot = {
+      get: async (key) => this.#get(key, false),
+      getMany: async (keys) => keys.map((key) => this.#get(key, false)),
+      getRange: async (range, options) => this.#getRange(range, options, false),
+    };
+  }
+
+  async get(key: Bytes): Promise<Bytes | undefined> {
+    return this.#get(key, true);
+  }
+
+  async getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]> {
+    return keys.map((key) => this.#get(key, true));
+  }
+
+  async getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage> {
+    return this.#getRange(range, options, true);
+  }
+
+  set(key: Bytes, value: Bytes): void {
+    this.#check();
+    this.#meter.set(key, value);
+    this.#overlay.set(key, value);
+  }
+
+  clear(key: Bytes): void {
+    this.#check();
+    this.#meter.clear(key);
+    this.#overlay.set(key, undefined);
+  }
+
+  clearRange(range: KeyRange): void {
+    this.#check();
+    this.#meter.clearRange(range);
+    this.#overlay.clearRange(range);
+  }
+
+  addI64(key: Bytes, delta: bigint): void {
+    this.#check();
+    this.#meter.addI64(key, delta);
+    this.#overlay.atomic(key, { kind: "add_i64", delta });
+  }
+
+  byteMax(key: Bytes, value: Bytes): void {
+    this.#check();
+    this.#meter.byteMax(key, value);
+    this.#overlay.atomic(key, { kind: "byte_max", value });
+  }
+
+  setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void {
+    this.#check();
+    const order = this.#meter.setStampedKey(prefix, suffix, value);
+    this.#overlay.setStampedKey({ prefix, suffix, order, value });
+    this.#places.addKeysUnder(prefix);
+  }
+
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
+    this.#check();
+    this.#meter.setStampedValue(key, prefix, suffix);
+    this.#overlay.setStampedValue(key, prefix, suffix);
+    this.#places.addValueAt(key);
+  }
+
+  addReadConflict(range: KeyRange): void {
+    this.#check();
+    this.#meter.addReadConflict(range);
+    if (Buffer.compare(range.begin, range.end) === 0) return;
+    const rows = this.#context.snapshot.rows(range, STORE_LIMITS.range_rows_max + 1, false);
+    if (rows.length > STORE_LIMITS.range_rows_max) this.#reads.guard = true;
+    else this.#reads.range(range, rows.length, rowsEvidence(rows));
+  }
+
+  approximateBytes(): number {
+    return this.#meter.bytes;
+  }
+
+  /** The commit's stamp; null when nothing was written: all reads came from one snapshot, there is nothing to compare. */
+  async commit(): Promise<Bytes | null> {
+    this.finish();
+    if (this.#overlay.empty) return null;
+    this.#pending = this.#context.submit({
+      sequence: this.#context.snapshot.sequence,
+      reads: this.#reads,
+      overlay: this.#overlay,
+    });
+    const { done } = this.#pending;
+    try {
+      return await done;
+    } finally {
+      this.#pending = undefined;
+    }
+  }
+
+  /** Ends the reading part; throws when a body made nothing of a failure that it must not survive. */
+  finish(): void {
+    this.#check();
+    this.#end();
+  }
+
+  /** Ends the attempt from outside. A commit still in the queue is taken back, one handed over may take effect. */
+  cancel(): void {
+    this.#end();
+    if (this.#pending !== undefined) this.#outcome = this.#pending.withdraw();
+  }
+
+  /** What {@link cancel} could not prevent. */
+  get outcome(): CommitOutcome {
+    return this.#outcome;
+  }
+
+  #end(): void {
+    this.#ended = true;
+    if (this.#released) return;
+    this.#released = true;
+    this.#context.snapshot.release();
+  }
+
+  #check(): void {
+    if (this.#ended) throw new StoreError("invalid", "the transaction was used after its attempt ended");
+    const age = this.#context.clock.monotonic() - this.#context.snapshot.openedAt;
+    if (age > STORE_LIMITS.transaction_ms_max) {
+      throw new StoreError("too_old", "the transaction is older than its snapshot may be");
+    }
+  }
+
+  #get(key: Bytes, record: boolean): Bytes | undefined {
+    this.#check();
+    if (record) this.#meter.get(key);
+    else this.#meter.snapshotGet(key);
+    this.#places.checkKey(key);
+    const text = keyText(key);
+    const own = this.#overlay.at(text);
+    if (own === "cleared") return undefined;
+    if (own?.kind === "value") return own.value && Uint8Array.from(own.value);
+    const stored = this.#context.snapshot.get(key);
+    if (record && !this.#keysRead.has(text)) {
+      this.#keysRead.add(text);
+      this.#reads.key(key, valueEvidence(stored));
+    }
+    if (own === undefined) return stored;
+    const seen = seenThrough(own, stored);
+    return seen && Uint8Array.from(seen); // never the array that will be committed
+  }
+
+  #getRange(range: KeyRange, options: { limit: number; reverse?: boolean }, record: boolean): RangePage {
+    this.#check();
+    const { limit, reverse = false } = options;
+    if (record) this.#meter.getRange(range, limit);
+    else this.#meter.snapshotGetRange(range, limit);
+    this.#places.checkRange(range);
+    if (Buffer.compare(range.begin, range.end) === 0) return { rows: [], more: false };
+    const page = readPage({ snapshot: this.#context.snapshot, overlay: this.#overlay }, range, limit, reverse);
+    if (record) this.#reads.range(page.consumed, page.stored.length, rowsEvidence(page.stored));
+    return { rows: page.rows, more: page.more };
+  }
+}

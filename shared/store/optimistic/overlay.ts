@@ -1,0 +1,121 @@
+/**
+ * What one attempt has written so far: the top layer of its reads, and in the end the content of its commit.
+ *
+ * At most one entry per key, later than every cleared range that holds it. So the commit may clear all ranges first, then
+ * write the entries in any order, and get what the calls in their order would have given.
+ */
+import { type Atomic, applyAtomic } from "./atomics.ts";
+import { keyText } from "./order.ts";
+import { type Bytes, type KeyRange, StoreError } from "../store.ts";
+
+export type OwnWrite =
+  | { readonly kind: "value"; readonly key: Bytes; readonly value: Bytes | undefined } // undefined: cleared
+  | { readonly kind: "atomic"; readonly key: Bytes; readonly atomics: readonly Atomic[] }
+  | { readonly kind: "stamped"; readonly key: Bytes; readonly prefix: Bytes; readonly suffix: Bytes };
+
+export interface StampedKeyWrite {
+  readonly prefix: Bytes;
+  readonly suffix: Bytes;
+  readonly order: number;
+  readonly value: Bytes;
+}
+
+interface Cleared {
+  readonly range: KeyRange;
+  readonly begin: string;
+  readonly end: string;
+}
+
+/** The caller may change its array after the call. */
+const owned = (bytes: Bytes): Buffer => Buffer.from(bytes);
+
+export class Overlay {
+  readonly writes = new Map<string, OwnWrite>();
+  readonly stampedKeys: StampedKeyWrite[] = [];
+  readonly #cleared: Cleared[] = [];
+  #sorted: string[] | undefined;
+
+  get empty(): boolean {
+    return this.writes.size === 0 && this.stampedKeys.length === 0 && this.#cleared.length === 0;
+  }
+
+  get clearedRanges(): KeyRange[] {
+    return this.#cleared.map((cleared) => cleared.range);
+  }
+
+  set(key: Bytes, value: Bytes | undefined): void {
+    this.#put(keyText(key), {
+      kind: "value",
+      key: owned(key),
+      value: value === undefined ? undefined : owned(value),
+    });
+  }
+
+  clearRange(range: KeyRange): void {
+    const begin = keyText(range.begin);
+    const end = keyText(range.end);
+    if (begin >= end) return;
+    for (const text of this.writes.keys()) if (begin <= text && text < end) this.writes.delete(text);
+    this.#sorted = undefined;
+    this.#cleared.push({ range: { begin: owned(range.begin), end: owned(range.end) }, begin, end });
+  }
+
+  atomic(key: Bytes, atomic: Atomic): void {
+    const text = keyText(key);
+    const own = this.writes.get(text);
+    if (own?.kind === "stamped") {
+      throw new StoreError("unreadable", "the value carries this transaction's own stamp");
+    }
+    const operation: Atomic =
+      atomic.kind === "byte_max" ? { kind: "byte_max", value: owned(atomic.value) } : atomic;
+    if (own?.kind === "value" || this.#isCleared(text)) {
+      const before = own?.kind === "value" ? own.value : undefined;
+      this.#put(text, { kind: "value", key: owned(key), value: applyAtomic(before, operation) });
+    } else {
+      this.#put(text, { kind: "atomic", key: owned(key), atomics: [...(own?.atomics ?? []), operation] });
+    }
+  }
+
+  setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
+    this.#put(keyText(key), { kind: "stamped", key: owned(key), prefix: owned(prefix), suffix: owned(suffix) });
+  }
+
+  setStampedKey(write: StampedKeyWrite): void {
+    this.stampedKeys.push({
+      prefix: owned(write.prefix),
+      suffix: owned(write.suffix),
+      order: write.order,
+      value: owned(write.value),
+    });
+  }
+
+  /** The own write at a key, as far as it is known without the stored value. */
+  at(text: string): OwnWrite | "cleared" | undefined {
+    return this.writes.get(text) ?? (this.#isCleared(text) ? "cleared" : undefined);
+  }
+
+  /** Keys of `writes` with `begin` ≤ key < `end`, ascending. */
+  keysIn(begin: string, end: string): string[] {
+    if (this.writes.size === 0) return [];
+    this.#sorted ??= [...this.writes.keys()].sort((a, b) => (a < b ? -1 : 1));
+    return this.#sorted.filter((text) => begin <= text && text < end);
+  }
+
+  #isCleared(text: string): boolean {
+    return this.#cleared.some(({ begin, end }) => begin <= text && text < end);
+  }
+
+  #put(text: string, write: OwnWrite): void {
+    if (!this.writes.has(text)) this.#sorted = undefined;
+    this.writes.set(text, write);
+  }
+}
+
+/** What a read sees where the transaction wrote, given what is stored there. */
+export function seenThrough(own: OwnWrite | "cleared" | undefined, stored: Bytes | undefined): Bytes | undefined {
+  if (own === undefined) return stored;
+  if (own === "cleared") return undefined;
+  if (own.kind === "value") return own.value;
+  if (own.kind === "atomic") return own.atomics.reduce<Bytes | undefined>(applyAtomic, stored);
+  throw new StoreError("unreadable", "the value carries this transaction's own stamp");
+}

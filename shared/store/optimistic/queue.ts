@@ -1,0 +1,160 @@
+/**
+ * Group commit: requests that arrive while a batch is being committed form the next one, already encoded, so the writer
+ * never waits for encoding and one disk flush serves many transactions.
+ *
+ * `batch` requests go only when no `default` request waits, or when the oldest of them has waited {@link BATCH_WAIT_MS}:
+ * they yield, but never starve.
+ */
+import type { Clock } from "../../runtime/clock.ts";
+import { type Bytes, type CommitOutcome, StoreError, type TransactOptions } from "../store.ts";
+import type { PendingCommit } from "./attempt.ts";
+import { type BatchResult, NOT_COMMITTED, type Slab } from "./commit.ts";
+import { ByteWriter, type CommitRequest, encodeRequest, withdrawRequest } from "./request.ts";
+import { stampOf } from "./stamps.ts";
+
+const BATCH_WAIT_MS = 50;
+const DEFAULT_SLAB_BYTES = 1_048_576;
+/** Small, because a `default` request that arrives just after it has to wait for it. */
+const BATCH_SLAB_BYTES = 262_144;
+/** Bounds one batch: its transactions wait for each other, and clients of the one before must be served meanwhile. */
+const SLABS_PER_BATCH = 4;
+
+interface Entry {
+  readonly request: CommitRequest;
+  readonly offset: number;
+  readonly resolve: (stamp: Bytes) => void;
+  readonly reject: (error: StoreError) => void;
+}
+
+/** Requests encoded one after the other into memory that moves to the writer as a whole. */
+interface Filling {
+  readonly out: ByteWriter;
+  readonly entries: Entry[];
+  readonly openedAt: number;
+  handedOver: boolean;
+}
+
+export interface QueueOptions {
+  readonly clock: Clock;
+  /** One call at a time. A rejection is a StoreError that holds for every request of the batch. */
+  commit(slabs: Slab[]): Promise<BatchResult>;
+  /** Called before the committers are told, so that what they start next sees the commit. */
+  committed(requests: CommitRequest[]): void;
+}
+
+export class CommitQueue {
+  readonly #options: QueueOptions;
+  readonly #default: Filling[] = [];
+  readonly #batch: Filling[] = [];
+  #underWay: Promise<void> | undefined;
+  #scheduled = false;
+
+  constructor(options: QueueOptions) {
+    this.#options = options;
+  }
+
+  submit(request: CommitRequest, priority: NonNullable<TransactOptions["priority"]>): PendingCommit {
+    const filling = priority === "batch" ? this.#open(this.#batch, BATCH_SLAB_BYTES) : this.#open(this.#default, DEFAULT_SLAB_BYTES);
+    const offset = encodeRequest(filling.out, request);
+    const { promise, resolve, reject } = Promise.withResolvers<Bytes>();
+    filling.entries.push({ request, offset, resolve, reject });
+    this.#schedule();
+    return { done: promise, withdraw: () => withdraw(filling, offset) };
+  }
+
+  /** Resolves when nothing is queued or under way. */
+  async idle(): Promise<void> {
+    while (this.#scheduled || this.#underWay !== undefined) {
+      await (this.#underWay ?? new Promise((resolve) => setImmediate(resolve)));
+    }
+  }
+
+  #open(lane: Filling[], slabBytes: number): Filling {
+    const last = lane.at(-1);
+    if (last !== undefined && last.out.length < slabBytes * FULL) return last;
+    const filling: Filling = {
+      out: new ByteWriter(new ArrayBuffer(slabBytes)),
+      entries: [],
+      openedAt: this.#options.clock.monotonic(),
+      handedOver: false,
+    };
+    lane.push(filling);
+    return filling;
+  }
+
+  /** After the current turn of the event loop, so that everything that becomes ready in it goes together. */
+  #schedule(): void {
+    if (this.#scheduled || this.#underWay !== undefined) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#pump();
+    });
+  }
+
+  #pump(): void {
+    if (this.#underWay !== undefined) return;
+    const fillings = this.#take();
+    if (fillings.length === 0) return;
+    this.#underWay = this.#commit(fillings);
+  }
+
+  #take(): Filling[] {
+    const taken = this.#default.splice(0, SLABS_PER_BATCH);
+    const oldest = this.#batch[0];
+    if (oldest !== undefined) {
+      const waited = this.#options.clock.monotonic() - oldest.openedAt;
+      if (taken.length === 0 || waited >= BATCH_WAIT_MS) taken.push(...this.#batch.splice(0, 1));
+    }
+    return taken;
+  }
+
+  async #commit(fillings: Filling[]): Promise<void> {
+    const slabs = fillings.map((filling) => {
+      filling.handedOver = true;
+      return { buffer: filling.out.take(), requests: filling.entries.length };
+    });
+    const entries = fillings.flatMap((filling) => filling.entries);
+    let settle: () => void;
+    try {
+      const { outcomes } = await this.#options.commit(slabs);
+      this.#options.committed(
+        entries.filter((_, index) => outcomes[index] !== NOT_COMMITTED).map(({ request }) => request),
+      );
+      settle = () => settleAll(entries, outcomes);
+    } catch (error) {
+      settle = () => rejectAll(entries, error);
+    }
+    this.#underWay = undefined;
+    this.#pump(); // first: the writer works on the next batch while the callers of this one go on
+    settle();
+  }
+}
+
+/** A slab is closed when this much of it is used, so that a request of usual size seldom makes it grow. */
+const FULL = 0.9;
+
+function settleAll(entries: readonly Entry[], outcomes: BigUint64Array): void {
+  for (const [index, entry] of entries.entries()) {
+    const sequence = outcomes[index]!;
+    if (sequence !== NOT_COMMITTED) entry.resolve(stampOf(sequence));
+    else entry.reject(new StoreError("conflict", "what the transaction read was changed before its commit"));
+  }
+}
+
+function rejectAll(entries: readonly Entry[], error: unknown): void {
+  const reason =
+    error instanceof StoreError
+      ? error
+      : new StoreError("fatal", "the commit failed in an unexpected way", {
+          committed: "maybe_settled",
+          cause: error,
+        });
+  for (const entry of entries) entry.reject(reason);
+}
+
+function withdraw(filling: Filling, offset: number): CommitOutcome {
+  if (filling.handedOver) return "maybe_in_flight";
+  withdrawRequest(filling.out, offset);
+  return "no";
+}

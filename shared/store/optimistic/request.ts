@@ -1,0 +1,230 @@
+/**
+ * One transaction's commit request as bytes: what it read (evidence) and what it writes. Bytes, because they move to the
+ * committing thread without a copy per object; the memory driver uses the same form, so the cheap tests cover it.
+ *
+ * Layout, integers big-endian: length u32 · withdrawn u8 · guard u8 · snapshot sequence u64 · reads (u32 length, then
+ * records) · writes, up to the length. A record is a tag and its fields; byte strings carry their length.
+ */
+import type { Atomic } from "./atomics.ts";
+import type { Overlay, OwnWrite } from "./overlay.ts";
+import type { Bytes, KeyRange } from "../store.ts";
+
+export const READ = { key: 1, range: 2 } as const;
+export const WRITE = {
+  clear_range: 1,
+  set: 2,
+  clear: 3,
+  add_i64: 4,
+  byte_max: 5,
+  stamped_value: 6,
+  stamped_key: 7,
+} as const;
+
+const WITHDRAWN_OFFSET = 4;
+
+/** Appends to a buffer that grows; `take` gives it away. */
+export class ByteWriter {
+  #buffer: Buffer<ArrayBuffer>;
+  #length = 0;
+
+  constructor(initial: ArrayBuffer) {
+    this.#buffer = Buffer.from(initial);
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  get bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  /** The whole underlying memory, for a transfer; the writer must not be used afterwards. */
+  take(): ArrayBuffer {
+    return this.#buffer.buffer;
+  }
+
+  u8(value: number): void {
+    this.#room(1);
+    this.#buffer[this.#length++] = value;
+  }
+
+  u16(value: number): void {
+    this.#room(2);
+    this.#length = this.#buffer.writeUInt16BE(value, this.#length);
+  }
+
+  u32(value: number): void {
+    this.#room(4);
+    this.#length = this.#buffer.writeUInt32BE(value, this.#length);
+  }
+
+  i64(value: bigint): void {
+    this.#room(8);
+    this.#length = this.#buffer.writeBigInt64BE(value, this.#length);
+  }
+
+  raw(bytes: Bytes): void {
+    this.#room(bytes.length);
+    this.#buffer.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  sized(bytes: Bytes): void {
+    this.u32(bytes.length);
+    this.raw(bytes);
+  }
+
+  setU8(offset: number, value: number): void {
+    this.#buffer[offset] = value;
+  }
+
+  setU32(offset: number, value: number): void {
+    this.#buffer.writeUInt32BE(value, offset);
+  }
+
+  #room(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#buffer.length) return;
+    const grown = Buffer.from(new ArrayBuffer(Math.max(needed, this.#buffer.length * 2)));
+    grown.set(this.bytes);
+    this.#buffer = grown;
+  }
+}
+
+/** Reads what {@link ByteWriter} wrote. Byte strings are views, not copies. */
+export class ByteReader {
+  readonly #buffer: Buffer;
+  offset = 0;
+
+  constructor(buffer: ArrayBuffer) {
+    this.#buffer = Buffer.from(buffer);
+  }
+
+  u8(): number {
+    return this.#buffer[this.offset++]!;
+  }
+
+  u16(): number {
+    this.offset += 2;
+    return this.#buffer.readUInt16BE(this.offset - 2);
+  }
+
+  u32(): number {
+    this.offset += 4;
+    return this.#buffer.readUInt32BE(this.offset - 4);
+  }
+
+  i64(): bigint {
+    this.offset += 8;
+    return this.#buffer.readBigInt64BE(this.offset - 8);
+  }
+
+  sized(): Buffer {
+    const length = this.u32();
+    this.offset += length;
+    return this.#buffer.subarray(this.offset - length, this.offset);
+  }
+}
+
+/** The read set of one attempt, written down as the reads happen. */
+export class ReadSet {
+  #records: ByteWriter | undefined;
+  /** Set when a range was too long to record: then any commit since the snapshot counts as a conflict. */
+  guard = false;
+
+  key(key: Bytes, evidence: Bytes): void {
+    const out = this.#open();
+    out.u8(READ.key);
+    out.sized(key);
+    out.sized(evidence);
+  }
+
+  range(range: KeyRange, rows: number, evidence: Bytes): void {
+    const out = this.#open();
+    out.u8(READ.range);
+    out.sized(range.begin);
+    out.sized(range.end);
+    out.u32(rows);
+    out.sized(evidence);
+  }
+
+  get bytes(): Bytes {
+    return this.#records?.bytes ?? NOTHING;
+  }
+
+  #open(): ByteWriter {
+    this.#records ??= new ByteWriter(new ArrayBuffer(FIRST_RECORDS_BYTES));
+    return this.#records;
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+const FIRST_RECORDS_BYTES = 1_024;
+
+export interface CommitRequest {
+  /** The commit counter of the snapshot that was read. */
+  readonly sequence: bigint;
+  readonly reads: ReadSet;
+  readonly overlay: Overlay;
+}
+
+/** Appends the request; returns its offset, for {@link withdrawRequest}. */
+export function encodeRequest(out: ByteWriter, request: CommitRequest): number {
+  const start = out.length;
+  out.u32(0); // the length, known at the end
+  out.u8(0);
+  out.u8(request.reads.guard ? 1 : 0);
+  out.i64(request.sequence);
+  out.sized(request.reads.bytes);
+  for (const range of request.overlay.clearedRanges) {
+    out.u8(WRITE.clear_range);
+    out.sized(range.begin);
+    out.sized(range.end);
+  }
+  for (const write of request.overlay.writes.values()) encodeWrite(out, write);
+  for (const { prefix, suffix, order, value } of request.overlay.stampedKeys) {
+    out.u8(WRITE.stamped_key);
+    out.sized(prefix);
+    out.sized(suffix);
+    out.u16(order);
+    out.sized(value);
+  }
+  out.setU32(start, out.length - start);
+  return start;
+}
+
+/** Takes back a request that has not been handed over yet. */
+export function withdrawRequest(out: ByteWriter, offset: number): void {
+  out.setU8(offset + WITHDRAWN_OFFSET, 1);
+}
+
+function encodeWrite(out: ByteWriter, write: OwnWrite): void {
+  if (write.kind === "atomic") {
+    for (const atomic of write.atomics) encodeAtomic(out, write.key, atomic);
+  } else if (write.kind === "stamped") {
+    out.u8(WRITE.stamped_value);
+    out.sized(write.key);
+    out.sized(write.prefix);
+    out.sized(write.suffix);
+  } else if (write.value === undefined) {
+    out.u8(WRITE.clear);
+    out.sized(write.key);
+  } else {
+    out.u8(WRITE.set);
+    out.sized(write.key);
+    out.sized(write.value);
+  }
+}
+
+function encodeAtomic(out: ByteWriter, key: Bytes, atomic: Atomic): void {
+  if (atomic.kind === "add_i64") {
+    out.u8(WRITE.add_i64);
+    out.sized(key);
+    out.i64(atomic.delta);
+  } else {
+    out.u8(WRITE.byte_max);
+    out.sized(key);
+    out.sized(atomic.value);
+  }
+}

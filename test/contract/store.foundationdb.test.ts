@@ -1,0 +1,14 @@
+import { afterAll, test } from "vitest";
+import { openFoundationdb } from "../../shared/store/drivers/foundationdb.ts";
+import { missingFoundationdb, startFoundationdb } from "../harness/foundationdb.ts";
+import { storeContract } from "./store.ts";
+
+const missing = await missingFoundationdb();
+if (missing === undefined) {
+  const server = await startFoundationdb();
+  afterAll(() => server.stop());
+  storeContract("foundationdb", () => openFoundationdb({ clusterFile: server.clusterFile }), {});
+} else {
+  console.log(`FoundationDB contract skipped: ${missing}`);
+  test.skip(`foundationdb: ${missing}`);
+}

@@ -1,0 +1,192 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterEach, expect, test, vi } from "vitest";
+import {
+  type NatsServer,
+  type NatsServerOptions,
+  startNatsServer,
+} from "../../../services/standalone/nats-server.ts";
+import { superviseNatsServer } from "../../../services/standalone/nats-supervision.ts";
+import { processMark } from "../../../services/standalone/process-mark.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { StartupError, startupProblemOf } from "../../../shared/runtime/startup.ts";
+import { projectRoot, testLog } from "../../harness/nats.ts";
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+function folder(): string {
+  const dir = mkdtempSync(join(tmpdir(), "fleet-nats-server-"));
+  cleanups.push(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function started(options: Partial<NatsServerOptions> = {}): Promise<NatsServer> {
+  const dir = options.dir ?? folder();
+  const server = await startNatsServer({
+    root: projectRoot,
+    env: process.env,
+    port: -1,
+    log: testLog,
+    ...options,
+    dir,
+  });
+  cleanups.push(() => server.stop());
+  return server;
+}
+
+async function refusal(options: Partial<NatsServerOptions>): Promise<StartupError> {
+  const error = await started(options).catch((failure: unknown) => failure);
+  expect(error).toBeInstanceOf(StartupError);
+  expect(startupProblemOf(error)?.text).not.toContain("\n");
+  return error as StartupError;
+}
+
+const running = (pid: number) => processMark(pid) !== undefined;
+
+test("a started server is on loopback, syncs before it acknowledges and takes the largest message", async () => {
+  const server = await started();
+  expect(new URL(server.url).hostname).toBe("127.0.0.1");
+  const answer = await fetch(`${server.monitorUrl}/varz`);
+  const varz = (await answer.json()) as { jetstream: { config: { max_storage: number } } };
+  expect(varz).toMatchObject({ max_payload: 2_000_000, jetstream: { config: { sync_always: true } } });
+  expect(varz.jetstream.config.max_storage).toBe(server.storeBytesMax);
+  await server.stop();
+  expect(await server.exited).toMatchObject({ expected: true });
+  expect(running(server.pid)).toBe(false);
+});
+
+test("the size of the store stays what the first start chose", async () => {
+  const dir = folder();
+  const first = await started({ dir });
+  await first.stop();
+  const path = join(dir, "nats.conf");
+  writeFileSync(path, readFileSync(path, "utf8").replace(/max_file_store: \d+/, "max_file_store: 123456789"));
+  expect((await started({ dir })).storeBytesMax).toBe(123_456_789);
+});
+
+test("an unasked end is reported as such", async () => {
+  const server = await started();
+  server.kill("SIGKILL");
+  expect(await server.exited).toEqual({ code: null, signal: "SIGKILL", expected: false });
+});
+
+test("a taken port is one line with a hint", async () => {
+  const holder = createServer();
+  await new Promise<void>((resolve) => holder.listen(0, "127.0.0.1", resolve));
+  const { port } = holder.address() as { port: number };
+  const error = await refusal({ port });
+  expect(error).toMatchObject({ message: "the NATS port is taken", exitCode: 69, details: { port } });
+  expect(error.hint).toContain("another port");
+  holder.close();
+});
+
+test("no binary, or one that is too old, is one line that says what to do", async () => {
+  const env = { PATH: "" };
+  expect(await refusal({ root: folder(), env })).toMatchObject({
+    exitCode: 69,
+    hint: "run: node deploy/local/setup.mjs",
+  });
+  const old = join(folder(), "nats-server");
+  writeFileSync(old, "#!/bin/sh\necho nats-server: v2.9.10\n");
+  chmodSync(old, 0o755);
+  const error = await refusal({ env: { FLEET_NATS_SERVER: old } });
+  expect(String(error.details.problem)).toContain("2.9.10");
+  expect(String(error.details.problem)).toContain("2.10.27");
+});
+
+test("a folder that a living Fleet uses is refused, and free again when that one has stopped", async () => {
+  const dir = folder();
+  const first = await started({ dir });
+  expect(await refusal({ dir })).toMatchObject({ details: { pid: process.pid } });
+  expect(running(first.pid)).toBe(true);
+  await first.stop();
+  await started({ dir });
+});
+
+/** Another process that starts a server in `dir`, and prints its process id and address. */
+async function otherFleet(
+  dir: string,
+): Promise<{ pid: number; natsPid: number; url: string; exited: Promise<unknown> }> {
+  const script = `
+    import { startNatsServer } from ${JSON.stringify(`${projectRoot}services/standalone/nats-server.ts`)};
+    import { createLogger } from ${JSON.stringify(`${projectRoot}shared/runtime/log.ts`)};
+    const log = createLogger({ service: "other", level: "silent" });
+    const s = await startNatsServer({ root: ${JSON.stringify(projectRoot)}, env: process.env, dir: process.argv[1], port: -1, log });
+    console.log(JSON.stringify({ natsPid: s.pid, url: s.url }));
+    setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", script, dir], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  cleanups.push(() => child.kill("SIGKILL"));
+  const [line] = (await once(createInterface({ input: child.stdout! }), "line")) as [string];
+  return { pid: child.pid!, ...JSON.parse(line), exited: once(child, "exit") };
+}
+
+test("a parent that is killed takes its server along", async () => {
+  const other = await otherFleet(folder());
+  expect(running(other.natsPid)).toBe(true);
+  process.kill(other.pid, "SIGKILL");
+  await vi.waitFor(() => expect(running(other.natsPid)).toBe(false), { timeout: 15_000, interval: 20 });
+});
+
+test("an orphan whose guard died too is stopped by the next start on that folder", async () => {
+  const dir = folder();
+  // The state that is left when owner and guard are both gone: a server that runs, and a claim of a dead owner.
+  const first = await otherFleet(dir);
+  const claim = JSON.parse(readFileSync(join(dir, "claim.json"), "utf8"));
+  process.kill(first.pid, "SIGSTOP");
+  claim.owner = { pid: claim.owner.pid, mark: "of an earlier life" };
+  writeFileSync(join(dir, "claim.json"), JSON.stringify(claim));
+  const next = await started({ dir });
+  expect(running(first.natsPid)).toBe(false);
+  expect(running(next.pid)).toBe(true);
+});
+
+test("a claim that names the process of somebody else touches nobody", async () => {
+  const dir = folder();
+  mkdirSync(dir, { recursive: true });
+  const bystander = spawn("sleep", ["60"]);
+  cleanups.push(() => bystander.kill("SIGKILL"));
+  const stranger = { pid: bystander.pid, mark: "of an earlier life" };
+  writeFileSync(join(dir, "claim.json"), JSON.stringify({ owner: stranger, server: stranger }));
+  await started({ dir });
+  expect(bystander.exitCode ?? bystander.signalCode).toBeNull();
+});
+
+test("half a claim, as a full disk leaves it, does not stop a start", async () => {
+  const dir = folder();
+  writeFileSync(join(dir, "claim.json"), '{"owner":{"pi');
+  await started({ dir });
+});
+
+test("a supervised server that dies comes back on its port, with what it had stored", async () => {
+  const dir = folder();
+  const supervised = await superviseNatsServer({
+    root: projectRoot,
+    env: process.env,
+    dir,
+    port: -1,
+    log: testLog,
+  });
+  cleanups.push(() => supervised.stop());
+  const bus = await connectBus({ url: supervised.url, name: "x", identity: "x", log: testLog });
+  cleanups.push(() => bus.close({ drainMs: 1_000 }));
+  const back = new Promise<void>((resolve) => bus.onStatus((status) => status === "connected" && resolve()));
+  const first = supervised.current().pid;
+  supervised.current().kill("SIGKILL");
+  await back;
+  await vi.waitFor(() => expect(supervised.current().pid).not.toBe(first), { timeout: 10_000, interval: 20 });
+  expect(supervised.current().port).toBe(supervised.port);
+  expect((await bus.health({ timeoutMs: 5_000 })).ok).toBe(true);
+  await supervised.stop();
+  expect(running(supervised.current().pid)).toBe(false);
+  expect(existsSync(join(dir, "claim.json"))).toBe(false);
+});

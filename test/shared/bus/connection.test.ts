@@ -1,0 +1,161 @@
+import { createServer } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Bus, BusError, type BusStatus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { isAtLeast } from "../../../shared/bus/server.ts";
+import { covers } from "../../../shared/bus/stream-directory.ts";
+import { StartupError } from "../../../shared/runtime/startup.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+
+let nats: TestNats;
+const open: Bus[] = [];
+
+beforeAll(async () => {
+  nats = await startNats();
+});
+
+afterAll(async () => {
+  for (const bus of open) await bus.close({ drainMs: 1_000 });
+  await nats?.stop();
+});
+
+async function opened(identity: string): Promise<Bus> {
+  const bus = await connectBus({
+    url: nats.url,
+    name: identity,
+    identity,
+    log: testLog,
+    monitorUrl: () => nats.monitorUrl,
+  });
+  open.push(bus);
+  return bus;
+}
+
+const body = new Uint8Array();
+const echo = { queue: "q", concurrencyMax: 10, overload: () => ({ body }), failed: () => ({ body }) };
+const kindOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => "no error",
+    (error: unknown) => (error instanceof BusError ? error.kind : error),
+  );
+
+function nextStatus(bus: Bus, wanted: BusStatus): Promise<void> {
+  return new Promise((resolve) => {
+    bus.onStatus((status) => {
+      if (status === wanted) resolve();
+    });
+  });
+}
+
+test("after a kill -9 the callers learn it at once, and everything works again when the server is back", async () => {
+  const [caller, service] = [await opened("caller"), await opened("service")];
+  const asked = Promise.withResolvers<void>();
+  let held = true;
+  await service.serve("t.held", echo, async (message) => {
+    asked.resolve();
+    if (held) await new Promise(() => {});
+    return { body: message.body };
+  });
+  const pending = kindOf(caller.request("t.held", { body }, { timeoutMs: 60_000 }));
+  await asked.promise;
+  held = false;
+  const gone = [nextStatus(caller, "disconnected"), nextStatus(service, "disconnected")];
+  await nats.kill9();
+  expect(await pending).toBe("timeout");
+  await Promise.all(gone);
+  expect(await kindOf(caller.request("t.held", { body }, { timeoutMs: 1_000 }))).toBe("unavailable");
+  expect((await caller.health({ timeoutMs: 1_000 })).ok).toBe(false);
+  const back = [nextStatus(caller, "connected"), nextStatus(service, "connected")];
+  await nats.restart();
+  await Promise.all(back);
+  await caller.request("t.held", { body }, { timeoutMs: 5_000 });
+  expect(await caller.health({ timeoutMs: 5_000 })).toEqual({
+    ok: true,
+    detail: `NATS ${caller.serverVersion}`,
+  });
+});
+
+test("a server that hangs is reported as a timeout and not as gone", async () => {
+  const bus = await opened("hang");
+  nats.pause();
+  const health = await bus.health({ timeoutMs: 200 });
+  nats.resume();
+  expect(health).toEqual({ ok: false, detail: "no answer in time" });
+});
+
+test("durability is proven from this very server, and unknown without a monitoring address", async () => {
+  const bus = await opened("proof");
+  expect(await bus.proveDurability()).toEqual({ version: bus.serverVersion, syncAlways: true });
+  const blind = await connectBus({ url: nats.url, name: "blind", identity: "blind", log: testLog });
+  open.push(blind);
+  expect((await blind.proveDurability()).syncAlways).toBe("unknown");
+  const other = await startNats();
+  const elsewhere = {
+    url: nats.url,
+    name: "else",
+    identity: "else",
+    log: testLog,
+    monitorUrl: other.monitorUrl!,
+  };
+  const misled = await connectBus(elsewhere);
+  open.push(misled);
+  expect((await misled.proveDurability()).syncAlways).toBe("unknown");
+  await other.stop();
+});
+
+test("without a server connecting fails, or waits when asked to", async () => {
+  const other = await startNats();
+  await other.kill9();
+  const options = { url: other.url, name: "early", identity: "early", log: testLog };
+  expect(await kindOf(connectBus(options))).toBe("unavailable");
+  const waiting = connectBus({ ...options, waitOnFirstConnect: true });
+  await other.restart();
+  const bus = await waiting;
+  expect((await bus.health({ timeoutMs: 5_000 })).ok).toBe(true);
+  await bus.close();
+  await other.stop();
+});
+
+test("a server that is too old is refused with both versions", async () => {
+  const old = createServer((socket) => {
+    socket.write(
+      `INFO ${JSON.stringify({ server_id: "x", version: "2.9.10", proto: 1, headers: true, max_payload: 1_000 })}\r\n`,
+    );
+    socket.on("data", (data) => data.includes("PING") && socket.write("PONG\r\n"));
+    socket.on("error", () => {});
+  });
+  await new Promise<void>((resolve) => old.listen(0, "127.0.0.1", resolve));
+  const { port } = old.address() as { port: number };
+  const error = await connectBus({
+    url: `nats://127.0.0.1:${port}`,
+    name: "x",
+    identity: "x",
+    log: testLog,
+  }).catch((failure: unknown) => failure);
+  expect(error).toBeInstanceOf(StartupError);
+  expect(error).toMatchObject({ exitCode: 69, details: { found: "2.9.10", needed: "2.10.27" } });
+  old.close();
+});
+
+test("after close every call says so, and closing ends what was still served", async () => {
+  const bus = await connectBus({ url: nats.url, name: "closing", identity: "closing", log: testLog });
+  await bus.serve("t.never", echo, () => new Promise(() => {}));
+  const pending = kindOf(bus.request("t.never", { body }, { timeoutMs: 60_000 }));
+  await bus.close({ drainMs: 100 });
+  await bus.close();
+  expect(["closed", "timeout"]).toContain(await pending);
+  expect(await kindOf(bus.request("t.x", { body }, { timeoutMs: 100 }))).toBe("closed");
+  expect(await kindOf(bus.serve("t.x", echo, async (m) => ({ body: m.body })))).toBe("closed");
+  expect(await kindOf(bus.subscribe("t.x", () => {}))).toBe("closed");
+  expect(() => bus.publish("t.x", { body })).toThrow(BusError);
+});
+
+test("versions are compared by number, and subject patterns by token", () => {
+  expect(isAtLeast("2.10.27", "2.10.27")).toBe(true);
+  expect(isAtLeast("2.9.30", "2.10.27")).toBe(false);
+  expect(isAtLeast("2.12.1-RC.1", "2.12.1")).toBe(true);
+  expect(covers("fleet.event.>", "fleet.event.a.B.c")).toBe(true);
+  expect(covers("fleet.event.>", "fleet.event")).toBe(false);
+  expect(covers("a.*.c", "a.b.c")).toBe(true);
+  expect(covers("a.*", "a.b.c")).toBe(false);
+});

@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Bus, Message, OrderedMessage } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+
+let nats: TestNats;
+let bus: Bus;
+
+beforeAll(async () => {
+  nats = await startNats();
+  bus = await connectBus({ url: nats.url, name: "relay", identity: "relay", log: testLog });
+  await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
+});
+
+afterAll(async () => {
+  await bus?.close();
+  await nats?.stop();
+});
+
+const event = (task: string) => SUBJECTS.event("default", "CHECKPOINT_CREATED", task);
+const ordered = (task: string, place: number): OrderedMessage => ({
+  subject: event(task),
+  body: Buffer.from(`${task}:${place}`),
+  messageId: `${task}-${place}`,
+  orderKey: task,
+});
+
+/** What the stream holds for some tasks, in its order; it ends at a mark that is published last. */
+async function stored(...tasks: string[]): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>(tasks.map((task) => [task, []]));
+  const mark = crypto.randomUUID();
+  const end = Promise.withResolvers<void>();
+  const stop = await bus.follow(
+    { stream: STREAMS.events, filter: SUBJECTS.everyEvent, from: "all" },
+    (message: Message) => {
+      const text = Buffer.from(message.body).toString();
+      if (text === mark) end.resolve();
+      found.get(text.split(":")[0] ?? "")?.push(text);
+    },
+  );
+  await bus.publishDurable(
+    event("mark"),
+    { body: Buffer.from(mark) },
+    { messageId: mark, timeoutMs: 10_000 },
+  );
+  await end.promise;
+  await stop();
+  return found;
+}
+
+const sequence = (task: string, count: number) => Array.from({ length: count }, (_, i) => `${task}:${i}`);
+
+test("a durable publish is stored once, however often it is sent", async () => {
+  const send = () =>
+    bus.publishDurable(
+      event("once"),
+      { body: Buffer.from("once:0") },
+      { messageId: "once", timeoutMs: 5_000 },
+    );
+  const first = await send();
+  expect(first).toMatchObject({ stream: STREAMS.events, duplicate: false });
+  expect(await send()).toEqual({ ...first, duplicate: true });
+  await Promise.all([send(), send(), send()]);
+  expect((await stored("once")).get("once")).toEqual(["once:0"]);
+});
+
+test("a subject that no stream takes, and a message too large for its stream, are refused", async () => {
+  const out = { body: Buffer.from("x") };
+  await expect(
+    bus.publishDurable("t.nowhere", out, { messageId: "n", timeoutMs: 200 }),
+  ).rejects.toMatchObject({
+    kind: "no_responders",
+  });
+  const large = { body: new Uint8Array(300_000) };
+  await expect(
+    bus.publishDurable(event("large"), large, { messageId: "l", timeoutMs: 2_000 }),
+  ).rejects.toMatchObject({
+    kind: "too_large",
+  });
+});
+
+test("a batch keeps the order of each key, also over more than one stream and when sent again", async () => {
+  const batch = Array.from({ length: 300 }, (_, i) => ordered(`b${i % 7}`, Math.floor(i / 7)));
+  await bus.publishOrdered(batch, { timeoutMs: 10_000 });
+  await bus.publishOrdered(batch, { timeoutMs: 10_000 });
+  const alert = { ...ordered("b0", 43), subject: SUBJECTS.alert("default", "warning", "b0") };
+  await bus.publishOrdered([ordered("b0", 43), alert, ordered("b0", 44)], { timeoutMs: 10_000 });
+  const found = await stored("b0", "b3");
+  expect(found.get("b0")).toEqual(sequence("b0", 45));
+  expect(found.get("b3")).toEqual(sequence("b3", 43));
+});
+
+test("a batch that overlaps with what is stored completes it in order", async () => {
+  await bus.publishOrdered(
+    [0, 1, 2].map((i) => ordered("half", i)),
+    { timeoutMs: 5_000 },
+  );
+  await bus.publishOrdered(
+    [1, 2, 3, 4].map((i) => ordered("half", i)),
+    { timeoutMs: 5_000 },
+  );
+  expect((await stored("half")).get("half")).toEqual(sequence("half", 5));
+});
+
+test("a batch with a message that can never be stored fails for good, and nothing of its key behind it is stored", async () => {
+  const large = { ...ordered("poison", 1), body: new Uint8Array(300_000) };
+  const batch = [ordered("poison", 0), large, ordered("poison", 2)];
+  await expect(bus.publishOrdered(batch, { timeoutMs: 5_000 })).rejects.toMatchObject({
+    kind: "too_large",
+    retryable: false,
+  });
+  expect((await stored("poison")).get("poison")).not.toContain("poison:2");
+});
+
+test("kill -9 in the middle loses nothing and reorders nothing", async () => {
+  const tasks = ["k0", "k1", "k2", "k3"];
+  const batches = Array.from({ length: 40 }, (_, b) =>
+    tasks.flatMap((task) => Array.from({ length: 5 }, (_, i) => ordered(task, b * 5 + i))),
+  );
+  const failures: unknown[] = [];
+  const send = async (batch: OrderedMessage[]) => {
+    for (;;) {
+      try {
+        return await bus.publishOrdered(batch, { timeoutMs: 300 });
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+  };
+  let crash: Promise<void> | undefined;
+  for (const [b, batch] of batches.entries()) {
+    const sending = send(batch);
+    if (b === 10 || b === 25) {
+      await crash;
+      crash = nats.kill9().then(() => nats.restart());
+    }
+    await sending;
+  }
+  await crash;
+  const found = await stored(...tasks);
+  for (const task of tasks) expect(found.get(task)).toEqual(sequence(task, 200));
+});
+
+test("single durable publishes survive a kill -9 by their own retries", async () => {
+  const crash = nats.kill9().then(() => nats.restart());
+  for (let i = 0; i < 20; i++) {
+    await bus.publishDurable(
+      event("solo"),
+      { body: Buffer.from(`solo:${i}`) },
+      { messageId: `solo-${i}`, timeoutMs: 20_000 },
+    );
+  }
+  await crash;
+  expect((await stored("solo")).get("solo")).toEqual(sequence("solo", 20));
+});

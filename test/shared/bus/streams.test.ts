@@ -1,0 +1,116 @@
+import { DiscardPolicy, jetstreamManager, RetentionPolicy, StorageType } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { isAtLeast } from "../../../shared/bus/server.ts";
+import { fleetStreams, type StreamSpec } from "../../../shared/bus/streams.ts";
+import { StartupError } from "../../../shared/runtime/startup.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+
+let nats: TestNats;
+let bus: Bus;
+let admin: Awaited<ReturnType<typeof connect>>;
+
+beforeAll(async () => {
+  nats = await startNats();
+  bus = await connectBus({ url: nats.url, name: "setup", identity: "setup", log: testLog });
+  admin = await connect({ servers: nats.url });
+});
+
+afterAll(async () => {
+  await admin?.close();
+  await bus?.close();
+  await nats?.stop();
+});
+
+const MIB = 1024 * 1024;
+const spec = (name: string, changes: Partial<StreamSpec> = {}): StreamSpec => ({
+  ...fleetStreams({ storageBytes: 256 * MIB })[0]!,
+  name,
+  subjects: [`t.${name}.>`],
+  maxBytes: 8 * MIB,
+  ...changes,
+});
+const config = async (name: string) => (await (await jetstreamManager(admin)).streams.info(name)).config;
+const refusal = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);
+
+test("the streams of Fleet are created with every setting, and looking again changes nothing", async () => {
+  const streams = fleetStreams({ storageBytes: 256 * MIB });
+  await Promise.all([bus.reconcileStreams(streams), bus.reconcileStreams(streams)]);
+  const events = await config("FLEET_EVENTS");
+  expect(events).toMatchObject({
+    subjects: ["fleet.event.>"],
+    retention: "limits",
+    discard: "old",
+    storage: "file",
+    max_age: 7 * 86_400e9,
+    max_bytes: Math.floor(256 * MIB * 0.7),
+    max_msg_size: 262_144,
+    duplicate_window: 300e9,
+    allow_direct: true,
+  });
+  expect(events.allow_atomic ?? false).toBe(isAtLeast(bus.serverVersion, "2.12.1"));
+  await bus.reconcileStreams(streams);
+  expect(await config("FLEET_EVENTS")).toEqual(events);
+});
+
+test("the disk's size bounds the streams, and a large disk does not inflate them", () => {
+  const sum = (storageBytes: number) =>
+    fleetStreams({ storageBytes }).reduce((all, { maxBytes }) => all + maxBytes, 0);
+  expect(sum(100 * MIB)).toBeLessThanOrEqual(80 * MIB);
+  expect(fleetStreams().map(({ maxBytes }) => maxBytes / MIB)).toEqual([4096, 256]);
+});
+
+test("limits grow and never shrink; subjects are added and never taken away", async () => {
+  await bus.reconcileStreams([spec("grow")]);
+  await bus.reconcileStreams([
+    spec("grow", { maxBytes: 16 * MIB, subjects: ["t.grow.>", "t.more.>"], discard: "new" }),
+  ]);
+  const grown = { max_bytes: 16 * MIB, subjects: ["t.grow.>", "t.more.>"], discard: DiscardPolicy.New };
+  expect(await config("grow")).toMatchObject(grown);
+  await bus.reconcileStreams([spec("grow", { maxBytes: MIB, maxAgeMs: 1_000, discard: "new" })]);
+  expect(await config("grow")).toMatchObject({ ...grown, max_age: 7 * 86_400e9 });
+});
+
+test("what somebody else set on a stream stays", async () => {
+  const manager = await jetstreamManager(admin);
+  await manager.streams.add({ name: "kept", subjects: ["t.kept.>"], max_bytes: MIB, description: "theirs" });
+  await bus.reconcileStreams([spec("kept")]);
+  expect(await config("kept")).toMatchObject({ description: "theirs", max_bytes: 8 * MIB });
+});
+
+test("a stream with another retention or storage is refused with field, wanted and found", async () => {
+  const manager = await jetstreamManager(admin);
+  await manager.streams.add({
+    name: "work",
+    subjects: ["t.work.>"],
+    retention: RetentionPolicy.Workqueue,
+    max_bytes: MIB,
+  });
+  await manager.streams.add({
+    name: "mem",
+    subjects: ["t.mem.>"],
+    storage: StorageType.Memory,
+    max_bytes: MIB,
+  });
+  const retention = await refusal(bus.reconcileStreams([spec("work")]));
+  expect(retention).toBeInstanceOf(StartupError);
+  expect(retention).toMatchObject({
+    exitCode: 69,
+    details: { stream: "work", field: "retention", wanted: "limits", found: "workqueue" },
+  });
+  expect(await refusal(bus.reconcileStreams([spec("mem")]))).toMatchObject({
+    details: { field: "storage", wanted: "file", found: "memory" },
+  });
+});
+
+test("what the server refuses stops with its reason: no room, or subjects of another stream", async () => {
+  const huge = await refusal(bus.reconcileStreams([spec("huge", { maxBytes: 1e15 })]));
+  expect(huge).toBeInstanceOf(StartupError);
+  expect((huge as StartupError).hint).toContain("disk");
+  await bus.reconcileStreams([spec("one")]);
+  const overlap = await refusal(bus.reconcileStreams([spec("two", { subjects: ["t.one.>"] })]));
+  expect(overlap).toBeInstanceOf(StartupError);
+  expect((overlap as StartupError).details.reason).toContain("overlap");
+});

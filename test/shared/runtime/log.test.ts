@@ -1,0 +1,47 @@
+// Log lines as a machine reads them.
+
+import { expect, test } from "vitest";
+import { createLogger, type LogOptions } from "../../../shared/runtime/log.ts";
+
+function lines(write: (log: ReturnType<typeof createLogger>) => void, options: Partial<LogOptions> = {}) {
+  const written: string[] = [];
+  write(
+    createLogger({ service: "writer", ...options, destination: { write: (line) => written.push(line) } }),
+  );
+  return written.map((line) => JSON.parse(line));
+}
+
+test("a line has ISO time, level as a word, service, text and fields", () => {
+  const [line] = lines((log) => log.info({ task_id: "t1" }, "checkpoint written"));
+  expect(line).toMatchObject({ level: "info", service: "writer", task_id: "t1", msg: "checkpoint written" });
+  expect(new Date(line.time).toISOString()).toBe(line.time);
+});
+
+test("secrets are blotted out by name, on top and one level below", () => {
+  const secret = "hunter2";
+  const [line] = lines((log) =>
+    log.info({ token: secret, headers: { authorization: secret }, config: { password: secret } }, "x"),
+  );
+  expect(JSON.stringify(line)).not.toContain(secret);
+  expect(line.headers.authorization).toBe("[secret]");
+});
+
+test("an error keeps its type, message, stack, cause and fields", () => {
+  const error = Object.assign(new Error("no lease", { cause: new Error("gone") }), { code: "fenced" });
+  const [line] = lines((log) => log.warn({ error }, "write refused"));
+  expect(line.error).toMatchObject({ type: "Error", code: "fenced" });
+  expect(line.error.stack).toContain("log.test.ts");
+  expect(line.error.stack).toContain("gone");
+});
+
+test("the level holds, and may be changed while running", () => {
+  const written = lines(
+    (log) => {
+      log.info("hidden");
+      log.level = "debug";
+      log.debug("shown");
+    },
+    { level: "warn" },
+  );
+  expect(written.map((line) => line.msg)).toEqual(["shown"]);
+});

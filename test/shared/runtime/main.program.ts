@@ -1,0 +1,88 @@
+// The processes that main.test.ts starts: one way to live or die for each name.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { integer, readConfig } from "../../../shared/runtime/config.ts";
+import { runMain } from "../../../shared/runtime/main.ts";
+import type { Stop } from "../../../shared/runtime/service.ts";
+import { StartupError } from "../../../shared/runtime/startup.ts";
+
+const hour = 3_600_000;
+
+/** Something that keeps a process alive, as a server would. */
+function open(): { close(): void } {
+  const timer = setInterval(() => {}, hour);
+  return { close: () => clearInterval(timer) };
+}
+
+const lives: Record<string, (signal: AbortSignal) => Promise<Stop>> = {
+  async clean() {
+    const held = open();
+    return async () => held.close();
+  },
+  async "slow stop"() {
+    const held = open();
+    return async () => {
+      await delay(300);
+      held.close();
+    };
+  },
+  async "stop hangs"() {
+    open();
+    return () => new Promise(() => {});
+  },
+  async "stop fails"() {
+    open();
+    return () => Promise.reject(new Error("could not drain"));
+  },
+  async "leaves something open"() {
+    open();
+    return async () => {};
+  },
+  async "starts for ever"(signal) {
+    console.log("starting");
+    await delay(hour, undefined, { signal });
+    return async () => {};
+  },
+  async "unhandled rejection"() {
+    open();
+    setImmediate(() => void Promise.reject(new Error("nobody waits for this")));
+    return async () => {};
+  },
+  async "uncaught exception"() {
+    open();
+    setImmediate(() => {
+      throw new Error("thrown on its own");
+    });
+    return async () => {};
+  },
+  async "port taken"() {
+    open();
+    throw new StartupError("the port is taken", { details: { port: 8080 }, hint: "choose another port" });
+  },
+  async "problem of a lower layer"() {
+    throw Object.assign(new Error("x"), {
+      startupProblem: "the library is missing",
+      hint: "install it",
+      exitCode: 69,
+    });
+  },
+  async "wrong settings"() {
+    readConfig({ port: integer("FLEET_PORT", { description: "port" }) }, { FLEET_PORT: "abc" });
+    return async () => {};
+  },
+  async "defect at start"() {
+    throw new TypeError("cannot read properties of undefined");
+  },
+};
+
+const life = lives[process.argv[2] ?? ""];
+if (life === undefined) throw new Error("no such life");
+await runMain({
+  service: "writer",
+  stopTimeoutMs: Number(process.argv[3] ?? 15_000),
+  start: async ({ log }, signal) => {
+    const stop = await life(signal);
+    log.info("started");
+    return stop;
+  },
+});

@@ -1,0 +1,135 @@
+import { expect, test } from "vitest";
+import { Operation, type RetryRules } from "../../../shared/store/foundationdb/operation.ts";
+import { type CommitOutcome, StoreError, type StoreErrorKind } from "../../../shared/store/store.ts";
+
+const rules: RetryRules = { label: "test", deadlineMs: 10_000, onUnknown: "unsafe", maxRetryDelayMs: 1 };
+const never = () => new Promise<never>(() => {});
+
+/** An attempt that only counts how often it was cancelled. */
+const underWay = (committing: boolean) => ({
+  committing,
+  cancelled: 0,
+  cancel() {
+    this.cancelled += 1;
+  },
+});
+
+const failure = (kind: StoreErrorKind, committed: CommitOutcome = "no") =>
+  new StoreError(kind, "scripted", { committed });
+
+/** Fails with `failures` one after the other, then returns how many attempts there were. */
+function script(...failures: Error[]) {
+  return async (attempt: number) => {
+    const next = failures[attempt - 1];
+    if (next !== undefined) throw next;
+    return attempt;
+  };
+}
+
+async function rejection(promise: Promise<unknown>): Promise<StoreError> {
+  const error = await promise.then(
+    () => undefined,
+    (reason) => reason,
+  );
+  expect(error).toBeInstanceOf(StoreError);
+  return error;
+}
+
+test.each(["conflict", "too_old", "throttled", "deadline"] as const)(
+  "an attempt that failed by %s is followed by another",
+  async (kind) => {
+    expect(await new Operation(rules).run(script(failure(kind), failure(kind)))).toBe(3);
+  },
+);
+
+test.each(["unavailable", "too_large", "invalid", "unreadable", "fatal"] as const)(
+  "%s is final",
+  async (kind) => {
+    const error = await rejection(new Operation(rules).run(script(failure(kind))));
+    expect([error.kind, error.committed, error.details.attempts]).toEqual([kind, "no", 1]);
+  },
+);
+
+test("an error of the body is thrown as it is, and not retried", async () => {
+  const own = new RangeError("of the body");
+  await expect(new Operation(rules).run(script(own))).rejects.toBe(own);
+});
+
+test("maxAttempts counts the first attempt, and the last error is thrown with label and attempts", async () => {
+  const error = await rejection(
+    new Operation({ ...rules, maxAttempts: 2 }).run(script(failure("conflict"), failure("conflict"))),
+  );
+  expect(error.kind).toBe("conflict");
+  expect(error.details).toMatchObject({ label: "test", attempts: 2 });
+});
+
+test("an unknown commit result is retried for a safe body, and thrown for an unsafe one", async () => {
+  const unknown = failure("commit_unknown", "maybe_settled");
+  expect(await new Operation({ ...rules, onUnknown: "safe" }).run(script(unknown))).toBe(2);
+  const error = await rejection(new Operation(rules).run(script(unknown)));
+  expect([error.kind, error.committed]).toEqual(["commit_unknown", "maybe_settled"]);
+});
+
+test("what an earlier attempt left unknown stays unknown when a later one fails for certain", async () => {
+  const failures = [failure("commit_unknown", "maybe_in_flight"), failure("commit_unknown", "maybe_settled")];
+  const error = await rejection(
+    new Operation({ ...rules, onUnknown: "safe" }).run(script(...failures, failure("unavailable"))),
+  );
+  expect([error.kind, error.committed]).toEqual(["commit_unknown", "maybe_in_flight"]);
+  expect(error.details.reason).toBe("unavailable");
+});
+
+test("the deadline answers although the attempt never does, cancels it, and names the last failure", async () => {
+  const operation = new Operation({ ...rules, deadlineMs: 30 });
+  const second = underWay(false);
+  const error = await rejection(
+    operation.run((attempt) => {
+      if (attempt === 1) throw failure("conflict");
+      operation.current = second;
+      return never();
+    }),
+  );
+  expect([error.kind, error.committed, second.cancelled]).toEqual(["deadline", "no", 1]);
+  expect(error.cause).toMatchObject({ kind: "conflict" });
+});
+
+test("a deadline that passes while a commit is under way leaves the outcome open", async () => {
+  const operation = new Operation({ ...rules, deadlineMs: 10 });
+  operation.current = underWay(true);
+  const error = await rejection(operation.run(never));
+  expect([error.kind, error.committed, error.details.reason]).toEqual([
+    "commit_unknown",
+    "maybe_in_flight",
+    "deadline",
+  ]);
+});
+
+test("a deadline beyond what a timer can hold does not fire at once", async () => {
+  expect(await new Operation({ ...rules, deadlineMs: 2 ** 40 }).run(script(failure("conflict")))).toBe(2);
+});
+
+test("a signal that is aborted already lets no attempt begin", async () => {
+  const begun: number[] = [];
+  const operation = new Operation({ ...rules, signal: AbortSignal.abort() });
+  const error = await rejection(operation.run(async (attempt) => begun.push(attempt)));
+  expect([error.kind, error.committed, begun]).toEqual(["aborted", "no", []]);
+});
+
+test("an abort ends the pause between two attempts", async () => {
+  const controller = new AbortController();
+  const operation = new Operation({ ...rules, maxRetryDelayMs: 1_000_000, signal: controller.signal });
+  const running = operation.run(async () => {
+    queueMicrotask(() => controller.abort());
+    throw failure("throttled");
+  });
+  expect((await rejection(running)).kind).toBe("aborted");
+});
+
+test("an attempt that begins after the end is cancelled at once", async () => {
+  const operation = new Operation(rules);
+  operation.end("closed", "the store was closed");
+  const late = underWay(false);
+  operation.current = late;
+  expect(late.cancelled).toBe(1);
+  expect((await rejection(operation.run(never))).kind).toBe("closed");
+});

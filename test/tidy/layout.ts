@@ -1,0 +1,196 @@
+// Where files lie, what they are called and how long they are.
+
+import { file, isCode, lineCount, type Node, type Rule, visit } from "./source.ts";
+
+const TOP = [
+  "package.json",
+  "package-lock.json",
+  "tsconfig.json",
+  "README.md",
+  "docker-compose.yml",
+  "services",
+  "shared",
+  "deploy",
+  "test",
+];
+const LINES_OF_FILE = 400;
+const LINES_OF_FUNCTION = 70;
+const LINES_OF_MAIN = 30;
+const VAGUE = /^(utils?|helpers?|common|misc|libs?|tools?|base|managers?|types?|index)$/;
+
+export const topLevel: Rule = {
+  name: "the top level holds what it should and nothing else",
+  check: (files) => {
+    const present = new Set(
+      files.map(({ path }) => path.split("/")[0]!).filter((name) => !name.startsWith(".")),
+    );
+    return [
+      ...[...present]
+        .filter((name) => !TOP.includes(name))
+        .map(
+          (name) => `${name}: does not belong at the top level; move it to services, shared, deploy or test`,
+        ),
+      ...TOP.filter((name) => !present.has(name)).map((name) => `${name}: is missing at the top level`),
+    ];
+  },
+  broken: [...TOP.map((name) => file(`${name}/x`)), file("docs/plan.md")],
+  kept: [...TOP.map((name) => file(name)), file(".gitignore")],
+};
+
+export const fileNames: Rule = {
+  name: "files and folders are named by nouns of the field",
+  check: (files) =>
+    files.filter(isCode).flatMap(({ path }) => {
+      const vague = path
+        .split("/")
+        .map((part) => part.split(".")[0]!)
+        .filter((part) => VAGUE.test(part));
+      return vague.map((name) => `${path}: "${name}" says nothing; name it after what it holds`);
+    }),
+  broken: [file("shared/bus/utils.ts")],
+  kept: [file("shared/bus/request.ts")],
+};
+
+export const fileLength: Rule = {
+  name: `no file is longer than ${LINES_OF_FILE} lines`,
+  check: (files) =>
+    files
+      .filter((one) => isCode(one) && lineCount(one.text) > LINES_OF_FILE)
+      .map(
+        ({ path, text }) =>
+          `${path}: ${lineCount(text)} lines, at most ${LINES_OF_FILE}; split it by the nouns it handles`,
+      ),
+  broken: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE + 1))],
+  kept: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE))],
+};
+
+const longFunction = (lines: number): string => `function long() {\n${"go();\n".repeat(lines - 2)}}`;
+
+export const functionLength: Rule = {
+  name: `no function is longer than ${LINES_OF_FUNCTION} lines`,
+  check: (files) =>
+    files.filter(isCode).flatMap((one) => {
+      const found: string[] = [];
+      visit(one, (node, parent) => {
+        if (!isFunction(node) || isSuite(one.path, parent)) return;
+        const lines = lineCount(one.text.slice(node.start, node.end));
+        if (lines <= LINES_OF_FUNCTION) return;
+        const line = lineCount(one.text.slice(0, node.start + 1));
+        found.push(
+          `${one.path}:${line}: a function of ${lines} lines, at most ${LINES_OF_FUNCTION}; take a step out of it`,
+        );
+      });
+      return found;
+    }),
+  broken: [file("shared/bus/long.ts", longFunction(LINES_OF_FUNCTION + 1))],
+  kept: [file("shared/bus/long.ts", longFunction(LINES_OF_FUNCTION))],
+};
+
+const isFunction = ({ type }: Node): boolean =>
+  /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(type);
+
+// The body of a describe block is a list, not a step of a program.
+const isSuite = (path: string, parent: Node | undefined): boolean =>
+  path.startsWith("test/") && parent?.type === "CallExpression" && /^describe/.test(String(calleeOf(parent)));
+
+function calleeOf(call: Node): unknown {
+  let callee = call.callee as Node;
+  while (callee.type !== "Identifier") {
+    const inner = callee.object ?? callee.callee ?? callee.tag;
+    if (!inner) return "";
+    callee = inner as Node;
+  }
+  return callee.name;
+}
+
+export const serviceFolders: Rule = {
+  name: "every service has main.ts, config.ts and start",
+  check: (files) => {
+    const names = new Set(
+      files.map(({ path }) => /^services\/([^/]+)\//.exec(path)?.[1]).filter((name) => name !== undefined),
+    );
+    return [...names].flatMap((name) => {
+      const own = files.filter(({ path }) => path.startsWith(`services/${name}/`));
+      const main = own.find(({ path }) => path === `services/${name}/main.ts`);
+      const starts = own.some(({ text }) =>
+        /^export (async )?(function|const) start\b|^export \{[^}]*\bstart\b/m.test(text),
+      );
+      return [
+        ...(main ? [] : [`services/${name}: has no main.ts; every service is a process`]),
+        ...(main && lineCount(main.text) > LINES_OF_MAIN
+          ? [`${main.path}: ${lineCount(main.text)} lines, at most ${LINES_OF_MAIN}; it only wires`]
+          : []),
+        ...(own.some(({ path }) => path === `services/${name}/config.ts`)
+          ? []
+          : [`services/${name}: has no config.ts; its settings belong there`]),
+        // A command runs to its end; everything else is started and stopped by its host.
+        ...(starts || name === "cli"
+          ? []
+          : [`services/${name}: exports no start(context); the standalone process needs it`]),
+      ];
+    });
+  },
+  broken: [file("services/writer/main.ts"), file("services/writer/config.ts")],
+  kept: [
+    file("services/writer/main.ts", 'import { start } from "./writer.ts";'),
+    file("services/writer/config.ts"),
+    file("services/writer/writer.ts", "export async function start() {}"),
+  ],
+};
+
+export const scripts: Rule = {
+  name: "the scripts of package.json lead somewhere",
+  check: (files) => {
+    const manifest = JSON.parse(files.find(({ path }) => path === "package.json")?.text ?? "{}");
+    const commands: Record<string, string> = { ...manifest.scripts, ...manifest.bin };
+    return Object.entries(commands).flatMap(([name, command]) => [
+      ...[...command.matchAll(/[\w.-]+(?:\/[\w.-]+)+\.\w+/g)]
+        .filter(([path]) => !files.some((one) => one.path === path))
+        .map(([path]) => `package.json: "${name}" names ${path}, which is not there`),
+      ...[...command.matchAll(/npm run (?:-\S+ )*([\w:-]+)/g)]
+        .filter(([, script]) => !(script! in (manifest.scripts ?? {})))
+        .map(([, script]) => `package.json: "${name}" runs the script ${script}, which is not there`),
+    ]);
+  },
+  broken: [file("package.json", '{"scripts":{"start":"node services/all/main.ts"}}')],
+  kept: [
+    file("package.json", '{"scripts":{"check":"npm run --silent go","go":"node services/writer/main.ts"}}'),
+    file("services/writer/main.ts"),
+  ],
+};
+
+export const portable: Rule = {
+  name: "nothing points outside the project or at one machine",
+  check: (files) =>
+    files.flatMap((one) => {
+      const depth = one.path.split("/").length - 1;
+      const climbs = [...one.text.matchAll(/(?:\.\.\/)+/g)].filter(([steps]) => steps.length / 3 > depth);
+      const machine = [...one.text.matchAll(MACHINE)];
+      return [...climbs, ...machine].map(
+        ([found]) => `${one.path}: mentions ${found.trim()}, which is outside the project; take it out`,
+      );
+    }),
+  broken: [
+    file("shared/bus/a.ts", `// see ${"../".repeat(3)}design`),
+    file("README.md", `in ${["", "opt", "fdb"].join("/")}`),
+  ],
+  kept: [file("services/writer/main.ts", 'import "../../shared/bus/connect.ts";')],
+};
+
+// Spelled in parts, because this file is checked too.
+const MACHINE = new RegExp(
+  ["/wo" + "rk/", "/opt/f" + "db", "shared/(?:desi" + "gn|refer" + "ence)/"].join("|"),
+  "g",
+);
+
+export const finished: Rule = {
+  name: "nothing is left for later",
+  check: (files) =>
+    files
+      .filter(({ path, text }) => path !== "package-lock.json" && LATER.test(text))
+      .map(({ path, text }) => `${path}: has a ${LATER.exec(text)![0]}; do it or drop it`),
+  broken: [file("shared/bus/a.ts", `// ${"TO" + "DO"}: retry`)],
+  kept: [file("shared/bus/a.ts", "// retries")],
+};
+
+const LATER = new RegExp(`\\b(${["TO" + "DO", "FIX" + "ME", "XX" + "X"].join("|")})\\b`);

@@ -1,0 +1,138 @@
+// Words that have one home: a subject, a key, a limit or a setting spelled in two places will differ one day.
+
+import { file, isProduction, type Node, type Rule, strings, visit } from "./source.ts";
+
+const SUBJECTS = "shared/protocol/subjects.ts";
+const KEYSPACE = "shared/records/keyspace.ts";
+const LIMITS = ["shared/protocol/limits.ts", "shared/store/store.ts"];
+
+export const subjects: Rule = {
+  name: `subjects are spelled only in ${SUBJECTS}`,
+  check: (files) => {
+    const source = files.find(({ path }) => path === SUBJECTS)?.text ?? "";
+    const heads = [...new Set([...source.matchAll(/\bfleet\.([a-z_]+)\./g)].map(([, head]) => head!))];
+    const subject = new RegExp(`^fleet\\.(${heads.join("|")})(\\.|$)`);
+    return files
+      .filter((one) => isProduction(one) && one.path !== SUBJECTS)
+      .flatMap((one) =>
+        strings(one)
+          .filter((text) => heads.length > 0 && subject.test(text))
+          .map((text) => `${one.path}: spells the subject "${text}"; take it from ${SUBJECTS}`),
+      );
+  },
+  broken: [
+    file(SUBJECTS, 'export const all = "fleet.cmd.*";'),
+    file("shared/bus/a.ts", `publish(\`fleet.cmd.\${tenant}\`);`),
+  ],
+  kept: [
+    file(SUBJECTS, 'export const all = "fleet.cmd.*";'),
+    file("shared/bus/a.ts", 'name("fleet.task_id");'),
+  ],
+};
+
+export const keys: Rule = {
+  name: `keys are spelled only in ${KEYSPACE}`,
+  check: (files) =>
+    files
+      .filter((one) => isProduction(one) && one.path !== KEYSPACE)
+      .flatMap((one) =>
+        strings(one)
+          .filter((text) => /\bcoditect\b/i.test(text))
+          .map(() => `${one.path}: spells the root of the keys; take the key from ${KEYSPACE}`),
+      ),
+  broken: [file("shared/records/audit.ts", 'const key = ["coditect", "audit"];')],
+  kept: [file(KEYSPACE, 'const root = "coditect";'), file("shared/records/audit.ts", "// the coditect keys")],
+};
+
+export const limits: Rule = {
+  name: `limits are numbers only in ${LIMITS.join(" and ")}`,
+  check: (files) =>
+    files
+      .filter((one) => isProduction(one) && !LIMITS.includes(one.path))
+      .flatMap((one) => {
+        const found: string[] = [];
+        visit(one, (node) => {
+          const name = node.type === "Property" ? keyName(node.key as Node) : "";
+          if (LIMIT.test(name) && isNumber(node.value as Node)) {
+            found.push(`${one.path}: sets the limit ${name}; take it from ${LIMITS[0]}`);
+          }
+        });
+        return found;
+      }),
+  broken: [file("shared/bus/a.ts", "const limits = { batch_count_max: 4 * 64 };")],
+  kept: [file("shared/bus/a.ts", "const limits = { batch_count_max: LIMITS.batch_count_max };")],
+};
+
+// By the naming of the limits: the unit stands before max or min. What has none is another word, such as an opcode.
+const LIMIT = /_(bytes|ms|count|chars|rows|items|words|limit|depth)_(max|min)$/;
+
+const keyName = (key: Node): string => String(key.name ?? key.value ?? "");
+
+function isNumber(node: Node): boolean {
+  if (node.type === "Literal") return typeof node.value === "number";
+  if (node.type === "BinaryExpression") return isNumber(node.left as Node) && isNumber(node.right as Node);
+  return false;
+}
+
+export const testSwitches: Rule = {
+  name: "production code does not know whether it is tested",
+  check: (files) =>
+    files.filter(isProduction).flatMap((one) => {
+      const found = /\b__test\w*|\bNODE_ENV\b|\bVITEST\w*/.exec(one.text);
+      return found ? [`${one.path}: has the switch ${found[0]}; pass in what the test needs instead`] : [];
+    }),
+  broken: [file("shared/bus/a.ts", 'if (process.env.NODE_ENV === "test") skip();')],
+  kept: [file("test/shared/bus/a.test.ts", "process.env.VITEST_POOL_ID"), file("shared/bus/a.ts", "go();")],
+};
+
+/** Names that belong to the system or to other programs; ours begin with FLEET_. */
+const FOREIGN =
+  /^(PATH|HOME|TERM|CI|NO_COLOR|FORCE_COLOR|COLUMNS|HOSTNAME|USER|npm_\w+|OTEL_\w+|NODE_\w+|KUBERNETES_\w+|XDG_\w+|TMPDIR|EDITOR)$/;
+
+export const settings: Rule = {
+  name: "the README's table has every setting, and no other",
+  check: (files) => {
+    const documented = new Set(
+      [
+        ...(files.find(({ path }) => path === "README.md")?.text ?? "").matchAll(
+          /^\|\s*`(FLEET_[A-Z0-9_]+)`/gm,
+        ),
+      ].map(([, name]) => name!),
+    );
+    const read = new Map(
+      files
+        .filter((one) => isProduction(one) && one.path !== SUBJECTS)
+        .flatMap((one) => settingsOf(one).map((name) => [name, one.path] as const)),
+    );
+    return [
+      ...[...read]
+        .filter(([name]) => !name.startsWith("FLEET_"))
+        .map(([name, path]) => `${path}: reads ${name}; settings of ours begin with FLEET_`),
+      ...[...read]
+        .filter(([name]) => name.startsWith("FLEET_") && !documented.has(name))
+        .map(([name, path]) => `${path}: reads ${name}; give it a row in README.md's table of settings`),
+      ...[...documented]
+        .filter((name) => !read.has(name))
+        .map((name) => `README.md: describes ${name}, which nothing reads; take the row out`),
+    ];
+  },
+  broken: [
+    file("README.md", "| `FLEET_OLD` | gone |"),
+    file("services/writer/config.ts", 'text("FLEET_NEW", {})'),
+  ],
+  kept: [
+    file("README.md", "| `FLEET_NEW` | x |"),
+    file("services/writer/config.ts", 'text("FLEET_NEW", {}); process.env.PATH;'),
+  ],
+};
+
+function settingsOf(one: { path: string; text: string }): string[] {
+  const found = strings(one).filter((text) => /^FLEET_[A-Z0-9_]*[A-Z0-9]$/.test(text));
+  visit(one, (node) => {
+    if (node.type !== "MemberExpression" || node.computed) return;
+    const name = keyName(node.property as Node);
+    const object = one.text.slice((node.object as Node).start, (node.object as Node).end);
+    if (/(^|\.)env$/.test(object) && /^[A-Z]/.test(name)) found.push(name);
+  });
+  return found.filter((name) => !FOREIGN.test(name));
+}
