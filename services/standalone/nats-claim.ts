@@ -36,12 +36,15 @@ export async function claimFolder(dir: string): Promise<HeldClaim> {
     }
     rmSync(path, { force: true });
   }
+  let held = true;
   return {
     server(pid) {
       writeFileSync(path, JSON.stringify({ ...mine, server: { pid, mark: processMark(pid) } }));
     },
     release() {
-      rmSync(path, { force: true });
+      // Once: a second call could remove the claim of whoever came after us.
+      if (held) rmSync(path, { force: true });
+      held = false;
     },
   };
 }

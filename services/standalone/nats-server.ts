@@ -67,8 +67,7 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
     throw failed("no usable nats-server", { problem: binary.problem }, "run: node deploy/local/setup.mjs");
   }
   const dir = resolve(o.dir);
-  mkdirSync(dir, { recursive: true });
-  const claim = await claimFolder(dir);
+  const claim = await takeFolder(dir);
   try {
     const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o);
     const running = launch(binary.path, configPath, claim, o.log);
@@ -76,12 +75,45 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
       await running.stop();
       throw error;
     });
-    const { child, output: _, ...control } = running;
-    return { ...addresses, ...control, pid: child.pid!, version: binary.version, storeBytesMax };
+    const { exited, kill, stop } = running;
+    return {
+      ...addresses,
+      exited,
+      kill,
+      stop,
+      pid: running.child.pid!,
+      version: binary.version,
+      storeBytesMax,
+    };
   } catch (error) {
     claim.release();
-    throw error;
+    throw folderProblem(error, dir);
   }
+}
+
+async function takeFolder(dir: string): Promise<HeldClaim> {
+  try {
+    mkdirSync(dir, { recursive: true });
+    return await claimFolder(dir);
+  } catch (error) {
+    throw folderProblem(error, dir);
+  }
+}
+
+/** What the file system says no to is for the user to repair; any other error stays what it is. */
+function folderProblem(error: unknown, dir: string): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    return failed("the disk is full", { dir, code }, "free some space, or use another folder");
+  }
+  if (code === "EACCES" || code === "EPERM" || code === "EROFS" || code === "ENOTDIR" || code === "EEXIST") {
+    return failed(
+      "the folder for messages cannot be used",
+      { dir, code },
+      "check its owner, or use another folder",
+    );
+  }
+  return error;
 }
 
 function prepareFolder(dir: string, o: NatsServerOptions) {

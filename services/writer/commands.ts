@@ -3,8 +3,8 @@
  * the server's permissions guard the subject, so the body is never asked.
  */
 
+import { createHash } from "node:crypto";
 import type { Answer, Request } from "../../shared/bus/endpoint.ts";
-import { canonicalText, sha256Hex } from "../../shared/integrity/canonical.ts";
 import type { CommittedAnswer } from "../../shared/protocol/answers.ts";
 import {
   type CreateCommand,
@@ -57,14 +57,14 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
   };
 
   return {
-    async handle({ subject, body }) {
+    async handle({ subject, body, bytes }) {
       const { op, ...actor } = parseCommandSubject(subject);
       if (!isCommandOp(op)) throw invalid("op", `one of ${COMMAND_OPS.join(", ")}`, op);
       const answer = await apply(op, body, (command) => ({
         actor,
         commandId: command.command_id,
         fence: command.fence,
-        requestHash: sha256Hex(`${subject}\n${canonicalText(body)}`),
+        requestHash: requestHash(op, bytes),
         traceparent: currentTraceparent(),
       }));
       const { task_id, checkpoint_id, version, replayed } = answer;
@@ -79,6 +79,11 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
       return { value: answer, facts };
     },
   };
+}
+
+/** Tells a retry, which repeats its bytes, from another command under the same id. */
+function requestHash(op: CommandOp, bytes: Uint8Array): string {
+  return createHash("sha256").update(op).update("\n").update(bytes).digest("hex");
 }
 
 function requireAgentType(command: CreateCommand, agentTypes: ReadonlySet<string>): void {

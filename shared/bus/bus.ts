@@ -50,6 +50,12 @@ export interface OrderedMessage extends Outgoing {
   readonly orderKey: string;
 }
 
+export interface RequestOptions {
+  readonly timeoutMs: number;
+  /** Ends the waiting with the signal's reason; the request may be carried out all the same. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 export interface ServeOptions {
   /** Each request reaches one member of the queue group. */
   readonly queue: string;
@@ -75,7 +81,7 @@ export interface Bus {
   readonly identity: string;
   readonly serverVersion: string;
   /** Throws BusError. `timeout` is the one kind that leaves open whether the request was carried out. */
-  request(subject: string, out: Outgoing, o: { timeoutMs: number; signal?: AbortSignal }): Promise<Message>;
+  request(subject: string, out: Outgoing, o: RequestOptions): Promise<Message>;
   /** Resolves when the server knows the subscription. Stop: takes no new requests and waits for those under way. */
   serve(subject: string, o: ServeOptions, handler: (m: Message) => Promise<Outgoing>): Promise<Stop>;
   /** Fire and forget: lost when nobody listens or the server is away. */
@@ -101,6 +107,7 @@ export interface Bus {
   /** Whether the server writes to disk before it acknowledges; "unknown" without a monitoring address. */
   proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }>;
   health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }>;
+  /** `connected` comes when the server knows our subscriptions again, after a reconnect; not for the first connection. */
   onStatus(handler: (status: BusStatus) => void): void;
   /** Stops everything it serves, sends what is buffered, and closes; at the latest after `drainMs` (default 5,000). */
   close(o?: { drainMs?: number }): Promise<void>;

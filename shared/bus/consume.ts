@@ -47,9 +47,8 @@ export async function consume(
       await handler(message);
       message.ack();
     } catch (error) {
-      const pauseMs = Math.min(REDELIVERY_MS.first * 2 ** (raw.info.deliveryCount - 1), REDELIVERY_MS.last);
-      log.error({ error, durable: o.durable, seq: raw.seq, pause_ms: pauseMs }, "message handler failed");
-      raw.nak(pauseMs);
+      log.error({ error, durable: o.durable, seq: raw.seq }, "message handler failed");
+      giveBack(raw, log);
     } finally {
       active -= 1;
       if (active === 0) idle?.();
@@ -73,6 +72,16 @@ export async function consume(
     };
   } catch (error) {
     throw busError(error, { stream: o.stream, durable: o.durable });
+  }
+}
+
+function giveBack(raw: JsMsg, log: Logger): void {
+  const pauseMs = Math.min(REDELIVERY_MS.first * 2 ** (raw.info.deliveryCount - 1), REDELIVERY_MS.last);
+  try {
+    raw.nak(pauseMs);
+  } catch (error) {
+    // The connection is closed; the message comes again when its acknowledgement wait is over.
+    log.debug({ error, seq: raw.seq }, "message could not be given back");
   }
 }
 

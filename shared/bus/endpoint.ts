@@ -17,6 +17,8 @@ export interface Request {
   readonly subject: string;
   /** Decoded; plain data, of no known shape yet. */
   readonly body: unknown;
+  /** As it came: what a retry repeats byte for byte. */
+  readonly bytes: Uint8Array;
 }
 
 /** Facts for the log line of a request. */
@@ -113,7 +115,7 @@ async function answer(
   };
   try {
     const body = options.decode(message.body, message.headers.get(HEADERS.contentType));
-    const { value, facts } = await handle({ subject: message.subject, body });
+    const { value, facts } = await handle({ subject: message.subject, body, bytes: message.body });
     done("ok", facts ?? {});
     return reply(options, message, value);
   } catch (error) {

@@ -14,6 +14,7 @@ import {
   type OrderedMessage,
   type Outgoing,
   type PublishAck,
+  type RequestOptions,
   type ServeOptions,
 } from "./bus.ts";
 import { consume, follow } from "./consume.ts";
@@ -71,7 +72,7 @@ export class NatsBus implements Bus {
     return this.#version;
   }
 
-  request(subject: string, out: Outgoing, o: { timeoutMs: number; signal?: AbortSignal }): Promise<Message> {
+  request(subject: string, out: Outgoing, o: RequestOptions): Promise<Message> {
     return this.#requests.send(subject, out, o);
   }
 
@@ -212,7 +213,18 @@ export class NatsBus implements Bus {
     else this.#requests.connectionChanged(status === "connected");
     this.#directory.forget();
     if (this.#closing === undefined) this.#log.warn({ status, cause }, "bus connection changed");
-    this.#notify(status);
+    if (status === "disconnected") this.#notify(status);
+    else void this.#announce();
+  }
+
+  /** Our subscriptions were sent again, but only an answered ping says that the server has them. */
+  async #announce(): Promise<void> {
+    try {
+      await this.#connection.flush();
+      this.#notify("connected");
+    } catch (error) {
+      this.#log.debug({ error }, "bus connection broke again");
+    }
   }
 
   #refused(error: Error): void {
@@ -222,7 +234,13 @@ export class NatsBus implements Bus {
   }
 
   #notify(status: BusStatus): void {
-    for (const watcher of this.#watchers) watcher(status);
+    for (const watcher of this.#watchers) {
+      try {
+        watcher(status);
+      } catch (error) {
+        this.#log.error({ error, status }, "bus status handler failed");
+      }
+    }
   }
 }
 

@@ -6,7 +6,7 @@
  * longer cannot tell. Without a connection a request fails as `unavailable`, which says that nothing was sent.
  */
 import { createInbox, errors, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/transport-node";
-import { BusError, type BusErrorKind, type Message, type Outgoing } from "./bus.ts";
+import { BusError, type BusErrorKind, type Message, type Outgoing, type RequestOptions } from "./bus.ts";
 import { busError } from "./failure.ts";
 import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
 
@@ -42,7 +42,7 @@ export class Requests {
   send(
     subject: string,
     out: Outgoing,
-    o: { timeoutMs: number; signal?: AbortSignal; headers?: Readonly<Record<string, string>> },
+    o: RequestOptions & { headers?: Readonly<Record<string, string>> },
   ): Promise<Message> {
     return new Promise<Message>((resolve, reject) => {
       o.signal?.throwIfAborted();

@@ -29,25 +29,37 @@ export function entryHash(entry: string): string {
   return sha256Hex(entry);
 }
 
+/** What the verifier needs of an entry; an entry that cannot even be parsed is a finding, not a failure of the verifier. */
+function parse(entry: string): { prev?: unknown; seq?: unknown; canonical: boolean } {
+  try {
+    const value = JSON.parse(entry) as { prev?: unknown; seq?: unknown };
+    return { prev: value.prev, seq: value.seq, canonical: canonicalText(value) === entry };
+  } catch {
+    return { canonical: false };
+  }
+}
+
 /** Verifies link after link; several pages of one chain go through one verifier. */
 export function createChainVerifier() {
   let prev = CHAIN_START;
+  let last = 0;
   let entries = 0;
   const problems: ChainProblem[] = [];
 
   return {
     add(link: ChainLink): void {
       entries += 1;
-      if (link.seq !== entries) problems.push({ seq: link.seq, problem: "gap" });
-      const parsed = JSON.parse(link.entry) as { prev?: unknown; seq?: unknown };
-      if (canonicalText(parsed) !== link.entry) problems.push({ seq: link.seq, problem: "not_canonical" });
+      if (link.seq !== last + 1) problems.push({ seq: link.seq, problem: "gap" });
+      const parsed = parse(link.entry);
+      if (!parsed.canonical) problems.push({ seq: link.seq, problem: "not_canonical" });
       if (parsed.prev !== prev || parsed.seq !== link.seq)
         problems.push({ seq: link.seq, problem: "broken_link" });
+      last = link.seq;
       prev = entryHash(link.entry);
     },
     /** `head`: what the task's record says the newest entry is. */
     finish(head: { seq: number; hash: string }): ChainReport {
-      if (head.seq !== entries || head.hash !== prev) problems.push({ seq: head.seq, problem: "wrong_head" });
+      if (head.seq !== last || head.hash !== prev) problems.push({ seq: head.seq, problem: "wrong_head" });
       return { ok: problems.length === 0, entries, head: prev, problems };
     },
   };

@@ -5,7 +5,8 @@
 import { invalid } from "../protocol/errors.ts";
 import { gate } from "./gate.ts";
 
-const decoder = new TextDecoder("utf-8", { fatal: true });
+// A byte order mark stays in the text, where JSON.parse refuses it.
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Members of all objects in a valid JSON text: the colons outside strings. */
 function countMembers(text: string): number {

@@ -8,6 +8,7 @@ import { LIMITS } from "../protocol/limits.ts";
 import { CONTENT_TYPES } from "../protocol/subjects.ts";
 import { gate } from "./gate.ts";
 import { parseJson } from "./json.ts";
+import { parseMessagePack } from "./msgpack.ts";
 
 const packr = new Packr({ useRecords: false, variableMapSize: true });
 const encoder = new TextEncoder();
@@ -21,23 +22,26 @@ export function decodeBody(bytes: Uint8Array, contentType: string | undefined): 
       ],
     });
   }
-  if (contentType === undefined || contentType.startsWith(CONTENT_TYPES.json)) return parseJson(bytes);
-  if (contentType !== CONTENT_TYPES.msgpack) {
-    throw invalid("content-type", `${CONTENT_TYPES.json} or ${CONTENT_TYPES.msgpack}`, contentType);
+  switch (mediaType(contentType)) {
+    case CONTENT_TYPES.json:
+      return parseJson(bytes);
+    case CONTENT_TYPES.msgpack: {
+      const value = parseMessagePack(bytes);
+      gate(value);
+      return value;
+    }
+    default:
+      throw invalid("content-type", `${CONTENT_TYPES.json} or ${CONTENT_TYPES.msgpack}`, contentType);
   }
-  const value = unpacked(bytes);
-  gate(value);
-  return value;
 }
 
-function unpacked(bytes: Uint8Array): unknown {
-  try {
-    return packr.unpack(bytes);
-  } catch {
-    throw invalid("", "a MessagePack value");
-  }
+/** The type without its parameters; JSON when there is no header at all. */
+function mediaType(contentType: string | undefined): string {
+  return (contentType ?? CONTENT_TYPES.json).split(";", 1)[0]!.trim().toLowerCase();
 }
 
 export function encodeBody(value: unknown, contentType: string | undefined): Uint8Array {
-  return contentType === CONTENT_TYPES.msgpack ? packr.pack(value) : encoder.encode(JSON.stringify(value));
+  return mediaType(contentType) === CONTENT_TYPES.msgpack
+    ? packr.pack(value)
+    : encoder.encode(JSON.stringify(value));
 }

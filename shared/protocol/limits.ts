@@ -24,11 +24,18 @@ export const LIMITS = {
   search_limit_default: 20,
   /** Rows of an index that one search request may walk before it answers with a cursor. */
   search_scan_rows_max: 4_000,
+  /** Checkpoints, and their bytes, that one search request may open to see whether they match. */
+  search_open_count_max: 500,
+  search_open_bytes_max: 16_000_000,
   search_text_chars_max: 200,
+  /** How long a search waits for the index to reach the position that it was given. */
+  search_wait_ms_max: 1_500,
   audit_limit_max: 500,
   audit_limit_default: 100,
-  /** Distinct words of one checkpoint that free-text search knows. */
+  /** Distinct words of one checkpoint that free-text search knows, and the length of one. */
   index_words_max: 200,
+  index_word_chars_min: 2,
+  index_word_chars_max: 64,
   /** A checkpoint's id carries its creation time; it may not lie further ahead of the writer's clock. */
   id_ahead_ms_max: 60_000,
   /** How long a caller of the SDK waits for an answer, over all retries, unless it says otherwise. */
@@ -50,8 +57,8 @@ export const LIMITS = {
   /** Bytes of a value that stay in a row; larger bodies are stored in chunks. */
   inline_bytes_max: 60_000,
   chunk_bytes_max: 60_000,
-  /** Values below this are not worth compressing. */
-  compress_bytes_min: 512,
+  /** Below this, compressing takes longer than writing what it would save. */
+  compress_bytes_min: 8_192,
   duty_lease_ms: 5_000,
   duty_renew_ms: 1_500,
 } as const;
@@ -73,6 +80,14 @@ const relations: [holds: boolean, why: string][] = [
   [
     LIMITS.command_deadline_ms < LIMITS.request_deadline_ms_default,
     "the writer must give up before its caller does, or an answer would come too late",
+  ],
+  [
+    LIMITS.search_wait_ms_max < LIMITS.request_attempt_ms_default,
+    "a search must stop waiting before its caller asks again",
+  ],
+  [
+    LIMITS.search_open_bytes_max >= LIMITS.reply_bytes_max,
+    "a search must be able to open what one page can hold",
   ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];

@@ -4,6 +4,21 @@ import { type FieldProblem, FleetError, shown } from "./errors.ts";
 
 const PROBLEMS_SHOWN = 20;
 
+type Issue = z.core.$ZodIssue;
+
+/** The library's names of types, in words. */
+const TYPES: Readonly<Record<string, string>> = {
+  string: "a string",
+  number: "a number",
+  int: "an integer",
+  boolean: "true or false",
+  object: "an object",
+  record: "an object",
+  array: "an array",
+};
+
+const UNITS: Readonly<Record<string, string>> = { string: "character", array: "item" };
+
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   let value = input;
   for (const step of path) {
@@ -13,25 +28,63 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-function named(issue: z.core.$ZodIssueInvalidType): string {
-  return issue.message.startsWith("Invalid input") ? issue.expected : issue.message;
+/** A union complains as a whole; the alternative that the value was meant to be says which member is wrong. */
+function leaves(issue: Issue): Issue[] {
+  if (issue.code !== "invalid_union") return [issue];
+  const meant = issue.errors.find(
+    (branch) =>
+      branch.length > 0 && !branch.some(({ code, path }) => code === "invalid_type" && path.length === 0),
+  );
+  if (meant === undefined) return [issue];
+  return meant.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] })).flatMap(leaves);
 }
 
-function problem(issue: z.core.$ZodIssue, input: unknown): FieldProblem {
+function counted(amount: number | bigint, origin: string): string {
+  const unit = UNITS[origin];
+  if (unit === undefined) return String(amount);
+  return `${amount} ${unit}${Number(amount) === 1 ? "" : "s"}`;
+}
+
+/** A schema's own message says what was expected; the library's default ones are sentences about both sides, so ours replace them. */
+function expectation(issue: Issue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return issue.message.startsWith("Invalid input")
+        ? (TYPES[issue.expected] ?? issue.expected)
+        : issue.message;
+    case "invalid_value":
+      return issue.message.startsWith("Invalid ") ? `one of ${issue.values.join(", ")}` : issue.message;
+    case "too_small":
+      return issue.message.startsWith("Too small")
+        ? `at least ${counted(issue.minimum, issue.origin)}`
+        : issue.message;
+    case "too_big":
+      return issue.message.startsWith("Too big")
+        ? `at most ${counted(issue.maximum, issue.origin)}`
+        : issue.message;
+    case "invalid_key":
+      return `a name of ${issue.issues.map(expectation).join(", ")}`;
+    default:
+      return issue.message;
+  }
+}
+
+function problem(issue: Issue, input: unknown): FieldProblem {
   const path = issue.path.map(String).join(".");
-  const value = valueAt(input, issue.path);
-  // The library's own sentence for a wrong type names both sides; here each has a field of its own.
-  const expected = issue.code === "invalid_type" ? named(issue) : issue.message;
-  return { path, expected, got: value === undefined ? "nothing" : shown(value) };
+  const value = issue.code === "invalid_key" ? issue.path.at(-1) : valueAt(input, issue.path);
+  return { path, expected: expectation(issue), got: value === undefined ? "nothing" : shown(value) };
 }
 
 /** Parses `input` with `schema`; throws INVALID with every field that is wrong. `root` is put before each path. */
 export function validate<S extends z.ZodType>(schema: S, input: unknown, root = ""): z.output<S> {
   const result = schema.safeParse(input);
   if (result.success) return result.data;
-  const fields = result.error.issues.slice(0, PROBLEMS_SHOWN).map((issue) => {
-    const found = problem(issue, input);
-    return root === "" ? found : { ...found, path: found.path === "" ? root : `${root}.${found.path}` };
-  });
+  const fields = result.error.issues
+    .flatMap(leaves)
+    .slice(0, PROBLEMS_SHOWN)
+    .map((issue) => {
+      const found = problem(issue, input);
+      return root === "" ? found : { ...found, path: found.path === "" ? root : `${root}.${found.path}` };
+    });
   throw new FleetError("INVALID", "the input is not valid", { fields });
 }

@@ -18,8 +18,9 @@
  * | `audit`, task, seq                                | audit entry, chained by hash             | every transition      |
  * | `quarantine`, task, checkpoint, version           | reason, time                             | a read that failed    |
  * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
- * | `ix`, name, value…, time, checkpoint              | index entry                              | the indexer           |
- * | `text`, word, batch                               | checkpoints that hold the word           | the indexer           |
+ * | `ix`, name, value, time, checkpoint               | what a list needs to filter by           | the indexer           |
+ * | `text`, word, number of a feed entry              | checkpoints that gained the word there   | the indexer           |
+ * | `dropped`, checkpoint                             | words that it held once and lost         | the indexer           |
  *
  * | key, after the system's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
@@ -51,6 +52,7 @@ const TENANT_SUBSPACES = [
   "idem",
   "ix",
   "text",
+  "dropped",
 ] as const;
 const SYSTEM_SUBSPACES = ["meta", "feed", "outbox", "bell", "expiry", "retention", "lease", "count"] as const;
 type TenantSubspace = (typeof TENANT_SUBSPACES)[number];
@@ -74,7 +76,7 @@ function element(value: Element): Buffer {
 
 /** A checkpoint or command id as a UUID element: 17 bytes that keep its order in time. */
 function uuid(id: string): Buffer {
-  const bytes = Buffer.from(id.replaceAll("-", ""), "hex");
+  const bytes = uuidBytes(id);
   if (bytes.length !== UUID_BYTES) throw new RangeError("a key holds whole UUIDs only");
   return tuple.pack([{ type: "uuid", value: bytes }]) as Buffer;
 }
@@ -140,9 +142,11 @@ export function tenantKeys(tenant: string) {
     indexFrom: (name: string, value: string, timeMs: number): Bytes =>
       at("ix", element(name), element(value), element(timeMs)),
     indexes: (): KeyRange => children(at("ix")),
-    word: (word: string, batch: Bytes): Bytes => at("text", element(word), element(batch)),
+    word: (word: string, entry: number): Bytes => at("text", element(word), element(entry)),
     wordRange: (word: string): KeyRange => children(at("text", element(word))),
     words: (): KeyRange => children(at("text")),
+    dropped: (id: string): Bytes => at("dropped", uuid(id)),
+    droppedWords: (): KeyRange => children(at("dropped")),
   };
 }
 
@@ -185,14 +189,24 @@ export function parseExpiry(key: Bytes): { tenant: string; command: string } {
   return { tenant: elements[4] as string, command: formatUuid(id.value) };
 }
 
-/** Reads time and checkpoint out of an index key. */
-export function parseIndexKey(key: Bytes): { timeMs: number; id: string } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
-  const id = elements.at(-1) as { value: Buffer };
-  return { timeMs: elements.at(-2) as number, id: formatUuid(id.value) };
+/** Reads the checkpoint out of an index key, which ends in its bytes. */
+export function parseIndexKey(key: Bytes): string {
+  return formatUuid(key.subarray(key.length - UUID_BYTES));
 }
 
-/** Reads the number at the end of a key: the seq of an audit or order entry. */
+/** Where the keys of the tenants after `tenant` lie; null: of all but the default tenant. */
+export function tenantsAfter(tenant: string | null): KeyRange {
+  const all = tuple.pack([ROOT, "t"]) as Buffer;
+  const { begin, end } = children(all);
+  return { begin: tenant === null ? begin : children(Buffer.concat([all, element(tenant)])).end, end };
+}
+
+/** Reads the tenant out of a key of {@link tenantsAfter}. */
+export function parseTenant(key: Bytes): string {
+  return (tuple.unpack(Buffer.from(key)) as unknown[])[2] as string;
+}
+
+/** Reads the number at the end of a key: the seq of an audit or order entry, the feed entry of a word. */
 export function parseSeq(key: Bytes): number {
   return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
 }
@@ -203,8 +217,9 @@ export function parseChild(key: Bytes): string {
   return formatUuid((elements.at(-1) as { value: Buffer }).value);
 }
 
-export function uuidBytes(id: string): Bytes {
-  return Buffer.from(id.replaceAll("-", ""), "hex");
+export function uuidBytes(id: string): Buffer {
+  const hex = id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
+  return Buffer.from(hex, "hex");
 }
 
 export function formatUuid(bytes: Bytes): string {

@@ -13,8 +13,10 @@ import type {
   AuditPage,
   CheckpointPage,
   CorruptCheckpoint,
+  IndexStatus,
   LatestResult,
   QueryParams,
+  SearchResult,
 } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Reader, Store, Tx } from "../store/store.ts";
@@ -24,10 +26,12 @@ import { asFleetError } from "./failure.ts";
 import { finalizeCheckpoint } from "./finalize.ts";
 import type { Format } from "./format.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
+import { readIndexStatus, requestRebuild, requireIndexed } from "./index-state.ts";
 import { tenantKeys } from "./keyspace.ts";
 import { linkCheckpoints } from "./link.ts";
 import { findLatest, findVersion, readHistory, readTask } from "./lookup.ts";
 import { type Finding, quarantine } from "./quarantine.ts";
+import { search } from "./search.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 import { updateCheckpoint } from "./update.ts";
 
@@ -126,6 +130,28 @@ export class CheckpointRepository {
       const page = await readAudit(reader, keys, query.task_id, query.from_seq, query.limit);
       return { task, ...page };
     });
+  }
+
+  /** UNAVAILABLE when the index does not reach `wait_for` in time; its details say how far it has come. */
+  async search(tenant: string, query: QueryParams<"search">): Promise<SearchResult> {
+    if (query.wait_for !== undefined) {
+      await requireIndexed(this.#store, query.wait_for, LIMITS.search_wait_ms_max).catch((error: unknown) => {
+        throw asFleetError(error);
+      });
+    }
+    const { corrupt, ...result } = await this.#read("search", (reader) => search(reader, tenant, query));
+    for (const hit of corrupt) await this.quarantine(tenant, hit.task, [hit.corrupt]);
+    return { ...result, corrupt: corrupt.map((hit) => hit.corrupt) };
+  }
+
+  indexStatus(): Promise<IndexStatus> {
+    return this.#read("index_status", readIndexStatus);
+  }
+
+  /** Has the index built anew by whoever runs the indexer; changes nothing while a rebuild is under way. */
+  async rebuildIndex(): Promise<IndexStatus> {
+    await this.#transact("index_rebuild", requestRebuild);
+    return this.indexStatus();
   }
 
   /** Marks, audits and announces corrupt versions; those marked before are left alone. */

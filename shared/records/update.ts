@@ -1,5 +1,5 @@
 /** update_checkpoint: a JSON merge patch of what an agent may write. Seed 000 FR-002, step 2.1. */
-import { mergePatch, patchedFields } from "../integrity/merge.ts";
+import { mergePatch, namedFields, patchedFields } from "../integrity/merge.ts";
 import { unsealedCheckpointSchema } from "../protocol/checkpoint.ts";
 import type { UpdateCommand } from "../protocol/commands.ts";
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
@@ -55,11 +55,12 @@ export async function updateCheckpoint(
     const named = new Map([[fallback, "recovery.last_successful_state"]]);
     await requireInTask(tx, now.begun.keys, context.actor.task, named, "patch.");
   }
+  const named = namedFields(fields);
   return change(tx, context, now, {
     next,
     op: "update",
     taskEvent: null,
-    event: { type: "CHECKPOINT_UPDATED", data: { checkpointId: command.checkpoint_id, fields } },
-    facts: { fields },
+    event: { type: "CHECKPOINT_UPDATED", data: { checkpointId: command.checkpoint_id, fields: named } },
+    facts: { fields: named },
   });
 }

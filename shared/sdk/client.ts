@@ -6,7 +6,7 @@ import { uuidv7 } from "uuidv7";
 import type { Bus } from "../bus/bus.ts";
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
 import type { CommittedAnswer } from "../protocol/answers.ts";
-import type { Checkpoint, CheckpointInput, FinalStatus } from "../protocol/checkpoint.ts";
+import type { Checkpoint, FinalStatus } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import type { FleetEvent } from "../protocol/events.ts";
 import { normalizeCheckpointId } from "../protocol/ids.ts";
@@ -17,7 +17,6 @@ import type {
   FleetStatus,
   IndexStatus,
   LatestResult,
-  QueryInput,
   QueryResults,
   SearchResult,
 } from "../protocol/queries.ts";
@@ -25,27 +24,19 @@ import { type CommandOp, type QueryOp, SUBJECTS } from "../protocol/subjects.ts"
 import type { Task } from "../protocol/task.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { type AskOptions, ask } from "./asking.ts";
-import { type Camel, toCamel, toSnake } from "./casing.ts";
+import { toCamel, toSnake } from "./casing.ts";
+import type {
+  AgentRange,
+  ChangeOptions,
+  CommandOptions,
+  CreateCheckpointParams,
+  FinalizeOptions,
+  HistoryOptions,
+  SearchOptions,
+  TaskOperations,
+} from "./operations.ts";
 import type { Committed, Outcome } from "./outcome.ts";
 import { TaskHandle } from "./task.ts";
-
-export interface CommandOptions extends AskOptions {
-  /** Make it yourself to be able to ask again after a TIMEOUT. Default: a new UUIDv7. */
-  readonly commandId?: string | undefined;
-  /** The fence under which the caller owns the task. */
-  readonly fence?: number | undefined;
-  readonly expectedVersion?: number | undefined;
-}
-
-/** `taskId` spares the look-up of the checkpoint's task. */
-export interface ChangeOptions extends CommandOptions {
-  readonly taskId?: string | undefined;
-}
-
-export interface CreateCheckpointParams extends CommandOptions {
-  readonly taskId: string;
-  readonly checkpoint: CheckpointInput;
-}
 
 /** Something that is not an error of the call, but must not go unseen. */
 export interface FleetWarning {
@@ -62,14 +53,10 @@ export interface ClientContext {
   readonly onWarning: (warning: FleetWarning) => void;
 }
 
-export type SearchOptions = Camel<QueryInput<"search">>;
-export type HistoryOptions = Omit<Camel<QueryInput<"history">>, "taskId">;
-export type AgentRange = Omit<Camel<QueryInput<"by_agent">>, "agentId">;
-
 /** Tasks of the checkpoints that this client saw last, so that changing them needs no look-up. */
 const TASKS_REMEMBERED = 10_000;
 
-export class FleetClient {
+export class FleetClient implements TaskOperations {
   readonly #context: ClientContext;
   readonly #taskOf = new Map<string, string>();
 
@@ -101,11 +88,7 @@ export class FleetClient {
     return this.#command("update", task, { checkpoint_id: id, patch }, options);
   }
 
-  async finalizeCheckpoint(
-    id: string,
-    status: FinalStatus,
-    options: ChangeOptions & { retentionPolicy?: string } = {},
-  ): Promise<Outcome> {
+  async finalizeCheckpoint(id: string, status: FinalStatus, options: FinalizeOptions = {}): Promise<Outcome> {
     const { retentionPolicy, ...rest } = options;
     const task = await this.#task(id, options);
     const body = { checkpoint_id: id, status, ...(retentionPolicy && { retention_policy: retentionPolicy }) };

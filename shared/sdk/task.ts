@@ -2,15 +2,15 @@
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../protocol/checkpoint.ts";
 import type { CheckpointPage, LatestResult } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
-import type { ChangeOptions, CommandOptions, FleetClient, HistoryOptions } from "./client.ts";
+import type { ChangeOptions, CommandOptions, HistoryOptions, TaskOperations } from "./operations.ts";
 import type { Outcome } from "./outcome.ts";
 
 export class TaskHandle {
-  readonly #client: FleetClient;
+  readonly #client: TaskOperations;
   readonly id: string;
   readonly fence: number | undefined;
 
-  constructor(client: FleetClient, id: string, fence: number | undefined) {
+  constructor(client: TaskOperations, id: string, fence: number | undefined) {
     this.#client = client;
     this.id = id;
     this.fence = fence;

@@ -3,7 +3,7 @@
 
 import { type File, file, imports, isCode, isProduction, type Rule, resolveImport } from "./source.ts";
 
-const SHARED = ["protocol", "runtime", "store", "bus", "integrity", "records", "prompts", "sdk"].map(
+const SHARED = ["protocol", "runtime", "store", "bus", "integrity", "records", "prompts", "sdk", "process"].map(
   (name) => `shared/${name}`,
 );
 const OUTSIDER = ["shared/protocol", "shared/runtime", "shared/prompts", "shared/bus", "shared/sdk"];
@@ -20,9 +20,11 @@ const LAYERS: Record<string, readonly string[]> = {
   "shared/bus": ["shared/protocol", "shared/runtime"],
   "shared/records": ["shared/protocol", "shared/integrity", "shared/store"],
   "shared/sdk": ["shared/protocol", "shared/runtime", "shared/integrity", "shared/prompts", "shared/bus"],
+  "shared/process": SHARED.filter((folder) => folder !== "shared/process" && folder !== "shared/sdk"),
   ...Object.fromEntries(SERVICES.map((service) => [service, SHARED])),
   ...Object.fromEntries(OUTSIDERS.map((service) => [service, OUTSIDER])),
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],
+  "deploy/demo": ["shared/sdk"],
   "deploy/local": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
 
@@ -50,8 +52,8 @@ const HOMES: Record<string, readonly string[]> = {
   "@langchain/*": ["shared/sdk/"],
   commander: ["services/cli/"],
   "@clack/prompts": ["services/cli/"],
-  "cli-table3": ["services/cli/", "deploy/local/demo/"],
-  picocolors: ["services/cli/", "deploy/local/demo/"],
+  "cli-table3": ["services/cli/", "deploy/demo/"],
+  picocolors: ["services/cli/", "deploy/demo/"],
 };
 
 const folderOf = (path: string): string => path.split("/").slice(0, 2).join("/");

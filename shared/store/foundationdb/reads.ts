@@ -82,11 +82,10 @@ export class Reads {
     const selector = (key: Bytes): KeySelector => this.#client.keySelector.firstGreaterOrEqual(bufferOf(key));
     const [begin, end] = [selector(range.begin), selector(range.end)];
     const { Exact } = this.#client.StreamingMode;
-    const { results } = await native.getRangeNative(begin, end, limit + 1, 0, Exact, 1, reverse);
-    const rows = results
-      .slice(0, limit)
-      .map(([key, value]) => ({ key: bytesOf(key), value: bytesOf(value) }));
-    return { rows, more: results.length > limit };
+    const { results, more } = await native.getRangeNative(begin, end, limit, 0, Exact, 1, reverse);
+    const rows = results.map(([key, value]) => ({ key: bytesOf(key), value: bytesOf(value) }));
+    // A full page says "more" on every engine: to know better, another row would have to be read, and conflict.
+    return { rows, more: more || rows.length === limit };
   }
 
   #read<T>(start: () => Promise<T>): Promise<T> {

@@ -6,11 +6,9 @@
  * slow or stuck body delays nobody but itself.
  */
 import type { Clock } from "../../runtime/clock.ts";
-import { valueEvidence } from "./evidence.ts";
 import { TransactionMeter } from "../limits.ts";
 import {
   type Bytes,
-  type CommitOutcome,
   type KeyRange,
   type RangePage,
   type Reader,
@@ -18,7 +16,7 @@ import {
   StoreError,
   type Tx,
 } from "../store.ts";
-import { rowsEvidence } from "./evidence.ts";
+import { rowsEvidence, valueEvidence } from "./evidence.ts";
 import { keyText } from "./order.ts";
 import { Overlay, seenThrough } from "./overlay.ts";
 import { readPage } from "./page.ts";
@@ -30,8 +28,10 @@ import { StampedPlaces } from "./stamps.ts";
 export interface PendingCommit {
   /** Resolves with the stamp; rejects with a StoreError. */
   readonly done: Promise<Bytes>;
-  /** Nobody waits any more. `no`: it was still in the queue and will not be applied. */
-  withdraw(): CommitOutcome;
+  /** It is out of the queue and may take effect whatever happens. */
+  readonly handedOver: boolean;
+  /** Nobody waits any more: a request that is still in the queue is not applied. */
+  withdraw(): void;
 }
 
 export interface AttemptContext {
@@ -52,7 +52,6 @@ export class OptimisticAttempt implements Tx {
   #ended = false;
   #released = false;
   #pending: PendingCommit | undefined;
-  #outcome: CommitOutcome = "no";
 
   constructor(number: number, context: AttemptContext) {
     this.attempt = number;
@@ -142,29 +141,28 @@ export class OptimisticAttempt implements Tx {
       reads: this.#reads,
       overlay: this.#overlay,
     });
-    const { done } = this.#pending;
     try {
-      return await done;
+      return await this.#pending.done;
     } finally {
       this.#pending = undefined;
     }
   }
 
-  /** Ends the reading part; throws when a body made nothing of a failure that it must not survive. */
+  /** Ends the reading and writing. */
   finish(): void {
-    this.#check();
+    this.#check(); // a body may have swallowed the failure of an expired snapshot
     this.#end();
+  }
+
+  /** True while a commit can no longer be taken back and its result is not known. */
+  get committing(): boolean {
+    return this.#pending?.handedOver ?? false;
   }
 
   /** Ends the attempt from outside. A commit still in the queue is taken back, one handed over may take effect. */
   cancel(): void {
     this.#end();
-    if (this.#pending !== undefined) this.#outcome = this.#pending.withdraw();
-  }
-
-  /** What {@link cancel} could not prevent. */
-  get outcome(): CommitOutcome {
-    return this.#outcome;
+    this.#pending?.withdraw();
   }
 
   #end(): void {
@@ -208,7 +206,12 @@ export class OptimisticAttempt implements Tx {
     else this.#meter.snapshotGetRange(range, limit);
     this.#places.checkRange(range);
     if (Buffer.compare(range.begin, range.end) === 0) return { rows: [], more: false };
-    const page = readPage({ snapshot: this.#context.snapshot, overlay: this.#overlay }, range, limit, reverse);
+    const page = readPage(
+      { snapshot: this.#context.snapshot, overlay: this.#overlay },
+      range,
+      limit,
+      reverse,
+    );
     if (record) this.#reads.range(page.consumed, page.stored.length, rowsEvidence(page.stored));
     return { rows: page.rows, more: page.more };
   }

@@ -2,8 +2,9 @@
  * Wakes those who wait for a key when a commit of this process wrote it. A hint only: the waiter also polls, because
  * stamped keys and commits that were lost sight of do not come through here.
  */
-import { inRange, keyBytes, keyText } from "./order.ts";
+
 import type { Bytes } from "../store.ts";
+import { inRange, keyBytes, keyText } from "./order.ts";
 import type { CommitRequest } from "./request.ts";
 
 export class Changes {

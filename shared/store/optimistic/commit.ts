@@ -6,11 +6,12 @@
  * Each request either writes everything or nothing: all comparing comes before the first write. Requests of a batch see the
  * writes of those before them.
  */
+
+import type { Bytes, KeyRange, KeyValue } from "../store.ts";
 import { addI64, applyAtomic } from "./atomics.ts";
 import { rowsEvidence, valueEvidence } from "./evidence.ts";
 import { ByteReader, READ, WRITE } from "./request.ts";
 import { stampedKey, stampOf } from "./stamps.ts";
-import type { Bytes, KeyRange, KeyValue } from "../store.ts";
 
 /** The newest state, as the writer sees it. */
 export interface Writable {
@@ -108,4 +109,3 @@ function applyWrite(store: Writable, input: ByteReader, stamp: Bytes): void {
     store.set(stampedKey(first, stamp, order, suffix), input.sized());
   }
 }
-

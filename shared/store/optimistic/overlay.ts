@@ -4,9 +4,10 @@
  * At most one entry per key, later than every cleared range that holds it. So the commit may clear all ranges first, then
  * write the entries in any order, and get what the calls in their order would have given.
  */
+
+import { type Bytes, type KeyRange, StoreError } from "../store.ts";
 import { type Atomic, applyAtomic } from "./atomics.ts";
 import { keyText } from "./order.ts";
-import { type Bytes, type KeyRange, StoreError } from "../store.ts";
 
 export type OwnWrite =
   | { readonly kind: "value"; readonly key: Bytes; readonly value: Bytes | undefined } // undefined: cleared
@@ -77,7 +78,12 @@ export class Overlay {
   }
 
   setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
-    this.#put(keyText(key), { kind: "stamped", key: owned(key), prefix: owned(prefix), suffix: owned(suffix) });
+    this.#put(keyText(key), {
+      kind: "stamped",
+      key: owned(key),
+      prefix: owned(prefix),
+      suffix: owned(suffix),
+    });
   }
 
   setStampedKey(write: StampedKeyWrite): void {
@@ -112,7 +118,10 @@ export class Overlay {
 }
 
 /** What a read sees where the transaction wrote, given what is stored there. */
-export function seenThrough(own: OwnWrite | "cleared" | undefined, stored: Bytes | undefined): Bytes | undefined {
+export function seenThrough(
+  own: OwnWrite | "cleared" | undefined,
+  stored: Bytes | undefined,
+): Bytes | undefined {
   if (own === undefined) return stored;
   if (own === "cleared") return undefined;
   if (own.kind === "value") return own.value;

@@ -6,7 +6,7 @@
  * they yield, but never starve.
  */
 import type { Clock } from "../../runtime/clock.ts";
-import { type Bytes, type CommitOutcome, StoreError, type TransactOptions } from "../store.ts";
+import { type Bytes, StoreError, type TransactOptions } from "../store.ts";
 import type { PendingCommit } from "./attempt.ts";
 import { type BatchResult, NOT_COMMITTED, type Slab } from "./commit.ts";
 import { ByteWriter, type CommitRequest, encodeRequest, withdrawRequest } from "./request.ts";
@@ -54,12 +54,23 @@ export class CommitQueue {
   }
 
   submit(request: CommitRequest, priority: NonNullable<TransactOptions["priority"]>): PendingCommit {
-    const filling = priority === "batch" ? this.#open(this.#batch, BATCH_SLAB_BYTES) : this.#open(this.#default, DEFAULT_SLAB_BYTES);
+    const filling =
+      priority === "batch"
+        ? this.#open(this.#batch, BATCH_SLAB_BYTES)
+        : this.#open(this.#default, DEFAULT_SLAB_BYTES);
     const offset = encodeRequest(filling.out, request);
     const { promise, resolve, reject } = Promise.withResolvers<Bytes>();
     filling.entries.push({ request, offset, resolve, reject });
     this.#schedule();
-    return { done: promise, withdraw: () => withdraw(filling, offset) };
+    return {
+      done: promise,
+      get handedOver() {
+        return filling.handedOver;
+      },
+      withdraw: () => {
+        if (!filling.handedOver) withdrawRequest(filling.out, offset);
+      },
+    };
   }
 
   /** Resolves when nothing is queued or under way. */
@@ -151,10 +162,4 @@ function rejectAll(entries: readonly Entry[], error: unknown): void {
           cause: error,
         });
   for (const entry of entries) entry.reject(reason);
-}
-
-function withdraw(filling: Filling, offset: number): CommitOutcome {
-  if (filling.handedOver) return "maybe_in_flight";
-  withdrawRequest(filling.out, offset);
-  return "no";
 }

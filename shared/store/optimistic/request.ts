@@ -5,9 +5,10 @@
  * Layout, integers big-endian: length u32 · withdrawn u8 · guard u8 · snapshot sequence u64 · reads (u32 length, then
  * records) · writes, up to the length. A record is a tag and its fields; byte strings carry their length.
  */
+
+import type { Bytes, KeyRange } from "../store.ts";
 import type { Atomic } from "./atomics.ts";
 import type { Overlay, OwnWrite } from "./overlay.ts";
-import type { Bytes, KeyRange } from "../store.ts";
 
 export const READ = { key: 1, range: 2 } as const;
 export const WRITE = {

@@ -5,8 +5,8 @@
  * the batch), so keys have the same length on every engine.
  */
 import { ORDER_BYTES } from "../limits.ts";
-import { keyText } from "./order.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES, StoreError } from "../store.ts";
+import { keyText } from "./order.ts";
 
 export function stampOf(sequence: bigint): Buffer {
   const stamp = Buffer.alloc(STAMP_BYTES);
@@ -55,7 +55,8 @@ export class StampedPlaces {
     const begin = keyText(range.begin);
     const end = keyText(range.end);
     for (const key of this.#values) {
-      if (begin <= key && key < end) throw unreadable("the range holds a value with this transaction's own stamp");
+      if (begin <= key && key < end)
+        throw unreadable("the range holds a value with this transaction's own stamp");
     }
     for (const stamped of this.#ranges.values()) {
       if (stamped.begin < end && begin < stamped.end) {

@@ -88,6 +88,15 @@ test("a taken port is one line with a hint", async () => {
   holder.close();
 });
 
+test("a folder that cannot be one is one line", async () => {
+  const file = join(folder(), "file");
+  writeFileSync(file, "");
+  expect(await refusal({ dir: join(file, "below") })).toMatchObject({
+    message: "the folder for messages cannot be used",
+    exitCode: 69,
+  });
+});
+
 test("no binary, or one that is too old, is one line that says what to do", async () => {
   const env = { PATH: "" };
   expect(await refusal({ root: folder(), env })).toMatchObject({

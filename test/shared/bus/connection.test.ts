@@ -1,8 +1,9 @@
 import { createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { OLDEST_NATS } from "../../../deploy/local/versions.mjs";
 import { type Bus, BusError, type BusStatus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { isAtLeast } from "../../../shared/bus/server.ts";
+import { isAtLeast, OLDEST_SERVER } from "../../../shared/bus/server.ts";
 import { covers } from "../../../shared/bus/stream-directory.ts";
 import { StartupError } from "../../../shared/runtime/startup.ts";
 import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
@@ -151,6 +152,7 @@ test("after close every call says so, and closing ends what was still served", a
 });
 
 test("versions are compared by number, and subject patterns by token", () => {
+  expect(OLDEST_SERVER).toBe(OLDEST_NATS);
   expect(isAtLeast("2.10.27", "2.10.27")).toBe(true);
   expect(isAtLeast("2.9.30", "2.10.27")).toBe(false);
   expect(isAtLeast("2.12.1-RC.1", "2.12.1")).toBe(true);

@@ -1,4 +1,5 @@
 import { connect } from "@nats-io/transport-node";
+import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus, Message, Outgoing } from "../../../shared/bus/bus.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
@@ -159,6 +160,28 @@ test("a header that would break the protocol line is refused", async () => {
   expect(() => caller.publish("t.evil", { body: new Uint8Array(), headers: { "a:b": "c" } })).toThrow(
     TypeError,
   );
+});
+
+test("headers of any name and value come back as they were sent", async () => {
+  const stop = await service.serve("t.headers", answers, async (message) => {
+    const all = message.headers.keys().map((name) => [name, message.headers.get(name) ?? "missing"]);
+    return { body: message.body, headers: Object.fromEntries(all) };
+  });
+  const name = fc.stringMatching(/^[a-z][a-z0-9-]{0,20}$/).map((text) => `x-${text}`);
+  const value = fc.string({ unit: "grapheme" }).filter((text) => !/[\r\n]/.test(text));
+  await fc.assert(
+    fc.asyncProperty(fc.dictionary(name, value), fc.uint8Array(), async (headers, body) => {
+      const answer = await caller.request("t.headers", { body, headers }, { timeoutMs: 5_000 });
+      expect(Buffer.from(answer.body)).toEqual(Buffer.from(body));
+      const got = Object.fromEntries(answer.headers.keys().map((key) => [key, answer.headers.get(key)]));
+      // White space around a value does not survive the wire.
+      expect(got).toEqual(
+        Object.fromEntries(Object.entries(headers).map(([key, text]) => [key, text.trim()])),
+      );
+    }),
+    { numRuns: 60 },
+  );
+  await stop();
 });
 
 test("many requests at once each get their own answer", async () => {

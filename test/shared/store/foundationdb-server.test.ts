@@ -109,6 +109,19 @@ describe.skipIf(missing !== undefined)("a server", () => {
     }
   });
 
+  test("what was committed survives the kill of the server", async (context) => {
+    const { control } = server;
+    if (control === undefined) return context.skip("the cluster was not started here");
+    const { stamp } = await store.transact({ ...once("durable", 10_000), onUnknown: "safe" }, async (tx) => {
+      tx.set(key("durable"), Buffer.from("kept"));
+    });
+    expect(stamp).toHaveLength(10);
+    await control.kill();
+    const waiting = store.read(once("durable", 60_000), (reader) => reader.get(key("durable")));
+    await control.restart();
+    expect(Buffer.from((await waiting) ?? []).toString()).toBe("kept");
+  }, 120_000);
+
   test("a process that closes its store exits although it waited for a change", async () => {
     const program = `
       const { openFoundationdb } = await import(${JSON.stringify(driver)});

@@ -1,0 +1,94 @@
+/**
+ * The demo's agent: an ordinary process that works through a task and keeps its state nowhere but in Fleet. Start it again, as
+ * another process, and it goes on where the one before it stopped, whether that one ended well or was killed.
+ *
+ * Usage: node deploy/demo/agent.ts <task> <agent id>. Tells its parent what it does, one JSON message a line.
+ */
+import { setTimeout as think } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type Checkpoint, type CheckpointInput, connect } from "../../shared/sdk/sdk.ts";
+import { foldersToSurvey, sentence, survey } from "./survey.ts";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const [taskId = "", agentId = ""] = process.argv.slice(2);
+/** What a model would need to think between two steps, much shortened. */
+const THINK_MS = 80;
+
+type Item = {
+  title: string;
+  notes?: string | undefined;
+};
+
+function tell(message: Record<string, unknown>): void {
+  process.stdout.write(`${JSON.stringify({ agent: agentId, ...message })}\n`);
+}
+
+function state(completed: Item[], pending: Item[], iteration: number): CheckpointInput {
+  const next = pending[0];
+  return {
+    metadata: {
+      agent_type: "documentation",
+      iteration,
+      trigger: { reason: next ? "progress" : "task_complete" },
+      labels: { demo: "survey" },
+    },
+    execution_state: {
+      phase: next ? "implementing" : "complete",
+      goal: "Survey the code of this repository, folder by folder",
+      completed_items: completed,
+      pending_items: pending,
+      progress_percent: Math.round((100 * completed.length) / (completed.length + pending.length)),
+      ...(next && { current_focus: next.title, resume_pointer: { next_action: `Survey ${next.title}` } }),
+    },
+    context_summary: {
+      key_decisions: [{ decision: "Count lines and exports only", rationale: "Enough to compare folders" }],
+    },
+    metrics: { tokens_consumed: 1_200 * completed.length, tools_invoked: completed.length },
+  };
+}
+
+async function beginning(
+  found: Checkpoint | null,
+): Promise<{ completed: Item[]; pending: Item[]; iteration: number }> {
+  if (found === null) {
+    const folders = await foldersToSurvey(root);
+    tell({ did: "began", folders: folders.length });
+    return { completed: [], pending: folders.map((title) => ({ title })), iteration: 1 };
+  }
+  const { metadata, execution_state } = found;
+  const completed = execution_state.completed_items as Item[];
+  const pending = execution_state.pending_items as Item[];
+  tell({
+    did: "resumed",
+    from: metadata.checkpoint_id,
+    by: metadata.agent_id,
+    done: completed.length,
+    next: pending[0]?.title ?? null,
+  });
+  return { completed, pending, iteration: metadata.iteration + 1 };
+}
+
+const fleet = await connect({ agentId });
+const task = fleet.task(taskId);
+const { completed, pending, iteration } = await beginning(await task.resume());
+
+for (let item = pending[0]; item; item = pending[0]) {
+  tell({ did: "working", item: item.title });
+  await think(THINK_MS);
+  const finding = await survey(root, item.title);
+  pending.shift();
+  completed.push({ title: item.title, notes: sentence(finding) });
+  const asked = performance.now();
+  const outcome = await task.checkpoint(state(completed, pending, iteration));
+  tell({
+    did: "checkpoint",
+    id: outcome.checkpointId,
+    done: completed.length,
+    ms: performance.now() - asked,
+  });
+  if (pending.length === 0) {
+    await task.finalize(outcome.checkpointId, "succeeded", { retentionPolicy: "short" });
+    tell({ did: "finished", id: outcome.checkpointId, done: completed.length });
+  }
+}
+await fleet.close();

@@ -1,0 +1,101 @@
+/**
+ * Indexing as a duty: of all readers one at a time runs the indexer. The bells of the outbox, which every transition rings, wake it;
+ * a bell that is missed costs the length of a poll, never an entry.
+ */
+import { LIMITS } from "../../shared/protocol/limits.ts";
+import { createDuty, type Duty } from "../../shared/records/duty.ts";
+import { readIndexStatus } from "../../shared/records/index-state.ts";
+import { type IndexStep, stepIndex } from "../../shared/records/indexer.ts";
+import { systemKeys } from "../../shared/records/keyspace.ts";
+import { requireLease } from "../../shared/records/lease.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import { createWake, type Wake } from "../../shared/runtime/clock.ts";
+import type { Stop } from "../../shared/runtime/service.ts";
+import { runTicker } from "../../shared/runtime/ticker.ts";
+import { runWorker } from "../../shared/runtime/worker.ts";
+import type { ReaderContext } from "./reader.ts";
+
+const POLL_MS = 500;
+/** Under load the indexer waits this long for more: larger steps make fewer and longer lists of words. */
+const GATHER_MS = 20;
+const READ_DEADLINE_MS = 2_000;
+const GAUGE_EVERY_MS = 2_000;
+
+/** Starts at once. Stop finishes the step under way and gives the duty back. */
+export function startIndexing(context: ReaderContext, repository: CheckpointRepository): Stop {
+  const { store, clock, log, metrics } = context;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const wake = createWake();
+  const duty = createDuty(store, "index", context.instance, () => clock.now());
+  const working = runWorker({
+    name: "indexer",
+    take: () => takeStep(context, duty),
+    handle: (step) => finishStep(context, repository, step, signal),
+    idle: { ms: POLL_MS, wake },
+    signal,
+    clock,
+    log,
+  });
+  const listening = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
+    listen(context, partition, wake, signal),
+  );
+  const measuring = runTicker({
+    name: "index lag",
+    everyMs: GAUGE_EVERY_MS,
+    run: async () => {
+      const options = { label: "index_lag", deadlineMs: READ_DEADLINE_MS };
+      metrics.indexLag.set((await store.read(options, readIndexStatus)).behind);
+    },
+    signal,
+    clock,
+    log,
+  });
+  return async () => {
+    stopping.abort();
+    await Promise.all([working, measuring, ...listening]);
+    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
+  };
+}
+
+async function takeStep({ store }: ReaderContext, duty: Duty): Promise<IndexStep[]> {
+  const lease = await duty.hold();
+  if (lease === null) return [];
+  const step = await stepIndex(store, (tx) => requireLease(tx, lease));
+  return step.followed > 0 || step.more ? [step] : [];
+}
+
+async function finishStep(
+  { clock, log }: ReaderContext,
+  repository: CheckpointRepository,
+  step: IndexStep,
+  signal: AbortSignal,
+): Promise<void> {
+  log.debug({ followed: step.followed, more: step.more }, "index step done");
+  for (const { tenant, task, corrupt } of step.corrupt) await repository.quarantine(tenant, task, [corrupt]);
+  if (!step.more) await clock.sleep(GATHER_MS, signal);
+}
+
+/** Turns changes of one partition's bell into wake-ups. */
+async function listen(
+  { store, clock }: ReaderContext,
+  partition: number,
+  wake: Wake,
+  signal: AbortSignal,
+): Promise<void> {
+  const key = systemKeys.bell(partition);
+  while (!signal.aborted) {
+    try {
+      const seen = await store.read({ label: "read_bell", deadlineMs: READ_DEADLINE_MS, signal }, (reader) =>
+        reader.get(key),
+      );
+      wake.notify();
+      await store.changed(key, seen, { signal, pollMs: POLL_MS });
+      // The worker is awake already under load; listening more closely would only cost reads.
+      await clock.sleep(GATHER_MS, signal);
+    } catch {
+      // The store is away; the worker's own loop says so. Polling goes on meanwhile.
+      await clock.sleep(POLL_MS, signal);
+    }
+  }
+}

@@ -1,0 +1,16 @@
+/** Runs a reader as a process of its own. */
+import { clusterFields, openPlatform, platformFields } from "../../shared/process/platform.ts";
+import { readConfig } from "../../shared/runtime/config.ts";
+import { runMain } from "../../shared/runtime/main.ts";
+import { readerFields } from "./config.ts";
+import { start } from "./reader.ts";
+
+await runMain({
+  service: "fleet-reader",
+  start: async (context) => {
+    const config = readConfig({ ...platformFields, ...clusterFields, ...readerFields }, process.env);
+    const platform = await openPlatform(context, { service: "reader", ...config });
+    platform.closers.add("reader", await start(platform));
+    return platform.stop;
+  },
+});

@@ -1,0 +1,65 @@
+/** The reader's queries: one handler for each, from validated parameters to the result that the protocol names for it. */
+import type { Answer, Facts, Request } from "../../shared/bus/endpoint.ts";
+import { invalid } from "../../shared/protocol/errors.ts";
+import {
+  type FleetStatus,
+  QUERY_SCHEMAS,
+  type QueryParams,
+  type QueryResults,
+} from "../../shared/protocol/queries.ts";
+import { parseQuerySubject, QUERY_OPS, type QueryOp } from "../../shared/protocol/subjects.ts";
+import { validate } from "../../shared/protocol/validation.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+
+export interface Queries {
+  handle(request: Request): Promise<Answer>;
+}
+
+/** Complete by compilation: a query without a handler, or with another result than the protocol's, is a type error. */
+type Handlers = {
+  readonly [Op in QueryOp]: (tenant: string, params: QueryParams<Op>) => Promise<QueryResults[Op]>;
+};
+
+export function isQueryOp(op: string): op is QueryOp {
+  return (QUERY_OPS as readonly string[]).includes(op);
+}
+
+export function createQueries(repository: CheckpointRepository, status: () => Promise<FleetStatus>): Queries {
+  const handlers: Handlers = {
+    get: async (tenant, query) => ({
+      checkpoint: await repository.get(tenant, query.checkpoint_id, query.version),
+    }),
+    latest: (tenant, query) => repository.latest(tenant, query.task_id),
+    history: (tenant, query) => repository.history(tenant, query),
+    by_agent: (tenant, { agent_id, from, to, limit, cursor }) =>
+      repository.search(tenant, { agent_id, from, to, limit, cursor }),
+    search: (tenant, query) => repository.search(tenant, query),
+    task: async (tenant, query) => ({ task: await repository.task(tenant, query.task_id) }),
+    audit: (tenant, query) => repository.audit(tenant, query),
+    status,
+    index_rebuild: () => repository.rebuildIndex(),
+    index_status: () => repository.indexStatus(),
+  };
+  const answer = async <Op extends QueryOp>(op: Op, tenant: string, body: unknown): Promise<unknown> => {
+    const params = validate(QUERY_SCHEMAS[op], body) as QueryParams<Op>;
+    return handlers[op](tenant, params);
+  };
+  return {
+    async handle({ subject, body }) {
+      const { tenant, op } = parseQuerySubject(subject);
+      if (!isQueryOp(op)) throw invalid("op", `one of ${QUERY_OPS.join(", ")}`, op);
+      const result = await answer(op, tenant, body);
+      return { value: { status: "ok", result }, facts: { tenant, ...named(body) } };
+    },
+  };
+}
+
+/** The identifiers that a query names, for its log line. */
+function named(body: unknown): Facts {
+  const { task_id, checkpoint_id, agent_id } = body as Record<string, unknown>;
+  return {
+    ...(task_id !== undefined && { task_id }),
+    ...(checkpoint_id !== undefined && { checkpoint_id }),
+    ...(agent_id !== undefined && { agent_id }),
+  };
+}

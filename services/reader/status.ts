@@ -1,0 +1,50 @@
+/** The state of the fleet in one answer: what is up, what waits, what is counted. UNAVAILABLE when the store cannot be read. */
+import { readFileSync } from "node:fs";
+import type { FleetStatus } from "../../shared/protocol/queries.ts";
+import { readCount } from "../../shared/records/count.ts";
+import { asFleetError } from "../../shared/records/failure.ts";
+import { readIndexStatus } from "../../shared/records/index-state.ts";
+import { outboxBacklog } from "../../shared/records/outbox.ts";
+import type { Reader } from "../../shared/store/store.ts";
+import type { ReaderContext } from "./reader.ts";
+
+const READ_DEADLINE_MS = 2_000;
+const HEALTH_TIMEOUT_MS = 1_000;
+/** Waiting events are counted up to this, per partition. */
+const BACKLOG_COUNTED = 1_000;
+
+const manifest = new URL("../../package.json", import.meta.url);
+const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: string };
+
+export function createStatus({ store, bus, clock }: ReaderContext): () => Promise<FleetStatus> {
+  const begin = clock.monotonic();
+  const recorded = async (reader: Reader) => {
+    const { depth, oldestMs } = await outboxBacklog(reader, BACKLOG_COUNTED);
+    return {
+      index: await readIndexStatus(reader),
+      outbox: { depth, oldest_ms: oldestMs === null ? 0 : Math.max(0, clock.now() - oldestMs) },
+      counts: {
+        tasks: await readCount(reader, "tasks"),
+        checkpoints: await readCount(reader, "checkpoints"),
+        events: await readCount(reader, "events"),
+      },
+    };
+  };
+  return async () => {
+    const options = { label: "status", deadlineMs: READ_DEADLINE_MS };
+    const [storeHealth, busHealth, records] = await Promise.all([
+      store.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
+      bus.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
+      store.read(options, recorded).catch((error: unknown) => {
+        throw asFleetError(error);
+      }),
+    ]);
+    return {
+      version,
+      store: { engine: store.name, ok: storeHealth.ok, detail: storeHealth.detail },
+      bus: { ...busHealth, server_version: bus.serverVersion },
+      ...records,
+      uptime_ms: Math.round(clock.monotonic() - begin),
+    };
+  };
+}

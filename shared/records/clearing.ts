@@ -1,0 +1,40 @@
+/**
+ * Clearing the index before it is built anew: tenant by tenant, a bounded number of keys a step, so that no step holds up the
+ * writers for long. How far it has come stands in the index state.
+ */
+
+import { DEFAULT_TENANT } from "../protocol/ids.ts";
+import type { Bytes, KeyRange, Reader, Tx } from "../store/store.ts";
+import { type IndexState, writeIndexState } from "./index-state.ts";
+import { after, parseTenant, tenantKeys, tenantsAfter } from "./keyspace.ts";
+
+const KEYS_PER_STEP = 1_000;
+
+export interface ClearingPlan {
+  readonly range: KeyRange | null;
+  /** The tenant to go on with; null: all is cleared. */
+  readonly next: string | null;
+}
+
+/** The next piece to clear: part of a range of `tenant`, or nothing but the step to the next tenant. */
+export async function planClearing(reader: Reader, tenant: string): Promise<ClearingPlan> {
+  const keys = tenantKeys(tenant);
+  for (const range of [keys.indexes(), keys.words(), keys.droppedWords()]) {
+    const { rows } = await reader.getRange(range, { limit: KEYS_PER_STEP });
+    const last: Bytes | undefined = rows.at(-1)?.key;
+    if (last !== undefined) return { range: { begin: range.begin, end: after(last) }, next: tenant };
+  }
+  return { range: null, next: await tenantAfter(reader, tenant) };
+}
+
+/** Tenants in the order in which they are cleared: the default one, then the others by name. */
+async function tenantAfter(reader: Reader, tenant: string): Promise<string | null> {
+  const range = tenantsAfter(tenant === DEFAULT_TENANT ? null : tenant);
+  const { rows } = await reader.getRange(range, { limit: 1 });
+  return rows[0] ? parseTenant(rows[0].key) : null;
+}
+
+export function writeClearing(tx: Tx, state: IndexState, plan: ClearingPlan): void {
+  if (plan.range !== null) tx.clearRange(plan.range);
+  if (plan.next !== state.clearing) writeIndexState(tx, { ...state, clearing: plan.next });
+}

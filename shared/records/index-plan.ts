@@ -1,0 +1,170 @@
+/**
+ * What one step of the indexer is going to write, gathered entry by entry so that its size is known before the transaction begins.
+ * Several versions of one checkpoint in a step leave the entries of the last one, and each word under the entry that brought it.
+ */
+import type { Checkpoint } from "../protocol/checkpoint.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import type { Reader, Tx } from "../store/store.ts";
+import { decode, encode } from "./codec.ts";
+import { type Cover, coverKey, coverOf, decodeCover, encodeCover, INDEXES, writeEntries } from "./entries.ts";
+import type { FeedEntry } from "./feed.ts";
+import { type TenantKeys, tenantKeys } from "./keyspace.ts";
+import { POSTING_BYTES, type Posting, writePostings } from "./postings.ts";
+import { readVersions } from "./versions.ts";
+import { wordsOf } from "./words.ts";
+
+/** Upper bound of a key without its variable parts. */
+const KEY_BYTES = 64;
+
+/** Which words were posted for a checkpoint. */
+interface Known {
+  /** Those of the version indexed last. */
+  readonly words: ReadonlySet<string>;
+  /** Those of earlier versions that it lacks: when one comes back it must not be posted again. */
+  readonly dropped: ReadonlySet<string>;
+}
+
+interface Tracked {
+  readonly id: string;
+  readonly keys: TenantKeys;
+  readonly before: Cover | null;
+  now: Cover | null;
+  /** null: it can no longer be told, so nothing is posted for it any more; it stays findable by the words it had. */
+  known: Known | null;
+  /** Whether `known.dropped` or its loss differs from what is written down. */
+  isChanged: boolean;
+}
+
+const NOTHING: Known = { words: new Set(), dropped: new Set() };
+
+interface WordList {
+  readonly keys: TenantKeys;
+  readonly word: string;
+  readonly postings: Posting[];
+}
+
+const nameOf = ({ tenant, checkpoint }: FeedEntry): string => `${tenant}/${checkpoint}`;
+
+function bytesOf(words: ReadonlySet<string>): number {
+  let bytes = 0;
+  for (const word of words) bytes += Buffer.byteLength(word) + 3;
+  return bytes;
+}
+
+export class IndexPlan {
+  readonly #first: number;
+  readonly #tracked = new Map<string, Tracked>();
+  readonly #lists = new Map<string, WordList>();
+  #bytes = 0;
+
+  /** `first`: number of the first feed entry of the step. */
+  constructor(first: number) {
+    this.#first = first;
+  }
+
+  /** Upper bound of what {@link write} puts into its transaction. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Checkpoints that the index did not know before. */
+  get added(): number {
+    return [...this.#tracked.values()].filter(({ before, now }) => before === null && now !== null).length;
+  }
+
+  /** Reads what the index holds of the checkpoints that `fed` speaks of; call it before {@link add}. */
+  async prepare(reader: Reader, fed: readonly FeedEntry[]): Promise<void> {
+    const fresh = [...new Map(fed.map((entry) => [nameOf(entry), entry])).values()].filter(
+      (entry) => !this.#tracked.has(nameOf(entry)),
+    );
+    const covers = await reader.getMany(
+      fresh.map(({ tenant, checkpoint }) => coverKey(tenantKeys(tenant), checkpoint)),
+    );
+    await Promise.all(
+      fresh.map(async (entry, i) => {
+        const cover = covers[i];
+        const before = cover === undefined ? null : decodeCover(cover);
+        this.#tracked.set(nameOf(entry), {
+          id: entry.checkpoint,
+          keys: tenantKeys(entry.tenant),
+          before,
+          now: before,
+          known: before === null ? NOTHING : await readKnown(reader, entry, before),
+          isChanged: false,
+        });
+      }),
+    );
+  }
+
+  /** Takes in the version that feed entry number `entry` speaks of; versions at or below the one indexed change nothing. */
+  add(fed: FeedEntry, entry: number, checkpoint: Checkpoint): void {
+    const tracked = this.#tracked.get(nameOf(fed));
+    if (tracked === undefined) throw new RangeError("an entry was not prepared");
+    const now = coverOf(checkpoint);
+    if (tracked.now !== null && tracked.now.version >= now.version) return;
+    tracked.now = now;
+    this.#bytes +=
+      INDEXES.length * 2 * (KEY_BYTES + now.agent.length) + INDEXES.length * encodeCover(now).length;
+    const next = nextKnown(tracked.known, wordsOf(checkpoint));
+    for (const word of next.gained) this.#post(tracked, fed.tenant, word, { entry, id: tracked.id });
+    tracked.isChanged ||= next.isChanged;
+    tracked.known = next.known;
+    if (next.known !== null) this.#bytes += KEY_BYTES + bytesOf(next.known.dropped);
+  }
+
+  #post({ keys }: Tracked, tenant: string, word: string, posting: Posting): void {
+    const name = `${tenant}/${word}`;
+    let list = this.#lists.get(name);
+    if (list === undefined) {
+      list = { keys, word, postings: [] };
+      this.#lists.set(name, list);
+      this.#bytes += KEY_BYTES + Buffer.byteLength(word);
+    }
+    list.postings.push(posting);
+    this.#bytes += POSTING_BYTES;
+  }
+
+  /** Writes everything; the index must stand where the plan began. */
+  write(tx: Tx): void {
+    for (const { id, keys, before, now, known, isChanged } of this.#tracked.values()) {
+      if (now !== null && now !== before) writeEntries(tx, keys, id, before, now);
+      if (!isChanged) continue;
+      if (known?.dropped.size === 0) tx.clear(keys.dropped(id));
+      else tx.set(keys.dropped(id), encode(known === null ? null : [...known.dropped].sort()));
+    }
+    for (const { keys, word, postings } of this.#lists.values()) {
+      writePostings(tx, keys, word, this.#first, postings);
+    }
+  }
+}
+
+async function readKnown(
+  reader: Reader,
+  { tenant, task, checkpoint }: FeedEntry,
+  { version }: Cover,
+): Promise<Known | null> {
+  const value = await reader.get(tenantKeys(tenant).dropped(checkpoint));
+  const dropped = value === undefined ? [] : decode<string[] | null>(value);
+  if (dropped === null) return null;
+  const [found = null] = await readVersions(reader, [{ tenant, task, checkpoint, version }]);
+  return found?.sound ? { words: wordsOf(found.checkpoint), dropped: new Set(dropped) } : null;
+}
+
+/** The words to post when a checkpoint that had posted `known` now holds `words`, and what is known then. */
+function nextKnown(
+  known: Known | null,
+  words: ReadonlySet<string>,
+): { gained: string[]; known: Known | null; isChanged: boolean } {
+  // Written again each time: the version before may be the one whose loss is met here.
+  if (known === null) return { gained: [], known: null, isChanged: true };
+  const gained = [...words].filter((word) => !known.words.has(word) && !known.dropped.has(word));
+  const lost = [...known.words].filter((word) => !words.has(word));
+  const back = [...known.dropped].filter((word) => words.has(word));
+  if (lost.length === 0 && back.length === 0) {
+    return { gained, known: { words, dropped: known.dropped }, isChanged: false };
+  }
+  const dropped = new Set([...known.dropped, ...lost].filter((word) => !words.has(word)));
+  // Words that changed so often that they no longer fit into one value are not followed any further.
+  if (bytesOf(dropped) > LIMITS.inline_bytes_max) return { gained: [], known: null, isChanged: true };
+  return { gained, known: { words, dropped }, isChanged: true };
+}

@@ -1,0 +1,56 @@
+/**
+ * The words of a checkpoint that free-text search knows. A pure function of the checkpoint, used by the indexer to post words and by
+ * search to judge a hit, so that the two cannot differ.
+ *
+ * A word is a run of Unicode letters and digits (with the marks that belong to them), normalised (NFKC) and in lower case. Fields
+ * are read in the order of their weight, since only so many words of a checkpoint are kept.
+ */
+import type { Checkpoint } from "../protocol/checkpoint.ts";
+import { LIMITS } from "../protocol/limits.ts";
+
+const WORD = /[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu;
+
+function* split(text: string): Generator<string> {
+  for (const [word] of text.normalize("NFKC").toLowerCase().matchAll(WORD)) {
+    if (word.length >= LIMITS.index_word_chars_min && word.length <= LIMITS.index_word_chars_max) yield word;
+  }
+}
+
+/** The distinct words of a search text. Empty when it holds none. */
+export function wordsIn(text: string): string[] {
+  return [...new Set(split(text))];
+}
+
+/** Texts of a checkpoint, the most telling first. Undefined where the checkpoint has none. */
+function* texts(checkpoint: Checkpoint): Generator<string | undefined> {
+  const { execution_state: state, context_summary: context, metadata, recovery } = checkpoint;
+  const items = [...state.pending_items, ...state.blocked_items, ...state.completed_items];
+  yield state.goal;
+  yield state.current_focus;
+  yield state.current_step?.description;
+  yield state.resume_pointer?.next_action;
+  for (const item of items) yield item.title;
+  for (const { decision } of context.key_decisions) yield decision;
+  for (const [name, value] of Object.entries(metadata.labels ?? {})) yield `${name} ${value}`;
+  yield metadata.trigger.details;
+  for (const { blocker } of state.blocked_items as { blocker?: string }[]) yield blocker;
+  for (const { notes } of items as { notes?: string }[]) yield notes;
+  for (const { rationale } of context.key_decisions as { rationale?: string }[]) yield rationale;
+  yield* context.assumptions;
+  yield* context.constraints;
+  yield state.resume_pointer?.current_context;
+  yield state.current_step?.partial_work;
+  yield recovery.continuation_prompt;
+}
+
+/** At most {@link LIMITS.index_words_max} distinct words. */
+export function wordsOf(checkpoint: Checkpoint): Set<string> {
+  const words = new Set<string>();
+  for (const text of texts(checkpoint)) {
+    for (const word of split(text ?? "")) {
+      words.add(word);
+      if (words.size === LIMITS.index_words_max) return words;
+    }
+  }
+  return words;
+}

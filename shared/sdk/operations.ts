@@ -1,0 +1,43 @@
+/** What can be asked about checkpoints, and with which options; a client offers all of it, a task handle what concerns its task. */
+import type { Checkpoint, CheckpointInput, FinalStatus } from "../protocol/checkpoint.ts";
+import type { CheckpointPage, LatestResult, QueryInput } from "../protocol/queries.ts";
+import type { Task } from "../protocol/task.ts";
+import type { AskOptions } from "./asking.ts";
+import type { Camel } from "./casing.ts";
+import type { Outcome } from "./outcome.ts";
+
+export interface CommandOptions extends AskOptions {
+  /** Make it yourself to be able to ask again after a TIMEOUT. Default: a new UUIDv7. */
+  readonly commandId?: string | undefined;
+  /** The fence under which the caller owns the task. */
+  readonly fence?: number | undefined;
+  readonly expectedVersion?: number | undefined;
+}
+
+/** `taskId` spares the look-up of the checkpoint's task. */
+export interface ChangeOptions extends CommandOptions {
+  readonly taskId?: string | undefined;
+}
+
+export interface CreateCheckpointParams extends CommandOptions {
+  readonly taskId: string;
+  readonly checkpoint: CheckpointInput;
+}
+
+export type SearchOptions = Camel<QueryInput<"search">>;
+export type HistoryOptions = Omit<Camel<QueryInput<"history">>, "taskId">;
+export type AgentRange = Omit<Camel<QueryInput<"by_agent">>, "agentId">;
+
+export type FinalizeOptions = ChangeOptions & { readonly retentionPolicy?: string };
+
+/** The operations that a task handle passes on. */
+export interface TaskOperations {
+  createCheckpoint(params: CreateCheckpointParams): Promise<Outcome>;
+  updateCheckpoint(id: string, patch: Record<string, unknown>, options?: ChangeOptions): Promise<Outcome>;
+  finalizeCheckpoint(id: string, status: FinalStatus, options?: FinalizeOptions): Promise<Outcome>;
+  linkCheckpoints(parentId: string, childId: string, options?: ChangeOptions): Promise<Outcome>;
+  getLatestCheckpoint(taskId: string, options?: AskOptions): Promise<Checkpoint | null>;
+  latest(taskId: string, options?: AskOptions): Promise<LatestResult>;
+  getCheckpointHistory(taskId: string, options?: HistoryOptions & AskOptions): Promise<CheckpointPage>;
+  getTask(taskId: string, options?: AskOptions): Promise<Task | null>;
+}

@@ -1,0 +1,112 @@
+/**
+ * The main thread's end of the committing thread: hands over one batch at a time and turns failures into StoreErrors.
+ *
+ * When the thread dies with a batch, nobody can say whether the batch was committed. Nothing more is committed then:
+ * the store is `fatal` until it is opened anew.
+ */
+import { Worker } from "node:worker_threads";
+import type { BatchResult, Slab } from "../optimistic/commit.ts";
+import { StoreError } from "../store.ts";
+import type { EnvironmentOptions } from "./environment.ts";
+import type { WorkerAnswer, WorkerRequest } from "./worker.ts";
+
+/** The disk or the map is full: the engine has undone the batch and works again when there is space. */
+const NO_SPACE = new Set<unknown>([28, "ENOSPC", 122, "EDQUOT", -30_792, "MDB_MAP_FULL"]);
+const CLOSE_MS = 5_000;
+
+export class CommitThread {
+  readonly #worker: Worker;
+  readonly #exited: Promise<unknown>;
+  #waiting: PromiseWithResolvers<WorkerAnswer> | undefined;
+  #failure: StoreError | undefined;
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+    this.#exited = new Promise((resolve) => worker.once("exit", resolve));
+    worker.on("message", (answer: WorkerAnswer) => {
+      const waiting = this.#waiting;
+      this.#waiting = undefined;
+      waiting?.resolve(answer);
+    });
+    worker.on("error", (cause) => this.#fail(cause));
+    worker.on("exit", () => this.#fail(undefined));
+  }
+
+  static async start(environment: EnvironmentOptions): Promise<CommitThread> {
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+      name: "lmdb-commit",
+      workerData: environment,
+    });
+    const thread = new CommitThread(worker);
+    await thread.#answer();
+    return thread;
+  }
+
+  /** Throws when nothing can be committed any more. */
+  check(): void {
+    if (this.#failure === undefined) return;
+    throw new StoreError("fatal", this.#failure.message, { cause: this.#failure.cause });
+  }
+
+  async commit(slabs: Slab[]): Promise<BatchResult> {
+    this.check();
+    const answered = this.#answer();
+    this.#send(
+      { kind: "commit", slabs },
+      slabs.map((slab) => slab.buffer),
+    );
+    const answer = await answered;
+    if (answer.kind === "committed") return answer.result;
+    throw this.#errorOf(answer as Extract<WorkerAnswer, { kind: "failed" }>);
+  }
+
+  /** False when the thread did not end in time. */
+  async close(): Promise<boolean> {
+    this.#send({ kind: "close" }, []);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<false>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_MS, false);
+    });
+    const ended = await Promise.race([this.#exited.then(() => true), late]);
+    clearTimeout(timer);
+    if (!ended) this.#worker.unref();
+    return ended;
+  }
+
+  #send(request: WorkerRequest, transfer: ArrayBuffer[]): void {
+    this.#worker.postMessage(request, transfer);
+  }
+
+  #answer(): Promise<WorkerAnswer> {
+    this.#waiting = Promise.withResolvers<WorkerAnswer>();
+    return this.#waiting.promise;
+  }
+
+  #errorOf(answer: Extract<WorkerAnswer, { kind: "failed" }>): StoreError {
+    const details = { code: answer.code, reason: answer.message };
+    if (NO_SPACE.has(answer.code)) {
+      return new StoreError("unavailable", "there is no space left for the store", { details });
+    }
+    if (answer.before_commit) {
+      return new StoreError("unavailable", "the engine refused the writes", { details });
+    }
+    // A failed flush may have dropped the pages it could not write: what is on disk is unknown, now and later.
+    this.#failure = new StoreError("fatal", "the engine failed to commit", { details });
+    return new StoreError("commit_unknown", "the engine failed to commit", {
+      committed: "maybe_settled",
+      details,
+    });
+  }
+
+  #fail(cause: unknown): void {
+    this.#failure ??= new StoreError("fatal", "the committing thread has ended", { cause });
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    waiting?.reject(
+      new StoreError("commit_unknown", "the committing thread ended during a commit", {
+        committed: "maybe_settled",
+        cause,
+      }),
+    );
+  }
+}

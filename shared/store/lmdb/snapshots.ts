@@ -1,0 +1,126 @@
+/**
+ * Read snapshots of LMDB on the main thread. Transactions that begin between two commits share one: the engine has a
+ * bounded table of readers, and a thousand transactions may be under way.
+ *
+ * A pinned snapshot keeps every page that was replaced since from being used again, and the file grows. So none outlives
+ * the age limit of transactions, whatever the body does: it is let go, and its transaction throws `too_old`.
+ */
+import type { Transaction } from "lmdb";
+import type { Clock } from "../../runtime/clock.ts";
+import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
+import type { Snapshot } from "../optimistic/snapshot.ts";
+import { type Bytes, type KeyRange, STORE_LIMITS, StoreError } from "../store.ts";
+import type { Environment } from "./environment.ts";
+import { rowsOf } from "./rows.ts";
+
+/** An older snapshot is not shared, although still newest: it would shorten the life of the transaction. */
+const SHARE_MS = 50;
+const SWEEP_MS = 500;
+
+export class Snapshots {
+  readonly #database: Environment;
+  readonly #clock: Clock;
+  readonly #open = new Set<Pin>();
+  #newest: Pin | undefined;
+  #sweep: NodeJS.Timeout | undefined;
+
+  constructor(database: Environment, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  take(): Snapshot {
+    const now = this.#clock.monotonic();
+    let pin = this.#newest;
+    if (pin === undefined || pin.released || now - pin.openedAt > SHARE_MS) {
+      pin = new Pin(this.#database, now, (ended) => this.#ended(ended));
+      this.#newest = pin;
+      this.#open.add(pin);
+      this.#sweep ??= setInterval(() => this.#expire(), SWEEP_MS).unref();
+    }
+    return pin.share();
+  }
+
+  /** After a commit: the next transaction must see it. */
+  renew(): void {
+    this.#newest = undefined;
+  }
+
+  close(): void {
+    for (const pin of this.#open) pin.release();
+  }
+
+  #expire(): void {
+    const oldest = this.#clock.monotonic() - STORE_LIMITS.transaction_ms_max;
+    for (const pin of this.#open) if (pin.openedAt < oldest) pin.release();
+  }
+
+  #ended(pin: Pin): void {
+    this.#open.delete(pin);
+    if (this.#newest === pin) this.#newest = undefined;
+    if (this.#open.size > 0) return;
+    clearInterval(this.#sweep);
+    this.#sweep = undefined;
+  }
+}
+
+class Pin {
+  readonly openedAt: number;
+  readonly sequence: bigint;
+  readonly #database: Environment;
+  readonly #transaction: Transaction;
+  readonly #ended: (pin: Pin) => void;
+  #users = 0;
+  #released = false;
+
+  constructor(database: Environment, openedAt: number, ended: (pin: Pin) => void) {
+    this.#database = database;
+    this.openedAt = openedAt;
+    this.#ended = ended;
+    database.resetReadTxn(); // or the snapshot may be one from earlier in this turn of the event loop
+    this.#transaction = database.useReadTransaction();
+    this.sequence = this.#read(SEQUENCE_KEY)?.readBigUInt64BE() ?? 0n;
+  }
+
+  get released(): boolean {
+    return this.#released;
+  }
+
+  share(): Snapshot {
+    this.#users += 1;
+    return {
+      sequence: this.sequence,
+      openedAt: this.openedAt,
+      get: (key) => this.#read(key),
+      rows: (range, limit, reverse) => this.#rows(range, limit, reverse),
+      release: () => {
+        this.#users -= 1;
+        if (this.#users === 0) this.release();
+      },
+    };
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#transaction.done();
+    this.#ended(this);
+  }
+
+  #read(key: Bytes): Buffer | undefined {
+    this.#check();
+    return this.#database.get(Buffer.from(key.buffer, key.byteOffset, key.byteLength), {
+      transaction: this.#transaction,
+    });
+  }
+
+  #rows(range: KeyRange, limit: number, reverse: boolean) {
+    this.#check();
+    return rowsOf(this.#database, range, { limit, reverse, transaction: this.#transaction });
+  }
+
+  #check(): void {
+    // Reading through a finished engine transaction ends the process.
+    if (this.#released) throw new StoreError("too_old", "the snapshot was let go because of its age");
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The committing thread of the LMDB driver: one engine transaction, one lock and one disk flush per batch. The flush blocks
+ * this thread; the thread that serves requests never waits for a disk.
+ *
+ * It gets {@link WorkerRequest} and answers each with one {@link WorkerAnswer}, in order.
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
+import { keyAfter } from "../optimistic/order.ts";
+import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
+import type { Bytes, KeyRange } from "../store.ts";
+import { type Environment, type EnvironmentOptions, openEnvironment } from "./environment.ts";
+import { rowsOf } from "./rows.ts";
+
+export type WorkerRequest = { readonly kind: "commit"; readonly slabs: Slab[] } | { readonly kind: "close" };
+
+export type WorkerAnswer =
+  | { readonly kind: "ready" }
+  | { readonly kind: "committed"; readonly result: BatchResult }
+  | {
+      readonly kind: "failed";
+      /** The failure came before the engine was asked to commit: nothing was written. */
+      readonly before_commit: boolean;
+      readonly code: unknown;
+      readonly message: string;
+    };
+
+/** Keys collected before they are removed: a cursor must not stand in a tree that changes. */
+const CLEAR_KEYS = 1_000;
+
+const environment = await openEnvironment(workerData as EnvironmentOptions);
+const port = parentPort!;
+const newest = writable(environment);
+
+port.on("message", async (request: WorkerRequest) => {
+  if (request.kind === "commit") return answer(commit(request.slabs));
+  port.close();
+  await environment.close();
+});
+answer({ kind: "ready" });
+
+function answer(message: WorkerAnswer): void {
+  port.postMessage(message);
+}
+
+function commit(slabs: Slab[]): WorkerAnswer {
+  let applied = false;
+  try {
+    const result = environment.transactionSync(() => {
+      const before = environment.get(SEQUENCE_KEY)?.readBigUInt64BE() ?? 0n;
+      const batch = commitSlabs(newest, slabs, before);
+      if (batch.sequence !== before) newest.set(SEQUENCE_KEY, sequenceBytes(batch.sequence));
+      applied = true;
+      return batch;
+    });
+    return { kind: "committed", result };
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message: string };
+    return { kind: "failed", before_commit: !applied, code, message };
+  }
+}
+
+function sequenceBytes(sequence: bigint): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(sequence);
+  return bytes;
+}
+
+function writable(database: Environment): Writable {
+  const keysOf = (range: KeyRange): Buffer[] => [
+    ...database.getKeys({ start: Buffer.from(range.begin), end: Buffer.from(range.end), limit: CLEAR_KEYS }),
+  ];
+  return {
+    get: (key) => database.get(asBuffer(key)),
+    rows: (range, limit) => rowsOf(database, range, { limit }),
+    // Nothing is returned: what `put` returns would turn the engine transaction into an asynchronous one.
+    set(key, value) {
+      database.put(asBuffer(key), asBuffer(value));
+    },
+    clear(key) {
+      database.remove(asBuffer(key));
+    },
+    clearRange({ begin, end }) {
+      for (let from = begin; ; ) {
+        const keys = keysOf({ begin: from, end });
+        for (const key of keys) database.remove(key);
+        if (keys.length < CLEAR_KEYS) return;
+        from = keyAfter(keys.at(-1)!);
+      }
+    },
+  };
+}
+
+function asBuffer(bytes: Bytes): Buffer {
+  return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

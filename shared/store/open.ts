@@ -1,0 +1,27 @@
+/** From a URL to a store. Drivers are loaded only when asked for: each brings a native library with it. */
+import { type Store, StoreError } from "./store.ts";
+
+const FORMS = ["lmdb:./directory", "memory:", "fdb:/path/to/fdb.cluster"];
+
+/**
+ * Opens the store that `url` names. `fdb:` alone lets the client library find the cluster file.
+ * @throws StoreError `invalid` for any other form (`details.accepted` lists them), `unavailable` when it cannot be opened.
+ */
+export async function openStore(url: string): Promise<Store> {
+  const colon = url.indexOf(":");
+  const scheme = url.slice(0, Math.max(colon, 0));
+  const rest = url.slice(colon + 1);
+  if (scheme === "lmdb" && rest !== "") {
+    const { openLmdb } = await import("./drivers/lmdb.ts");
+    return await openLmdb({ path: rest });
+  }
+  if (scheme === "memory" && rest === "") {
+    const { openMemory } = await import("./drivers/memory.ts");
+    return await openMemory();
+  }
+  if (scheme === "fdb") {
+    const { openFoundationdb } = await import("./drivers/foundationdb.ts");
+    return await openFoundationdb(rest === "" ? {} : { clusterFile: rest });
+  }
+  throw new StoreError("invalid", "store URL has an unknown form", { details: { url, accepted: FORMS } });
+}

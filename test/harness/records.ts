@@ -1,0 +1,109 @@
+/** Records on real stores, for tests: a repository over a fresh store, and the commands that tests send to it. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
+import { canonicalText, sha256Hex } from "../../shared/integrity/canonical.ts";
+import type { CommittedAnswer } from "../../shared/protocol/answers.ts";
+import type { CheckpointInput, FinalStatus } from "../../shared/protocol/checkpoint.ts";
+import { COMMAND_SCHEMAS } from "../../shared/protocol/commands.ts";
+import type { CorruptCheckpoint } from "../../shared/protocol/queries.ts";
+import type { CommandOp } from "../../shared/protocol/subjects.ts";
+import { validate } from "../../shared/protocol/validation.ts";
+import { type Format, openFormat } from "../../shared/records/format.ts";
+import { type Caller, CheckpointRepository } from "../../shared/records/repository.ts";
+import { openStore } from "../../shared/store/open.ts";
+import type { Store } from "../../shared/store/store.ts";
+
+export const ENGINES = ["memory", "lmdb"] as const;
+export type Engine = (typeof ENGINES)[number];
+
+export interface Bench {
+  readonly store: Store;
+  readonly format: Format;
+  readonly repository: CheckpointRepository;
+  readonly corrupt: CorruptCheckpoint[];
+  close(): Promise<void>;
+}
+
+export async function openBench(engine: Engine, now: () => number = Date.now): Promise<Bench> {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-records-"));
+  const store = await openStore(engine === "memory" ? "memory:" : `lmdb:${folder}/store`);
+  const format = await openFormat(store);
+  const corrupt: CorruptCheckpoint[] = [];
+  const repository = new CheckpointRepository({
+    store,
+    format,
+    finder: "test",
+    now,
+    onCorrupt: (_task, found) => corrupt.push(found),
+  });
+  return {
+    store,
+    format,
+    repository,
+    corrupt,
+    async close() {
+      await store.close({ drainMs: 5_000 });
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface Sending {
+  tenant?: string;
+  agent?: string;
+  task?: string;
+  commandId?: string;
+  fence?: number;
+}
+
+/** Sends a command as the writer does: validated, with the hash of its content. */
+export async function send(
+  repository: CheckpointRepository,
+  op: CommandOp,
+  body: Record<string, unknown>,
+  by: Sending = {},
+): Promise<CommittedAnswer> {
+  const { tenant = "default", agent = "agent-1", task = "task-1", commandId = uuidv7(), fence } = by;
+  const request = { command_id: commandId, ...body, ...(fence !== undefined && { fence }) };
+  const command = validate(COMMAND_SCHEMAS[op], request);
+  const caller: Caller = {
+    actor: { tenant, agent, task },
+    commandId: command.command_id,
+    fence: command.fence,
+    requestHash: sha256Hex(`${op}${canonicalText(request)}`),
+    traceparent: undefined,
+  };
+  return repository[op](caller, command as never);
+}
+
+export function input(changes: Partial<CheckpointInput["execution_state"]> = {}): CheckpointInput {
+  return {
+    metadata: { agent_type: "implementation" },
+    execution_state: {
+      phase: "implementing",
+      completed_items: ["read the issue"],
+      pending_items: ["write the code"],
+      ...changes,
+    },
+  };
+}
+
+export function create(
+  repository: CheckpointRepository,
+  by: Sending & { checkpoint?: CheckpointInput; expectedVersion?: number } = {},
+): Promise<CommittedAnswer> {
+  const { checkpoint = input(), expectedVersion, ...sending } = by;
+  const body = { checkpoint, ...(expectedVersion !== undefined && { expected_version: expectedVersion }) };
+  return send(repository, "create", body, sending);
+}
+
+export function finalize(
+  repository: CheckpointRepository,
+  id: string,
+  status: FinalStatus = "succeeded",
+  by: Sending = {},
+): Promise<CommittedAnswer> {
+  return send(repository, "finalize", { checkpoint_id: id, status }, by);
+}
