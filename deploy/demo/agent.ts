@@ -15,7 +15,7 @@ const [taskId = "", agentId = ""] = process.argv.slice(2);
 const THINK_MS = 80;
 
 type Item = {
-  title: string;
+  readonly title: string;
   notes?: string | undefined;
 };
 

@@ -1,0 +1,35 @@
+// Ties a command's work to commander: opens a session, runs the work, turns what it throws into an error line and an
+// exit code, and closes the connection whatever happened.
+
+import type { Command } from "commander";
+import { settingsOf } from "./config.ts";
+import { Session } from "./session.ts";
+import type { World } from "./world.ts";
+
+/** What a command does: its session first, then commander's arguments and options. */
+// biome-ignore lint/suspicious/noExplicitAny: commander knows the options' types only while it runs.
+export type Work = (session: Session, ...args: any[]) => Promise<void>;
+export type Acting = (work: Work) => (...args: unknown[]) => Promise<void>;
+
+/** `ended` is told each command's exit code. */
+export function createActing(world: World, ended: (exitCode: number) => void): Acting {
+  return (work) =>
+    async (...args) => {
+      const command = args.at(-1) as Command;
+      const session = new Session(world, settingsOf(command));
+      try {
+        await work(session, ...args.slice(0, -1));
+      } catch (error) {
+        await session.fail(error, command.opts().commandId as string | undefined);
+      } finally {
+        await session.close();
+        ended(session.exitCode);
+      }
+    };
+}
+
+/** Adds examples to a command's help: what is done, then how. */
+export function withExamples(command: Command, examples: Readonly<Record<string, string>>): Command {
+  const lines = Object.entries(examples).flatMap(([what, how]) => [`  # ${what}`, `  ${how}`, ""]);
+  return command.addHelpText("after", `\nExamples:\n${lines.join("\n").trimEnd()}`);
+}

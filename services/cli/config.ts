@@ -1,0 +1,71 @@
+// What every command understands: the options that stand beside the settings of the environment and win over them.
+// FLEET_URL, FLEET_TENANT and FLEET_AGENT_ID are read by the SDK, so that a command and an agent on one machine agree.
+
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { integer } from "../../shared/runtime/config.ts";
+import { parseDuration } from "../../shared/runtime/duration.ts";
+
+/** Where `fleet up` puts the bus when nobody says otherwise. */
+export const upFields = {
+  port: integer("FLEET_NATS_PORT", {
+    default: 4222,
+    min: 1,
+    max: 65_535,
+    description: "The port of the standalone fleet's bus, on this machine only",
+  }),
+} as const;
+
+/** Options of the call; undefined: not given. */
+export interface Settings {
+  readonly url?: string;
+  readonly tenant?: string;
+  readonly agent?: string;
+  /** Milliseconds. */
+  readonly timeout?: number;
+  readonly json?: boolean;
+  /** False for --no-color. */
+  readonly color?: boolean;
+}
+
+/** Known by its class, because `search --agent` is a filter and not the global option of that name. */
+class GlobalOption extends Option {}
+
+function globalOptions(): GlobalOption[] {
+  return [
+    new GlobalOption("--url <url>", "where the bus is (FLEET_URL, else nats://127.0.0.1:4222)"),
+    new GlobalOption("--tenant <id>", "whose tasks are meant (FLEET_TENANT, else default)"),
+    new GlobalOption("--agent <id>", "who is asking (FLEET_AGENT_ID, else cli-<user>)"),
+    new GlobalOption("--timeout <time>", "how long to wait for an answer: 500ms, 5s, 1m (5s)").argParser(
+      duration,
+    ),
+    new GlobalOption("--json", "print one JSON document, and errors as JSON on standard error"),
+    new GlobalOption("--no-color", "no colours (also NO_COLOR)"),
+  ];
+}
+
+function duration(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined || ms === 0) throw new InvalidArgumentError("Give a time with its unit, such as 5s.");
+  return ms;
+}
+
+/** Makes the global options known to `command` and all below it, so that they may stand anywhere in the call. */
+export function addGlobalOptions(command: Command): void {
+  const own = new Set(command.options.map((option) => option.long));
+  for (const option of globalOptions()) {
+    if (own.has(option.long)) continue;
+    command.addOption(command.parent === null ? option : option.hideHelp());
+  }
+  for (const child of command.commands) addGlobalOptions(child);
+}
+
+/** The global options of a call; the one nearest to the end wins. */
+export function settingsOf(command: Command): Settings {
+  const above = command.parent === null ? {} : settingsOf(command.parent);
+  const given = command.options
+    .filter((option) => option instanceof GlobalOption)
+    .map((option) => option.attributeName())
+    .filter((name) => command.getOptionValueSource(name) === "cli")
+    .map((name) => [name, command.getOptionValue(name)]);
+  return { ...above, ...Object.fromEntries(given) };
+}

@@ -1,0 +1,36 @@
+// The command that shows the next page: the call that was made, with the cursor, ready to be copied. Relative times are
+// replaced by what they meant, because a cursor belongs to one query and "2h" means another one a minute later.
+
+export interface NextPage {
+  /** The option that moves on, and its value. */
+  readonly option: string;
+  readonly value: string;
+  /** Options whose value must stay what it was in this call. */
+  readonly fixed?: Readonly<Record<string, string | undefined>>;
+}
+
+export function nextCommand(argv: readonly string[], { option, value, fixed = {} }: NextPage): string {
+  const words: string[] = [];
+  for (let i = 0; i < argv.length; i += 1) {
+    const word = argv[i]!;
+    const [name = "", inline] = word.startsWith("--") ? splitOnce(word) : [word];
+    const replaced = name === option ? undefined : fixed[name];
+    if (name !== option && replaced === undefined) {
+      words.push(word);
+      continue;
+    }
+    if (inline === undefined) i += 1;
+    if (replaced !== undefined) words.push(name, replaced);
+  }
+  return ["fleet", ...words, option, value].map(quoted).join(" ");
+}
+
+function splitOnce(word: string): [string, string?] {
+  const at = word.indexOf("=");
+  return at < 0 ? [word] : [word.slice(0, at), word.slice(at + 1)];
+}
+
+/** As a POSIX shell reads it back. */
+function quoted(word: string): string {
+  return /^[A-Za-z0-9_\-./:=,@%+]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}

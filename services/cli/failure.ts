@@ -1,0 +1,87 @@
+// From anything thrown to what a person and a script need: what is wrong, where, what to do next, and an exit code.
+
+import { BusError } from "../../shared/bus/bus.ts";
+import { type ErrorBody, type ErrorCode, FleetError } from "../../shared/protocol/errors.ts";
+import { exitCodes, startupProblemOf } from "../../shared/runtime/startup.ts";
+import { USAGE_EXIT, UsageError } from "./usage.ts";
+
+export interface Failure {
+  /** As in an error answer; USAGE and SETTINGS are found here, before anything was asked. */
+  readonly body: Omit<ErrorBody, "code"> & { readonly code: ErrorCode | "USAGE" | "SETTINGS" };
+  readonly exitCode: number;
+  /** What to do next, in one line; empty when there is nothing to add. */
+  readonly hint: string;
+}
+
+export interface FailurePlace {
+  /** The address of the bus that was asked. */
+  readonly url?: string | undefined;
+  readonly commandId?: string | undefined;
+}
+
+export function failureOf(error: unknown, place: FailurePlace = {}): Failure {
+  if (error instanceof UsageError) {
+    const body = { code: "USAGE", message: error.message, retryable: false } as const;
+    return { body, exitCode: USAGE_EXIT, hint: error.hint };
+  }
+  const known = error instanceof BusError ? fromBus(error) : error;
+  if (known instanceof FleetError) {
+    return { body: known.toBody(), exitCode: known.exitCode, hint: HINTS[known.code](known, place) };
+  }
+  const problem = startupProblemOf(error);
+  if (problem !== undefined) {
+    const code = problem.exitCode === exitCodes.config ? "SETTINGS" : "UNAVAILABLE";
+    return {
+      body: { code, message: problem.text, retryable: false },
+      exitCode: problem.exitCode,
+      hint: "",
+    };
+  }
+  return failureOf(defect(error), place);
+}
+
+function fromBus(error: BusError): FleetError {
+  const code = error.kind === "permission" ? "FORBIDDEN" : error.kind === "too_large" ? "TOO_LARGE" : "UNAVAILABLE";
+  return new FleetError(code, error.message, { details: { bus: error.kind, ...error.details }, cause: error });
+}
+
+/** A mistake of the program itself: its stack is what somebody needs to mend it. */
+function defect(error: unknown): FleetError {
+  const { message, stack } = error instanceof Error ? error : new Error(String(error));
+  return new FleetError("INTERNAL", message, { details: { stack: stack ?? "" } });
+}
+
+const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: FailurePlace) => string>> = {
+  INVALID: () => "Correct what is named above; --help shows what each option takes.",
+  NOT_FOUND: () => "See what there is with `fleet checkpoints list`, and that --tenant is right.",
+  CONFLICT: () => "Look at the state as it is now (`fleet task show <task>`), then decide again.",
+  FINALIZED: () => "Write a new checkpoint of the task with `fleet checkpoint`.",
+  FENCED: () => "Stop writing to this task, or take it over; `fleet task show <task>` names its owner and fence.",
+  CORRUPT: () => "Use an older checkpoint (`fleet checkpoints history <task>`) and tell your operator.",
+  TOO_LARGE: () => "Keep artifacts elsewhere and refer to them by path or address.",
+  UNAUTHORIZED: () => "Check the credentials in FLEET_URL.",
+  FORBIDDEN: () => "Check --tenant and --agent; the credentials may act for these only.",
+  UNAVAILABLE: (error, { url }) => unavailable(error, url),
+  UNSUPPORTED_VERSION: () => "Upgrade Fleet here to the version that wrote it.",
+  TIMEOUT: (error, { commandId }) => timeout(error, commandId),
+  INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
+};
+
+function unavailable(error: FleetError, url: string | undefined): string {
+  if (error.details.bus === undefined) return "The fleet is overloaded or its store is away: try again, see `fleet status`.";
+  const where = url === undefined ? "" : ` at ${withoutPassword(url)}`;
+  if (error.details.bus === "no_responders") {
+    return `NATS answers${where}, but no Fleet service does: start the fleet with \`fleet up\`, or set FLEET_URL / --url.`;
+  }
+  return `No fleet answers${where}: start one with \`fleet up\`, or set FLEET_URL / --url.`;
+}
+
+function timeout(error: FleetError, given: string | undefined): string {
+  const id = typeof error.details.command_id === "string" ? error.details.command_id : given;
+  if (id === undefined) return "Look with `fleet checkpoints list` whether it was done; a longer --timeout may help.";
+  return `Ask again with --command-id ${id}: it is done at most once, and the answer will be its own.`;
+}
+
+function withoutPassword(url: string): string {
+  return url.replace(/\/\/[^/@]*@/g, "//…@");
+}

@@ -1,0 +1,99 @@
+// From options to a checkpoint as it is written. Pure: what a file says comes first, what an option says wins over it.
+
+import type { JsonObject } from "./document.ts";
+import type { Labels } from "./label.ts";
+
+export interface CheckpointFlags {
+  readonly task?: string;
+  readonly type?: string;
+  readonly phase?: string;
+  readonly goal?: string;
+  readonly completed?: readonly string[];
+  readonly pending?: readonly string[];
+  readonly blocked?: readonly string[];
+  readonly decision?: readonly string[];
+  readonly next?: string;
+  readonly note?: string;
+  readonly label?: Labels;
+  readonly progress?: number;
+  readonly session?: string;
+  readonly iteration?: number;
+  readonly parent?: readonly string[];
+  readonly retention?: string;
+}
+
+export interface CheckpointDocument {
+  readonly taskId: string | undefined;
+  readonly checkpoint: JsonObject;
+}
+
+/** Lists of an option replace those of the file; labels and sections are joined. */
+export function checkpointDocument(flags: CheckpointFlags, file: JsonObject = {}): CheckpointDocument {
+  const metadata = section(file, "metadata", {
+    agent_type: flags.type,
+    session_id: flags.session,
+    iteration: flags.iteration,
+    parent_ids: flags.parent,
+    labels: flags.label && { ...objectOf(objectOf(file.metadata).labels), ...flags.label },
+    trigger: flags.note === undefined ? undefined : { reason: "manual", details: flags.note },
+  });
+  const state = section(file, "execution_state", {
+    phase: flags.phase,
+    goal: flags.goal,
+    completed_items: flags.completed,
+    pending_items: flags.pending,
+    blocked_items: flags.blocked?.map((text) => because(text, "title", "blocker")),
+    progress_percent: flags.progress,
+    resume_pointer:
+      flags.next === undefined
+        ? undefined
+        : { ...objectOf(objectOf(file.execution_state).resume_pointer), next_action: flags.next },
+  });
+  const decisions = flags.decision?.map((text) => because(text, "decision", "rationale"));
+  const context = section(file, "context_summary", { key_decisions: decisions });
+  const compliance = section(file, "compliance", { retention_policy: flags.retention });
+  return {
+    taskId: flags.task ?? textOf(metadata.task_id),
+    checkpoint: {
+      ...file,
+      // The task is part of the command's address; what the file said about it would only contradict an option.
+      metadata: { ...metadata, ...(flags.task !== undefined && { task_id: flags.task }) },
+      execution_state: state,
+      ...(Object.keys(context).length > 0 && { context_summary: context }),
+      ...(Object.keys(compliance).length > 0 && { compliance }),
+    },
+  };
+}
+
+/** Options without which no checkpoint can be made of this. */
+export function missingOptions({ taskId, checkpoint }: CheckpointDocument): ("task" | "type" | "phase")[] {
+  const { agent_type } = objectOf(checkpoint.metadata);
+  const { phase } = objectOf(checkpoint.execution_state);
+  return [
+    ...(taskId === undefined ? (["task"] as const) : []),
+    ...(agent_type === undefined ? (["type"] as const) : []),
+    ...(phase === undefined ? (["phase"] as const) : []),
+  ];
+}
+
+/** "Deploy because the key is missing" names a thing and its reason. */
+function because(text: string, thing: string, reason: string): string | JsonObject {
+  const at = text.indexOf(" because ");
+  return at < 1 ? text : { [thing]: text.slice(0, at), [reason]: text.slice(at + " because ".length) };
+}
+
+function section(file: JsonObject, name: string, given: JsonObject): JsonObject {
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  const before = file[name];
+  // A section of the wrong type is left as it is: the writer names the field and what it expected.
+  if (set.length === 0 && before !== undefined) return before as JsonObject;
+  return { ...objectOf(before), ...Object.fromEntries(set) };
+}
+
+export function objectOf(value: unknown): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+export function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

@@ -1,0 +1,82 @@
+// JSON documents from where a caller keeps them: in the argument, in a file, or on standard input.
+
+import { fstatSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { UsageError } from "../usage.ts";
+
+export type JsonObject = Record<string, unknown>;
+
+/** Throws UsageError, naming `from`, unless the text is one JSON object. */
+export function parseObject(text: string, from: string): JsonObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`${from} is not JSON: ${reason}`, "Give one JSON object.");
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new UsageError(`${from} is not a JSON object`, "Give one JSON object: {…}.");
+  }
+  return value as JsonObject;
+}
+
+/** `-` is standard input. */
+export async function readObject(path: string, stdin: NodeJS.ReadStream): Promise<JsonObject> {
+  if (path === "-") return parseObject(await readAll(stdin), "standard input");
+  try {
+    return parseObject(await readFile(path, "utf8"), path);
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    const reason = (error as NodeJS.ErrnoException).code ?? String(error);
+    throw new UsageError(`${path} cannot be read: ${reason}`, "Give the path of a file with one JSON object.");
+  }
+}
+
+/** JSON itself, `@file`, or `-` for standard input. */
+export function readArgument(argument: string, stdin: NodeJS.ReadStream, name: string): Promise<JsonObject> {
+  if (argument === "-") return readObject("-", stdin);
+  if (argument.startsWith("@")) return readObject(argument.slice(1), stdin);
+  return Promise.resolve(parseObject(argument, name));
+}
+
+/** What standard input is: a file has an end, a pipe may stay open for ever, a terminal or /dev/null has nothing for us. */
+export function inputKind(): "file" | "pipe" | "nothing" {
+  try {
+    const stat = fstatSync(0);
+    if (stat.isFile()) return "file";
+    return stat.isFIFO() || stat.isSocket() ? "pipe" : "nothing";
+  } catch {
+    return "nothing";
+  }
+}
+
+/**
+ * Standard input that nobody announced. Programs start programs with a pipe that they never write to nor close, so
+ * waiting has an end: throws UsageError when nothing came within `waitMs`.
+ */
+export async function readPiped(stdin: NodeJS.ReadStream, waitMs: number): Promise<JsonObject | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      stdin.destroy();
+      const hint = "Give --type and --phase, or the checkpoint with --file, or --file - to wait for it.";
+      reject(new UsageError("nothing came on standard input", hint));
+    }, waitMs);
+  });
+  try {
+    const text = await Promise.race([readAll(stdin, () => clearTimeout(timer)), late]);
+    return text.trim() === "" ? undefined : parseObject(text, "standard input");
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readAll(stdin: NodeJS.ReadStream, began: () => void = () => {}): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stdin) {
+    began();
+    chunks.push(Buffer.from(chunk));
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}

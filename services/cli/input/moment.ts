@@ -1,0 +1,31 @@
+// A moment as people write it: an ISO 8601 date or time, or how long ago. Without a zone it is UTC, as Fleet prints it.
+
+import { parseDuration } from "../../../shared/runtime/duration.ts";
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+const TIME = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?$/i;
+
+/** The moment in ISO 8601 with a zone, or undefined when it cannot be read. `now`: milliseconds since 1970. */
+export function parseMoment(text: string, now: number): string | undefined {
+  const trimmed = text.trim();
+  if (trimmed === "now") return iso(now);
+  const ago = parseDuration(trimmed.replace(/ ?ago$/, "").replace(/^-/, ""));
+  if (ago !== undefined) return iso(now - ago);
+  if (DATE.test(trimmed)) return exact(`${trimmed}T00:00:00Z`, trimmed);
+  const match = TIME.exec(trimmed);
+  if (match === null) return undefined;
+  const [, date = "", time = "", zone = "Z"] = match;
+  return exact(`${date}T${time}${zone.toUpperCase()}`, date);
+}
+
+function iso(ms: number): string | undefined {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+}
+
+/** Refuses a day that its month does not have, which Date would quietly turn into one of the next month. */
+function exact(text: string, day: string): string | undefined {
+  const midnight = new Date(`${day}T00:00:00Z`);
+  if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(day)) return undefined;
+  return iso(Date.parse(text));
+}

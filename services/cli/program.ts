@@ -1,0 +1,121 @@
+// The tree of commands and how a call ends. Definitions are loaded at once, because help needs them; what a command
+// needs to work is loaded by the command alone, so that `fleet --help` and a typing mistake cost nothing.
+
+import { Command, CommanderError } from "commander";
+import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
+import { createActing } from "./acting.ts";
+import { addAudit } from "./commands/audit.ts";
+import { addCheckpoint } from "./commands/checkpoint.ts";
+import { addCheckpoints } from "./commands/checkpoints.ts";
+import { addEvents } from "./commands/events.ts";
+import { addFinalize } from "./commands/finalize.ts";
+import { addLink } from "./commands/link.ts";
+import { addSearchIndex } from "./commands/search-index.ts";
+import { addStatus } from "./commands/status.ts";
+import { addTask } from "./commands/task.ts";
+import { addUp } from "./commands/up.ts";
+import { addUpdate } from "./commands/update.ts";
+import { addVersion } from "./commands/version.ts";
+import { addGlobalOptions } from "./config.ts";
+import { Session } from "./session.ts";
+import { USAGE_EXIT, UsageError } from "./usage.ts";
+import { ownVersion } from "./version.ts";
+import type { World } from "./world.ts";
+
+/** Runs one call; resolves with its exit code. Never rejects. */
+export async function run(world: World): Promise<number> {
+  let exitCode = 0;
+  const program = createProgram(world, (code) => {
+    exitCode = code;
+  });
+  try {
+    await program.parseAsync(world.argv, { from: "user" });
+    return exitCode;
+  } catch (error) {
+    return endedEarly(error, program, world);
+  }
+}
+
+export function createProgram(world: World, ended: (exitCode: number) => void): Command {
+  const program = new Command("fleet")
+    .description("Checkpoint, handoff and recovery for AI agents.")
+    .version(ownVersion(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "show help")
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
+      writeOut: (text) => void world.stdout.write(text),
+      writeErr: (text) => void world.stderr.write(text),
+      getOutHelpWidth: () => world.stdout.columns ?? 100,
+      getErrHelpWidth: () => world.stderr.columns ?? 100,
+      // Said once, in the form that all errors have.
+      outputError: () => {},
+    });
+  const acting = createActing(world, ended);
+  addUp(program, acting);
+  addStatus(program, acting);
+  addCheckpoint(program, acting);
+  addUpdate(program, acting);
+  addFinalize(program, acting);
+  addLink(program, acting);
+  addCheckpoints(program, acting);
+  addTask(program, acting);
+  addAudit(program, acting);
+  addSearchIndex(program, acting);
+  addEvents(program, acting);
+  addVersion(program, acting);
+  addGlobalOptions(program);
+  return program.addHelpText("after", closing());
+}
+
+function closing(): string {
+  const codes = new Map<number, string[]>([
+    [0, ["done"]],
+    [USAGE_EXIT, ["USAGE"]],
+    [78, ["SETTINGS"]],
+  ]);
+  for (const [code, { exit }] of Object.entries(ERROR_TABLE)) codes.set(exit, [...(codes.get(exit) ?? []), code]);
+  const sorted = [...codes].sort(([a], [b]) => a - b);
+  return [
+    "",
+    "Ids of checkpoints may be given plain or as chk-<uuid>.",
+    "",
+    "Exit codes:",
+    ...sorted.map(([exit, names]) => `  ${String(exit).padStart(2)}  ${names.join(", ")}`),
+  ].join("\n");
+}
+
+async function endedEarly(error: unknown, program: Command, world: World): Promise<number> {
+  // Help that was asked for is an answer; help instead of an answer is a mistake in the call.
+  if (error instanceof CommanderError && error.code === "commander.help") return USAGE_EXIT;
+  if (error instanceof CommanderError && error.exitCode === 0) return 0;
+  const session = new Session(world, {
+    json: world.argv.includes("--json"),
+    color: !world.argv.includes("--no-color"),
+  });
+  await session.fail(error instanceof CommanderError ? usageError(error, program, world.argv) : error);
+  return session.exitCode;
+}
+
+function usageError(error: CommanderError, program: Command, argv: readonly string[]): UsageError {
+  const [what = "", meant = ""] = error.message.replace(/^error: /, "").split("\n");
+  const suggestion = /^\(Did you mean (.*)\?\)$/.exec(meant)?.[1];
+  const help = `see \`${calledAs(program, argv)} --help\``;
+  return new UsageError(what, suggestion === undefined ? capital(`${help}.`) : `Perhaps you mean ${suggestion}; ${help}.`);
+}
+
+/** The longest chain of commands that the call names. */
+function calledAs(program: Command, argv: readonly string[]): string {
+  let command = program;
+  const names = [program.name()];
+  for (const word of argv) {
+    const next = command.commands.find((child) => child.name() === word);
+    if (next === undefined) continue;
+    command = next;
+    names.push(word);
+  }
+  return names.join(" ");
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,52 @@
+// What a command came to, for people.
+
+import type { Outcome } from "../../../shared/sdk/sdk.ts";
+import type { JsonObject } from "../input/document.ts";
+import { objectOf } from "../input/checkpoint.ts";
+import { percentText, plain, shownId } from "./text.ts";
+import type { View } from "./view.ts";
+
+/** As the bus carries it: snake_case, and the promise under its own name. */
+export function outcomeData(outcome: Outcome): JsonObject {
+  const { outcome: status, ...rest } = outcome;
+  const entries = Object.entries(rest).map(([key, value]) => [
+    key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    value,
+  ]);
+  return { status, ...Object.fromEntries(entries) };
+}
+
+/** `done`: what was done, as in "Checkpoint created". */
+export function renderOutcome(outcome: Outcome, done: string, view: View): string[] {
+  const { colors } = view;
+  const id = colors.bold(shownId(outcome.checkpointId));
+  if (outcome.outcome === "queued") {
+    return [
+      `${colors.yellow("Queued:")} ${id}`,
+      `Task: ${outcome.taskId}`,
+      "The store is away; the command is kept and will be carried out once, in order.",
+    ];
+  }
+  const again = outcome.replayed ? " (it had been before: same command id)" : "";
+  return [
+    `${colors.green(`${done}:`)} ${id}${again}`,
+    `Task: ${outcome.taskId}`,
+    `Version: ${outcome.version}, checkpoint ${outcome.seq} of the task`,
+  ];
+}
+
+/** What a new checkpoint says about the work, below {@link renderOutcome}. */
+export function renderWritten(checkpoint: JsonObject): string[] {
+  const state = objectOf(checkpoint.execution_state);
+  const size = (name: string) => (Array.isArray(state[name]) ? (state[name] as unknown[]).length : 0);
+  const items = [size("completed_items"), size("pending_items"), size("blocked_items")] as const;
+  const { details } = objectOf(objectOf(checkpoint.metadata).trigger);
+  return [
+    `Phase: ${plain(String(state.phase))}`,
+    ...(typeof state.progress_percent === "number" ? [`Progress: ${percentText(state.progress_percent)}`] : []),
+    ...(items.some((number) => number > 0)
+      ? [`Items: ${items[0]} completed, ${items[1]} pending, ${items[2]} blocked`]
+      : []),
+    ...(typeof details === "string" ? [`Note: ${plain(details)}`] : []),
+  ];
+}

@@ -1,0 +1,20 @@
+// One event as one line: when, what, which task, and its facts.
+
+import { objectOf } from "../input/checkpoint.ts";
+import { plain, short } from "./text.ts";
+import type { View } from "./view.ts";
+
+export interface EventText {
+  readonly time: string;
+  readonly type: string;
+  readonly subject: string;
+  readonly data: unknown;
+}
+
+export function renderEvent(event: EventText, { colors }: View): string {
+  const facts = Object.entries(objectOf(event.data))
+    .filter(([name]) => name !== "taskId")
+    .map(([name, value]) => `${plain(name)}=${Array.isArray(value) ? value.map(short).join(",") : short(value)}`);
+  const type = event.type.padEnd(20);
+  return `${colors.dim(plain(event.time))}  ${colors.cyan(plain(type))}  ${plain(event.subject)}  ${facts.join(" ")}`.trimEnd();
+}

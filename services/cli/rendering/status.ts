@@ -1,0 +1,42 @@
+// The state of the fleet on one screen: what works, what waits, how much there is.
+
+import type { FleetStatus, IndexStatus } from "../../../shared/protocol/queries.ts";
+import { tableLines } from "./table.ts";
+import { count, counted, plain } from "./text.ts";
+import { span } from "./time.ts";
+import type { View } from "./view.ts";
+
+export function renderStatus(status: FleetStatus, url: string, view: View): string {
+  const { colors } = view;
+  const mark = (ok: boolean) => (ok ? colors.green("ok") : colors.red("down"));
+  const { store, bus, index, outbox, counts } = status;
+  const waiting = outbox.depth === 0 ? "" : `, the oldest for ${span(outbox.oldest_ms)}`;
+  const rows = [
+    ["store", mark(store.ok), plain(`${store.engine}  ${store.detail}`.trim())],
+    ["bus", mark(bus.ok), plain(`nats-server ${bus.server_version}  ${bus.detail}`.trim())],
+    ["index", indexMark(index, view), indexText(index)],
+    ["outbox", colors.green("ok"), `${counted(outbox.depth, "event")} to publish${waiting}`],
+  ];
+  return [
+    `Fleet ${plain(status.version)} at ${url}, up for ${span(status.uptime_ms)}`,
+    "",
+    ...tableLines(rows),
+    "",
+    `${counted(counts.tasks, "task")}, ${counted(counts.checkpoints, "checkpoint")}, ${counted(counts.events, "event")}`,
+  ].join("\n");
+}
+
+export function renderIndex(index: IndexStatus, view: View): string {
+  return `Search index: ${indexMark(index, view)}, ${indexText(index)}`;
+}
+
+function indexMark({ state }: IndexStatus, { colors }: View): string {
+  return state === "ready" ? colors.green("ready") : colors.yellow("rebuilding");
+}
+
+function indexText(index: IndexStatus): string {
+  const behind = index.behind === 0 ? "up to date" : `${counted(index.behind, "commit")} behind`;
+  return index.state === "ready"
+    ? `${counted(index.indexed, "checkpoint")}, ${behind}`
+    : `${count(index.indexed)} of ${counted(index.total, "checkpoint")}`;
+}

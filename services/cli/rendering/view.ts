@@ -1,0 +1,25 @@
+// How a stream looks: colours or none, and the moment that "5m ago" is counted from.
+
+import { createRequire } from "node:module";
+import type { Environment } from "../../../shared/runtime/config.ts";
+import type { Output } from "../world.ts";
+
+export type Colors = ReturnType<typeof import("picocolors").createColors>;
+
+export interface View {
+  readonly colors: Colors;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** Columns; people's terminals have their own, everything else gets 100. */
+  readonly width: number;
+}
+
+const { createColors } = createRequire(import.meta.url)("picocolors") as typeof import("picocolors");
+
+export function createView(
+  output: Output,
+  { color, env, now }: { color: boolean; env: Environment; now: number },
+): View {
+  const colored = color && output.isTTY === true && !env.NO_COLOR && env.TERM !== "dumb";
+  return { colors: createColors(colored), now, width: output.columns ?? 100 };
+}
