@@ -9,9 +9,9 @@ import { parseDuration } from "../../shared/runtime/duration.ts";
 export const upFields = {
   port: integer("FLEET_NATS_PORT", {
     default: 4222,
-    min: 1,
+    min: -1,
     max: 65_535,
-    description: "The port of the standalone fleet's bus, on this machine only",
+    description: "Port of the standalone fleet's bus, on loopback; -1 takes any free one",
   }),
 } as const;
 

@@ -41,8 +41,12 @@ export function failureOf(error: unknown, place: FailurePlace = {}): Failure {
 }
 
 function fromBus(error: BusError): FleetError {
-  const code = error.kind === "permission" ? "FORBIDDEN" : error.kind === "too_large" ? "TOO_LARGE" : "UNAVAILABLE";
-  return new FleetError(code, error.message, { details: { bus: error.kind, ...error.details }, cause: error });
+  const code =
+    error.kind === "permission" ? "FORBIDDEN" : error.kind === "too_large" ? "TOO_LARGE" : "UNAVAILABLE";
+  return new FleetError(code, error.message, {
+    details: { bus: error.kind, ...error.details },
+    cause: error,
+  });
 }
 
 /** A mistake of the program itself: its stack is what somebody needs to mend it. */
@@ -56,7 +60,8 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: FailurePlace)
   NOT_FOUND: () => "See what there is with `fleet checkpoints list`, and that --tenant is right.",
   CONFLICT: () => "Look at the state as it is now (`fleet task show <task>`), then decide again.",
   FINALIZED: () => "Write a new checkpoint of the task with `fleet checkpoint`.",
-  FENCED: () => "Stop writing to this task, or take it over; `fleet task show <task>` names its owner and fence.",
+  FENCED: () =>
+    "Stop writing to this task, or take it over; `fleet task show <task>` names its owner and fence.",
   CORRUPT: () => "Use an older checkpoint (`fleet checkpoints history <task>`) and tell your operator.",
   TOO_LARGE: () => "Keep artifacts elsewhere and refer to them by path or address.",
   UNAUTHORIZED: () => "Check the credentials in FLEET_URL.",
@@ -68,7 +73,8 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: FailurePlace)
 };
 
 function unavailable(error: FleetError, url: string | undefined): string {
-  if (error.details.bus === undefined) return "The fleet is overloaded or its store is away: try again, see `fleet status`.";
+  if (error.details.bus === undefined)
+    return "The fleet is overloaded or its store is away: try again, see `fleet status`.";
   const where = url === undefined ? "" : ` at ${withoutPassword(url)}`;
   if (error.details.bus === "no_responders") {
     return `NATS answers${where}, but no Fleet service does: start the fleet with \`fleet up\`, or set FLEET_URL / --url.`;
@@ -78,7 +84,8 @@ function unavailable(error: FleetError, url: string | undefined): string {
 
 function timeout(error: FleetError, given: string | undefined): string {
   const id = typeof error.details.command_id === "string" ? error.details.command_id : given;
-  if (id === undefined) return "Look with `fleet checkpoints list` whether it was done; a longer --timeout may help.";
+  if (id === undefined)
+    return "Try again with a longer --timeout; after a write, first look whether it was done (`fleet checkpoints list`).";
   return `Ask again with --command-id ${id}: it is done at most once, and the answer will be its own.`;
 }
 

@@ -75,7 +75,8 @@ function closing(): string {
     [USAGE_EXIT, ["USAGE"]],
     [78, ["SETTINGS"]],
   ]);
-  for (const [code, { exit }] of Object.entries(ERROR_TABLE)) codes.set(exit, [...(codes.get(exit) ?? []), code]);
+  for (const [code, { exit }] of Object.entries(ERROR_TABLE))
+    codes.set(exit, [...(codes.get(exit) ?? []), code]);
   const sorted = [...codes].sort(([a], [b]) => a - b);
   return [
     "",
@@ -102,7 +103,10 @@ function usageError(error: CommanderError, program: Command, argv: readonly stri
   const [what = "", meant = ""] = error.message.replace(/^error: /, "").split("\n");
   const suggestion = /^\(Did you mean (.*)\?\)$/.exec(meant)?.[1];
   const help = `see \`${calledAs(program, argv)} --help\``;
-  return new UsageError(what, suggestion === undefined ? capital(`${help}.`) : `Perhaps you mean ${suggestion}; ${help}.`);
+  return new UsageError(
+    what,
+    suggestion === undefined ? capital(`${help}.`) : `Perhaps you mean ${suggestion}; ${help}.`,
+  );
 }
 
 /** The longest chain of commands that the call names. */

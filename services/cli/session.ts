@@ -101,7 +101,9 @@ export class Session {
     const failure = failureOf(error, { url: this.#url, commandId });
     this.exitCode = failure.exitCode;
     const { stderr } = this.world;
-    stderr.write(`${this.json ? JSON.stringify({ error: failure.body }) : renderFailure(failure, this.#viewOf(stderr))}\n`);
+    stderr.write(
+      `${this.json ? JSON.stringify({ error: failure.body }) : renderFailure(failure, this.#viewOf(stderr))}\n`,
+    );
   }
 
   async close(): Promise<void> {
@@ -120,7 +122,9 @@ export class Session {
 /** A person's commands stand in the audit trail under the person's name, not under a new name for each process. */
 function personName(): string {
   try {
-    const name = userInfo().username.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, 40);
+    const name = userInfo()
+      .username.replace(/[^A-Za-z0-9_-]/g, "-")
+      .slice(0, 40);
     return `cli-${name}`;
   } catch {
     // A container may run under a number that has no name.

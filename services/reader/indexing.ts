@@ -13,7 +13,7 @@ import { createWake, type Wake } from "../../shared/runtime/clock.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
-import type { ReaderContext } from "./reader.ts";
+import type { ReaderContext } from "./context.ts";
 
 const POLL_MS = 500;
 /** Under load the indexer waits this long for more: larger steps make fewer and longer lists of words. */

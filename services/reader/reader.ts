@@ -1,23 +1,13 @@
 /** The reader: answers queries from verified checkpoints, and keeps the search index up with what is committed. */
-import type { Bus } from "../../shared/bus/bus.ts";
 import { serveEndpoint } from "../../shared/bus/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import type { Format } from "../../shared/records/format.ts";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
-import type { Store } from "../../shared/store/store.ts";
+import type { Stop } from "../../shared/runtime/service.ts";
+import type { ReaderContext } from "./context.ts";
 import { startIndexing } from "./indexing.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createStatus } from "./status.ts";
-
-export interface ReaderContext extends ServiceContext {
-  readonly store: Store;
-  readonly bus: Bus;
-  readonly format: Format;
-  /** Names this instance in leases. */
-  readonly instance: string;
-}
 
 export async function start(context: ReaderContext): Promise<Stop> {
   const { bus, store, format, clock, log, metrics } = context;

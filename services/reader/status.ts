@@ -6,7 +6,7 @@ import { asFleetError } from "../../shared/records/failure.ts";
 import { readIndexStatus } from "../../shared/records/index-state.ts";
 import { outboxBacklog } from "../../shared/records/outbox.ts";
 import type { Reader } from "../../shared/store/store.ts";
-import type { ReaderContext } from "./reader.ts";
+import type { ReaderContext } from "./context.ts";
 
 const READ_DEADLINE_MS = 2_000;
 const HEALTH_TIMEOUT_MS = 1_000;

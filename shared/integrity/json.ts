@@ -2,7 +2,7 @@
  * Strict JSON: what `JSON.parse` accepts, minus duplicate member names (it keeps the last silently, so two readers of one text
  * could see different values), bytes that are no UTF-8, and everything the gate refuses.
  */
-import { invalid } from "../protocol/errors.ts";
+import { FleetError, invalid } from "../protocol/errors.ts";
 import { gate } from "./gate.ts";
 
 // A byte order mark stays in the text, where JSON.parse refuses it.
@@ -79,7 +79,9 @@ export function parseJson(bytes: Uint8Array): unknown {
   } catch {
     throw invalid("", "a JSON text");
   }
-  if (gate(value) !== countMembers(text))
-    throw invalid(duplicateName(text), "each member name once", "a duplicate");
+  if (gate(value) !== countMembers(text)) {
+    const field = { path: duplicateName(text), expected: "each member name once", got: "a duplicate" };
+    throw new FleetError("INVALID", "the input is not plain JSON data", { fields: [field] });
+  }
   return value;
 }

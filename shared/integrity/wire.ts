@@ -2,15 +2,14 @@
  * Bodies on the bus: JSON, or MessagePack when the content type says so. What comes in has passed the gate when it leaves here, so
  * the rest of the program never meets a value that JSON could not hold.
  */
-import { Packr } from "msgpackr";
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { CONTENT_TYPES } from "../protocol/subjects.ts";
 import { gate } from "./gate.ts";
 import { parseJson } from "./json.ts";
-import { parseMessagePack } from "./msgpack.ts";
+import { parseMessagePack } from "./msgpack-reader.ts";
+import { writeMessagePack } from "./msgpack-writer.ts";
 
-const packr = new Packr({ useRecords: false, variableMapSize: true });
 const encoder = new TextEncoder();
 
 /** Throws INVALID (no JSON, no MessagePack, duplicate names, lone surrogates, too deep …) or TOO_LARGE. */
@@ -42,6 +41,6 @@ function mediaType(contentType: string | undefined): string {
 
 export function encodeBody(value: unknown, contentType: string | undefined): Uint8Array {
   return mediaType(contentType) === CONTENT_TYPES.msgpack
-    ? packr.pack(value)
+    ? writeMessagePack(value)
     : encoder.encode(JSON.stringify(value));
 }

@@ -7,7 +7,10 @@ const missing = await missingFoundationdb();
 if (missing === undefined) {
   const server = await startFoundationdb();
   afterAll(() => server.stop());
-  storeContract("foundationdb", () => openFoundationdb({ clusterFile: server.clusterFile }), {});
+  const { clusterFile } = server;
+  storeContract("foundationdb", () => openFoundationdb({ clusterFile }), {
+    openWithClock: (clock) => openFoundationdb({ clusterFile, clock }),
+  });
 } else {
   console.log(`FoundationDB contract skipped: ${missing}`);
   test.skip(`foundationdb: ${missing}`);

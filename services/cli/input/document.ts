@@ -29,7 +29,10 @@ export async function readObject(path: string, stdin: NodeJS.ReadStream): Promis
   } catch (error) {
     if (error instanceof UsageError) throw error;
     const reason = (error as NodeJS.ErrnoException).code ?? String(error);
-    throw new UsageError(`${path} cannot be read: ${reason}`, "Give the path of a file with one JSON object.");
+    throw new UsageError(
+      `${path} cannot be read: ${reason}`,
+      "Give the path of a file with one JSON object.",
+    );
   }
 }
 

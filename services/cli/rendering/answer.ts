@@ -1,13 +1,13 @@
 // What a command came to, for people.
 
 import type { Outcome } from "../../../shared/sdk/sdk.ts";
-import type { JsonObject } from "../input/document.ts";
 import { objectOf } from "../input/checkpoint.ts";
+import type { JsonObject } from "../input/document.ts";
 import { percentText, plain, shownId } from "./text.ts";
 import type { View } from "./view.ts";
 
 /** As the bus carries it: snake_case, and the promise under its own name. */
-export function outcomeData(outcome: Outcome): JsonObject {
+export function outcomeData(outcome: Outcome): JsonObject & { readonly status: string } {
   const { outcome: status, ...rest } = outcome;
   const entries = Object.entries(rest).map(([key, value]) => [
     key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
@@ -43,7 +43,9 @@ export function renderWritten(checkpoint: JsonObject): string[] {
   const { details } = objectOf(objectOf(checkpoint.metadata).trigger);
   return [
     `Phase: ${plain(String(state.phase))}`,
-    ...(typeof state.progress_percent === "number" ? [`Progress: ${percentText(state.progress_percent)}`] : []),
+    ...(typeof state.progress_percent === "number"
+      ? [`Progress: ${percentText(state.progress_percent)}`]
+      : []),
     ...(items.some((number) => number > 0)
       ? [`Items: ${items[0]} completed, ${items[1]} pending, ${items[2]} blocked`]
       : []),

@@ -29,7 +29,9 @@ export function renderAudit({ task, entries, next }: AuditText, view: View): str
       short(actor.id ?? "-"),
       typeof e.checkpoint_id === "string" ? plain(shownId(e.checkpoint_id)) : "-",
       short(e.version ?? "-"),
-      e.state_from === e.state_to ? short(e.state_to ?? "-") : `${short(e.state_from ?? "new")} > ${short(e.state_to)}`,
+      e.state_from === e.state_to
+        ? short(e.state_to ?? "-")
+        : `${short(e.state_from ?? "new")} > ${short(e.state_to)}`,
       hash.slice(0, 12),
     ];
   });
@@ -73,7 +75,10 @@ export function renderReport(task: string, report: ReportText, view: View): stri
   const { colors } = view;
   const entries = counted(report.entries, "entry", "entries");
   if (report.ok) {
-    return [colors.green(`The audit trail of task ${plain(task)} verifies.`), `${entries}, head ${report.head}`].join("\n");
+    return [
+      colors.green(`The audit trail of task ${plain(task)} verifies.`),
+      `${entries}, head ${report.head}`,
+    ].join("\n");
   }
   const shown = report.problems.slice(0, PROBLEMS_SHOWN);
   const rows = shown.map(({ seq, problem }) => [count(seq), problem, PROBLEMS[problem] ?? ""]);
@@ -82,7 +87,9 @@ export function renderReport(task: string, report: ReportText, view: View): stri
     `${entries}, ${counted(report.problems.length, "problem")}:`,
     "",
     ...tableLines(rows, { heads: ["SEQ", "PROBLEM", "MEANING"], view, right: [0] }),
-    ...(report.problems.length > shown.length ? [`… and ${count(report.problems.length - shown.length)} more`] : []),
+    ...(report.problems.length > shown.length
+      ? [`… and ${count(report.problems.length - shown.length)} more`]
+      : []),
     "",
     "Something changed the records outside Fleet: keep the store as it is and tell your operator.",
   ].join("\n");

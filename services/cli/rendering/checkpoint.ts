@@ -34,13 +34,27 @@ function heading({ metadata: m, execution_state: state }: Checkpoint, view: View
     field("Created", exactly(m.timestamp, now), view),
     ...(m.committed_at === m.timestamp ? [] : [field("Committed", exactly(m.committed_at, now), view)]),
     field("Trigger", `${m.trigger.reason}${details}`, view),
-    field("Status", `${status}, version ${m.version}, checkpoint ${m.seq} of the task, iteration ${m.iteration}`, view),
+    field(
+      "Status",
+      `${status}, version ${m.version}, checkpoint ${m.seq} of the task, iteration ${m.iteration}`,
+      view,
+    ),
     field("Parents", m.parent_ids.length === 0 ? "none" : m.parent_ids.map(shownId).join(", "), view),
     ...(m.labels === undefined
       ? []
-      : [field("Labels", Object.entries(m.labels).map(([k, v]) => plain(`${k}=${v}`)).join(", "), view)]),
+      : [
+          field(
+            "Labels",
+            Object.entries(m.labels)
+              .map(([k, v]) => plain(`${k}=${v}`))
+              .join(", "),
+            view,
+          ),
+        ]),
     field("Phase", state.phase, view),
-    ...(state.progress_percent === undefined ? [] : [field("Progress", percentText(state.progress_percent), view)]),
+    ...(state.progress_percent === undefined
+      ? []
+      : [field("Progress", percentText(state.progress_percent), view)]),
     ...(state.goal === undefined ? [] : [field("Goal", plain(state.goal), view)]),
   ];
 }
@@ -83,9 +97,21 @@ function thinking({ context_summary: context }: Checkpoint, view: View): string[
   );
   return [
     ...list("Decisions", decisions, view),
-    ...list("Assumptions", context.assumptions.map((text) => plain(text)), view),
-    ...list("Constraints", context.constraints.map((text) => plain(text)), view),
-    ...list("External dependencies", context.external_dependencies.map((text) => plain(text)), view),
+    ...list(
+      "Assumptions",
+      context.assumptions.map((text) => plain(text)),
+      view,
+    ),
+    ...list(
+      "Constraints",
+      context.constraints.map((text) => plain(text)),
+      view,
+    ),
+    ...list(
+      "External dependencies",
+      context.external_dependencies.map((text) => plain(text)),
+      view,
+    ),
   ];
 }
 
@@ -99,8 +125,15 @@ function measures({ metrics }: Checkpoint, view: View): string[] {
       : ["", field("Tokens", `${count(metrics.tokens_consumed)}${limit}${part}`, view)]),
     ...(tests === undefined
       ? []
-      : ["", field("Tests", `${tests.passed} passed, ${tests.failed} failed, ${tests.skipped} skipped`, view)]),
-    ...list("Files modified", metrics.files_modified.map((file) => plain(file)), view),
+      : [
+          "",
+          field("Tests", `${tests.passed} passed, ${tests.failed} failed, ${tests.skipped} skipped`, view),
+        ]),
+    ...list(
+      "Files modified",
+      metrics.files_modified.map((file) => plain(file)),
+      view,
+    ),
   ];
 }
 

@@ -14,7 +14,9 @@ export interface EventText {
 export function renderEvent(event: EventText, { colors }: View): string {
   const facts = Object.entries(objectOf(event.data))
     .filter(([name]) => name !== "taskId")
-    .map(([name, value]) => `${plain(name)}=${Array.isArray(value) ? value.map(short).join(",") : short(value)}`);
+    .map(
+      ([name, value]) => `${plain(name)}=${Array.isArray(value) ? value.map(short).join(",") : short(value)}`,
+    );
   const type = event.type.padEnd(20);
   return `${colors.dim(plain(event.time))}  ${colors.cyan(plain(type))}  ${plain(event.subject)}  ${facts.join(" ")}`.trimEnd();
 }

@@ -18,7 +18,16 @@ export interface PageText {
 export function renderPage({ title, checkpoints, next, withTask }: PageText, view: View): string {
   const { colors } = view;
   if (checkpoints.length === 0 && next === undefined) return `${title}\n\nNone.`;
-  const heads = ["ID", "WHEN", "TRIGGER", "PROGRESS", "PHASE", "STATUS", "AGENT", ...(withTask ? ["TASK"] : [])];
+  const heads = [
+    "ID",
+    "WHEN",
+    "TRIGGER",
+    "PROGRESS",
+    "PHASE",
+    "STATUS",
+    "AGENT",
+    ...(withTask ? ["TASK"] : []),
+  ];
   const rows = checkpoints.map(({ metadata, execution_state: state }) => [
     shownId(metadata.checkpoint_id),
     ago(metadata.committed_at, view.now),

@@ -24,7 +24,11 @@ const BARE = {
 /** One line for each row, and the heads in front of them when there are any. */
 export function tableLines(
   rows: readonly (readonly string[])[],
-  options: { readonly heads?: readonly string[]; readonly view?: View; readonly right?: readonly number[] } = {},
+  options: {
+    readonly heads?: readonly string[];
+    readonly view?: View;
+    readonly right?: readonly number[];
+  } = {},
 ): string[] {
   const { heads, view, right = [] } = options;
   const all = heads === undefined ? rows : [heads.map((head) => view?.colors.bold(head) ?? head), ...rows];

@@ -17,7 +17,11 @@ export function renderTask(task: Task, view: View): string {
     field("Owner", `${owner}, fence ${task.fence}`, view),
     field("Checkpoints", count(task.seq), view),
     field("Latest", shownId(task.latest_id), view),
-    field("Last successful", task.last_successful_id === null ? "none" : shownId(task.last_successful_id), view),
+    field(
+      "Last successful",
+      task.last_successful_id === null ? "none" : shownId(task.last_successful_id),
+      view,
+    ),
     field("Audit", `${count(task.audit_seq)} entries, head ${task.audit_hash}`, view),
     field("Created", exactly(task.created_at, now), view),
     field("Updated", exactly(task.updated_at, now), view),

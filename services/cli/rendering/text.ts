@@ -30,5 +30,5 @@ export function percentText(value: number | undefined): string {
 
 /** A value of unknown shape in one line. */
 export function short(value: unknown): string {
-  return plain(typeof value === "string" ? value : JSON.stringify(value) ?? "");
+  return plain(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
 }

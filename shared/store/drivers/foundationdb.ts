@@ -11,10 +11,9 @@
  * configured with the library's own FDB_TLS_* environment variables. The cluster file must be writable, because the
  * library rewrites it when the coordinators change.
  */
-import type { Database } from "foundationdb";
-import { systemClock } from "../../runtime/clock.ts";
+import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { Attempt } from "../foundationdb/attempt.ts";
-import { type Client, loadClient, openDatabase } from "../foundationdb/client.ts";
+import { type Connection, loadClient, openDatabase } from "../foundationdb/client.ts";
 import { storeErrorOf } from "../foundationdb/errors.ts";
 import { Operation } from "../foundationdb/operation.ts";
 import type { EngineOptions } from "../foundationdb/options.ts";
@@ -39,6 +38,8 @@ export interface FoundationdbOptions {
   readonly timeoutMs?: number;
   /** Upper bound of the pause between two attempts, in milliseconds. */
   readonly maxRetryDelayMs?: number;
+  /** Measures how old a transaction is. */
+  readonly clock?: Clock;
 }
 
 /**
@@ -60,26 +61,24 @@ const PROBE_RANGE = { begin: PROBE_KEY, end: Buffer.concat([PROBE_KEY, Buffer.al
 export async function openFoundationdb(options: FoundationdbOptions = {}): Promise<Store> {
   const client = await loadClient();
   const database = openDatabase(client, options.clusterFile);
-  return new FoundationdbStore(client, database, options);
+  return new FoundationdbStore({ client, database, clock: options.clock ?? systemClock }, options);
 }
 
 class FoundationdbStore implements Store {
   readonly name = "foundationdb";
-  readonly #client: Client;
-  readonly #database: Database;
+  readonly #connection: Connection;
   readonly #watches: Watches;
   readonly #timeoutMs: number;
   readonly #maxRetryDelayMs: number;
   readonly #running = new Map<Operation, Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
-  constructor(client: Client, database: Database, options: FoundationdbOptions) {
-    this.#client = client;
-    this.#database = database;
-    this.#watches = new Watches(client, database);
+  constructor(connection: Connection, options: FoundationdbOptions) {
+    this.#connection = connection;
+    this.#watches = new Watches(connection);
     this.#timeoutMs = options.timeoutMs ?? 5_000;
     this.#maxRetryDelayMs = options.maxRetryDelayMs ?? 1_000;
-    database.setNativeOptions({ transaction_timeout: this.#timeoutMs });
+    connection.database.setNativeOptions({ transaction_timeout: this.#timeoutMs });
   }
 
   transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
@@ -132,7 +131,7 @@ class FoundationdbStore implements Store {
     await withinMs(drainMs, this.#idle());
     for (const operation of this.#running.keys()) operation.end("closed", "the store was closed");
     await withinMs(CANCEL_MS, Promise.all([watches, this.#idle()]));
-    this.#database.close();
+    this.#connection.database.close();
   }
 
   async #idle(): Promise<void> {
@@ -172,7 +171,7 @@ class FoundationdbStore implements Store {
 
   #attempt(number: number, options: EngineOptions): Attempt {
     try {
-      return new Attempt(this.#client, this.#database, number, options);
+      return new Attempt(this.#connection, number, options);
     } catch (error) {
       throw storeErrorOf(error, "before_commit");
     }

@@ -4,11 +4,11 @@
  * Every attempt has a FoundationDB transaction of its own, so nothing of an earlier attempt can reach it, and it throws
  * once it has ended, so a body that kept the `tx` cannot write into the next attempt.
  */
-import type { Database, Transaction } from "foundationdb";
+import type { Transaction } from "foundationdb";
 import { TransactionMeter } from "../limits.ts";
 import type { Bytes, KeyRange, RangePage, Reader, StoreError, Tx } from "../store.ts";
-import { bufferOf, bytesOf } from "./bytes.ts";
-import type { Client } from "./client.ts";
+import { bufferOf } from "./bytes.ts";
+import type { Client, Connection } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
 import { type EngineOptions, setOptions } from "./options.ts";
 import { caught, Reads } from "./reads.ts";
@@ -25,13 +25,13 @@ export class Attempt implements Tx {
   #wrote = false;
   #committing = false;
 
-  constructor(client: Client, database: Database, attempt: number, options: EngineOptions) {
+  constructor(connection: Connection, attempt: number, options: EngineOptions) {
     this.attempt = attempt;
-    this.#mutations = client.MutationType;
-    this.#native = database.rawCreateTransaction();
-    setOptions(this.#native, client, options);
+    this.#mutations = connection.client.MutationType;
+    this.#native = connection.database.rawCreateTransaction();
+    setOptions(this.#native, connection.client, options);
     const meter = this.#meter;
-    this.#reads = new Reads(client);
+    this.#reads = new Reads(connection);
     this.#reader = this.#reads.reader(this.#native, meter);
     this.snapshot = this.#reads.reader(this.#native.snapshot(), {
       get: (key) => meter.snapshotGet(key),
@@ -150,7 +150,7 @@ export class Attempt implements Tx {
       // The stamp must be asked for before the commit.
       const stamp = caught(this.#native.getVersionstamp().promise);
       await this.#native.rawCommit();
-      return bytesOf(await stamp);
+      return await stamp;
     } catch (error) {
       throw storeErrorOf(error, "commit");
     } finally {

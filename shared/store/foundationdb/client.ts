@@ -4,10 +4,19 @@
  */
 import { isMainThread } from "node:worker_threads";
 import type { Database } from "foundationdb";
+import type { Clock } from "../../runtime/clock.ts";
 import { StoreError } from "../store.ts";
 import { storeErrorOf } from "./errors.ts";
 
 export type Client = typeof import("foundationdb");
+
+/** What the parts of the driver share. */
+export interface Connection {
+  readonly client: Client;
+  readonly database: Database;
+  /** Measures how old a transaction is. */
+  readonly clock: Clock;
+}
 
 /** The newest version that npm `foundationdb` 2.0.1 accepts; every 7.2 and later client library serves it. */
 export const API_VERSION = 720;

@@ -5,6 +5,7 @@
  * process when it is rejected, and all are awaited before the commit, which fails while a read is under way.
  */
 import type { KeySelector, Transaction } from "foundationdb";
+import type { Clock } from "../../runtime/clock.ts";
 import {
   type Bytes,
   type KeyRange,
@@ -13,8 +14,8 @@ import {
   STORE_LIMITS,
   StoreError,
 } from "../store.ts";
-import { bufferOf, bytesOf } from "./bytes.ts";
-import type { Client } from "./client.ts";
+import { bufferOf } from "./bytes.ts";
+import type { Client, Connection } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
 
 /** Throws when a read is not allowed, before the engine is asked. */
@@ -28,12 +29,15 @@ type PageOptions = { limit: number; reverse?: boolean };
 export class Reads {
   readonly #client: Client;
   readonly #pending = new Set<Promise<unknown>>();
-  readonly #startedAt = performance.now();
+  readonly #clock: Clock;
+  readonly #startedAt: number;
   #ended = false;
   #failure: StoreError | undefined;
 
-  constructor(client: Client) {
+  constructor({ client, clock }: Connection) {
     this.#client = client;
+    this.#clock = clock;
+    this.#startedAt = clock.monotonic();
   }
 
   /** A failure that a new attempt may repair. This attempt must fail by it, whatever the body made of it. */
@@ -44,7 +48,7 @@ export class Reads {
   /** Throws when the attempt has ended or is too old to go on. */
   check(): void {
     if (this.#ended) throw new StoreError("invalid", "the transaction attempt has ended");
-    if (performance.now() - this.#startedAt <= STORE_LIMITS.transaction_ms_max) return;
+    if (this.#clock.monotonic() - this.#startedAt <= STORE_LIMITS.transaction_ms_max) return;
     this.#failure ??= new StoreError("too_old", "the transaction took too long", {
       details: { transaction_ms_max: STORE_LIMITS.transaction_ms_max },
     });
@@ -65,8 +69,7 @@ export class Reads {
     const get = (key: Bytes) =>
       this.#read(async () => {
         admission.get(key);
-        const value = await native.get(bufferOf(key));
-        return value === undefined ? undefined : bytesOf(value);
+        return await native.get(bufferOf(key));
       });
     const getMany = (keys: readonly Bytes[]) => caught(Promise.all(keys.map(get)));
     const getRange = (range: KeyRange, options: PageOptions) =>
@@ -83,7 +86,7 @@ export class Reads {
     const [begin, end] = [selector(range.begin), selector(range.end)];
     const { Exact } = this.#client.StreamingMode;
     const { results, more } = await native.getRangeNative(begin, end, limit, 0, Exact, 1, reverse);
-    const rows = results.map(([key, value]) => ({ key: bytesOf(key), value: bytesOf(value) }));
+    const rows = results.map(([key, value]) => ({ key, value }));
     // A full page says "more" on every engine: to know better, another row would have to be read, and conflict.
     return { rows, more: more || rows.length === limit };
   }

@@ -5,23 +5,20 @@
  * The engine's end of a watch can outlive the call that made it. It is cancelled when the call ends, and `close` waits
  * until all are gone: an open one keeps the process alive and can bring it down as it exits.
  */
-import type { Database } from "foundationdb";
 import { systemClock } from "../../runtime/clock.ts";
 import { checkKey } from "../limits.ts";
 import type { Bytes } from "../store.ts";
 import { bufferOf } from "./bytes.ts";
-import type { Client } from "./client.ts";
+import type { Connection } from "./client.ts";
 import { setOptions } from "./options.ts";
 
 export class Watches {
-  readonly #client: Client;
-  readonly #database: Database;
+  readonly #connection: Connection;
   readonly #closing = new AbortController();
   readonly #open = new Set<Promise<void>>();
 
-  constructor(client: Client, database: Database) {
-    this.#client = client;
-    this.#database = database;
+  constructor(connection: Connection) {
+    this.#connection = connection;
   }
 
   /** Resolves when the value of `key` may differ from `lastSeen`, after `pollMs`, on abort, or when closing. */
@@ -49,8 +46,9 @@ export class Watches {
   }
 
   async #watch(key: Buffer, lastSeen: Bytes | undefined, pollMs: number, until: AbortSignal): Promise<void> {
-    const native = this.#database.rawCreateTransaction();
-    setOptions(native, this.#client, { timeoutMs: pollMs, priority: "default" });
+    const { client, database } = this.#connection;
+    const native = database.rawCreateTransaction();
+    setOptions(native, client, { timeoutMs: pollMs, priority: "default" });
     const cancelRead = () => native.rawCancel();
     until.addEventListener("abort", cancelRead, { once: true });
     const value = await native.get(key);

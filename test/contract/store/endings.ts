@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { STORE_LIMITS, type Tx } from "../../../shared/store/store.ts";
 import { manualClock } from "../../harness/clock.ts";
 import type { Bench } from "../store.ts";
-import { look, once, overtaken, testSpace, text, textOf, valueOf, write } from "./space.ts";
+import { look, once, overtaken, stored, testSpace, text, textOf, write } from "./space.ts";
 
 const never = () => new Promise<never>(() => {});
 
@@ -33,7 +33,7 @@ function attemptCases({ store }: Bench): void {
       await expect(tx.get(key)).rejects.toThrow();
       await expect(tx.snapshot.get(key)).rejects.toThrow();
     }
-    expect(await valueOf(store(), key)).toBe("mine");
+    expect(await stored(store(), key)).toBe("mine");
   });
 
   it("passes on what the body throws, and writes nothing", async () => {
@@ -44,7 +44,7 @@ function attemptCases({ store }: Bench): void {
       throw reason;
     });
     await expect(run).rejects.toBe(reason);
-    expect(await valueOf(store(), key)).toBeUndefined();
+    expect(await stored(store(), key)).toBeUndefined();
   });
 
   it("gives up after maxAttempts", async () => {
@@ -59,7 +59,7 @@ function attemptCases({ store }: Bench): void {
     });
     await expect(run).rejects.toMatchObject({ kind: "conflict", committed: "no" });
     expect(runs).toBe(3);
-    expect(await valueOf(store(), key)).toBe("other 3");
+    expect(await stored(store(), key)).toBe("other 3");
   });
 }
 
@@ -80,7 +80,7 @@ function callerCases({ store }: Bench): void {
       await write(store(), async (other) => other.set(key, text(String(tx.attempt))));
     });
     await expect(run).rejects.toMatchObject({ kind: "deadline" });
-    expect(await valueOf(store(), key)).not.toBe("mine");
+    expect(await stored(store(), key)).not.toBe("mine");
   });
 
   it("ends when its signal aborts, before and while it runs", async () => {
@@ -98,7 +98,7 @@ function callerCases({ store }: Bench): void {
       return await never();
     });
     await expect(during).rejects.toMatchObject(aborted);
-    expect(await valueOf(store(), key)).toBeUndefined();
+    expect(await stored(store(), key)).toBeUndefined();
   });
 }
 
@@ -115,14 +115,14 @@ function ageCases({ store, can }: Bench): void {
         tx.set(key, text("x"));
       });
       await expect(tooOld).rejects.toMatchObject({ committed: "no" });
-      expect(await valueOf(aged, key)).toBeUndefined();
+      expect(await stored(aged, key)).toBeUndefined();
       const retried = await write(aged, async (tx) => {
         await tx.get(key);
         if (tx.attempt === 1) await grow(STORE_LIMITS.transaction_ms_max + 1_500);
         tx.set(key, text("second"));
       });
       expect(retried.attempts).toBe(2);
-      expect(await valueOf(aged, key)).toBe("second");
+      expect(await stored(aged, key)).toBe("second");
     } finally {
       if (aged !== store()) await aged.close({ drainMs: 1_000 });
     }
@@ -141,7 +141,7 @@ function ageCases({ store, can }: Bench): void {
       await tx.get(key).catch(() => undefined);
     });
     await expect(run).rejects.toMatchObject({ kind: "too_old", committed: "no" });
-    expect(await valueOf(aged, key)).toBeUndefined();
+    expect(await stored(aged, key)).toBeUndefined();
     await aged.close({ drainMs: 1_000 });
   });
 }

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { Bench } from "../store.ts";
-import { fill, i64, i64Of, look, once, overtaken, testSpace, text, textOf, valueOf, write } from "./space.ts";
+import { fill, i64, i64Of, look, once, overtaken, stored, testSpace, text, textOf, write } from "./space.ts";
 
 export function isolationCases({ store }: Bench): void {
   const conflict = { kind: "conflict", committed: "no", retryable: true };
@@ -16,7 +16,7 @@ export function isolationCases({ store }: Bench): void {
       async (tx) => tx.set(key, text("other")),
     );
     await expect(run).rejects.toMatchObject(conflict);
-    expect(await valueOf(store(), key)).toBe("other");
+    expect(await stored(store(), key)).toBe("other");
   });
 
   it("refuses write skew", async () => {
@@ -35,7 +35,7 @@ export function isolationCases({ store }: Bench): void {
       },
     );
     await expect(run).rejects.toMatchObject(conflict);
-    expect(await valueOf(store(), a)).toBe("a");
+    expect(await stored(store(), a)).toBe("a");
   });
 
   it.each(["insert", "delete", "change"])("refuses a phantom %s in a range that was read", async (kind) => {
@@ -100,7 +100,7 @@ export function isolationCases({ store }: Bench): void {
       await other();
     });
     await expect(guarded).rejects.toMatchObject(conflict);
-    expect(await valueOf(store(), target)).toBe("x");
+    expect(await stored(store(), target)).toBe("x");
   });
 
   it("reads one state throughout, in read and in transact", async () => {
@@ -115,7 +115,7 @@ export function isolationCases({ store }: Bench): void {
       return [first, textOf(await reader.get(key)), textOf(rows[0]?.value)];
     });
     expect(seen).toEqual(["before", "before", "before"]);
-    expect(await valueOf(store(), key)).toBe("after");
+    expect(await stored(store(), key)).toBe("after");
   });
 
   it("retries a conflict until it is through, with a new Tx each time", async () => {
@@ -148,7 +148,7 @@ export function isolationCases({ store }: Bench): void {
     const key = testSpace().key("a");
     for (let n = 0; n < 30; n++) {
       await write(store(), async (tx) => tx.set(key, text(String(n))));
-      expect(await valueOf(store(), key)).toBe(String(n));
+      expect(await stored(store(), key)).toBe(String(n));
     }
   });
 }

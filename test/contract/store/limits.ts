@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { STORE_LIMITS, type Tx } from "../../../shared/store/store.ts";
 import type { Bench } from "../store.ts";
-import { look, once, testSpace, text, valueOf, write } from "./space.ts";
+import { look, once, stored, testSpace, text, write } from "./space.ts";
 
 export function limitCases({ store }: Bench): void {
   const refusal = (body: (tx: Tx) => unknown) =>
@@ -97,6 +97,6 @@ export function limitCases({ store }: Bench): void {
     const rows = STORE_LIMITS.range_rows_max + 1;
     const tooMany = refusal((tx) => tx.getRange(range, { limit: rows }));
     await expect(tooMany).rejects.toMatchObject({ kind: "too_large" });
-    expect(await valueOf(store(), key)).toBeUndefined();
+    expect(await stored(store(), key)).toBeUndefined();
   });
 }

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { Bench } from "../store.ts";
-import { fill, i64, i64Of, listing, look, testSpace, text, textOf, valueOf, write } from "./space.ts";
+import { fill, i64, i64Of, listing, look, stored, testSpace, text, textOf, write } from "./space.ts";
 
 export function ownWriteCases({ store }: Bench): void {
   it("sees its own set, clear and clearRange, in get, getMany and snapshot", async () => {
@@ -94,7 +94,7 @@ export function ownWriteCases({ store }: Bench): void {
       rows[0]?.value.fill(0);
     });
     await look(store(), async (reader) => (await reader.get(key))?.fill(0));
-    expect(await valueOf(store(), key)).toBe("value");
+    expect(await stored(store(), key)).toBe("value");
   });
 
   it("has a stamp exactly when something was written", async () => {

@@ -50,9 +50,9 @@ export function propertyCases({ store }: Bench): void {
         fc.array(step, { maxLength: 12 }),
         async (one, two) => {
           const space = testSpace();
-          await write(store(), async (tx) => one.forEach((run) => run(tx, space)));
+          await write(store(), async (tx) => applyAll(one, tx, space));
           const { value } = await write(store(), async (tx) => {
-            two.forEach((run) => run(tx, space));
+            applyAll(two, tx, space);
             const forward = await listing(tx, space, space.range());
             expect(await listing(tx, space, space.range(), { reverse: true })).toEqual(forward.toReversed());
             expect(await listing(tx, space, space.range(), { limit: 2 })).toEqual(forward.slice(0, 2));
@@ -87,8 +87,14 @@ async function total(store: Store, space: Space): Promise<bigint> {
   return rows.reduce((sum, { value }) => sum + i64Of(value)!, 0n);
 }
 
+type Step = (tx: Tx, space: Space) => void;
+
+function applyAll(steps: readonly Step[], tx: Tx, space: Space): void {
+  for (const step of steps) step(tx, space);
+}
+
 const name = fc.constantFrom("a", "b", "c", "d", "e", "f");
-const step: fc.Arbitrary<(tx: Tx, space: Space) => void> = fc.oneof(
+const step: fc.Arbitrary<Step> = fc.oneof(
   fc.tuple(name, fc.nat(99)).map(
     ([key, n]) =>
       (tx: Tx, space: Space) =>

@@ -58,7 +58,7 @@ export function look<T>(store: Store, body: (reader: Reader) => Promise<T>): Pro
   return store.read({ label: "contract", deadlineMs: DEADLINE_MS }, body);
 }
 
-export const valueOf = (store: Store, key: Bytes): Promise<string | undefined> =>
+export const stored = (store: Store, key: Bytes): Promise<string | undefined> =>
   look(store, async (reader) => textOf(await reader.get(key)));
 
 /** Names and values of a range, as `name=value`. */

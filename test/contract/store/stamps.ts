@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import { type Bytes, STAMP_BYTES, type Store, type Tx } from "../../../shared/store/store.ts";
 import type { Bench } from "../store.ts";
-import { listing, look, once, type Space, testSpace, text, textOf, valueOf, write } from "./space.ts";
+import { listing, look, once, type Space, stored, testSpace, text, textOf, write } from "./space.ts";
 
 const hex = (bytes: Bytes) => Buffer.from(bytes).toString("hex");
 
@@ -79,7 +79,7 @@ export function stampCases({ store }: Bench): void {
       expect(await tx.get(space.key("other"))).toBeUndefined();
       expect((await tx.getRange(space.range("g", "h"), { limit: 10 })).rows).toEqual([]);
     });
-    expect(await valueOf(store(), space.key("other"))).toBeUndefined();
+    expect(await stored(store(), space.key("other"))).toBeUndefined();
   });
 
   it("never lets a reader of the tail skip an entry", async () => {

@@ -83,7 +83,7 @@ describe("RFC 8785 §3.2", () => {
   test("and so are the names of the RFC's test data", () => {
     const names = ["\u20ac", "\r", "\n", "1", "\u0080", "\u{1f602}", "\u00f6", "\ufb33", "</script>"];
     const text = canonicalText(Object.fromEntries(names.map((name) => [name, 0])));
-    expect(text).toBe('{"\\n":0,"\\r":0,"1":0,"</script>":0,"\u0080":0,"ö":0,"€":0,"😂":0,"דּ":0}');
+    expect(text).toBe('{"\\n":0,"\\r":0,"1":0,"</script>":0,"\u0080":0,"ö":0,"€":0,"😂":0,"\ufb33":0}');
   });
 });
 
@@ -105,7 +105,11 @@ const known: [label: string, value: unknown, text: string][] = [
 test.each(known)("%s", (_, value, text) => expect(canonicalText(value)).toBe(text));
 
 test("any gated value gives the text of the reference library", () => {
-  fc.assert(fc.property(jsonValue, (value) => expect(canonicalText(value)).toBe(canonicalize(value))));
+  fc.assert(
+    fc.property(jsonValue, (value) => {
+      expect(canonicalText(value)).toBe(canonicalize(value));
+    }),
+  );
 });
 
 test("parsing canonical bytes gives the value back, and canonical bytes again", () => {

@@ -43,7 +43,7 @@ describe("a repeated name", () => {
       code: "INVALID",
       path,
       expected: "each member name once",
-      got: '"a duplicate"',
+      got: "a duplicate",
     });
   });
 

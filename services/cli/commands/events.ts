@@ -1,0 +1,37 @@
+// `fleet events`: what happens, as it happens. Every line is a fact that was committed before.
+
+import type { Command } from "commander";
+import { type Acting, withExamples } from "../acting.ts";
+import type { Session } from "../session.ts";
+
+export function addEvents(program: Command, acting: Acting): void {
+  const command = program
+    .command("events")
+    .description("Follow events until Ctrl-C; --json prints one CloudEvent on each line.")
+    .option("-t, --task <id>", "of this task only")
+    .action(acting(follow));
+  withExamples(command, {
+    "Of one task": "fleet events --task auth",
+    "For another program": "fleet events --json | jq -c '{type, subject}'",
+  });
+}
+
+async function follow(session: Session, { task }: { readonly task?: string }): Promise<void> {
+  const { renderEvent } = await import("../rendering/event.ts");
+  const client = await session.client();
+  const interrupted = untilInterrupted();
+  const stop = await client.onEvent(
+    (event) => session.line(event, () => renderEvent(event, session.view)),
+    task === undefined ? {} : { taskId: task },
+  );
+  session.note(`Following ${task === undefined ? "all events" : `task ${task}`}; Ctrl-C ends.\n`);
+  await interrupted;
+  await stop();
+}
+
+/** Ending is how one finishes following, so it is no failure. A second signal does what signals do. */
+function untilInterrupted(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
+  });
+}

@@ -1,0 +1,79 @@
+// `fleet checkpoints search`: finding checkpoints by what they are and what they say.
+
+import { type Command, Option } from "commander";
+import type { SearchOptions } from "../../../shared/sdk/operations.ts";
+import { type Acting, withExamples } from "../acting.ts";
+import { parseMoment } from "../input/moment.ts";
+import { wholeNumber } from "../input/number.ts";
+import type { Session } from "../session.ts";
+import { UsageError } from "../usage.ts";
+import { nextPage, showFound } from "./found.ts";
+
+interface Flags {
+  readonly agent?: string;
+  readonly type?: string;
+  readonly task?: string;
+  readonly phase?: SearchOptions["phase"];
+  readonly status?: "draft" | "finalized";
+  readonly trigger?: SearchOptions["trigger"];
+  readonly text?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+  readonly waitFor?: string;
+}
+
+export function addSearch(group: Command, acting: Acting): void {
+  const command = group
+    .command("search")
+    .description("Find checkpoints, newest first. Filters add up: all of them must hold.")
+    .option("--agent <id>", "written by this agent")
+    .option("--type <type>", "written by an agent of this type")
+    .option("-t, --task <id>", "of this task")
+    .option("--phase <phase>", "planning, implementing, testing, reviewing, complete or handoff")
+    .addOption(new Option("--status <status>", "draft or finalized").choices(["draft", "finalized"]))
+    .option("--trigger <reason>", "why it was written: progress, error, handoff, manual, …")
+    .option("--text <words>", "with all of these words")
+    .option("--from <time>", "not before: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC without a zone)")
+    .option("--to <time>", "before: the same forms")
+    .addOption(new Option("-n, --limit <n>", "at most so many (20)").argParser(wholeNumber(1)))
+    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--wait-for <position>", "first wait until the index has reached this commit position")
+    .action(acting(search));
+  withExamples(command, {
+    "What failed today": "fleet checkpoints search --trigger error --from 24h",
+    "Where somebody decided about tokens":
+      'fleet checkpoints search --text "token expiry" --type architecture',
+  });
+}
+
+async function search(session: Session, flags: Flags): Promise<void> {
+  const { type, agent, task, from, to, ...rest } = flags;
+  const now = session.world.now();
+  const range = { from: moment("--from", from, now), to: moment("--to", to, now) };
+  const client = await session.client();
+  const page = await client.searchCheckpoints({
+    ...rest,
+    agentId: agent,
+    agentType: type,
+    taskId: task,
+    ...range,
+    ...session.ask,
+  });
+  await showFound(session, page, {
+    title: "Checkpoints found",
+    withTask: task === undefined,
+    next: nextPage(session, page.cursor, { "--from": range.from, "--to": range.to }),
+  });
+}
+
+function moment(option: string, text: string | undefined, now: number): string | undefined {
+  if (text === undefined) return undefined;
+  const found = parseMoment(text, now);
+  if (found !== undefined) return found;
+  throw new UsageError(
+    `${option} is not a time: ${text}`,
+    "Give how long ago (30m, 2h, 7d) or a date or time (2026-01-04, 2026-01-04T15:30Z).",
+  );
+}

@@ -1,0 +1,33 @@
+// What a person is asked when a checkpoint lacks something. On standard error, so that the answer stays alone on
+// standard output.
+
+import { isCancel, select, text } from "@clack/prompts";
+import { BUILTIN_AGENT_TYPES, PHASES } from "../../shared/protocol/checkpoint.ts";
+import { UsageError } from "./usage.ts";
+
+type Missing = "task" | "type" | "phase";
+
+export async function askFor(missing: readonly Missing[]): Promise<Partial<Record<Missing, string>>> {
+  const answers: Partial<Record<Missing, string>> = {};
+  for (const name of missing) {
+    const answer = await QUESTIONS[name]();
+    if (isCancel(answer)) throw new UsageError("nothing was written", "You left the questions.");
+    answers[name] = answer;
+  }
+  return answers;
+}
+
+const output = process.stderr;
+const choices = (values: readonly string[]) => values.map((value) => ({ value }));
+
+const QUESTIONS: Readonly<Record<Missing, () => Promise<string | symbol>>> = {
+  task: () =>
+    text({
+      message: "Which task?",
+      placeholder: "auth-rework",
+      validate: (value) => (value ? undefined : "A name of A-Z a-z 0-9 _ -"),
+      output,
+    }),
+  type: () => select({ message: "What kind of work?", options: choices(BUILTIN_AGENT_TYPES), output }),
+  phase: () => select({ message: "In which phase?", options: choices(PHASES), output }),
+};

@@ -1,0 +1,13 @@
+/** What a reader is given by its process. */
+import type { Bus } from "../../shared/bus/bus.ts";
+import type { Format } from "../../shared/records/format.ts";
+import type { ServiceContext } from "../../shared/runtime/service.ts";
+import type { Store } from "../../shared/store/store.ts";
+
+export interface ReaderContext extends ServiceContext {
+  readonly store: Store;
+  readonly bus: Bus;
+  readonly format: Format;
+  /** Names this instance in leases. */
+  readonly instance: string;
+}
