@@ -40,6 +40,11 @@ export function failureOf(error: unknown, place: FailurePlace = {}): Failure {
   return failureOf(defect(error), place);
 }
 
+/** The error as JSON: the body of an error answer, and what to do next. */
+export function failureData({ body, hint }: Failure): object {
+  return hint === "" ? body : { ...body, hint };
+}
+
 function fromBus(error: BusError): FleetError {
   const code =
     error.kind === "permission" ? "FORBIDDEN" : error.kind === "too_large" ? "TOO_LARGE" : "UNAVAILABLE";

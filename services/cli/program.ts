@@ -3,6 +3,7 @@
 
 import { Command, CommanderError } from "commander";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
+import { exitCodes } from "../../shared/runtime/startup.ts";
 import { createActing } from "./acting.ts";
 import { addAudit } from "./commands/audit.ts";
 import { addCheckpoint } from "./commands/checkpoint.ts";
@@ -43,7 +44,11 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
     .helpOption("-h, --help", "show help")
     .enablePositionalOptions()
     .exitOverride()
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({
+      showGlobalOptions: true,
+      subcommandTerm: (command) =>
+        [command.name(), ...command.registeredArguments.map((argument) => `<${argument.name()}>`)].join(" "),
+    })
     .configureOutput({
       writeOut: (text) => void world.stdout.write(text),
       writeErr: (text) => void world.stderr.write(text),
@@ -70,20 +75,28 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
 }
 
 function closing(): string {
-  const codes = new Map<number, string[]>([
-    [0, ["done"]],
-    [USAGE_EXIT, ["USAGE"]],
-    [78, ["SETTINGS"]],
-  ]);
-  for (const [code, { exit }] of Object.entries(ERROR_TABLE))
-    codes.set(exit, [...(codes.get(exit) ?? []), code]);
-  const sorted = [...codes].sort(([a], [b]) => a - b);
+  const meanings: [number, string][] = [
+    [0, "Done."],
+    [USAGE_EXIT, "USAGE: The call is wrong; nothing was asked."],
+    [exitCodes.config, "SETTINGS: A variable of the environment is wrong."],
+    ...Object.entries(ERROR_TABLE).map(([code, { exit, meaning }]): [number, string] => [
+      exit,
+      `${code}: ${meaning}`,
+    ]),
+  ];
   return [
     "",
-    "Ids of checkpoints may be given plain or as chk-<uuid>.",
+    "Start here:",
+    "  fleet up",
+    '  fleet checkpoint --task auth --type implementation --phase planning --next "Read the code"',
+    "  fleet checkpoints history auth",
+    "",
+    "Ids of checkpoints may be given plain or as chk-<uuid>. Times are UTC.",
     "",
     "Exit codes:",
-    ...sorted.map(([exit, names]) => `  ${String(exit).padStart(2)}  ${names.join(", ")}`),
+    ...meanings
+      .sort(([a], [b]) => a - b)
+      .map(([exit, meaning]) => `  ${String(exit).padStart(2)}  ${meaning}`),
   ].join("\n");
 }
 

@@ -1,7 +1,7 @@
 // What a person is asked when a checkpoint lacks something. On standard error, so that the answer stays alone on
 // standard output.
 
-import { isCancel, select, text } from "@clack/prompts";
+import { select, text } from "@clack/prompts";
 import { BUILTIN_AGENT_TYPES, PHASES } from "../../shared/protocol/checkpoint.ts";
 import { UsageError } from "./usage.ts";
 
@@ -11,7 +11,8 @@ export async function askFor(missing: readonly Missing[]): Promise<Partial<Recor
   const answers: Partial<Record<Missing, string>> = {};
   for (const name of missing) {
     const answer = await QUESTIONS[name]();
-    if (isCancel(answer)) throw new UsageError("nothing was written", "You left the questions.");
+    // Anything else is the sign of Ctrl-C.
+    if (typeof answer !== "string") throw new UsageError("nothing was written", "You left the questions.");
     answers[name] = answer;
   }
   return answers;

@@ -96,13 +96,13 @@ export class Session {
 
   /** Prints the failure and sets its exit code. `commandId`: of the command that failed. */
   async fail(error: unknown, commandId?: string): Promise<void> {
-    const { failureOf } = await import("./failure.ts");
+    const { failureData, failureOf } = await import("./failure.ts");
     const { renderFailure } = await import("./rendering/failure.ts");
     const failure = failureOf(error, { url: this.#url, commandId });
     this.exitCode = failure.exitCode;
     const { stderr } = this.world;
     stderr.write(
-      `${this.json ? JSON.stringify({ error: failure.body }) : renderFailure(failure, this.#viewOf(stderr))}\n`,
+      `${this.json ? JSON.stringify({ error: failureData(failure) }) : renderFailure(failure, this.#viewOf(stderr))}\n`,
     );
   }
 

@@ -17,19 +17,13 @@ class Writing {
   }
 
   value(value: unknown): void {
-    switch (typeof value) {
-      case "string":
-        return this.#text(value);
-      case "number":
-        return this.#number(value);
-      case "boolean":
-        return this.#byte(value ? 0xc3 : 0xc2);
-      case "object":
-        if (value === null) return this.#byte(0xc0);
-        return Array.isArray(value) ? this.#array(value) : this.#map(value);
-      default:
-        throw new FleetError("INTERNAL", "a value that is no JSON data cannot be sent");
-    }
+    if (value === null) this.#byte(0xc0);
+    else if (typeof value === "string") this.#text(value);
+    else if (typeof value === "number") this.#number(value);
+    else if (typeof value === "boolean") this.#byte(value ? 0xc3 : 0xc2);
+    else if (Array.isArray(value)) this.#array(value);
+    else if (typeof value === "object") this.#map(value);
+    else throw new FleetError("INTERNAL", "a value that is no JSON data cannot be sent");
   }
 
   /** Makes room for `size` bytes; returns where they begin. */
@@ -57,9 +51,13 @@ class Writing {
   }
 
   #number(value: number): void {
-    if (Number.isInteger(value) && value >= -0x20 && value < 0x80) return this.#byte(value & 0xff);
-    if (Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff) return this.#long(0xce, value);
-    // A double holds every number that JSON data has, larger integers included.
+    if (Number.isInteger(value) && value >= -0x20 && value < 0x80) this.#byte(value & 0xff);
+    else if (Number.isInteger(value) && value >= 0 && value <= 0xffff_ffff) this.#long(0xce, value);
+    else this.#double(value);
+  }
+
+  /** Holds every number that JSON data has, larger integers included. */
+  #double(value: number): void {
     const at = this.#room(9);
     this.#bytes[at] = 0xcb;
     this.#bytes.writeDoubleBE(value, at + 1);

@@ -3,8 +3,10 @@ type CamelCase<S extends string> = S extends `${infer Head}_${infer Tail}`
   ? `${Head}${Capitalize<CamelCase<Tail>>}`
   : S;
 
-/** The same members under camelCase names; values are data and stay as they are. */
-export type Camel<T> = { [K in keyof T as K extends string ? CamelCase<K> : never]: T[K] };
+/** The same members under camelCase names, without what is not named; values are data and stay as they are. */
+export type Camel<T> = {
+  [K in keyof T as string extends K ? never : K extends string ? CamelCase<K> : never]: T[K];
+};
 
 export function toSnake(options: object): Record<string, unknown> {
   const result: Record<string, unknown> = {};

@@ -95,8 +95,9 @@ export interface TransactOptions extends ReadOptions {
   /** `batch` work yields to `default` work whenever both wait. */
   readonly priority?: "default" | "batch";
   /**
-   * `safe`: the body may be applied twice (it is guarded by an idempotency record, or is idempotent by nature), so
-   * an unknown commit result is retried. `unsafe`: it is thrown to the caller. There is no default: the author decides.
+   * `safe`: the body may be applied twice, because it reads what it decides on (an idempotency record, or the very keys that it
+   * writes), so an unknown commit result is retried. A blind write is not safe: a late commit of an earlier attempt could land
+   * after a newer write. `unsafe`: the unknown result is thrown to the caller. There is no default: the author decides.
    */
   readonly onUnknown: "safe" | "unsafe";
 }

@@ -24,6 +24,7 @@ interface Flags extends CheckpointFlags, CallFlags {
 export function addCheckpoint(program: Command, acting: Acting): void {
   const command = program
     .command("checkpoint")
+    .summary("Write a checkpoint of a task.")
     .description(
       "Write a checkpoint of a task: what was done, what was decided, what comes next.\n" +
         "A whole checkpoint may come as JSON, with --file or through a pipe; options win over it.",

@@ -7,6 +7,7 @@ import type { Session } from "../session.ts";
 export function addEvents(program: Command, acting: Acting): void {
   const command = program
     .command("events")
+    .summary("Follow events as they come.")
     .description("Follow events until Ctrl-C; --json prints one CloudEvent on each line.")
     .option("-t, --task <id>", "of this task only")
     .action(acting(follow));

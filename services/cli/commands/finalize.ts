@@ -19,6 +19,7 @@ const STATUSES = ["succeeded", "failed", "cancelled", "handed_off"] as const sat
 export function addFinalize(program: Command, acting: Acting): void {
   const command = program
     .command("finalize")
+    .summary("Finalize a checkpoint: it never changes again.")
     .description("Finalize a checkpoint: it never changes again, and its retention begins.")
     .argument("<id>", "the checkpoint")
     .addOption(new Option("-s, --status <status>", "how it ended").choices(STATUSES).makeOptionMandatory())

@@ -13,7 +13,7 @@ export async function showOutcome(
   const { shownId } = await import("../rendering/text.ts");
   await session.show(outcomeData(outcome), () =>
     quiet
-      ? shownId(outcome.checkpointId)
+      ? shownId(String(outcome.checkpointId))
       : [...renderOutcome(outcome, done, session.view), ...more].join("\n"),
   );
 }

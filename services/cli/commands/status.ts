@@ -8,6 +8,7 @@ import type { Session } from "../session.ts";
 export function addStatus(program: Command, acting: Acting): void {
   const command = program
     .command("status")
+    .summary("Show whether the fleet works.")
     .description("Show whether store, bus, index and outbox work, and how much there is (exit 69 when not).")
     .action(acting(status));
   withExamples(command, {

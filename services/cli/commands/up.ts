@@ -25,6 +25,7 @@ const PROBE_MS = 1_000;
 export function addUp(program: Command, acting: Acting): void {
   const command = program
     .command("up")
+    .summary("Start the standalone fleet here.")
     .description("Start the standalone fleet here, until Ctrl-C. Does nothing when one answers already.")
     .addOption(
       new Option("--port <n>", "port of the bus (FLEET_NATS_PORT, else 4222)").argParser(
@@ -47,7 +48,7 @@ export function addUp(program: Command, acting: Acting): void {
 async function up(session: Session, flags: Flags): Promise<void> {
   const port = flags.port ?? readConfig(upFields, session.world.env).port;
   const url = `nats://127.0.0.1:${port}`;
-  if ((await isOpen(port)) && (await fleetAnswers(session, url))) {
+  if (port > 0 && (await isOpen(port)) && (await fleetAnswers(session, url))) {
     await session.show({ running: true, url }, () => `A fleet answers at ${url} already.`);
     return;
   }

@@ -14,6 +14,7 @@ interface Flags extends CallFlags {
 export function addUpdate(program: Command, acting: Acting): void {
   const command = program
     .command("update")
+    .summary("Change a checkpoint that is not finalized.")
     .description(
       "Change a checkpoint that is not finalized by a JSON merge patch:\nwhat is absent stays, null removes, arrays are replaced.",
     )

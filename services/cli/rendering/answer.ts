@@ -19,7 +19,7 @@ export function outcomeData(outcome: Outcome): JsonObject & { readonly status: s
 /** `done`: what was done, as in "Checkpoint created". */
 export function renderOutcome(outcome: Outcome, done: string, view: View): string[] {
   const { colors } = view;
-  const id = colors.bold(shownId(outcome.checkpointId));
+  const id = colors.bold(shownId(String(outcome.checkpointId)));
   if (outcome.outcome === "queued") {
     return [
       `${colors.yellow("Queued:")} ${id}`,

@@ -15,10 +15,10 @@ import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { Attempt } from "../foundationdb/attempt.ts";
 import { type Connection, loadClient, openDatabase } from "../foundationdb/client.ts";
 import { storeErrorOf } from "../foundationdb/errors.ts";
-import { Operation } from "../foundationdb/operation.ts";
 import type { EngineOptions } from "../foundationdb/options.ts";
 import { Watches } from "../foundationdb/watches.ts";
 import { KEY_SPACE } from "../limits.ts";
+import { Operation } from "../operation.ts";
 import {
   type Bytes,
   type Committed,

@@ -45,7 +45,10 @@ export class CommitThread {
   /** Throws when nothing can be committed any more. */
   check(): void {
     if (this.#failure === undefined) return;
-    throw new StoreError("fatal", this.#failure.message, { cause: this.#failure.cause });
+    throw new StoreError("fatal", this.#failure.message, {
+      cause: this.#failure.cause,
+      details: this.#failure.details,
+    });
   }
 
   async commit(slabs: Slab[]): Promise<BatchResult> {

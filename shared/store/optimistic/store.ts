@@ -3,8 +3,8 @@
  * commits batches; attempts, retries, waiting and closing are done here, once.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
-import { Operation } from "../foundationdb/operation.ts";
 import { checkKey } from "../limits.ts";
+import { Operation } from "../operation.ts";
 import {
   type Bytes,
   type Committed,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Bench } from "../store.ts";
-import { look, testSpace, text, write } from "./space.ts";
+import { look, testSpace, text, textOf, write } from "./space.ts";
 
 /** So long that a test which needs the poll fails by its own time limit. */
 const NEVER_MS = 600_000;
@@ -35,7 +35,7 @@ export function changeCases({ store, open: openStore }: Bench): void {
       for (let n = 1; n <= last; n++) await write(store(), async (tx) => tx.set(key, text(String(n))));
     };
     const reader = async () => {
-      for (let seen: Uint8Array | undefined; String(seen) !== String(text(String(last))); ) {
+      for (let seen: Uint8Array | undefined; textOf(seen) !== String(last); ) {
         await store().changed(key, seen, { signal: open(), pollMs: NEVER_MS });
         seen = await look(store(), (one) => one.get(key));
       }

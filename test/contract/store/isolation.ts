@@ -141,7 +141,7 @@ export function isolationCases({ store }: Bench): void {
     await Promise.all(Array.from({ length: 20 }, (_, n) => bump(n)));
     const [total, greatest] = await look(store(), (reader) => reader.getMany([sum, max]));
     expect(i64Of(total)).toBe(190n);
-    expect(greatest).toEqual(Buffer.of(19));
+    expect([...greatest!]).toEqual([19]);
   });
 
   it("shows a commit that returned to everything that starts afterwards", async () => {

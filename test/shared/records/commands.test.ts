@@ -280,9 +280,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
   test("1,000,000 canonical bytes are stored and read back, one more is TOO_LARGE", async () => {
     // Printable text that hardly compresses, so that the body needs chunks and nearly fills the transaction.
     const text = (n: number) =>
-      randomBytes(n)
-        .map((byte) => 35 + (byte % 56))
-        .toString("latin1");
+      Buffer.from(randomBytes(n).map((byte) => 35 + (byte % 56))).toString("latin1");
     const sized = (body: string) => ({ ...input(), body });
     const empty = await create(bench.repository, { task: "size-0", checkpoint: sized("") });
     const { hash: _hash, ...compliance } = (await bench.repository.get("default", empty.checkpoint_id))

@@ -6,6 +6,7 @@ import { idTime } from "../../../shared/protocol/ids.ts";
 import { QUERY_SCHEMAS, type SearchResult } from "../../../shared/protocol/queries.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 import { stepIndex } from "../../../shared/records/indexer.ts";
+import { tenantKeys } from "../../../shared/records/keyspace.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import { create, finalize, send } from "../../harness/records.ts";
@@ -76,6 +77,16 @@ export async function indexAll(store: Store): Promise<number> {
     const { more } = await stepIndex(store, async () => {});
     if (!more) return steps;
   }
+}
+
+/** Flips one bit in the middle of a checkpoint's row, as a failing disk would. */
+export async function flip(store: Store, task: string, id: string): Promise<void> {
+  await store.transact({ label: "flip", deadlineMs: 3_000, onUnknown: "safe" }, async (tx) => {
+    const key = tenantKeys("default").checkpoint(task, id);
+    const row = Buffer.from((await tx.get(key))!);
+    row[row.length >> 1]! ^= 1;
+    tx.set(key, row);
+  });
 }
 
 export type Query = Readonly<Record<string, unknown>>;

@@ -1,6 +1,7 @@
 // The index and the feed: whatever is cut, killed, repeated or rebuilt, the index is what the feed says.
 
 import fc from "fast-check";
+import tuple from "fdb-tuple";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { decode } from "../../../shared/records/codec.ts";
@@ -30,13 +31,9 @@ function dump(store: Store, tenant = "default") {
     const keys = tenantKeys(tenant);
     const { rows } = await reader.getRange(keys.words(), { limit: 10_000 });
     const postings = rows.flatMap(({ key, value }) => {
-      const word = Buffer.from(key)
-        .toString("latin1")
-        .match(/text\0\x02([^\0]*)/)?.[1];
-      const first = keys.word(Buffer.from(word!, "latin1").toString(), 0).length;
-      const number = [...key.subarray(first)].reduce((sum, byte) => sum * 256 + byte, 0);
+      const [word, first] = tuple.unpack(Buffer.from(key)).slice(-2) as [string, number];
       return decode<[number, Uint8Array][]>(value).map(
-        ([offset, id]) => `${word} ${number + offset} ${Buffer.from(id).toString("hex")}`,
+        ([offset, id]) => `${word} ${first + offset} ${Buffer.from(id).toString("hex")}`,
       );
     });
     return {

@@ -4,23 +4,12 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { stepIndex } from "../../../shared/records/indexer.ts";
-import { tenantKeys } from "../../../shared/records/keyspace.ts";
 import { readOutbox } from "../../../shared/records/outbox.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import { type Bench, create, ENGINES, input, openBench } from "../../harness/records.ts";
-import { indexAll, search } from "./corpus.ts";
+import { flip, indexAll, search } from "./corpus.ts";
 
 const options = { label: "test", deadlineMs: 3_000, onUnknown: "safe" } as const;
-
-/** Flips one bit in the middle of a checkpoint's row, as a failing disk would. */
-export async function flip(store: Store, task: string, id: string): Promise<void> {
-  await store.transact(options, async (tx) => {
-    const key = tenantKeys("default").checkpoint(task, id);
-    const row = Buffer.from((await tx.get(key))!);
-    row[row.length >> 1]! ^= 1;
-    tx.set(key, row);
-  });
-}
 
 async function eventsOf(store: Store, type: string): Promise<FleetEvent[]> {
   const partitions = Array.from({ length: LIMITS.outbox_partition_count }, (_, n) => n);
@@ -53,14 +42,13 @@ describe.each(ENGINES)("corrupt checkpoints on %s", (engine) => {
     await indexAll(store);
     await flip(store, "task-1", bad.checkpoint_id);
 
-    for (const reason of [/./, /quarantined|./]) {
+    for (let times = 0; times < 2; times += 1) {
       const page = await search(repository, query);
       expect(page.checkpoints.map(({ metadata }) => metadata.checkpoint_id)).toEqual([
         three.checkpoint_id,
         one.checkpoint_id,
       ]);
       expect(page.corrupt).toMatchObject([{ checkpoint_id: bad.checkpoint_id }]);
-      expect(page.corrupt[0]?.reason).toMatch(reason);
     }
     expect(corrupt).toHaveLength(1);
     expect(await eventsOf(store, "CHECKPOINT_CORRUPTED")).toMatchObject([

@@ -22,8 +22,7 @@ const PAIRS = NAMES.flatMap((one, i) => NAMES.slice(i + 1).map((other) => [one, 
 const idsOf = (checkpoints: readonly Checkpoint[]) =>
   checkpoints.map(({ metadata }) => metadata.checkpoint_id);
 const sorted = (ids: readonly string[]) => [...ids].sort();
-const isOrdered = (query: Query): boolean =>
-  query.from === undefined || query.to === undefined || query.from <= query.to;
+const isOrdered = ({ from = "", to = "~" }: Query): boolean => String(from) <= String(to);
 
 describe.each(ENGINES)("search on %s", (engine) => {
   let bench: Bench;
@@ -39,7 +38,7 @@ describe.each(ENGINES)("search on %s", (engine) => {
       commands += 1;
       if (commands % 7 === 0) await indexAll(store);
     };
-    for (const one of fc.sample(spec, { seed: 7, numRuns: 120 }))
+    for (const one of fc.sample(spec, { seed: 7, numRuns: 90 }))
       ids.push(await write(repository, one, { between }));
     for (const one of fc.sample(spec, { seed: 8, numRuns: 10 }))
       await write(repository, one, { tenant: "other" });
@@ -156,13 +155,11 @@ describe.each(ENGINES)("pages on %s while others write", (engine) => {
 
   test("what matches throughout appears exactly once", async () => {
     const { repository, store } = bench;
-    const steady: Spec[] = fc
-      .sample(spec, { seed: 3, numRuns: 60 })
-      .map((one) => ({
-        ...one,
-        agent: "agent-1",
-        words: ["parser", ...one.words.filter((w) => w !== "parser")],
-      }));
+    const steady: Spec[] = fc.sample(spec, { seed: 3, numRuns: 60 }).map((one) => ({
+      ...one,
+      agent: "agent-1",
+      words: ["parser", ...one.words.filter((w) => w !== "parser")],
+    }));
     const ids: string[] = [];
     for (const one of steady) ids.push(await write(repository, one));
     await indexAll(store);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Operation, type RetryRules } from "../../../shared/store/foundationdb/operation.ts";
+import { Operation, type RetryRules } from "../../../shared/store/operation.ts";
 import { type CommitOutcome, StoreError, type StoreErrorKind } from "../../../shared/store/store.ts";
 
 const rules: RetryRules = { label: "test", deadlineMs: 10_000, onUnknown: "unsafe", maxRetryDelayMs: 1 };

@@ -6,9 +6,9 @@
  * outcome that became unknown in any attempt stays unknown until an attempt succeeds: a later one that fails for
  * certain says nothing about the earlier.
  */
-import { systemClock } from "../../runtime/clock.ts";
-import { backoffMs } from "../../runtime/retry.ts";
-import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "../store.ts";
+import { systemClock } from "../runtime/clock.ts";
+import { backoffMs } from "../runtime/retry.ts";
+import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "./store.ts";
 
 const BACKOFF_BASE_MS = 5;
 /** The longest delay that setTimeout can hold; a longer one would fire at once. */

@@ -1,0 +1,253 @@
+// The reader over a real bus and a real store on disk: every query, what it refuses, and how it keeps the index up by itself.
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { start } from "../../../services/reader/reader.ts";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
+import type { ErrorBody } from "../../../shared/protocol/errors.ts";
+import type { QueryResults } from "../../../shared/protocol/queries.ts";
+import {
+  CONTENT_TYPES,
+  HEADERS,
+  QUERY_OPS,
+  type QueryOp,
+  SUBJECTS,
+} from "../../../shared/protocol/subjects.ts";
+import { readOutbox } from "../../../shared/records/outbox.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createMetrics, type Metrics } from "../../../shared/runtime/metrics.ts";
+import type { Stop } from "../../../shared/runtime/service.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { type Bench, create, finalize, input, openBench } from "../../harness/records.ts";
+import { flip } from "../../shared/records/corpus.ts";
+
+interface Answered {
+  readonly status: string;
+  readonly result: unknown;
+  readonly error: ErrorBody;
+}
+
+let nats: TestNats;
+let bus: Bus;
+let bench: Bench;
+let metrics: Metrics;
+let stops: Stop[];
+
+async function startReader(instance: string): Promise<Stop> {
+  const { store, format } = bench;
+  const stop = await start({ log: testLog, metrics, clock: systemClock, bus, store, format, instance });
+  stops.push(stop);
+  return async () => {
+    stops = stops.filter((one) => one !== stop);
+    await stop();
+  };
+}
+
+beforeAll(async () => {
+  nats = await startNats();
+  bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
+});
+
+afterAll(async () => {
+  await bus.close();
+  await nats.stop();
+});
+
+beforeEach(async () => {
+  stops = [];
+  bench = await openBench("lmdb");
+  metrics = createMetrics();
+  await startReader("reader-1");
+});
+
+afterEach(async () => {
+  for (const stop of stops) await stop();
+  await bench.close();
+});
+
+async function request(
+  subject: string,
+  body: Uint8Array,
+  contentType: string = CONTENT_TYPES.json,
+): Promise<Answered> {
+  const headers = { [HEADERS.contentType]: contentType };
+  const answer = await bus.request(subject, { body, headers }, { timeoutMs: 5_000 });
+  expect(answer.headers.get(HEADERS.contentType)).toBe(contentType);
+  return decodeBody(answer.body, contentType) as Answered;
+}
+
+const ask = (op: QueryOp, query: object = {}) =>
+  request(SUBJECTS.query("default", op), encodeBody(query, CONTENT_TYPES.json));
+
+async function result<Op extends QueryOp>(op: Op, query: object = {}): Promise<QueryResults[Op]> {
+  const answer = await ask(op, query);
+  expect(answer.error).toBeUndefined();
+  return answer.result as QueryResults[Op];
+}
+
+const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
+  page.checkpoints.map(({ metadata }) => metadata.checkpoint_id);
+
+describe("queries", () => {
+  test("each is answered with the result that the protocol names", async () => {
+    const { repository } = bench;
+    const one = await create(repository, { agent: "agent-1" });
+    await finalize(repository, one.checkpoint_id);
+    const two = await create(repository, {
+      agent: "agent-2",
+      checkpoint: input({ goal: "mend the parser" }),
+    });
+    const wait_for = two.position;
+    const ids = [two.checkpoint_id, one.checkpoint_id];
+
+    const answers = {
+      search: await result("search", { wait_for }),
+      get: await result("get", { checkpoint_id: `chk-${one.checkpoint_id}`, version: 1 }),
+      latest: await result("latest", { task_id: "task-1" }),
+      history: await result("history", { task_id: "task-1", order: "oldest" }),
+      by_agent: await result("by_agent", { agent_id: "agent-2" }),
+      task: await result("task", { task_id: "task-1" }),
+      audit: await result("audit", { task_id: "task-1", from_seq: 2 }),
+      status: await result("status"),
+      index_rebuild: await result("index_rebuild"),
+      index_status: await result("index_status"),
+    } satisfies { [Op in QueryOp]: QueryResults[Op] };
+
+    expect(Object.keys(answers).sort()).toEqual([...QUERY_OPS].sort());
+    expect(idsOf(answers.search)).toEqual(ids);
+    expect(answers.search.indexed_through >= wait_for).toBe(true);
+    expect(answers.get.checkpoint.metadata).toMatchObject({
+      checkpoint_id: one.checkpoint_id,
+      status: "draft",
+    });
+    expect(answers.latest.checkpoint?.metadata.checkpoint_id).toBe(two.checkpoint_id);
+    expect(idsOf(answers.history)).toEqual([...ids].reverse());
+    expect(idsOf(answers.by_agent)).toEqual([two.checkpoint_id]);
+    expect(answers.task.task).toMatchObject({ seq: 2, audit_seq: 3 });
+    expect(answers.audit.entries.map(({ seq }) => seq)).toEqual([2, 3]);
+    expect(answers.status).toMatchObject({
+      version: expect.stringMatching(/^\d+\.\d+\.\d+/),
+      store: { engine: "lmdb", ok: true },
+      bus: { ok: true, server_version: expect.stringMatching(/^2\./) },
+      index: { state: "ready", behind: 0, indexed: 2, total: 2 },
+      outbox: { depth: 3 },
+      counts: { tasks: 1, checkpoints: 2 },
+    });
+    expect(answers.index_rebuild).toMatchObject({ total: 2 });
+  });
+
+  test("MessagePack is answered in MessagePack", async () => {
+    const { checkpoint_id } = await create(bench.repository);
+    const body = encodeBody({ checkpoint_id }, CONTENT_TYPES.msgpack);
+    const answer = await request(SUBJECTS.query("default", "get"), body, CONTENT_TYPES.msgpack);
+    expect(answer).toMatchObject({ status: "ok", result: { checkpoint: { metadata: { checkpoint_id } } } });
+  });
+
+  test.each<{ op: QueryOp; query: object; path: string }>([
+    { op: "search", query: { limit: 0 }, path: "limit" },
+    { op: "search", query: { limit: 1e9 }, path: "limit" },
+    { op: "history", query: { task_id: "task-1", limit: 0 }, path: "limit" },
+    { op: "history", query: { task_id: "task-1", limit: 1e9 }, path: "limit" },
+    { op: "audit", query: { task_id: "task-1", limit: 1e9 }, path: "limit" },
+    { op: "by_agent", query: {}, path: "agent_id" },
+    { op: "by_agent", query: { agent_id: "agent-1", cursor: "AAAA" }, path: "cursor" },
+    { op: "search", query: { cursor: "AAAA" }, path: "cursor" },
+    { op: "search", query: { from: "yesterday" }, path: "from" },
+    { op: "search", query: { phase: "sleeping" }, path: "phase" },
+    { op: "search", query: { text: "?" }, path: "text" },
+    { op: "search", query: { wait_for: "soon" }, path: "wait_for" },
+    { op: "get", query: { checkpoint_id: "42" }, path: "checkpoint_id" },
+  ])("$op refuses $query", async ({ op, query, path }) => {
+    expect(await ask(op, query)).toMatchObject({
+      status: "error",
+      error: { code: "INVALID", fields: [{ path }] },
+    });
+  });
+
+  test("what is no query, and what is not there, is told apart", async () => {
+    const unknown = SUBJECTS.query("default", "get").replace(/get$/, "drop_all");
+    expect((await request(unknown, Buffer.from("{}"))).error).toMatchObject({
+      code: "INVALID",
+      fields: [{ path: "op" }],
+    });
+    expect((await request(SUBJECTS.query("default", "get"), Buffer.from("{"))).error.code).toBe("INVALID");
+    expect((await ask("latest", { task_id: "none" })).result).toEqual({ checkpoint: null, passed_over: [] });
+    for (const [op, query] of [
+      ["get", { checkpoint_id: "00000000-0000-7000-8000-000000000000" }],
+      ["task", { task_id: "none" }],
+      ["audit", { task_id: "none" }],
+    ] as const) {
+      expect((await ask(op, query)).error).toMatchObject({ code: "NOT_FOUND", retryable: false });
+    }
+  });
+});
+
+describe("corruption", () => {
+  test("is answered as CORRUPT, announced once, and latest falls back and says so", async () => {
+    const { repository, store } = bench;
+    const good = await create(repository);
+    await finalize(repository, good.checkpoint_id);
+    const bad = await create(repository);
+    await flip(store, "task-1", bad.checkpoint_id);
+
+    const refused = { code: "CORRUPT", retryable: false, details: { checkpoint_id: bad.checkpoint_id } };
+    expect((await ask("get", { checkpoint_id: bad.checkpoint_id })).error).toMatchObject(refused);
+    expect((await ask("get", { checkpoint_id: bad.checkpoint_id })).error).toMatchObject(refused);
+    const latest = await result("latest", { task_id: "task-1" });
+    expect(latest.checkpoint?.metadata.checkpoint_id).toBe(good.checkpoint_id);
+    expect(latest.passed_over).toMatchObject([{ checkpoint_id: bad.checkpoint_id }]);
+
+    const options = { label: "test", deadlineMs: 3_000 };
+    const events = (
+      await store.read(options, (reader) =>
+        Promise.all(Array.from({ length: 8 }, (_, partition) => readOutbox(reader, partition, 100))),
+      )
+    ).flatMap(({ entries }) => entries.map(({ event }) => event));
+    expect(events.filter(({ type }) => type === "CHECKPOINT_CORRUPTED")).toMatchObject([
+      { data: { checkpointId: bad.checkpoint_id } },
+    ]);
+    expect(await metrics.checkpointCorruptTotal.get()).toMatchObject({ values: [{ value: 1 }] });
+  });
+
+  test("of everything that could be fallen back to leaves the decision to a person", async () => {
+    const { repository, store } = bench;
+    const ids = [(await create(repository)).checkpoint_id, (await create(repository)).checkpoint_id];
+    for (const id of ids) await flip(store, "task-1", id);
+    const { error } = await ask("latest", { task_id: "task-1" });
+    expect(error.code).toBe("CORRUPT");
+    expect(error.details?.corrupt).toMatchObject([{ checkpoint_id: ids[1] }, { checkpoint_id: ids[0] }]);
+  });
+});
+
+describe("indexing", () => {
+  test("goes on in another reader when the one that did it stops", async () => {
+    const first = stops[0]!;
+    await startReader("reader-2");
+    const one = await create(bench.repository);
+    expect(idsOf(await result("search", { wait_for: one.position }))).toHaveLength(1);
+    stops = stops.slice(1);
+    await first();
+    const two = await create(bench.repository);
+    expect(idsOf(await result("search", { wait_for: two.position }))).toHaveLength(2);
+  });
+
+  test("of a position that is never reached is UNAVAILABLE, and can be tried again", async () => {
+    const { error } = await ask("search", { wait_for: "ff".repeat(10) });
+    expect(error).toMatchObject({
+      code: "UNAVAILABLE",
+      retryable: true,
+      details: { indexed_through: "00".repeat(10) },
+    });
+  });
+
+  test("anew, asked for over the bus, ends ready and complete", async () => {
+    const commits = [];
+    for (let n = 0; n < 5; n += 1) commits.push(await create(bench.repository));
+    const wait_for = commits.at(-1)!.position;
+    await result("search", { wait_for });
+    expect(await result("index_rebuild")).toMatchObject({ total: 5 });
+    expect(idsOf(await result("search", { wait_for }))).toHaveLength(5);
+    expect(await result("index_status")).toMatchObject({ state: "ready", indexed: 5, behind: 0 });
+  });
+});

@@ -1,0 +1,282 @@
+// The tables of the protocol: errors, retention, limits, tasks. Each is complete, and each row means what it says.
+
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { hashOf, open, seal } from "../../../shared/integrity/seal.ts";
+import { errorAnswerSchema } from "../../../shared/protocol/answers.ts";
+import { FINAL_STATUSES, PHASES, SCHEMA_VERSION } from "../../../shared/protocol/checkpoint.ts";
+import {
+  ERROR_CODES,
+  ERROR_TABLE,
+  type ErrorBody,
+  FleetError,
+  invalid,
+  shown,
+} from "../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { migrate, requireSupported } from "../../../shared/protocol/migrations.ts";
+import {
+  DEFAULT_RETENTION,
+  RETENTION_POLICIES,
+  retentionDays,
+  retentionSchema,
+} from "../../../shared/protocol/retention.ts";
+import {
+  finalizeEvent,
+  TASK_STATES,
+  TASK_TABLE,
+  type TaskEvent,
+  type TaskState,
+} from "../../../shared/protocol/task.ts";
+import { unsealed } from "../integrity/checkpoint.ts";
+
+describe("errors", () => {
+  test("the table has every code and no other, each with a meaning", () => {
+    expect(Object.keys(ERROR_TABLE).sort()).toEqual([...ERROR_CODES].sort());
+    for (const row of Object.values(ERROR_TABLE)) {
+      expect(row.meaning).toMatch(/^[A-Z].*\.$/);
+      expect(row.status).toBeGreaterThanOrEqual(400);
+      expect(row.exit).toBeGreaterThan(0);
+      expect(row.exit).toBeLessThan(126);
+    }
+  });
+
+  test("only what another try can change is retryable", () => {
+    expect(ERROR_CODES.filter((code) => ERROR_TABLE[code].retryable)).toEqual(["UNAVAILABLE", "TIMEOUT"]);
+  });
+
+  test("a shell can tell the codes apart, but for the two about rights", () => {
+    const exits = ERROR_CODES.filter((code) => code !== "FORBIDDEN").map((code) => ERROR_TABLE[code].exit);
+    expect(new Set(exits).size).toBe(exits.length);
+    expect(ERROR_TABLE.FORBIDDEN.exit).toBe(ERROR_TABLE.UNAUTHORIZED.exit);
+  });
+
+  test.each(ERROR_CODES)("%s survives the way over the wire", (code) => {
+    const error = new FleetError(code, "static text", {
+      fields: [{ path: "a.0", expected: "x", got: "y" }],
+      details: { task_id: "t" },
+      retryAfterMs: 50,
+    });
+    const body = JSON.parse(JSON.stringify(error.toBody())) as ErrorBody;
+    expect(errorAnswerSchema.parse({ status: "error", error: body }).error).toEqual(body);
+    const back = FleetError.fromBody(body);
+    expect(back).toMatchObject({ name: "FleetError", message: "static text", retryAfterMs: 50 });
+    expect(back.toBody()).toEqual(error.toBody());
+    expect(back.exitCode).toBe(ERROR_TABLE[code].exit);
+  });
+
+  test("what an error does not have is absent, not empty", () => {
+    expect(new FleetError("INTERNAL", "x").toBody()).toEqual({
+      code: "INTERNAL",
+      message: "x",
+      retryable: false,
+    });
+  });
+
+  test("a code of a newer server is INTERNAL here, and keeps its text", () => {
+    const back = FleetError.fromBody({ code: "NEW" as "INTERNAL", message: "x", retryable: true });
+    expect(back.toBody()).toEqual({ code: "INTERNAL", message: "x", retryable: false });
+  });
+
+  test.each([
+    [null, "null"],
+    [[1, 2], "array of 2"],
+    ["short", '"short"'],
+    ["x".repeat(41), "string of 41 characters"],
+    [7, "7"],
+    [false, "false"],
+    [{ a: 1 }, "object"],
+  ])("%j is shown as %s", (value, text) => {
+    expect(shown(value)).toBe(text);
+    expect(invalid("a", "b", value).fields).toEqual([{ path: "a", expected: "b", got: text }]);
+  });
+
+  test("a field without a value has no got", () => {
+    expect(invalid("a", "b").fields).toEqual([{ path: "a", expected: "b" }]);
+  });
+});
+
+describe("retention", () => {
+  const days: [policy: string, days: number | null][] = [
+    ["short", 7],
+    ["standard", 90],
+    ["regulated", 2_557],
+    ["permanent", null],
+    ["P0D", 0],
+    ["P30D", 30],
+    ["P2W", 14],
+    ["P3M", 93],
+    ["P6Y", 2_196],
+    ["P99999D", 99_999],
+  ];
+  test.each(days)("%s keeps for %s days", (policy, expected) => {
+    expect(retentionDays(policy)).toBe(expected);
+    expect(retentionSchema.safeParse(policy).success).toBe(true);
+  });
+
+  test.each([
+    [""],
+    ["P"],
+    ["PD"],
+    ["P1H"],
+    ["PT1H"],
+    ["P1Y6M"],
+    ["P-1D"],
+    ["P1.5D"],
+    ["p1d"],
+    ["P100000D"],
+    ["Standard"],
+    ["constructor"],
+    ["P1D\n"],
+  ])("%j is no policy", (policy) => {
+    expect(retentionSchema.safeParse(policy).success).toBe(false);
+    expect(() => retentionDays(policy)).toThrow(RangeError);
+  });
+
+  test("months and years are never shorter than the calendar's", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 50 }),
+        fc.integer({ min: 0, max: 20_000 }),
+        (amount, startDay) => {
+          const start = new Date(startDay * 86_400_000);
+          const inDays = (end: number) => (end - start.getTime()) / 86_400_000;
+          const year = Date.UTC(start.getUTCFullYear() + amount, start.getUTCMonth(), start.getUTCDate());
+          const month = Date.UTC(start.getUTCFullYear(), start.getUTCMonth() + amount, start.getUTCDate());
+          expect(retentionDays(`P${amount}Y`)).toBeGreaterThanOrEqual(inDays(year));
+          expect(retentionDays(`P${amount}M`)).toBeGreaterThanOrEqual(inDays(month));
+        },
+      ),
+    );
+  });
+
+  test("the default is in the table, and regulated covers six years", () => {
+    expect(RETENTION_POLICIES).toHaveProperty(DEFAULT_RETENTION);
+    expect(RETENTION_POLICIES.regulated).toBeGreaterThanOrEqual(6 * 366);
+  });
+});
+
+describe("limits", () => {
+  test("every limit is a whole number above zero", () => {
+    for (const [name, value] of Object.entries(LIMITS))
+      expect(value > 0 && Number.isSafeInteger(value), name).toBe(true);
+  });
+
+  const below: [smaller: keyof typeof LIMITS, larger: keyof typeof LIMITS][] = [
+    ["checkpoint_bytes_warn", "checkpoint_bytes_max"],
+    ["checkpoint_bytes_max", "reply_bytes_max"],
+    ["reply_bytes_max", "payload_bytes_max"],
+    ["history_limit_default", "history_limit_max"],
+    ["search_limit_default", "search_limit_max"],
+    ["audit_limit_default", "audit_limit_max"],
+    ["request_attempt_ms_default", "request_deadline_ms_default"],
+    ["command_deadline_ms", "request_deadline_ms_default"],
+    ["query_deadline_ms", "request_deadline_ms_default"],
+    ["redelivery_ms_max", "idempotency_ms"],
+    ["request_deadline_ms_default", "redelivery_ms_max"],
+    ["duty_renew_ms", "duty_lease_ms"],
+    ["compress_bytes_min", "inline_bytes_max"],
+    ["index_word_chars_min", "index_word_chars_max"],
+  ];
+  test.each(below)("%s is below %s", (smaller, larger) =>
+    expect(LIMITS[smaller]).toBeLessThan(LIMITS[larger]),
+  );
+});
+
+describe("tasks", () => {
+  /** Every allowed change of state; what is not here is refused. */
+  const allowed: Record<TaskState, Partial<Record<TaskEvent, TaskState>>> = {
+    active: {
+      checkpoint: "active",
+      handoff: "handing_off",
+      accept: "active",
+      block: "blocked",
+      complete: "completed",
+      fail: "failed",
+      cancel: "cancelled",
+    },
+    handing_off: {
+      checkpoint: "handing_off",
+      handoff: "handing_off",
+      accept: "active",
+      block: "blocked",
+      complete: "completed",
+      fail: "failed",
+      cancel: "cancelled",
+    },
+    blocked: {
+      checkpoint: "active",
+      handoff: "handing_off",
+      accept: "active",
+      block: "blocked",
+      unblock: "active",
+      complete: "completed",
+      fail: "failed",
+      cancel: "cancelled",
+    },
+    completed: { checkpoint: "active", complete: "completed", fail: "failed" },
+    failed: { checkpoint: "active", complete: "completed", fail: "failed", cancel: "cancelled" },
+    cancelled: { checkpoint: "active", cancel: "cancelled" },
+  };
+  const EVENTS: TaskEvent[] = [
+    "checkpoint",
+    "handoff",
+    "accept",
+    "block",
+    "unblock",
+    "complete",
+    "fail",
+    "cancel",
+  ];
+  const pairs = TASK_STATES.flatMap((state) =>
+    EVENTS.map((event) => [state, event, allowed[state][event] ?? null] as const),
+  );
+
+  test.each(pairs)("%s + %s → %s", (state, event, next) => expect(TASK_TABLE[state][event]).toBe(next));
+
+  test("the table has these states and events and no other", () => {
+    expect(Object.keys(TASK_TABLE).sort()).toEqual([...TASK_STATES].sort());
+    for (const row of Object.values(TASK_TABLE)) expect(Object.keys(row).sort()).toEqual([...EVENTS].sort());
+  });
+
+  test("every state can be reached from active, and left again by a checkpoint", () => {
+    const reached = new Set<TaskState>(["active"]);
+    for (const state of reached)
+      for (const next of Object.values(TASK_TABLE[state])) if (next) reached.add(next);
+    expect([...reached].sort()).toEqual([...TASK_STATES].sort());
+    for (const state of TASK_STATES) expect(TASK_TABLE[state].checkpoint).not.toBeNull();
+  });
+
+  test.each(FINAL_STATUSES.flatMap((status) => PHASES.map((phase) => [status, phase] as const)))(
+    "a checkpoint finalized as %s in phase %s",
+    (status, phase) => {
+      const ends = {
+        succeeded: phase === "complete" ? "complete" : null,
+        failed: "fail",
+        cancelled: "cancel",
+        handed_off: null,
+      };
+      expect(finalizeEvent(status, phase)).toBe(ends[status]);
+    },
+  );
+});
+
+describe("schema versions", () => {
+  test.each([["1.0"], ["1.7"], ["0.9"]])("%s is supported", (version) =>
+    expect(() => requireSupported(version)).not.toThrow(),
+  );
+
+  test.each([["2.0"], ["10.1"]])("%s is refused", (version) => {
+    expect(() => requireSupported(version)).toThrow(
+      expect.objectContaining({
+        code: "UNSUPPORTED_VERSION",
+        fields: [{ path: "schema_version", expected: "at most 1.x", got: version }],
+      }),
+    );
+  });
+
+  test("a checkpoint of the current version is left as it is, so that its hash still fits", () => {
+    const opened = open(seal(unsealed({ schema_version: SCHEMA_VERSION })));
+    expect(hashOf(migrate(opened))).toBe(opened.compliance.hash);
+  });
+});
