@@ -1,7 +1,7 @@
 // The tree of commands and how a call ends. Definitions are loaded at once, because help needs them; what a command
 // needs to work is loaded by the command alone, so that `fleet --help` and a typing mistake cost nothing.
 
-import { Command, CommanderError } from "commander";
+import { type Argument, Command, CommanderError } from "commander";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
 import { exitCodes } from "../../shared/runtime/startup.ts";
 import { createActing } from "./acting.ts";
@@ -42,12 +42,13 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
     .description("Checkpoint, handoff and recovery for AI agents.")
     .version(ownVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
+    .helpCommand("help [command]", "Show help.")
     .enablePositionalOptions()
     .exitOverride()
     .configureHelp({
       showGlobalOptions: true,
       subcommandTerm: (command) =>
-        [command.name(), ...command.registeredArguments.map((argument) => `<${argument.name()}>`)].join(" "),
+        [command.name(), ...command.registeredArguments.map(argumentTerm)].join(" "),
     })
     .configureOutput({
       writeOut: (text) => void world.stdout.write(text),
@@ -73,6 +74,9 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
   addGlobalOptions(program);
   return program.addHelpText("after", closing());
 }
+
+const argumentTerm = (argument: Argument): string =>
+  argument.required ? `<${argument.name()}>` : `[${argument.name()}]`;
 
 function closing(): string {
   const meanings: [number, string][] = [

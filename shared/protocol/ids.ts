@@ -7,7 +7,12 @@ import { LIMITS } from "./limits.ts";
 
 export const DEFAULT_TENANT = "default";
 
-const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+/** A UUIDv7 as it is stored, and as a caller may write it. */
+export const CHECKPOINT_ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$";
+export const CHECKPOINT_ID_INPUT_PATTERN =
+  "^(chk-)?[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$";
+
+const UUID_V7 = new RegExp(CHECKPOINT_ID_PATTERN);
 const TOKEN = new RegExp(`^[A-Za-z0-9_-]{1,${LIMITS.id_chars_max}}$`);
 const PREFIX = "chk-";
 

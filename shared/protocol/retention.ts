@@ -10,6 +10,8 @@ export const RETENTION_POLICIES = { short: 7, standard: 90, regulated: 2_557, pe
 export const DEFAULT_RETENTION = "standard";
 
 const DURATION = /^P(\d{1,5})([DWMY])$/;
+/** Names and durations together, for readers of JSON Schema. */
+export const RETENTION_PATTERN = `^(${Object.keys(RETENTION_POLICIES).join("|")}|P\\d{1,5}[DWMY])$`;
 const DAYS_PER_UNIT = { D: 1, W: 7, M: 31, Y: 366 } as const;
 
 function isNamed(policy: string): policy is keyof typeof RETENTION_POLICIES {

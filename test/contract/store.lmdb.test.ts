@@ -1,8 +1,16 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once as event } from "node:events";
+import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "vitest";
+import { createInterface } from "node:readline";
+import type { Worker } from "node:worker_threads";
+import { afterAll, describe, expect, it } from "vitest";
 import { openLmdb } from "../../shared/store/drivers/lmdb.ts";
+import { openMemory } from "../../shared/store/drivers/memory.ts";
+import { KEY_SPACE } from "../../shared/store/limits.ts";
+import { type Store, StoreError } from "../../shared/store/store.ts";
+import { i64Of, look, text, textOf, write } from "./store/space.ts";
 import { storeContract } from "./store.ts";
 
 const root = await mkdtemp(join(tmpdir(), "fleet-lmdb-"));
@@ -11,4 +19,204 @@ const directory = () => mkdtemp(join(root, "store-"));
 
 storeContract("lmdb", async () => openLmdb({ path: await directory() }), {
   openWithClock: async (clock) => openLmdb({ path: await directory(), clock }),
+});
+
+async function withStore<T>(path: string, use: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openLmdb({ path });
+  try {
+    return await use(store);
+  } finally {
+    await store.close({ drainMs: 5_000 });
+  }
+}
+
+/** Everything a caller can read, as `key=value` in hex. */
+async function dump(store: Store): Promise<string[]> {
+  const { rows } = await look(store, (reader) => reader.getRange(KEY_SPACE, { limit: 10_000 }));
+  return rows.map(({ key, value }) =>
+    [key, value].map((part) => Buffer.from(part).toString("hex")).join("="),
+  );
+}
+
+describe("lmdb on disk", () => {
+  it("keeps its data and its commit counter over closing and opening", async () => {
+    const path = await directory();
+    const stamp = () =>
+      withStore(path, async (store) => (await write(store, async (tx) => tx.addI64(text("n"), 1n))).stamp!);
+    const [first, second] = [await stamp(), await stamp()];
+    expect(Buffer.compare(first, second)).toBe(-1);
+    expect(
+      await withStore(path, (store) => look(store, async (reader) => i64Of(await reader.get(text("n"))))),
+    ).toBe(2n);
+  });
+
+  it("sets no disk space aside", async () => {
+    const path = await directory();
+    await withStore(path, async () => {
+      const { blocks } = await stat(join(path, "data.mdb"));
+      expect(blocks * 512).toBeLessThan(1_000_000);
+    });
+  });
+
+  it("holds the same bytes as the memory store after the same script", async () => {
+    const memory = await openMemory();
+    const dumps = [
+      await dump(await scripted(memory)),
+      await withStore(await directory(), async (store) => dump(await scripted(store))),
+    ];
+    expect(dumps[0]!.length).toBeGreaterThan(50);
+    expect(dumps[1]).toEqual(dumps[0]);
+    await memory.close({ drainMs: 0 });
+  });
+
+  it("fails for good when its committing thread dies, and keeps what it reported", async () => {
+    const path = await directory();
+    const worker = event(process, "worker");
+    const store = await openLmdb({ path });
+    const key = (n: number) => text(`k/${n}`);
+    const one = (n: number) => write(store, async (tx) => tx.set(key(n), Buffer.alloc(50_000, n)));
+    await one(0);
+    const running = Array.from({ length: 40 }, (_, n) => one(n + 1));
+    const [thread] = (await worker) as [Worker];
+    await thread.terminate();
+    const results = await Promise.allSettled(running);
+    for (const result of results) {
+      if (result.status === "rejected") expect(["commit_unknown", "fatal"]).toContain(result.reason.kind);
+    }
+    await expect(one(99)).rejects.toMatchObject({ kind: "fatal", committed: "no" });
+    expect((await store.health({ timeoutMs: 1_000 })).ok).toBe(false);
+    await store.close({ drainMs: 1_000 });
+    const kept = results.flatMap(({ status }, n) => (status === "fulfilled" ? [n + 1] : []));
+    await withStore(path, async (again) => {
+      const values = await look(again, (reader) => reader.getMany([key(0), ...kept.map(key)]));
+      expect(values.map((value) => value?.length)).toEqual([50_000, ...kept.map(() => 50_000)]);
+    });
+  });
+});
+
+/** A fixed sequence of every kind of write, conflicts between attempts included. */
+async function scripted(store: Store): Promise<Store> {
+  for (let n = 0; n < 60; n++) {
+    await write(store, async (tx) => {
+      tx.set(text(`row/${n}`), Buffer.alloc(n * 100, n));
+      tx.addI64(text("sum"), BigInt(n) - 70n);
+      tx.byteMax(text("max"), text(String((n * 37) % 60)));
+      tx.setStampedKey(text("feed/"), text(`/${n}`), text("entry"));
+      tx.setStampedKey(text("feed/"), new Uint8Array(0), new Uint8Array(0));
+      tx.setStampedValue(text("newest"), text("<"), text(">"));
+      if (n % 7 === 0) tx.clearRange({ begin: text("row/1"), end: text("row/2") });
+      if (n % 5 === 0) tx.clear(text(`row/${n - 1}`));
+    });
+    await write(store, async (tx) => {
+      tx.set(text("seen"), text(textOf(await tx.get(text("other"))) ?? "nothing"));
+      if (tx.attempt === 1) await write(store, async (other) => other.set(text("other"), text(String(n))));
+    });
+  }
+  return store;
+}
+
+function startCommitter(path: string): { child: ChildProcess; lines: AsyncIterator<string> } {
+  const script = new URL("./store/committer.ts", import.meta.url).pathname;
+  const child = spawn(process.execPath, [script, path], { stdio: ["ignore", "pipe", "inherit"] });
+  return { child, lines: createInterface({ input: child.stdout! })[Symbol.asyncIterator]() };
+}
+
+describe("lmdb and other processes", () => {
+  it("loses nothing it reported when the process is killed in the middle of commits", async () => {
+    const path = await directory();
+    for (let round = 0; round < 3; round++) {
+      const before = await withStore(path, (store) => committed(store));
+      const { child, lines } = startCommitter(path);
+      expect((await lines.next()).value).toBe("open");
+      const reported: number[] = [];
+      const enough = 40 + round * 30;
+      for (let line = await lines.next(); !line.done; line = await lines.next()) {
+        reported.push(Number(line.value));
+        if (reported.length === enough) child.kill("SIGKILL"); // and read on: what was printed was reported
+      }
+      await withStore(path, async (store) => {
+        const after = await committed(store);
+        for (const n of reported) expect(after.numbers).toContain(n);
+        expect(after.count - before.count).toBeGreaterThanOrEqual(BigInt(reported.length));
+      });
+    }
+  });
+
+  it("refuses a directory that another process has, naming it, and takes it when that process is gone", async () => {
+    const path = await directory();
+    const { child, lines } = startCommitter(path);
+    expect((await lines.next()).value).toBe("open");
+    const refused = openLmdb({ path });
+    await expect(refused).rejects.toBeInstanceOf(StoreError);
+    await expect(refused).rejects.toMatchObject({ kind: "unavailable", details: { path, pid: child.pid } });
+    const exited = event(child, "exit");
+    child.kill("SIGKILL");
+    await exited;
+    await withStore(path, async (store) => {
+      await expect(openLmdb({ path })).rejects.toMatchObject({ details: { path, pid: process.pid } });
+      expect((await store.health({ timeoutMs: 5_000 })).ok).toBe(true);
+    });
+  });
+});
+
+/** What the committer left: both rows of each of its transactions, and as many as it counted, or none. */
+async function committed(store: Store): Promise<{ numbers: number[]; count: bigint }> {
+  return await look(store, async (reader) => {
+    const numbersOf = async (kind: string) => {
+      const range = { begin: text(`${kind}/`), end: text(`${kind}0`) };
+      const { rows } = await reader.getRange(range, { limit: 10_000 });
+      return rows.map(({ key }) => Number(textOf(key)?.slice(2)));
+    };
+    const numbers = await numbersOf("a");
+    expect(await numbersOf("b")).toEqual(numbers);
+    const count = i64Of(await reader.get(text("count"))) ?? 0n;
+    expect(count).toBeGreaterThanOrEqual(BigInt(numbers.length)); // each round writes the same keys again
+    return { numbers, count };
+  });
+}
+
+/** A file system of 8 MB, or why there is none. */
+function mountSmall(path: string): string | undefined {
+  if (process.platform !== "linux" || process.getuid?.() !== 0)
+    return "mounting a small tmpfs needs root on Linux";
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", path], { stdio: "pipe" });
+    return undefined;
+  } catch {
+    return "this system does not let root mount a tmpfs";
+  }
+}
+
+const small = join(root, "small");
+await mkdir(small);
+const unmountable = mountSmall(small);
+if (unmountable !== undefined) console.log(`full disk skipped: ${unmountable}`);
+
+describe.skipIf(unmountable !== undefined)("lmdb on a full disk", () => {
+  afterAll(() => execFileSync("umount", ["-l", small]));
+
+  it("refuses commits with nothing half written, still reads, and works again when there is space", async () => {
+    const ballast = join(small, "ballast");
+    await writeFile(ballast, Buffer.alloc(4_000_000));
+    await withStore(join(small, "store"), async (store) => {
+      const put = (n: number) =>
+        write(store, async (tx) => {
+          for (let part = 0; part < 4; part++) tx.set(text(`${n}/${part}`), Buffer.alloc(20_000, n));
+        });
+      let n = 0;
+      let failure: unknown;
+      while (failure === undefined) {
+        failure = await put(n).then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+        n += failure === undefined ? 1 : 0;
+      }
+      expect(failure).toMatchObject({ kind: "unavailable", committed: "no" });
+      expect(await dump(store)).toHaveLength(n * 4);
+      await rm(ballast);
+      await put(n);
+      expect(await dump(store)).toHaveLength((n + 1) * 4);
+    });
+  });
 });

@@ -37,11 +37,13 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
   const environment = { path, mapSizeBytes: options.mapSizeBytes ?? MAP_SIZE_BYTES };
   await mkdir(path, { recursive: true, mode: 0o700 });
   const lock = await lockDirectory(path);
+  let database: Environment | undefined;
   try {
-    const database = await openEnvironment(environment);
+    database = await openEnvironment(environment);
     const thread = await CommitThread.start(environment);
     return new OptimisticStore(new LmdbEngine({ database, thread, lock, clock }), clock);
   } catch (cause) {
+    await database?.close();
     lock.release();
     throw new StoreError("unavailable", "the store directory could not be opened", {
       details: { path },

@@ -10,8 +10,6 @@ import { StoreError } from "../store.ts";
 import type { EnvironmentOptions } from "./environment.ts";
 import type { WorkerAnswer, WorkerRequest } from "./worker.ts";
 
-/** The disk or the map is full: the engine has undone the batch and works again when there is space. */
-const NO_SPACE = new Set<unknown>([28, "ENOSPC", 122, "EDQUOT", -30_792, "MDB_MAP_FULL"]);
 const CLOSE_MS = 5_000;
 
 export class CommitThread {
@@ -85,20 +83,12 @@ export class CommitThread {
     return this.#waiting.promise;
   }
 
-  #errorOf(answer: Extract<WorkerAnswer, { kind: "failed" }>): StoreError {
-    const details = { code: answer.code, reason: answer.message };
-    if (NO_SPACE.has(answer.code)) {
-      return new StoreError("unavailable", "there is no space left for the store", { details });
-    }
-    if (answer.before_commit) {
-      return new StoreError("unavailable", "the engine refused the writes", { details });
-    }
-    // A failed flush may have dropped the pages it could not write: what is on disk is unknown, now and later.
-    this.#failure = new StoreError("fatal", "the engine failed to commit", { details });
-    return new StoreError("commit_unknown", "the engine failed to commit", {
-      committed: "maybe_settled",
-      details,
-    });
+  #errorOf({ unknown, details }: Extract<WorkerAnswer, { kind: "failed" }>): StoreError {
+    // The usual reason is a full disk; the engine works again when there is space.
+    if (!unknown) return new StoreError("unavailable", "the engine could not write the commit", { details });
+    const message = "the engine failed in the middle of a commit";
+    this.#failure = new StoreError("fatal", message, { details });
+    return new StoreError("commit_unknown", message, { committed: "maybe_settled", details });
   }
 
   #fail(cause: unknown): void {

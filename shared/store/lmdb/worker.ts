@@ -4,6 +4,7 @@
  *
  * It gets {@link WorkerRequest} and answers each with one {@link WorkerAnswer}, in order.
  */
+import { statfsSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
 import { keyAfter } from "../optimistic/order.ts";
@@ -19,10 +20,9 @@ export type WorkerAnswer =
   | { readonly kind: "committed"; readonly result: BatchResult }
   | {
       readonly kind: "failed";
-      /** The failure came before the engine was asked to commit: nothing was written. */
-      readonly before_commit: boolean;
-      readonly code: unknown;
-      readonly message: string;
+      /** False when the batch was undone, true when nobody can say. */
+      readonly unknown: boolean;
+      readonly details: Record<string, unknown>;
     };
 
 /** Keys collected before they are removed: a cursor must not stand in a tree that changes. */
@@ -44,19 +44,44 @@ function answer(message: WorkerAnswer): void {
 }
 
 function commit(slabs: Slab[]): WorkerAnswer {
-  let applied = false;
+  let before: bigint | undefined;
   try {
     const result = environment.transactionSync(() => {
-      const before = environment.get(SEQUENCE_KEY)?.readBigUInt64BE() ?? 0n;
+      before = storedSequence();
       const batch = commitSlabs(newest, slabs, before);
       if (batch.sequence !== before) newest.set(SEQUENCE_KEY, sequenceBytes(batch.sequence));
-      applied = true;
       return batch;
     });
     return { kind: "committed", result };
   } catch (error) {
     const { code, message } = error as { code?: unknown; message: string };
-    return { kind: "failed", before_commit: !applied, code, message };
+    const details = { code, engine_message: message, free_bytes: freeBytes() };
+    return { kind: "failed", unknown: !isUndone(before), details };
+  }
+}
+
+/**
+ * The engine's error codes do not tell whether a batch took effect (a full disk can show as a plain I/O error), its state
+ * does: a failure at the very last step makes the engine refuse every later transaction.
+ */
+function isUndone(before: bigint | undefined): boolean {
+  try {
+    return environment.transactionSync(() => before === undefined || storedSequence() === before);
+  } catch {
+    return false;
+  }
+}
+
+function storedSequence(): bigint {
+  return environment.get(SEQUENCE_KEY)?.readBigUInt64BE() ?? 0n;
+}
+
+function freeBytes(): number | undefined {
+  try {
+    const { bavail, bsize } = statfsSync((workerData as EnvironmentOptions).path);
+    return bavail * bsize;
+  } catch {
+    return undefined; // only for people; the failure itself must be reported in any case
   }
 }
 

@@ -104,7 +104,7 @@ export class OptimisticStore implements Store {
       const answer = await Promise.race([this.#probe(), timedOut]);
       if (answer === "timed out") return { ok: false, detail: "a commit was not answered in time" };
       const commitProbeMs = performance.now() - sentAt;
-      return { ok: true, detail: "a key was committed to disk", commitProbeMs };
+      return { ok: true, detail: "a key was committed", commitProbeMs };
     } catch (error) {
       return { ok: false, detail: error instanceof Error ? error.message : String(error) };
     } finally {

@@ -1,0 +1,56 @@
+/** What each query returns, as schemas: for the documents generated from them, and for clients that check what they get. */
+import { z } from "zod";
+import { checkpointSchema } from "./checkpoint.ts";
+import type { QueryResults } from "./queries.ts";
+import type { QueryOp } from "./subjects.ts";
+import { taskSchema } from "./task.ts";
+
+const corruptSchema = z.looseObject({
+  checkpoint_id: z.string(),
+  version: z.int().nullable(),
+  reason: z.string(),
+});
+
+const pageSchema = z.looseObject({
+  checkpoints: z.array(checkpointSchema),
+  corrupt: z.array(corruptSchema),
+  cursor: z.string().exactOptional(),
+});
+
+const searchSchema = pageSchema.extend({ indexed_through: z.string(), rebuilding: z.boolean() });
+
+const indexSchema = z.looseObject({
+  state: z.enum(["ready", "rebuilding"]),
+  indexed_through: z.string(),
+  behind: z.int(),
+  indexed: z.int(),
+  total: z.int(),
+});
+
+const statusSchema = z.looseObject({
+  version: z.string(),
+  store: z.looseObject({ engine: z.string(), ok: z.boolean(), detail: z.string() }),
+  bus: z.looseObject({ ok: z.boolean(), detail: z.string(), server_version: z.string() }),
+  index: indexSchema,
+  outbox: z.looseObject({ depth: z.int(), oldest_ms: z.number() }),
+  counts: z.looseObject({ tasks: z.int(), checkpoints: z.int(), events: z.int() }),
+  uptime_ms: z.number(),
+});
+
+/** Complete by compilation, and each schema's output is what the protocol says the query returns. */
+export const RESULT_SCHEMAS = {
+  get: z.looseObject({ checkpoint: checkpointSchema }),
+  latest: z.looseObject({ checkpoint: checkpointSchema.nullable(), passed_over: z.array(corruptSchema) }),
+  history: pageSchema,
+  by_agent: searchSchema,
+  search: searchSchema,
+  task: z.looseObject({ task: taskSchema }),
+  audit: z.looseObject({
+    task: taskSchema,
+    entries: z.array(z.looseObject({ seq: z.int(), entry: z.string(), hash: z.string() })),
+    more: z.boolean(),
+  }),
+  status: statusSchema,
+  index_rebuild: indexSchema,
+  index_status: indexSchema,
+} as const satisfies { [Op in QueryOp]: z.ZodType<QueryResults[Op]> };

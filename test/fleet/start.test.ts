@@ -1,0 +1,141 @@
+/** Start-up faults end in one clear line and an exit code; what a running process offers to operators is there. */
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { projectRoot, startFleet, type TestFleet } from "../harness/fleet.ts";
+
+interface Ending {
+  readonly code: number | null;
+  readonly stderr: string;
+}
+
+/** Runs the standalone fleet until it ends by itself. */
+async function failingStart(env: Record<string, string>): Promise<Ending> {
+  const home = mkdtempSync(join(tmpdir(), "fleet-start-"));
+  const child = spawn(process.execPath, ["services/standalone/main.ts"], {
+    cwd: projectRoot,
+    env: { ...process.env, FLEET_HOME: home, FLEET_NATS_PORT: "-1", FLEET_OPS_PORT: "0", ...env },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk.toString();
+  });
+  const [code] = (await once(child, "close")) as [number | null];
+  rmSync(home, { recursive: true, force: true });
+  return { code, stderr };
+}
+
+function expectOneLine({ stderr }: Ending): void {
+  const lines = stderr.trim().split("\n");
+  expect(lines, stderr).toHaveLength(1);
+  expect(stderr).not.toMatch(/^\s+at /m);
+}
+
+describe("a start that cannot be", () => {
+  let fleet: TestFleet;
+  beforeAll(async () => {
+    fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
+  });
+  afterAll(() => fleet.stop());
+
+  test("wrong settings are all named at once, without a stack", async () => {
+    const ending = await failingStart({ FLEET_NATS_PORT: "many", FLEET_LOG_LEVEL: "loud" });
+    expect(ending.code).toBe(78);
+    expect(ending.stderr).toContain("FLEET_NATS_PORT");
+    expect(ending.stderr).toContain("FLEET_LOG_LEVEL");
+    expect(ending.stderr).not.toMatch(/^\s+at /m);
+  });
+
+  test("a taken bus port", async () => {
+    const ending = await failingStart({ FLEET_NATS_PORT: new URL(fleet.url).port });
+    expectOneLine(ending);
+    expect(ending.code).not.toBe(0);
+    expect(ending.stderr).toContain(new URL(fleet.url).port);
+  });
+
+  test("a taken operations port", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    const ending = await failingStart({ FLEET_OPS_PORT: String(port) });
+    server.close();
+    expectOneLine(ending);
+    expect(ending.stderr).toContain(String(port));
+  });
+
+  test("a store that another process holds", async () => {
+    const ending = await failingStart({ FLEET_STORE: `lmdb:${fleet.home}/store` });
+    expectOneLine(ending);
+    expect(ending.code).toBe(69);
+    expect(ending.stderr).toContain(String(fleet.pid()));
+    expect((await fetch(`${fleet.opsUrl()}/readyz`)).status).toBe(200);
+  });
+
+  test("a home that another fleet uses", async () => {
+    const ending = await failingStart({ FLEET_HOME: fleet.home });
+    expectOneLine(ending);
+    expect((await fetch(`${fleet.opsUrl()}/readyz`)).status).toBe(200);
+  });
+
+  test("a store URL of no known form", async () => {
+    const ending = await failingStart({ FLEET_STORE: "postgres://nope" });
+    expectOneLine(ending);
+    expect(ending.stderr).toContain("lmdb:");
+  });
+
+  test("FoundationDB asked for where its client library is missing", async () => {
+    const ending = await failingStart({ FLEET_STORE: "fdb:/nowhere/fdb.cluster", LD_LIBRARY_PATH: "" });
+    expect(ending.code).not.toBe(0);
+    expect(ending.stderr).not.toMatch(/^\s+at /m);
+  });
+
+  test("a nats-server that is too old", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "fleet-old-nats-"));
+    const path = join(folder, "nats-server");
+    writeFileSync(path, "#!/bin/sh\necho 'nats-server: v2.9.10'\n");
+    chmodSync(path, 0o755);
+    const ending = await failingStart({ FLEET_NATS_SERVER: path });
+    rmSync(folder, { recursive: true });
+    expectOneLine(ending);
+    expect(ending.stderr).toContain("2.9.10");
+  });
+
+  test("a full disk", async (context) => {
+    const folder = mkdtempSync(join(tmpdir(), "fleet-full-"));
+    try {
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], { stdio: "ignore" });
+    } catch {
+      rmSync(folder, { recursive: true });
+      return context.skip("a small file system cannot be mounted here");
+    }
+    try {
+      mkdirSync(join(folder, "home"));
+      const ending = await failingStart({ FLEET_HOME: join(folder, "home") });
+      expectOneLine(ending);
+      expect(ending.code).not.toBe(0);
+    } finally {
+      execFileSync("umount", [folder]);
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test("metrics have the names that dashboards expect, and count", async () => {
+    const client = await fleet.client();
+    const outcome = await client.createCheckpoint({
+      taskId: "metrics",
+      checkpoint: { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } },
+    });
+    await client.getCheckpoint(outcome.checkpointId);
+    const text = await (await fetch(`${fleet.opsUrl()}/metrics`)).text();
+    expect(text).toMatch(/checkpoint_write_latency_ms_count\{[^}]*op="create"[^}]*\} [1-9]/);
+    expect(text).toMatch(/checkpoint_read_latency_ms_count\{[^}]*op="get"[^}]*\} [1-9]/);
+    for (const name of ["handoff_success_rate", "recovery_attempts_total"])
+      expect(text).toContain(`# TYPE ${name}`);
+    expect((await fetch(`${fleet.opsUrl()}/healthz`)).status).toBe(200);
+  });
+});

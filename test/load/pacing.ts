@@ -1,0 +1,82 @@
+// How requests are started. Open loop: at times set beforehand, whatever the service does, and counted from those times, so that
+// a stall is seen by everyone whom it would have kept waiting. Closed loop: always the same number in flight.
+
+/** Milliseconds for each request, in no particular order. */
+export interface Measured {
+  readonly latencies: number[];
+}
+
+/**
+ * Starts request `i` at `times[i]` (ms from the beginning, ascending); `lateness`: how much later this process got to it, which the
+ * latencies include. Rejects with the first failure.
+ */
+export async function openLoop(
+  times: ArrayLike<number>,
+  send: (i: number) => Promise<unknown>,
+): Promise<Measured & { readonly lateness: number[] }> {
+  const latencies: number[] = [];
+  const lateness: number[] = [];
+  const underWay: Promise<void>[] = [];
+  const begin = performance.now() + 10;
+  const start = async (i: number, due: number) => {
+    await send(i);
+    latencies.push(performance.now() - due);
+  };
+  await new Promise<void>((resolve) => {
+    let next = 0;
+    const tick = () => {
+      for (; next < times.length; next += 1) {
+        const due = begin + times[next]!;
+        const now = performance.now();
+        if (due > now) break;
+        lateness.push(now - due);
+        underWay.push(start(next, due));
+      }
+      if (next === times.length) resolve();
+      else setTimeout(tick, begin + times[next]! - performance.now());
+    };
+    tick();
+  });
+  await Promise.all(underWay);
+  return { latencies, lateness };
+}
+
+/** Times for `lanes` callers at `perSecond` each: spread evenly over the second, each moved by a random part of its share. */
+export function arrivals(
+  o: { lanes: number; perSecond: number; seconds: number },
+  random: () => number,
+): { times: Float64Array; lanes: Uint32Array } {
+  const each = Math.round(o.perSecond * o.seconds);
+  const gap = 1_000 / (o.perSecond * o.lanes);
+  const count = each * o.lanes;
+  const times = new Float64Array(count);
+  const lanes = new Uint32Array(count);
+  // One share each, so the jittered times stay in order.
+  for (let i = 0; i < count; i += 1) {
+    times[i] = (i + random()) * gap;
+    lanes[i] = i % o.lanes;
+  }
+  return { times, lanes };
+}
+
+/** Keeps one request in flight per lane for `seconds`. Rejects with the first failure. */
+export async function closedLoop(
+  o: { lanes: number; seconds: number },
+  send: (lane: number) => Promise<unknown>,
+): Promise<Measured & { readonly perSecond: number }> {
+  const latencies: number[] = [];
+  const begin = performance.now();
+  const end = begin + o.seconds * 1_000;
+  let inTime = 0;
+  const run = async (lane: number) => {
+    for (let sent = performance.now(); sent < end; ) {
+      await send(lane);
+      const now = performance.now();
+      latencies.push(now - sent);
+      if (now <= end) inTime += 1;
+      sent = now;
+    }
+  };
+  await Promise.all(Array.from({ length: o.lanes }, (_, lane) => run(lane)));
+  return { latencies, perSecond: inTime / o.seconds };
+}

@@ -1,0 +1,45 @@
+// The figures for people: one block for each group, columns aligned, numbers rounded to what can be repeated.
+
+import type { Bound, Row } from "./targets.ts";
+
+export interface Group {
+  readonly name: string;
+  /** One line: what was done. */
+  readonly about: string;
+  readonly rows: readonly Row[];
+}
+
+const HEAD = ["", "value", "unit", "required", "aim", "met"];
+const GAP = "  ";
+
+/** Three digits count; whole numbers from 1,000 on. */
+export function formatNumber(value: number): string {
+  if (!Number.isFinite(value)) return "—";
+  if (Math.abs(value) >= 1_000) return Math.round(value).toLocaleString("en-US");
+  return String(Number(value.toPrecision(3)));
+}
+
+function formatBound(bound: Bound | null): string {
+  if (bound === null) return "";
+  return "below" in bound ? `< ${formatNumber(bound.below)}` : `≥ ${formatNumber(bound.at_least)}`;
+}
+
+function cells({ what, value, unit, required, aim, met }: Row): string[] {
+  return [what, formatNumber(value), unit, formatBound(required), formatBound(aim), met ?? ""];
+}
+
+export function formatTable(groups: readonly Group[]): string {
+  const lines = groups.flatMap(({ rows }) => rows.map(cells));
+  const widths = HEAD.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
+  const aligned = (line: readonly string[]): string =>
+    line
+      // Numbers stand under each other by their last digit.
+      .map((cell, i) => (i === 1 ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)))
+      .join(GAP)
+      .trimEnd();
+  return groups
+    .map(({ name, about, rows }) =>
+      [`${name}: ${about}`, aligned(HEAD), ...rows.map((row) => aligned(cells(row)))].join("\n"),
+    )
+    .join("\n\n");
+}

@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import { judge, row, sustainedTarget, TARGETS } from "./targets.ts";
+
+const latency = { required: { below: 100 }, aim: { below: 15 } };
+
+describe("judging a figure", () => {
+  test.each([
+    [14.9, "aim"],
+    [15, "required"],
+    [99.9, "required"],
+    [100, "required missed"],
+  ])("a latency of %d ms: %s", (value, met) => expect(judge(value, latency)).toBe(met));
+
+  test.each([
+    [1_999, "required missed"],
+    [2_000, "required"],
+    [2_499, "required"],
+    [2_500, "aim"],
+  ])("a rate of %d/s where the raw store does 10,000/s: %s", (value, met) =>
+    expect(judge(value, sustainedTarget(10_000))).toBe(met),
+  );
+
+  test("a rate has no aim when the raw store was not measured", () => {
+    expect(judge(1e9, sustainedTarget(null))).toBe("required");
+  });
+
+  test("without a target there is nothing to meet", () => {
+    expect(row("size", 4, "KB")).toEqual({
+      what: "size",
+      value: 4,
+      unit: "KB",
+      required: null,
+      aim: null,
+      met: null,
+    });
+  });
+
+  test("an aim alone can be missed without missing what is required", () => {
+    expect(judge(3, TARGETS.search_growth)).toBe("required");
+    expect(judge(1.1, TARGETS.search_growth)).toBe("aim");
+  });
+
+  test("a figure that is no number misses what is required", () => {
+    expect(judge(Number.NaN, latency)).toBe("required missed");
+  });
+
+  test("every aim asks at least as much as what is required", () => {
+    for (const { required, aim } of Object.values(TARGETS)) {
+      if (required !== null && aim !== null) expect(aim.below).toBeLessThan(required.below);
+    }
+  });
+});

@@ -1,0 +1,55 @@
+// The command for the next page is the call that was made: a real shell must read it back word by word.
+
+import { spawnSync } from "node:child_process";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { nextCommand } from "../../../services/cli/continuation.ts";
+
+const cursor = { option: "--cursor", value: "abc" };
+
+test.each([
+  [["checkpoints", "list"], {}, "fleet checkpoints list --cursor abc"],
+  [
+    ["checkpoints", "list", "--cursor", "old", "--limit", "2"],
+    {},
+    "fleet checkpoints list --limit 2 --cursor abc",
+  ],
+  [["checkpoints", "list", "--cursor=old"], {}, "fleet checkpoints list --cursor abc"],
+  [
+    ["checkpoints", "search", "--from", "2h", "--text", "two words"],
+    { "--from": "2026-01-04T15:30:00.000Z" },
+    "fleet checkpoints search --from 2026-01-04T15:30:00.000Z --text 'two words' --cursor abc",
+  ],
+  [
+    ["checkpoints", "search", "--from=2h"],
+    { "--from": "T" },
+    "fleet checkpoints search --from T --cursor abc",
+  ],
+  [
+    ["checkpoints", "search", "--to", "2h"],
+    { "--to": undefined },
+    "fleet checkpoints search --to 2h --cursor abc",
+  ],
+])("%j", (argv, fixed, expected) => {
+  expect(nextCommand(argv, { ...cursor, fixed })).toBe(expected);
+});
+
+test("a shell reads back what was typed", () => {
+  const word = fc
+    .string({ unit: "binary", minLength: 0 })
+    .filter((text) => !/\0/.test(text) && text.isWellFormed());
+  fc.assert(
+    fc.property(
+      fc.array(
+        word.map((text) => `x${text}`),
+        { maxLength: 5 },
+      ),
+      (words) => {
+        const command = nextCommand(words, cursor).replace(/^fleet/, "printf '%s\\0'");
+        const read = spawnSync("sh", ["-c", command], { encoding: "utf8" }).stdout.split("\0").slice(0, -1);
+        expect(read).toEqual([...words, "--cursor", "abc"]);
+      },
+    ),
+    { numRuns: 40 },
+  );
+});

@@ -1,0 +1,83 @@
+// Whatever goes wrong, a person reads what to do next and a script gets an exit code.
+
+import { describe, expect, test } from "vitest";
+import { failureData, failureOf } from "../../../services/cli/failure.ts";
+import { renderFailure } from "../../../services/cli/rendering/failure.ts";
+import { UsageError } from "../../../services/cli/usage.ts";
+import { BusError } from "../../../shared/bus/bus.ts";
+import { ERROR_CODES, ERROR_TABLE, FleetError } from "../../../shared/protocol/errors.ts";
+import { StartupError } from "../../../shared/runtime/startup.ts";
+import { view } from "./view.ts";
+
+test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {
+  const failure = failureOf(new FleetError(code, "text"), { url: "nats://h:1" });
+  expect(failure.exitCode).toBe(ERROR_TABLE[code].exit);
+  expect(failure.hint).toMatch(/^[A-Z].*\.$/);
+  expect(failureData(failure)).toMatchObject({ code, message: "text", hint: failure.hint });
+});
+
+describe("nobody answers", () => {
+  test("no bus: how to start one, without the password", () => {
+    const failure = failureOf(new BusError("unavailable", { reason: "refused" }), {
+      url: "nats://u:secret@h:4222",
+    });
+    expect(failure.exitCode).toBe(69);
+    expect(failure.hint).toBe(
+      "No fleet answers at nats://…@h:4222: start one with `fleet up`, or set FLEET_URL / --url.",
+    );
+    expect(renderFailure(failure, view)).not.toContain("secret");
+  });
+  test("a bus without a fleet is another case", () => {
+    const error = new FleetError("UNAVAILABLE", "nobody", { details: { bus: "no_responders" } });
+    expect(failureOf(error, { url: "nats://h:1" }).hint).toMatch(
+      /^NATS answers at nats:\/\/h:1, but no Fleet/,
+    );
+  });
+  test("a fleet that is overloaded is a third", () => {
+    expect(failureOf(new FleetError("UNAVAILABLE", "busy")).hint).toContain("try again");
+  });
+  test("the bus refuses", () => expect(failureOf(new BusError("permission")).exitCode).toBe(77));
+});
+
+test("after a timeout the same command id can be asked again", () => {
+  const error = new FleetError("TIMEOUT", "no answer", { details: { command_id: "made-by-the-sdk" } });
+  expect(failureOf(error).hint).toContain("--command-id made-by-the-sdk");
+  expect(failureOf(new FleetError("TIMEOUT", "no answer"), { commandId: "mine" }).hint).toContain(
+    "--command-id mine",
+  );
+  expect(failureOf(new FleetError("TIMEOUT", "no answer")).hint).not.toContain("--command-id");
+});
+
+test("a defect keeps its stack", () => {
+  const failure = failureOf(new TypeError("x is not a function"));
+  expect(failure).toMatchObject({ exitCode: 70, body: { code: "INTERNAL" } });
+  expect(renderFailure(failure, view)).toMatch(/failure\.test\.ts/);
+  expect(failureOf("thrown text")).toMatchObject({ body: { message: "thrown text" } });
+});
+
+test("settings and calls have codes of their own", () => {
+  expect(failureOf(new StartupError("wrong", { exitCode: 78 }))).toMatchObject({
+    exitCode: 78,
+    body: { code: "SETTINGS" },
+  });
+  expect(failureOf(new UsageError("wrong", "Do this."))).toMatchObject({
+    exitCode: 64,
+    hint: "Do this.",
+    body: { code: "USAGE" },
+  });
+});
+
+test("every wrong field stands on a line of its own", () => {
+  const error = new FleetError("INVALID", "the input is not valid", {
+    fields: [
+      { path: "execution_state.phase", expected: "one of a, b", got: '"c"' },
+      { path: "", expected: "an object" },
+    ],
+  });
+  expect(renderFailure(failureOf(error), view).split("\n")).toEqual([
+    "error: the input is not valid [INVALID]",
+    '  execution_state.phase: expected one of a, b; got "c"',
+    "  the whole input: expected an object",
+    "Correct what is named above; --help shows what each option takes.",
+  ]);
+});

@@ -1,0 +1,169 @@
+// Calls that need no fleet: help, mistakes, and what a terminal changes.
+
+import { describe, expect, test } from "vitest";
+import { createProgram, run } from "../../../services/cli/program.ts";
+import { Session } from "../../../services/cli/session.ts";
+import type { World } from "../../../services/cli/world.ts";
+import { BUILTIN_AGENT_TYPES, FINAL_STATUSES, PHASES } from "../../../shared/protocol/checkpoint.ts";
+import { ERROR_CODES } from "../../../shared/protocol/errors.ts";
+
+interface Seen {
+  readonly exit: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+function world(
+  argv: readonly string[],
+  { tty = false, env = {} } = {},
+): World & { seen: { out: string; err: string } } {
+  const seen = { out: "", err: "" };
+  const output = (name: "out" | "err") => ({
+    isTTY: tty,
+    write: (text: string) => {
+      seen[name] += text;
+    },
+  });
+  return {
+    argv,
+    env,
+    stdin: process.stdin,
+    stdout: output("out"),
+    stderr: output("err"),
+    now: () => 0,
+    seen,
+  };
+}
+
+async function fleet(
+  line: string,
+  options: { tty?: boolean; env?: Record<string, string> } = {},
+): Promise<Seen> {
+  const place = world(line.split(" ").filter(Boolean), options);
+  const exit = await run(place);
+  return { exit, ...place.seen };
+}
+
+type Commands = ReturnType<typeof createProgram>;
+const paths = (command: Commands, before: string[] = []): string[][] =>
+  command.commands.flatMap((child) => [
+    [...before, child.name()],
+    ...paths(child, [...before, child.name()]),
+  ]);
+const every = paths(createProgram(world([]), () => {})).map((path) => path.join(" "));
+
+describe("help", () => {
+  test.each(every)("fleet %s --help", async (path) => {
+    const { exit, out, err } = await fleet(`${path} --help`);
+    expect({ exit, err }).toEqual({ exit: 0, err: "" });
+    expect(out).toContain(`Usage: fleet ${path}`);
+    expect(out).toContain("--json");
+  });
+
+  test("names every exit code", async () => {
+    const { out } = await fleet("--help");
+    for (const code of [...ERROR_CODES, "USAGE", "SETTINGS"]) expect(out).toContain(`${code}:`);
+  });
+
+  test("names the words that the protocol takes", async () => {
+    const { out } = await fleet("checkpoint --help");
+    for (const word of [...PHASES, ...BUILTIN_AGENT_TYPES]) expect(out).toContain(word);
+    const finalize = await fleet("finalize --help");
+    for (const word of FINAL_STATUSES) expect(finalize.out).toContain(`"${word}"`);
+  });
+});
+
+describe("mistakes in the call end with 64, and nothing on standard output", () => {
+  test.each([
+    ["chekpoint", "unknown command 'chekpoint'", "Perhaps you mean checkpoint; see `fleet --help`."],
+    ["checkpoints lst", "unknown command 'lst'", "Perhaps you mean list; see `fleet checkpoints --help`."],
+    ["status --jsn", "unknown option '--jsn'", "see `fleet status --help`."],
+    ["status more", "too many arguments", "`fleet status --help`"],
+    ["update x", "--patch", "`fleet update --help`"],
+    ["finalize x --status done", "Allowed choices are succeeded", "`fleet finalize --help`"],
+    ["checkpoints list --limit 0", "1 or more", "`fleet checkpoints list --help`"],
+    ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint --help`"],
+    ["status --timeout 5", "such as 5s", "`fleet status --help`"],
+    ["checkpoints search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
+    ["update x --patch {", "--patch is not JSON", "one JSON object"],
+    ["update x --patch @/nowhere/at/all", "cannot be read: ENOENT", "Give the path"],
+  ])("fleet %s", async (line, what, next) => {
+    const { exit, out, err } = await fleet(line);
+    expect({ exit, out }).toEqual({ exit: 64, out: "" });
+    expect(err).toMatch(/^error: .*\[USAGE\]/);
+    expect(err).toContain(what);
+    expect(err.toLowerCase()).toContain(next.toLowerCase());
+  });
+
+  test.each(["", "checkpoints", "audit"])("fleet %s shows help on standard error", async (line) => {
+    const { exit, out, err } = await fleet(line);
+    expect({ exit, out }).toEqual({ exit: 64, out: "" });
+    expect(err).toContain("Usage: fleet");
+  });
+
+  test("as JSON when asked", async () => {
+    const { exit, out, err } = await fleet("chekpoint --json");
+    expect({ exit, out }).toEqual({ exit: 64, out: "" });
+    expect(JSON.parse(err)).toMatchObject({ error: { code: "USAGE", retryable: false } });
+  });
+});
+
+test.each(["FLEET_URL=nonsense", "FLEET_URL="])("a setting: %s", async (setting) => {
+  const [name = "", value = ""] = setting.split("=");
+  const { exit, err } = await fleet("status --timeout 50ms --url nats://127.0.0.1:1", {
+    env: { [name]: value },
+  });
+  expect(exit).toBe(value === "" ? 69 : 78);
+  expect(err).toContain(value === "" ? "fleet up" : "FLEET_URL: expected URL");
+});
+
+describe("global options", () => {
+  test.each(["--json version", "version --json"])("fleet %s", async (line) => {
+    const { exit, out } = await fleet(line);
+    expect(exit).toBe(0);
+    expect(JSON.parse(out)).toEqual({ version: expect.stringMatching(/^\d/), node: process.versions.node });
+  });
+
+  test("--version belongs to the program, and to show as a number", async () => {
+    expect((await fleet("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect((await fleet("checkpoints show x --version y")).err).toContain("whole number");
+  });
+});
+
+describe("colours", () => {
+  test.each([
+    ["nope", { tty: true }, true],
+    ["nope", {}, false],
+    ["nope --no-color", { tty: true }, false],
+    ["nope", { tty: true, env: { NO_COLOR: "1" } }, false],
+    ["nope", { tty: true, env: { TERM: "dumb" } }, false],
+    ["nope --json", { tty: true }, false],
+  ])("fleet %s with %j: %s", async (line, options, colored) => {
+    const { err } = await fleet(line, options);
+    expect(err.includes("\u001b[31m")).toBe(colored);
+  });
+});
+
+describe("warnings", () => {
+  const warning = {
+    code: "CHECKPOINT_CORRUPT",
+    text: "a checkpoint is corrupt",
+    details: { checkpoint_id: "x" },
+  };
+
+  test("go to standard error, for people", () => {
+    const place = world([], { tty: true });
+    new Session(place, {}).warn(warning);
+    expect(place.seen).toEqual({
+      out: "",
+      err: "\u001b[33mwarning: a checkpoint is corrupt (checkpoint_id=x)\u001b[39m\n",
+    });
+  });
+
+  test("and for programs", () => {
+    const place = world([]);
+    new Session(place, { json: true }).warn(warning);
+    expect(place.seen.out).toBe("");
+    expect(JSON.parse(place.seen.err)).toEqual({ warning });
+  });
+});
