@@ -64,6 +64,10 @@ function refine(zod: unknown, schema: JsonSchema, isRoot: boolean, io: Direction
   const spelled = SPELLED.get(zod);
   if (file !== undefined && !isRoot) replace(schema, { $ref: file });
   else if (spelled !== undefined) replace(schema, spelled[io]);
+  // Further members are welcome everywhere, which is what JSON Schema takes for granted.
+  if (Object.keys((schema.additionalProperties as object | undefined) || {}).length === 0) {
+    delete schema.additionalProperties;
+  }
   // The pattern that comes with it says the same at a length that nobody reads.
   if (schema.format === "date-time") delete schema.pattern;
   const options = schema.anyOf as JsonSchema[] | undefined;

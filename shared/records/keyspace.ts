@@ -63,6 +63,7 @@ const ROOT = "coditect";
 const STAMP_CODE = Buffer.from([0x33]);
 const STAMP_ELEMENT_BYTES = 13;
 const UUID_BYTES = 16;
+const PARTS_KEPT = 10_000;
 
 /** One element, packed. Numbers are safe integers only: floats do not survive a round trip. */
 function element(value: Element): Buffer {
@@ -74,35 +75,32 @@ function element(value: Element): Buffer {
   return tuple.pack([value]) as Buffer;
 }
 
+/** Packed parts of keys recur all the time; the map is bounded, so that many tenants or tasks cannot fill memory. */
+function remembered(pack: (text: string) => Buffer): (text: string) => Buffer {
+  const known = new Map<string, Buffer>();
+  return (text) => {
+    const found = known.get(text);
+    if (found) return found;
+    if (known.size >= PARTS_KEPT) known.clear();
+    const packed = pack(text);
+    known.set(text, packed);
+    return packed;
+  };
+}
+
+const name = remembered((text) => element(text));
+
 /** A checkpoint or command id as a UUID element: 17 bytes that keep its order in time. */
-function uuid(id: string): Buffer {
+const uuid = remembered((id) => {
   const bytes = uuidBytes(id);
   if (bytes.length !== UUID_BYTES) throw new RangeError("a key holds whole UUIDs only");
   return tuple.pack([{ type: "uuid", value: bytes }]) as Buffer;
-}
+});
 
-const prefixes = new Map<string, Buffer>();
-const PREFIXES_KEPT = 10_000;
-
-/** Packed prefixes recur all the time; the map is bounded so that many tenants cannot fill memory. */
-function prefix(name: string, elements: readonly Element[]): Buffer {
-  const known = prefixes.get(name);
-  if (known) return known;
-  if (prefixes.size >= PREFIXES_KEPT) prefixes.clear();
-  const packed = tuple.pack(elements as (string | number | Buffer)[]) as Buffer;
-  prefixes.set(name, packed);
-  return packed;
-}
-
-function tenantPrefix(tenant: string, subspace: TenantSubspace): Buffer {
-  return tenant === DEFAULT_TENANT
-    ? prefix(subspace, [ROOT, subspace])
-    : prefix(`${subspace}/${tenant}`, [ROOT, "t", tenant, subspace]);
-}
-
-function systemPrefix(subspace: SystemSubspace): Buffer {
-  return prefix(`s/${subspace}`, [ROOT, "s", subspace]);
-}
+const tenantRoot = remembered((tenant) =>
+  tenant === DEFAULT_TENANT ? (tuple.pack([ROOT]) as Buffer) : (tuple.pack([ROOT, "t", tenant]) as Buffer),
+);
+const systemRoot = tuple.pack([ROOT, "s"]) as Buffer;
 
 function children(base: Buffer): KeyRange {
   return {
@@ -111,29 +109,40 @@ function children(base: Buffer): KeyRange {
   };
 }
 
+const tenants = new Map<string, TenantKeys>();
+
 /** Keys of one tenant. */
-export function tenantKeys(tenant: string) {
+export function tenantKeys(tenant: string): TenantKeys {
+  const known = tenants.get(tenant);
+  if (known) return known;
+  if (tenants.size >= PARTS_KEPT) tenants.clear();
+  const keys = keysUnder(tenantRoot(tenant));
+  tenants.set(tenant, keys);
+  return keys;
+}
+
+function keysUnder(root: Buffer) {
   const at = (subspace: TenantSubspace, ...parts: Buffer[]) =>
-    Buffer.concat([tenantPrefix(tenant, subspace), ...parts]);
+    Buffer.concat([root, name(subspace), ...parts]);
   return {
-    checkpoint: (task: string, id: string): Bytes => at("checkpoints", element(task), uuid(id)),
+    checkpoint: (task: string, id: string): Bytes => at("checkpoints", name(task), uuid(id)),
     version: (task: string, id: string, version: number): Bytes =>
-      at("versions", element(task), uuid(id), element(version)),
+      at("versions", name(task), uuid(id), element(version)),
     chunk: (task: string, id: string, version: number, n: number): Bytes =>
-      at("chunks", element(task), uuid(id), element(version), element(n)),
+      at("chunks", name(task), uuid(id), element(version), element(n)),
     id: (id: string): Bytes => at("ids", uuid(id)),
-    order: (task: string, seq: number): Bytes => at("order", element(task), element(seq)),
-    orderRange: (task: string): KeyRange => children(at("order", element(task))),
-    task: (task: string): Bytes => at("tasks", element(task)),
+    order: (task: string, seq: number): Bytes => at("order", name(task), element(seq)),
+    orderRange: (task: string): KeyRange => children(at("order", name(task))),
+    task: (task: string): Bytes => at("tasks", name(task)),
     tasks: (): KeyRange => children(at("tasks")),
     child: (task: string, parent: string, id: string): Bytes =>
-      at("children", element(task), uuid(parent), uuid(id)),
+      at("children", name(task), uuid(parent), uuid(id)),
     childrenOf: (task: string, parent: string): KeyRange =>
-      children(at("children", element(task), uuid(parent))),
-    audit: (task: string, seq: number): Bytes => at("audit", element(task), element(seq)),
-    auditRange: (task: string): KeyRange => children(at("audit", element(task))),
+      children(at("children", name(task), uuid(parent))),
+    audit: (task: string, seq: number): Bytes => at("audit", name(task), element(seq)),
+    auditRange: (task: string): KeyRange => children(at("audit", name(task))),
     quarantine: (task: string, id: string, version: number): Bytes =>
-      at("quarantine", element(task), uuid(id), element(version)),
+      at("quarantine", name(task), uuid(id), element(version)),
     command: (id: string): Bytes => at("idem", uuid(id)),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
       at("ix", element(name), element(value), element(timeMs), uuid(id)),
@@ -150,10 +159,10 @@ export function tenantKeys(tenant: string) {
   };
 }
 
-export type TenantKeys = ReturnType<typeof tenantKeys>;
+export type TenantKeys = ReturnType<typeof keysUnder>;
 
 const at = (subspace: SystemSubspace, ...parts: Buffer[]): Buffer =>
-  Buffer.concat([systemPrefix(subspace), ...parts]);
+  Buffer.concat([systemRoot, name(subspace), ...parts]);
 
 /** Keys that serve the whole system. */
 export const systemKeys = {
@@ -166,14 +175,14 @@ export const systemKeys = {
   outboxRange: (partition: number): KeyRange => children(at("outbox", element(partition))),
   bell: (partition: number): Bytes => at("bell", element(partition)),
   expiry: (hour: number, tenant: string, command: string): Bytes =>
-    at("expiry", element(hour), element(tenant), uuid(command)),
+    at("expiry", element(hour), name(tenant), uuid(command)),
   expiredBefore: (hour: number): KeyRange => ({
     begin: children(at("expiry")).begin,
     end: at("expiry", element(hour)),
   }),
   retention: (day: number, tenant: string, task: string, id: string): Bytes =>
-    at("retention", element(day), element(tenant), element(task), uuid(id)),
-  lease: (duty: string): Bytes => at("lease", element(duty)),
+    at("retention", element(day), name(tenant), name(task), uuid(id)),
+  lease: (duty: string): Bytes => at("lease", name(duty)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;
 
@@ -198,7 +207,7 @@ export function parseIndexKey(key: Bytes): string {
 export function tenantsAfter(tenant: string | null): KeyRange {
   const all = tuple.pack([ROOT, "t"]) as Buffer;
   const { begin, end } = children(all);
-  return { begin: tenant === null ? begin : children(Buffer.concat([all, element(tenant)])).end, end };
+  return { begin: tenant === null ? begin : children(Buffer.concat([all, name(tenant)])).end, end };
 }
 
 /** Reads the tenant out of a key of {@link tenantsAfter}. */

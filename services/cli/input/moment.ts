@@ -18,9 +18,11 @@ export function parseMoment(text: string, now: number): string | undefined {
   return exact(`${date}T${time}${zone.toUpperCase()}`, date);
 }
 
+/** Years outside 0 to 9999 have a form that nothing else here can read. */
 function iso(ms: number): string | undefined {
   const date = new Date(ms);
-  return Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+  const text = Number.isNaN(date.getTime()) ? "" : date.toISOString();
+  return /^\d{4}-/.test(text) ? text : undefined;
 }
 
 /** Refuses a day that its month does not have, which Date would quietly turn into one of the next month. */

@@ -40,7 +40,8 @@ port.on("message", async (request: WorkerRequest) => {
 answer({ kind: "ready" });
 
 function answer(message: WorkerAnswer): void {
-  port.postMessage(message);
+  const { outcomes, buffers } = message.kind === "committed" ? message.result : NOTHING;
+  port.postMessage(message, [outcomes.buffer, ...buffers]);
 }
 
 function commit(slabs: Slab[]): WorkerAnswer {

@@ -36,6 +36,8 @@ export interface BatchResult {
   readonly outcomes: BigUint64Array<ArrayBuffer>;
   /** The commit counter after the batch. */
   readonly sequence: bigint;
+  /** The memory of the slabs, to be filled again. */
+  readonly buffers: ArrayBuffer[];
 }
 
 export function commitSlabs(store: Writable, slabs: readonly Slab[], sequence: bigint): BatchResult {
@@ -51,7 +53,7 @@ export function commitSlabs(store: Writable, slabs: readonly Slab[], sequence: b
       index++;
     }
   }
-  return { outcomes, sequence: newest };
+  return { outcomes, sequence: newest, buffers: slabs.map((slab) => slab.buffer) };
 }
 
 function commitRequest(store: Writable, input: ByteReader, end: number, newest: bigint): boolean {

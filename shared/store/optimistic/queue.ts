@@ -46,6 +46,8 @@ export class CommitQueue {
   readonly #options: QueueOptions;
   readonly #default: Filling[] = [];
   readonly #batch: Filling[] = [];
+  /** Used again: memory of this size, allocated for every batch, keeps the garbage collector busy. */
+  readonly #spare: ArrayBuffer[] = [];
   #underWay: Promise<void> | undefined;
   #scheduled = false;
 
@@ -84,7 +86,7 @@ export class CommitQueue {
     const last = lane.at(-1);
     if (last !== undefined && last.out.length < slabBytes * FULL) return last;
     const filling: Filling = {
-      out: new ByteWriter(new ArrayBuffer(slabBytes)),
+      out: new ByteWriter(this.#spare.pop() ?? new ArrayBuffer(slabBytes)),
       entries: [],
       openedAt: this.#options.clock.monotonic(),
       handedOver: false,
@@ -128,7 +130,9 @@ export class CommitQueue {
     const entries = fillings.flatMap((filling) => filling.entries);
     let settle: () => void;
     try {
-      const { outcomes } = await this.#options.commit(slabs);
+      const { outcomes, buffers } = await this.#options.commit(slabs);
+      const used = buffers.filter((buffer) => buffer.byteLength === SLAB_BYTES);
+      this.#spare.push(...used.slice(0, SPARE_MAX - this.#spare.length));
       this.#options.committed(
         entries.filter((_, index) => outcomes[index] !== NOT_COMMITTED).map(({ request }) => request),
       );

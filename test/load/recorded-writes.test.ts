@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { KeyValue } from "../../shared/store/store.ts";
+import { create, openBench } from "../harness/records.ts";
+import { recording } from "./recorded-writes.ts";
+
+const EVERYTHING = { begin: Buffer.from([0x00]), end: Buffer.from([0xff]) };
+
+test("the recording has every key that a create leaves in the store, with the size of its value", async () => {
+  const bench = await openBench("memory");
+  const { store, take } = recording(bench.store);
+  const repository = new CheckpointRepository({ ...bench, store, now: Date.now, finder: "test" });
+  const rows = async (): Promise<KeyValue[]> =>
+    bench.store.read({ label: "all", deadlineMs: 1_000 }, async (reader) =>
+      (await reader.getRange(EVERYTHING, { limit: 1_000 })).rows,
+    );
+  const before = new Set((await rows()).map(({ key }) => Buffer.from(key).toString("hex")));
+  await create(repository);
+  const stored = (await rows()).filter(({ key }) => !before.has(Buffer.from(key).toString("hex")));
+  const [writes, ...others] = take();
+  await bench.close();
+
+  expect(others).toEqual([]);
+  const shape = (all: readonly { key: Uint8Array; value: Uint8Array | null }[]) =>
+    all.map(({ key, value }) => `${key.length}/${value?.length}`).sort();
+  expect(shape(writes!)).toEqual(shape(stored));
+  expect(take()).toEqual([]);
+});
