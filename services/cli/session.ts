@@ -88,6 +88,11 @@ export class Session {
     stderr.write(`${colors.yellow(`warning: ${warning.text}${about}`)}\n`);
   }
 
+  /** Something that a caller may have to wait for, on standard error. */
+  tell(text: string): void {
+    this.world.stderr.write(`${this.json ? JSON.stringify({ note: text }) : text}\n`);
+  }
+
   /** What a person at a terminal may like to know meanwhile; not said in a pipe or a script. */
   note(text: string): void {
     const { stderr } = this.world;

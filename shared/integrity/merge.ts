@@ -29,7 +29,9 @@ const NAME_CHARS = 100;
 
 /** The same, short enough for an event and an audit entry: beyond a hundred, or for very long names, sections only. */
 export function namedFields(fields: readonly string[]): string[] {
-  const short = (name: string): string => (name.length > NAME_CHARS ? `${name.slice(0, NAME_CHARS)}…` : name);
+  // The cut may go through a surrogate pair, and half of one is no text.
+  const short = (name: string): string =>
+    name.length > NAME_CHARS ? `${name.slice(0, NAME_CHARS).toWellFormed()}…` : name;
   if (fields.length <= NAMED_MAX) return fields.map(short);
   return [...new Set(fields.map((field) => short(field.split(".")[0] ?? field)))].slice(0, NAMED_MAX);
 }

@@ -39,7 +39,7 @@ export const STREAM_FACTS = {
 } as const;
 
 const PARAMETERS: Readonly<Record<string, string>> = {
-  tenant: 'The tenant; "default" unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -',
+  tenant: "The tenant: default, unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
   agent_id: "The agent that acts; the server's permissions guard this token.",
   task_id: "The task that the message is about.",
 };
@@ -140,7 +140,7 @@ function event(type: string): { channels: Tree; operations: Tree; messages: Tree
       },
     },
     messages: {
-      [name]: message(name, SCHEMA_FILES.event(type.toLowerCase()), CONTENT_TYPES.event, "event_headers"),
+      [name]: message(name, SCHEMA_FILES.event(type), CONTENT_TYPES.event, "event_headers"),
     },
   };
 }

@@ -36,6 +36,8 @@ export const LIMITS = {
   index_words_max: 200,
   index_word_chars_min: 2,
   index_word_chars_max: 64,
+  /** Of one text of a checkpoint, so much is searched for words. */
+  index_text_chars_max: 50_000,
   /** A checkpoint's id carries its creation time; it may not lie further ahead of the writer's clock. */
   id_ahead_ms_max: 60_000,
   /** How long a caller of the SDK waits for an answer, over all retries, unless it says otherwise. */
@@ -81,6 +83,7 @@ const relations: [holds: boolean, why: string][] = [
     LIMITS.command_deadline_ms < LIMITS.request_deadline_ms_default,
     "the writer must give up before its caller does, or an answer would come too late",
   ],
+  [LIMITS.index_batch_count_max <= 256, "an entry's place in its step of the index is kept in one byte"],
   [
     LIMITS.search_wait_ms_max < LIMITS.request_attempt_ms_default,
     "a search must stop waiting before its caller asks again",

@@ -8,7 +8,7 @@ import type { Bytes, KeyRange, Reader, Tx } from "../store/store.ts";
 import { type IndexState, writeIndexState } from "./index-state.ts";
 import { after, parseTenant, tenantKeys, tenantsAfter } from "./keyspace.ts";
 
-const KEYS_PER_STEP = 1_000;
+const KEYS_PER_STEP = 4_000;
 
 export interface ClearingPlan {
   readonly range: KeyRange | null;
@@ -19,7 +19,7 @@ export interface ClearingPlan {
 /** The next piece to clear: part of a range of `tenant`, or nothing but the step to the next tenant. */
 export async function planClearing(reader: Reader, tenant: string): Promise<ClearingPlan> {
   const keys = tenantKeys(tenant);
-  for (const range of [keys.indexes(), keys.words(), keys.droppedWords()]) {
+  for (const range of [keys.indexes(), keys.words(), keys.postedSteps(), keys.droppedWords()]) {
     const { rows } = await reader.getRange(range, { limit: KEYS_PER_STEP });
     const last: Bytes | undefined = rows.at(-1)?.key;
     if (last !== undefined) return { range: { begin: range.begin, end: after(last) }, next: tenant };

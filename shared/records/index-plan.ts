@@ -9,11 +9,11 @@ import { decode, encode } from "./codec.ts";
 import { type Cover, coverKey, coverOf, decodeCover, encodeCover, INDEXES, writeEntries } from "./entries.ts";
 import type { FeedEntry } from "./feed.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
-import { POSTING_BYTES, type Posting, writePostings } from "./postings.ts";
+import { writePostings } from "./postings.ts";
 import { readVersions } from "./versions.ts";
 import { wordsOf } from "./words.ts";
 
-/** Upper bound of a key without its variable parts. */
+/** Upper bound of a key without the tenant, and without what the index, the word or the agent is called. */
 const KEY_BYTES = 64;
 
 /** Which words were posted for a checkpoint. */
@@ -37,10 +37,11 @@ interface Tracked {
 
 const NOTHING: Known = { words: new Set(), dropped: new Set() };
 
-interface WordList {
+/** What is posted for one tenant; see {@link writePostings}. */
+interface TenantPostings {
   readonly keys: TenantKeys;
-  readonly word: string;
-  readonly postings: Posting[];
+  readonly ids: Map<number, string>;
+  readonly words: Map<string, number[]>;
 }
 
 const nameOf = ({ tenant, checkpoint }: FeedEntry): string => `${tenant}/${checkpoint}`;
@@ -54,7 +55,7 @@ function bytesOf(words: ReadonlySet<string>): number {
 export class IndexPlan {
   readonly #first: number;
   readonly #tracked = new Map<string, Tracked>();
-  readonly #lists = new Map<string, WordList>();
+  readonly #postings = new Map<string, TenantPostings>();
   #bytes = 0;
 
   /** `first`: number of the first feed entry of the step. */
@@ -103,25 +104,34 @@ export class IndexPlan {
     const now = coverOf(checkpoint);
     if (tracked.now !== null && tracked.now.version >= now.version) return;
     tracked.now = now;
-    this.#bytes +=
-      INDEXES.length * 2 * (KEY_BYTES + now.agent.length) + INDEXES.length * encodeCover(now).length;
+    const keyBytes = KEY_BYTES + fed.tenant.length;
+    const entryKeys = INDEXES.length * (keyBytes + Math.max(now.agent.length, now.type.length));
+    this.#bytes += (tracked.before === null ? 1 : 2) * entryKeys + INDEXES.length * encodeCover(now).length;
     const next = nextKnown(tracked.known, wordsOf(checkpoint));
-    for (const word of next.gained) this.#post(tracked, fed.tenant, word, { entry, id: tracked.id });
+    this.#post(tracked, fed.tenant, entry - this.#first, next.gained);
     tracked.isChanged ||= next.isChanged;
     tracked.known = next.known;
-    if (next.known !== null) this.#bytes += KEY_BYTES + bytesOf(next.known.dropped);
+    if (next.isChanged && next.known !== null) this.#bytes += keyBytes + bytesOf(next.known.dropped);
   }
 
-  #post({ keys }: Tracked, tenant: string, word: string, posting: Posting): void {
-    const name = `${tenant}/${word}`;
-    let list = this.#lists.get(name);
-    if (list === undefined) {
-      list = { keys, word, postings: [] };
-      this.#lists.set(name, list);
-      this.#bytes += KEY_BYTES + Buffer.byteLength(word);
+  #post({ id, keys }: Tracked, tenant: string, offset: number, gained: readonly string[]): void {
+    if (gained.length === 0) return;
+    let postings = this.#postings.get(tenant);
+    if (postings === undefined) {
+      postings = { keys, ids: new Map(), words: new Map() };
+      this.#postings.set(tenant, postings);
     }
-    list.postings.push(posting);
-    this.#bytes += POSTING_BYTES;
+    postings.ids.set(offset, id);
+    const keyBytes = KEY_BYTES + tenant.length;
+    this.#bytes += keyBytes + gained.length;
+    for (const word of gained) {
+      const offsets = postings.words.get(word);
+      if (offsets !== undefined) offsets.push(offset);
+      else {
+        postings.words.set(word, [offset]);
+        this.#bytes += keyBytes + Buffer.byteLength(word);
+      }
+    }
   }
 
   /** Writes everything; the index must stand where the plan began. */
@@ -132,9 +142,7 @@ export class IndexPlan {
       if (known?.dropped.size === 0) tx.clear(keys.dropped(id));
       else tx.set(keys.dropped(id), encode(known === null ? null : [...known.dropped].sort()));
     }
-    for (const { keys, word, postings } of this.#lists.values()) {
-      writePostings(tx, keys, word, this.#first, postings);
-    }
+    for (const postings of this.#postings.values()) writePostings(tx, postings.keys, this.#first, postings);
   }
 }
 

@@ -19,7 +19,8 @@
  * | `quarantine`, task, checkpoint, version           | reason, time                             | a read that failed    |
  * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
  * | `ix`, name, value, time, checkpoint               | what a list needs to filter by           | the indexer           |
- * | `text`, word, number of a feed entry              | checkpoints that gained the word there   | the indexer           |
+ * | `text`, word, step                                | which of a step's entries gained the word| the indexer           |
+ * | `posted`, step                                    | the step's checkpoints, by entry         | the indexer           |
  * | `dropped`, checkpoint                             | words that it held once and lost         | the indexer           |
  *
  * | key, after the system's root                      | value                                    | written by            |
@@ -52,6 +53,7 @@ const TENANT_SUBSPACES = [
   "idem",
   "ix",
   "text",
+  "posted",
   "dropped",
 ] as const;
 const SYSTEM_SUBSPACES = ["meta", "feed", "outbox", "bell", "expiry", "retention", "lease", "count"] as const;
@@ -151,9 +153,11 @@ function keysUnder(root: Buffer) {
     indexFrom: (name: string, value: string, timeMs: number): Bytes =>
       at("ix", element(name), element(value), element(timeMs)),
     indexes: (): KeyRange => children(at("ix")),
-    word: (word: string, entry: number): Bytes => at("text", element(word), element(entry)),
+    word: (word: string, step: number): Bytes => at("text", element(word), element(step)),
     wordRange: (word: string): KeyRange => children(at("text", element(word))),
     words: (): KeyRange => children(at("text")),
+    posted: (step: number): Bytes => at("posted", element(step)),
+    postedSteps: (): KeyRange => children(at("posted")),
     dropped: (id: string): Bytes => at("dropped", uuid(id)),
     droppedWords: (): KeyRange => children(at("dropped")),
   };
@@ -215,7 +219,7 @@ export function parseTenant(key: Bytes): string {
   return (tuple.unpack(Buffer.from(key)) as unknown[])[2] as string;
 }
 
-/** Reads the number at the end of a key: the seq of an audit or order entry, the feed entry of a word. */
+/** Reads the number at the end of a key: the seq of an audit or order entry, the step of a word. */
 export function parseSeq(key: Bytes): number {
   return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
 }

@@ -23,8 +23,13 @@ export async function linkCheckpoints(
   if ("replay" in now) return now;
   const { task } = context.actor;
   const { metadata } = now.checkpoint;
+  if (metadata.parent_ids.includes(parent)) {
+    throw new FleetError("CONFLICT", "the checkpoint has this parent already", {
+      details: { parent_id: parent, child_id: child },
+    });
+  }
   await requireOlder(tx, context, now, parent);
-  const parents = [...new Set([...metadata.parent_ids, parent])];
+  const parents = [...metadata.parent_ids, parent];
   if (parents.length > LIMITS.parent_count_max) {
     throw invalid("parent_id", `at most ${LIMITS.parent_count_max} parents`, parents.length);
   }

@@ -17,6 +17,7 @@ const WRITER_FIELDS: Readonly<Record<string, string>> = {
   "metadata.tenant": "no change: a checkpoint stays in its tenant",
   "metadata.task_id": "no change: a checkpoint stays in its task",
   "metadata.agent_id": "no change: the author stays the author",
+  "metadata.agent_type": "no change: the author stays the author",
   "metadata.status": "no change: use finalize",
   "metadata.final_status": "no change: use finalize",
   "metadata.parent_ids": "no change: use link",

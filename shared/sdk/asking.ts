@@ -23,7 +23,8 @@ const ATTEMPT_MS_LEAST = 20;
 
 type Attempt = { readonly answer: unknown } | { readonly again: FleetError };
 
-function refusal(error: BusError): FleetError {
+/** The bus's trouble as the error that a caller of Fleet knows. */
+export function refusal(error: BusError): FleetError {
   const details = { bus: error.kind };
   switch (error.kind) {
     case "too_large":

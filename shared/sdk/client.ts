@@ -85,19 +85,24 @@ export class FleetClient implements TaskOperations {
     options: ChangeOptions = {},
   ): Promise<Outcome> {
     const task = await this.#task(id, options);
-    return this.#command("update", task, { checkpoint_id: id, patch }, options);
+    return this.#command("update", task, { checkpoint_id: normalizeCheckpointId(id), patch }, options);
   }
 
   async finalizeCheckpoint(id: string, status: FinalStatus, options: FinalizeOptions = {}): Promise<Outcome> {
     const { retentionPolicy, ...rest } = options;
     const task = await this.#task(id, options);
-    const body = { checkpoint_id: id, status, ...(retentionPolicy && { retention_policy: retentionPolicy }) };
+    const body = {
+      checkpoint_id: normalizeCheckpointId(id),
+      status,
+      ...(retentionPolicy && { retention_policy: retentionPolicy }),
+    };
     return this.#command("finalize", task, body, rest);
   }
 
   async linkCheckpoints(parentId: string, childId: string, options: ChangeOptions = {}): Promise<Outcome> {
     const task = await this.#task(childId, options);
-    return this.#command("link", task, { parent_id: parentId, child_id: childId }, options);
+    const [parent_id, child_id] = [normalizeCheckpointId(parentId), normalizeCheckpointId(childId)];
+    return this.#command("link", task, { parent_id, child_id }, options);
   }
 
   /** null when there is none; throws CORRUPT when its bytes do not verify. */
@@ -209,10 +214,16 @@ export class FleetClient implements TaskOperations {
   }
 
   async #command(op: CommandOp, taskId: string, body: object, options: CommandOptions): Promise<Committed> {
-    const { commandId = uuidv7(), fence, expectedVersion } = options;
+    const { fence, expectedVersion } = options;
+    // One spelling of an id on the wire: a retry must repeat its bytes.
+    const commandId = options.commandId === undefined ? uuidv7() : normalizeCheckpointId(options.commandId);
     const request = { command_id: commandId, ...body, ...toSnake({ fence, expectedVersion }) };
     const subject = SUBJECTS.command(this.#context.tenant, this.#context.agentId, taskId, op);
-    const { status, ...answer } = await ask<CommittedAnswer>(this.#context, subject, request, options);
+    const { status, ...answer } = await ask<CommittedAnswer>(this.#context, subject, request, options).catch(
+      (error: unknown) => {
+        throw withCommand(error, commandId);
+      },
+    );
     this.#remember(answer.checkpoint_id, taskId);
     if (answer.warnings?.includes("large_checkpoint")) {
       this.#context.onWarning({
@@ -252,4 +263,14 @@ export class FleetClient implements TaskOperations {
     if (this.#taskOf.size >= TASKS_REMEMBERED) this.#taskOf.clear();
     this.#taskOf.set(id, taskId);
   }
+}
+
+/** After a TIMEOUT the caller may ask again, and needs the id to do so. */
+function withCommand(error: unknown, commandId: string): unknown {
+  if (!(error instanceof FleetError) || error.code !== "TIMEOUT") return error;
+  return new FleetError(error.code, error.message, {
+    fields: error.fields,
+    details: { ...error.details, command_id: commandId },
+    cause: error,
+  });
 }

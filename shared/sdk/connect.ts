@@ -1,11 +1,13 @@
 /** `connect()`: from a few settings to a client. Settings not given come from the environment (`FLEET_…`). */
 import { hostname } from "node:os";
+import { BusError } from "../bus/bus.ts";
 import { connectBus } from "../bus/connection.ts";
 import { invalid } from "../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../protocol/ids.ts";
 import { systemClock } from "../runtime/clock.ts";
 import { type Environment, optional, readConfig, text, url } from "../runtime/config.ts";
 import { createLogger, type Logger } from "../runtime/log.ts";
+import { refusal } from "./asking.ts";
 import { FleetClient, type FleetWarning } from "./client.ts";
 
 export const clientFields = {
@@ -61,6 +63,8 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
     identity: agentId,
     log: options.log ?? createLogger({ service: "sdk", level: "silent" }),
     connectTimeoutMs: options.connectTimeoutMs ?? CONNECT_MS_DEFAULT,
+  }).catch((error: unknown) => {
+    throw error instanceof BusError ? refusal(error) : error;
   });
   return new FleetClient({
     bus,

@@ -28,10 +28,7 @@ export function serveJobs(jobs: Jobs): void {
 }
 
 export interface Program<J extends Jobs> {
-  run<K extends keyof J & string>(
-    job: K,
-    params: Parameters<J[K]>[0],
-  ): Promise<Awaited<ReturnType<J[K]>>>;
+  run<K extends keyof J & string>(job: K, params: Parameters<J[K]>[0]): Promise<Awaited<ReturnType<J[K]>>>;
   stop(): Promise<void>;
 }
 

@@ -1,14 +1,15 @@
 // How requests are started. Open loop: at times set beforehand, whatever the service does, and counted from those times, so that
 // a stall is seen by everyone whom it would have kept waiting. Closed loop: always the same number in flight.
 
-/** Milliseconds for each request, in no particular order. */
 export interface Measured {
+  /** Milliseconds for each request, in no particular order; one that fails has taken its time too. */
   readonly latencies: number[];
+  readonly failures: readonly unknown[];
 }
 
 /**
  * Starts request `i` at `times[i]` (ms from the beginning, ascending); `lateness`: how much later this process got to it, which the
- * latencies include. Rejects with the first failure.
+ * latencies include.
  */
 export async function openLoop(
   times: ArrayLike<number>,
@@ -16,10 +17,11 @@ export async function openLoop(
 ): Promise<Measured & { readonly lateness: number[] }> {
   const latencies: number[] = [];
   const lateness: number[] = [];
+  const failures: unknown[] = [];
   const underWay: Promise<void>[] = [];
   const begin = performance.now() + 10;
   const start = async (i: number, due: number) => {
-    await send(i);
+    await send(i).catch((error: unknown) => failures.push(error));
     latencies.push(performance.now() - due);
   };
   await new Promise<void>((resolve) => {
@@ -33,12 +35,12 @@ export async function openLoop(
         underWay.push(start(next, due));
       }
       if (next === times.length) resolve();
-      else setTimeout(tick, begin + times[next]! - performance.now());
+      else setTimeout(tick, Math.max(0, begin + times[next]! - performance.now()));
     };
     tick();
   });
   await Promise.all(underWay);
-  return { latencies, lateness };
+  return { latencies, failures, lateness };
 }
 
 /** Times for `lanes` callers at `perSecond` each: spread evenly over the second, each moved by a random part of its share. */
@@ -59,24 +61,32 @@ export function arrivals(
   return { times, lanes };
 }
 
-/** Keeps one request in flight per lane for `seconds`. Rejects with the first failure. */
+/**
+ * Keeps one request in flight per lane, and counts what ends in `seconds` after `warmUpSeconds`; the lanes are busy before and after,
+ * so that neither end of the time is emptier than its middle. `perSecond` counts what succeeded.
+ */
 export async function closedLoop(
-  o: { lanes: number; seconds: number },
+  o: { lanes: number; warmUpSeconds: number; seconds: number },
   send: (lane: number) => Promise<unknown>,
 ): Promise<Measured & { readonly perSecond: number }> {
   const latencies: number[] = [];
-  const begin = performance.now();
+  const failures: unknown[] = [];
+  const begin = performance.now() + o.warmUpSeconds * 1_000;
   const end = begin + o.seconds * 1_000;
-  let inTime = 0;
   const run = async (lane: number) => {
     for (let sent = performance.now(); sent < end; ) {
-      await send(lane);
+      const failed = await send(lane).then(
+        () => [],
+        (error: unknown) => [error],
+      );
       const now = performance.now();
-      latencies.push(now - sent);
-      if (now <= end) inTime += 1;
+      if (now >= begin && now < end) {
+        latencies.push(now - sent);
+        failures.push(...failed);
+      }
       sent = now;
     }
   };
   await Promise.all(Array.from({ length: o.lanes }, (_, lane) => run(lane)));
-  return { latencies, perSecond: inTime / o.seconds };
+  return { latencies, failures, perSecond: (latencies.length - failures.length) / o.seconds };
 }

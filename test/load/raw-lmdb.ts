@@ -4,6 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
+import { canonicalBytes } from "../../shared/integrity/canonical.ts";
 import { encodeBody } from "../../shared/integrity/wire.ts";
 import { CONTENT_TYPES } from "../../shared/protocol/subjects.ts";
 import { openFormat } from "../../shared/records/format.ts";
@@ -28,6 +29,8 @@ interface Params {
 const MAP_BYTES = 16 * 2 ** 30;
 /** For the first checkpoint of a task less is written than for those that follow. */
 const FIRST_STEP = 1;
+/** Commands that are recorded at once. */
+const AT_ONCE = 100;
 
 const jobs = { measure };
 export type RawLmdbJobs = typeof jobs;
@@ -58,12 +61,16 @@ async function record(agents: number, rounds: number) {
   const repository = new CheckpointRepository({ store, format, now: Date.now, finder: "bench" });
   const workload = createWorkload();
   const at = (agent: number) => ({ agent: workload.agentId(agent), task: workload.taskId(agent) });
-  const round = (step: number) =>
-    Promise.all(
-      Array.from({ length: agents }, (_, agent) =>
-        send(repository, "create", { checkpoint: workload.checkpoint(agent, step) }, at(agent)),
-      ),
-    );
+  const round = async (step: number) => {
+    for (let first = 0; first < agents; first += AT_ONCE) {
+      const some = Array.from({ length: Math.min(AT_ONCE, agents - first) }, (_, i) => first + i);
+      await Promise.all(
+        some.map((agent) =>
+          send(repository, "create", { checkpoint: workload.checkpoint(agent, step) }, at(agent)),
+        ),
+      );
+    }
+  };
   await round(0);
   take();
   for (let step = FIRST_STEP; step <= rounds; step += 1) await round(step);
@@ -74,7 +81,9 @@ async function record(agents: number, rounds: number) {
   const checkpoint = await repository.get("default", answer.checkpoint_id);
   await memory.close({ drainMs: 1_000 });
   const size = (value: unknown) => encodeBody(value, CONTENT_TYPES.json).length;
+  const { hash: _hash, ...compliance } = checkpoint.compliance;
   const sizes = {
+    canonical: canonicalBytes({ ...checkpoint, compliance }).length,
     createRequest: size(request),
     createAnswer: size(answer),
     getRequest: size({ checkpoint_id: answer.checkpoint_id }),
@@ -106,8 +115,8 @@ function commit(environment: Environment, transactions: readonly Write[][], from
   environment.transactionSync(() => {
     for (let i = from; i < to; i += 1) {
       for (const { key, value } of transactions[i]!) {
-        if (value === null) environment.removeSync(key);
-        else environment.putSync(key, value);
+        if (value === null) environment.remove(key);
+        else environment.put(key, value);
       }
     }
   });

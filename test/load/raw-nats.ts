@@ -18,7 +18,11 @@ const open = (url: string) => connect({ servers: url, noAsyncTraces: true });
 async function answer({ url, answerBytes }: { url: string; answerBytes: number }): Promise<void> {
   const connection = await open(url);
   const body = bytes(answerBytes);
-  connection.subscribe(`${SUBJECT}.${answerBytes}`, { callback: (_, message) => message.respond(body) });
+  connection.subscribe(`${SUBJECT}.${answerBytes}`, {
+    callback(_, message) {
+      message.respond(body);
+    },
+  });
   await connection.flush();
 }
 
@@ -33,10 +37,12 @@ interface Asking {
 
 async function ask({ url, requestBytes, answerBytes, inFlight, connections, seconds }: Asking) {
   const open_ = await Promise.all(Array.from({ length: connections }, () => open(url)));
-  const askers = open_.map((connection) => asker(connection, `${SUBJECT}.${answerBytes}`, bytes(requestBytes)));
+  const askers = open_.map((connection) =>
+    asker(connection, `${SUBJECT}.${answerBytes}`, bytes(requestBytes)),
+  );
   const request = (lane: number) => askers[lane % connections]!();
-  await closedLoop({ lanes: inFlight, seconds: seconds / 4 }, request);
-  const { latencies, perSecond } = await closedLoop({ lanes: inFlight, seconds }, request);
+  const time = { lanes: inFlight, warmUpSeconds: seconds / 4, seconds };
+  const { latencies, perSecond } = await closedLoop(time, request);
   await Promise.all(open_.map((connection) => connection.close()));
   return { perSecond, latency: summarize(latencies) };
 }

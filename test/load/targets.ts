@@ -27,6 +27,8 @@ export const TARGETS = {
   burst_last: { required: { below: 1_000 }, aim: { below: 250 } },
   /** Of 1,000: all. */
   burst_committed: { required: { at_least: 1_000 }, aim: null },
+  /** Requests that failed, of any kind. */
+  failed: { required: { below: 1 }, aim: null },
   /** p99, ms. */
   get: { required: { below: 10 }, aim: { below: 2 } },
   /** A page of 100, p99, ms. */

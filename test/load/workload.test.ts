@@ -25,7 +25,8 @@ describe("the workload", () => {
     for (let step = 0; step < 60; step += 1) {
       const checkpoint = workload.checkpoint(step * 7, step);
       const { checkpoint_id } = await create(bench.repository, { checkpoint });
-      const { hash: _hash, ...compliance } = (await bench.repository.get("default", checkpoint_id)).compliance;
+      const { hash: _hash, ...compliance } = (await bench.repository.get("default", checkpoint_id))
+        .compliance;
       const stored = await bench.repository.get("default", checkpoint_id);
       sizes.push(canonicalBytes({ ...stored, compliance }).length);
     }

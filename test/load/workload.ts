@@ -4,7 +4,7 @@
 import type { CheckpointInput } from "../../shared/protocol/checkpoint.ts";
 
 /** What an agent sends; with what the writer adds (ids, times, place in the chain) the canonical checkpoint has about 4,096. */
-const INPUT_BYTES = 3_560;
+const INPUT_BYTES = 3_400;
 const SENTENCES = 2_048;
 const AGENT_TYPES = ["architecture", "implementation", "qa", "documentation"] as const;
 const PHASES = ["planning", "implementing", "testing", "reviewing"] as const;
@@ -68,14 +68,19 @@ export function createWorkload(seed = 1): Workload {
 /** More of the partial work, until the checkpoint has its size. */
 function filled(input: CheckpointInput, text: () => string): CheckpointInput {
   const parts = [text()];
-  for (let missing = INPUT_BYTES - JSON.stringify(input).length; missing > 0; missing -= parts.at(-1)!.length + 1)
+  for (
+    let missing = INPUT_BYTES - JSON.stringify(input).length;
+    missing > 0;
+    missing -= parts.at(-1)!.length + 1
+  )
     parts.push(text());
   const current_step = { description: text(), partial_work: parts.join(" ") };
   return { ...input, execution_state: { ...input.execution_state, current_step } };
 }
 
 function composed(agent: number, step: number, own: () => number, text: () => string): CheckpointInput {
-  const file = () => `src/${WORDS[17 + Math.floor(own() * 40)]}/${WORDS[60 + Math.floor(own() * 100)]}-${agent % 100}.ts`;
+  const file = () =>
+    `src/${WORDS[17 + Math.floor(own() * 40)]}/${WORDS[60 + Math.floor(own() * 100)]}-${agent % 100}.ts`;
   const done = Array.from({ length: 1 + (step % 6) }, (_, i) => ({
     id: `step-${step - i}`,
     title: text(),

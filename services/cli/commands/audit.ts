@@ -54,12 +54,11 @@ async function verify(session: Session, id: string): Promise<void> {
   // Read first: it says how long the chain is.
   const task = await requireTask(session, id);
   const client = await session.client();
-  const report = await client.verifyAudit(id, {
-    ...session.ask,
-    onProgress: (done) =>
-      session.note(progressLine({ what: "Verifying", done, total: task.audit_seq }, session.view)),
-  });
-  session.note(PROGRESS_END);
+  const onProgress = (done: number) =>
+    session.note(progressLine({ what: "Verifying", done, total: task.audit_seq }, session.view));
+  const report = await client
+    .verifyAudit(id, { ...session.ask, onProgress })
+    .finally(() => session.note(PROGRESS_END));
   await session.show(report, () => renderReport(id, report, session.view));
   if (!report.ok) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }

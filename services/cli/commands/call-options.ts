@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import type { CommandOptions } from "../../../shared/sdk/operations.ts";
+import { bareId } from "../input/id.ts";
 import { wholeNumber } from "../input/number.ts";
 import type { Session } from "../session.ts";
 
@@ -15,7 +16,7 @@ export interface CallFlags {
 /** `expected`: what the expected version counts. */
 export function addCallOptions(command: Command, expected: string): Command {
   return command
-    .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing")
+    .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
     .addOption(new Option("--fence <n>", "the fence under which you own the task").argParser(wholeNumber(0)))
     .addOption(new Option("--expected-version <n>", `refuse unless ${expected}`).argParser(wholeNumber(0)))
     .option("-q, --quiet", "print only the id");

@@ -8,8 +8,10 @@ import {
   type CheckpointFlags,
   checkpointDocument,
   missingOptions,
+  textOf,
 } from "../input/checkpoint.ts";
 import type { JsonObject } from "../input/document.ts";
+import { bareId, collectIds } from "../input/id.ts";
 import { collectLabel } from "../input/label.ts";
 import { percent, wholeNumber } from "../input/number.ts";
 import type { Session } from "../session.ts";
@@ -43,7 +45,7 @@ export function addCheckpoint(program: Command, acting: Acting): void {
     .addOption(new Option("--progress <percent>", "0 to 100").argParser(percent))
     .option("--session <id>", "the agent's session")
     .addOption(new Option("--iteration <n>", "the agent's iteration").argParser(wholeNumber(0)))
-    .option("--parent <id...>", "checkpoints this one was made from (else the task's latest)")
+    .option("--parent <id...>", "checkpoints this one was made from (else the task's latest)", collectIds)
     .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
     .option("-f, --file <path>", "a checkpoint as JSON; - is standard input");
   addCallOptions(command, "the task has so many checkpoints").action(acting(create));
@@ -60,12 +62,15 @@ async function create(session: Session, flags: Flags): Promise<void> {
   const file = await fileOf(session, flags);
   const document = await completed(session, flags, file);
   const metadata = document.checkpoint.metadata as JsonObject;
-  const client = await session.client(typeof metadata.agent_id === "string" ? metadata.agent_id : undefined);
+  const client = await session.client(textOf(metadata.agent_id));
+  // A document that names itself can be sent again and again, and is written once.
+  const ownId = textOf(metadata.checkpoint_id);
   const outcome = await client.createCheckpoint({
     taskId: document.taskId ?? "",
     // The writer is the judge of what it is; an answer names every field that is wrong.
     checkpoint: document.checkpoint as never,
     ...callOptions(session, flags),
+    commandId: flags.commandId ?? (ownId === undefined ? undefined : bareId(ownId)),
   });
   const { renderWritten } = await import("../rendering/answer.ts");
   await showOutcome(session, outcome, {

@@ -25,7 +25,8 @@ async function follow(session: Session, { task }: { readonly task?: string }): P
     (event) => session.line(event, () => renderEvent(event, session.view)),
     task === undefined ? {} : { taskId: task },
   );
-  session.note(`Following ${task === undefined ? "all events" : `task ${task}`}; Ctrl-C ends.\n`);
+  // Also told to a program: from here on it misses nothing.
+  session.tell(`Following ${task === undefined ? "all events" : `task ${task}`}; Ctrl-C ends.`);
   await interrupted;
   await stop();
 }

@@ -3,6 +3,7 @@
 import { type Command, Option } from "commander";
 import type { FinalStatus } from "../../../shared/sdk/sdk.ts";
 import { type Acting, withExamples } from "../acting.ts";
+import { bareId } from "../input/id.ts";
 import type { Session } from "../session.ts";
 import { addCallOptions, type CallFlags, callOptions } from "./call-options.ts";
 import { showOutcome } from "./outcome.ts";
@@ -21,7 +22,7 @@ export function addFinalize(program: Command, acting: Acting): void {
     .command("finalize")
     .summary("Finalize a checkpoint: it never changes again.")
     .description("Finalize a checkpoint: it never changes again, and its retention begins.")
-    .argument("<id>", "the checkpoint")
+    .argument("<id>", "the checkpoint", bareId)
     .addOption(new Option("-s, --status <status>", "how it ended").choices(STATUSES).makeOptionMandatory())
     .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
     .option("-t, --task <id>", "its task, which spares a look-up");

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { type Acting, withExamples } from "../acting.ts";
+import { bareId } from "../input/id.ts";
 import type { Session } from "../session.ts";
 import { addCallOptions, type CallFlags, callOptions } from "./call-options.ts";
 import { showOutcome } from "./outcome.ts";
@@ -14,8 +15,8 @@ export function addLink(program: Command, acting: Acting): void {
   const command = program
     .command("link")
     .description("Add a parent to a checkpoint of the same task.")
-    .argument("<parent>", "the checkpoint it was made from")
-    .argument("<child>", "the checkpoint that gets the parent")
+    .argument("<parent>", "the checkpoint it was made from", bareId)
+    .argument("<child>", "the checkpoint that gets the parent", bareId)
     .option("-t, --task <id>", "their task, which spares a look-up");
   addCallOptions(command, "the child has this version").action(acting(link));
   withExamples(command, { "Two strands of work come together": "fleet link chk-0199…a chk-0199…b" });

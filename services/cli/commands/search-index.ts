@@ -36,13 +36,16 @@ async function rebuild(session: Session, { wait }: { readonly wait: boolean }): 
   const { PROGRESS_END, progressLine } = await import("../rendering/progress.ts");
   const client = await session.client();
   let found = await client.rebuildIndex(session.ask);
-  while (wait && found.state === "rebuilding") {
-    const { indexed: done, total } = found;
-    session.note(progressLine({ what: "Rebuilding", done, total }, session.view));
-    await sleep(POLL_MS);
-    found = await client.indexStatus(session.ask);
+  try {
+    while (wait && found.state === "rebuilding") {
+      const { indexed: done, total } = found;
+      session.note(progressLine({ what: "Rebuilding", done, total }, session.view));
+      await sleep(POLL_MS);
+      found = await client.indexStatus(session.ask);
+    }
+  } finally {
+    session.note(PROGRESS_END);
   }
-  session.note(PROGRESS_END);
   await showIndex(session, found);
 }
 

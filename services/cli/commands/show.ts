@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { type Acting, withExamples } from "../acting.ts";
+import { bareId } from "../input/id.ts";
 import { wholeNumber } from "../input/number.ts";
 import type { Session } from "../session.ts";
 
@@ -13,7 +14,7 @@ export function addShow(group: Command, acting: Acting): void {
   const command = group
     .command("show")
     .description("Show one checkpoint in full; --json prints it as it is stored.")
-    .argument("<id>", "the checkpoint")
+    .argument("<id>", "the checkpoint", bareId)
     .addOption(
       new Option("--version <n>", "an earlier version (else the current one)").argParser(wholeNumber(1)),
     )

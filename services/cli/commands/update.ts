@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { type Acting, withExamples } from "../acting.ts";
+import { bareId } from "../input/id.ts";
 import type { Session } from "../session.ts";
 import { addCallOptions, type CallFlags, callOptions } from "./call-options.ts";
 import { showOutcome } from "./outcome.ts";
@@ -18,7 +19,7 @@ export function addUpdate(program: Command, acting: Acting): void {
     .description(
       "Change a checkpoint that is not finalized by a JSON merge patch:\nwhat is absent stays, null removes, arrays are replaced.",
     )
-    .argument("<id>", "the checkpoint")
+    .argument("<id>", "the checkpoint", bareId)
     .requiredOption("-p, --patch <json>", "the patch: JSON, @file, or - for standard input")
     .option("-t, --task <id>", "its task, which spares a look-up");
   addCallOptions(command, "the checkpoint has this version").action(acting(update));

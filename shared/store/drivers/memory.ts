@@ -34,6 +34,8 @@ class MemoryEngine implements Engine, Writable {
   /** Counts batches: a snapshot is never taken in the middle of one. */
   #batch = 0;
   #sequence = 0n;
+  /** What the oldest open snapshot sees; fixed during a batch, which takes no snapshots. */
+  #oldest = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -54,6 +56,7 @@ class MemoryEngine implements Engine, Writable {
 
   async commit(slabs: Slab[]): Promise<BatchResult> {
     this.#batch += 1;
+    this.#oldest = Math.min(this.#batch, ...this.#open.values());
     const result = commitSlabs(this, slabs, this.#sequence);
     this.#sequence = result.sequence;
     return result;
@@ -89,12 +92,11 @@ class MemoryEngine implements Engine, Writable {
   }
 
   #write(text: string, value: Bytes | undefined): void {
-    const oldest = Math.min(this.#batch, ...this.#open.values());
     const before = this.#versions.get(text) ?? [];
     // The newest version that the oldest snapshot sees is kept, and all after it.
     const needed = before.filter((version, index) => {
       const next = before[index + 1]?.batch ?? this.#batch;
-      return version.batch < this.#batch && next > oldest;
+      return version.batch < this.#batch && next > this.#oldest;
     });
     if (before.length === 0) this.#keys.splice(this.#indexOf(text), 0, text);
     if (value === undefined && needed.length === 0) {

@@ -40,8 +40,9 @@ port.on("message", async (request: WorkerRequest) => {
 answer({ kind: "ready" });
 
 function answer(message: WorkerAnswer): void {
-  const { outcomes, buffers } = message.kind === "committed" ? message.result : NOTHING;
-  port.postMessage(message, [outcomes.buffer, ...buffers]);
+  const moved =
+    message.kind === "committed" ? [message.result.outcomes.buffer, ...message.result.buffers] : [];
+  port.postMessage(message, moved);
 }
 
 function commit(slabs: Slab[]): WorkerAnswer {

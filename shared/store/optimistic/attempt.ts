@@ -45,9 +45,9 @@ export class OptimisticAttempt implements Tx {
   readonly snapshot: Reader;
   readonly #context: AttemptContext;
   readonly #meter = new TransactionMeter();
-  readonly #overlay = new Overlay();
-  readonly #reads = new ReadSet();
-  readonly #keysRead = new Set<string>();
+  #overlay = new Overlay();
+  #reads = new ReadSet();
+  #keysRead = new Set<string>();
   readonly #places = new StampedPlaces();
   #ended = false;
   #released = false;
@@ -116,7 +116,6 @@ export class OptimisticAttempt implements Tx {
     this.#check();
     this.#meter.setStampedValue(key, prefix, suffix);
     this.#overlay.setStampedValue(key, prefix, suffix);
-    this.#places.addValueAt(key);
   }
 
   addReadConflict(range: KeyRange): void {
@@ -141,6 +140,10 @@ export class OptimisticAttempt implements Tx {
       reads: this.#reads,
       overlay: this.#overlay,
     });
+    // The request is encoded. Kept until its commit returns, these would be most of the garbage collector's work.
+    this.#overlay = new Overlay();
+    this.#reads = new ReadSet();
+    this.#keysRead = new Set();
     try {
       return await this.#pending.done;
     } finally {

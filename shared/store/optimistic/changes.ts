@@ -3,9 +3,10 @@
  * stamped keys and commits that were lost sight of do not come through here.
  */
 
-import type { Bytes } from "../store.ts";
+import type { Bytes, KeyRange } from "../store.ts";
+import { NOT_COMMITTED, type Slab } from "./commit.ts";
 import { inRange, keyBytes, keyText } from "./order.ts";
-import type { CommitRequest } from "./request.ts";
+import { ByteReader, readWrite, skipReads } from "./request.ts";
 
 export class Changes {
   readonly #waiting = new Map<string, Set<() => void>>();
@@ -21,12 +22,16 @@ export class Changes {
     };
   }
 
-  publish(requests: readonly CommitRequest[]): void {
+  /** Reads the keys back from the encoded requests: nothing else of them is kept while they are being committed. */
+  publish(slabs: readonly Slab[], outcomes: BigUint64Array): void {
     if (this.#waiting.size === 0) return;
-    for (const { overlay } of requests) {
-      for (const text of overlay.writes.keys()) this.#wake(text);
-      for (const range of overlay.clearedRanges) {
-        for (const text of this.#waiting.keys()) if (inRange(range, keyBytes(text))) this.#wake(text);
+    let index = 0;
+    for (const { buffer, requests } of slabs) {
+      const input = new ByteReader(buffer);
+      for (let n = 0; n < requests; n++) {
+        const end = input.offset + input.u32();
+        if (outcomes[index++] !== NOT_COMMITTED) this.#publishRequest(input, end);
+        input.offset = end;
       }
     }
   }
@@ -34,6 +39,19 @@ export class Changes {
   /** Wakes everybody: the store closes. */
   wakeAll(): void {
     for (const text of this.#waiting.keys()) this.#wake(text);
+  }
+
+  #publishRequest(input: ByteReader, end: number): void {
+    skipReads(input);
+    while (input.offset < end) {
+      const written = readWrite(input);
+      if (written.end === undefined) this.#wake(keyText(written.key));
+      else this.#wakeRange({ begin: written.key, end: written.end });
+    }
+  }
+
+  #wakeRange(range: KeyRange): void {
+    for (const text of this.#waiting.keys()) if (inRange(range, keyBytes(text))) this.#wake(text);
   }
 
   #wake(text: string): void {

@@ -6,7 +6,8 @@ import type { Bytes, KeyRange } from "../store.ts";
 
 /** The key as a string that sorts and hashes like its bytes. */
 export function keyText(key: Bytes): string {
-  return Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString("latin1");
+  const buffer = key instanceof Buffer ? key : Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  return buffer.toString("latin1");
 }
 
 /** Inverse of {@link keyText}. */

@@ -10,9 +10,9 @@ import { type Atomic, applyAtomic } from "./atomics.ts";
 import { keyText } from "./order.ts";
 
 export type OwnWrite =
-  | { readonly kind: "value"; readonly key: Bytes; readonly value: Bytes | undefined } // undefined: cleared
-  | { readonly kind: "atomic"; readonly key: Bytes; readonly atomics: readonly Atomic[] }
-  | { readonly kind: "stamped"; readonly key: Bytes; readonly prefix: Bytes; readonly suffix: Bytes };
+  | { readonly kind: "value"; readonly value: Bytes | undefined } // undefined: cleared
+  | { readonly kind: "atomic"; readonly atomics: readonly Atomic[] }
+  | { readonly kind: "stamped"; readonly prefix: Bytes; readonly suffix: Bytes };
 
 export interface StampedKeyWrite {
   readonly prefix: Bytes;
@@ -31,6 +31,7 @@ interface Cleared {
 const owned = (bytes: Bytes): Buffer => Buffer.from(bytes);
 
 export class Overlay {
+  /** By {@link keyText}. */
   readonly writes = new Map<string, OwnWrite>();
   readonly stampedKeys: StampedKeyWrite[] = [];
   readonly #cleared: Cleared[] = [];
@@ -45,11 +46,7 @@ export class Overlay {
   }
 
   set(key: Bytes, value: Bytes | undefined): void {
-    this.#put(keyText(key), {
-      kind: "value",
-      key: owned(key),
-      value: value === undefined ? undefined : owned(value),
-    });
+    this.#put(keyText(key), { kind: "value", value: value === undefined ? undefined : owned(value) });
   }
 
   clearRange(range: KeyRange): void {
@@ -71,16 +68,15 @@ export class Overlay {
       atomic.kind === "byte_max" ? { kind: "byte_max", value: owned(atomic.value) } : atomic;
     if (own?.kind === "value" || this.#isCleared(text)) {
       const before = own?.kind === "value" ? own.value : undefined;
-      this.#put(text, { kind: "value", key: owned(key), value: applyAtomic(before, operation) });
+      this.#put(text, { kind: "value", value: applyAtomic(before, operation) });
     } else {
-      this.#put(text, { kind: "atomic", key: owned(key), atomics: [...(own?.atomics ?? []), operation] });
+      this.#put(text, { kind: "atomic", atomics: [...(own?.atomics ?? []), operation] });
     }
   }
 
   setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
     this.#put(keyText(key), {
       kind: "stamped",
-      key: owned(key),
       prefix: owned(prefix),
       suffix: owned(suffix),
     });

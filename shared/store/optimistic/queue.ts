@@ -13,15 +13,12 @@ import { ByteWriter, type CommitRequest, encodeRequest, withdrawRequest } from "
 import { stampOf } from "./stamps.ts";
 
 const BATCH_WAIT_MS = 50;
-const DEFAULT_SLAB_BYTES = 1_048_576;
-/** Small, because a `default` request that arrives just after it has to wait for it. */
-const BATCH_SLAB_BYTES = 262_144;
+const SLAB_BYTES = 524_288;
 /** Bounds one batch: its transactions wait for each other, and clients of the one before must be served meanwhile. */
-const SLABS_PER_BATCH = 4;
+const SLABS_PER_BATCH = 8;
+const SPARE_MAX = 2 * SLABS_PER_BATCH;
 
 interface Entry {
-  readonly request: CommitRequest;
-  readonly offset: number;
   readonly resolve: (stamp: Bytes) => void;
   readonly reject: (error: StoreError) => void;
 }
@@ -38,8 +35,7 @@ export interface QueueOptions {
   readonly clock: Clock;
   /** One call at a time. A rejection is a StoreError that holds for every request of the batch. */
   commit(slabs: Slab[]): Promise<BatchResult>;
-  /** Called before the committers are told, so that what they start next sees the commit. */
-  committed(requests: CommitRequest[]): void;
+  committed(slabs: readonly Slab[], outcomes: BigUint64Array): void;
 }
 
 export class CommitQueue {
@@ -56,13 +52,10 @@ export class CommitQueue {
   }
 
   submit(request: CommitRequest, priority: NonNullable<TransactOptions["priority"]>): PendingCommit {
-    const filling =
-      priority === "batch"
-        ? this.#open(this.#batch, BATCH_SLAB_BYTES)
-        : this.#open(this.#default, DEFAULT_SLAB_BYTES);
+    const filling = this.#open(priority === "batch" ? this.#batch : this.#default);
     const offset = encodeRequest(filling.out, request);
     const { promise, resolve, reject } = Promise.withResolvers<Bytes>();
-    filling.entries.push({ request, offset, resolve, reject });
+    filling.entries.push({ resolve, reject });
     this.#schedule();
     return {
       done: promise,
@@ -82,11 +75,11 @@ export class CommitQueue {
     }
   }
 
-  #open(lane: Filling[], slabBytes: number): Filling {
+  #open(lane: Filling[]): Filling {
     const last = lane.at(-1);
-    if (last !== undefined && last.out.length < slabBytes * FULL) return last;
+    if (last !== undefined && last.out.length < SLAB_BYTES * FULL) return last;
     const filling: Filling = {
-      out: new ByteWriter(this.#spare.pop() ?? new ArrayBuffer(slabBytes)),
+      out: new ByteWriter(Buffer.from(this.#spare.pop() ?? new ArrayBuffer(SLAB_BYTES))),
       entries: [],
       openedAt: this.#options.clock.monotonic(),
       handedOver: false,
@@ -117,6 +110,7 @@ export class CommitQueue {
     const oldest = this.#batch[0];
     if (oldest !== undefined) {
       const waited = this.#options.clock.monotonic() - oldest.openedAt;
+      // One slab: a `default` request that arrives just after it has to wait for it.
       if (taken.length === 0 || waited >= BATCH_WAIT_MS) taken.push(...this.#batch.splice(0, 1));
     }
     return taken;
@@ -131,11 +125,10 @@ export class CommitQueue {
     let settle: () => void;
     try {
       const { outcomes, buffers } = await this.#options.commit(slabs);
+      const back = buffers.map((buffer, index) => ({ buffer, requests: slabs[index]!.requests }));
+      this.#options.committed(back, outcomes);
       const used = buffers.filter((buffer) => buffer.byteLength === SLAB_BYTES);
       this.#spare.push(...used.slice(0, SPARE_MAX - this.#spare.length));
-      this.#options.committed(
-        entries.filter((_, index) => outcomes[index] !== NOT_COMMITTED).map(({ request }) => request),
-      );
       settle = () => settleAll(entries, outcomes);
     } catch (error) {
       settle = () => rejectAll(entries, error);

@@ -28,8 +28,9 @@ export class ByteWriter {
   #buffer: Buffer<ArrayBuffer>;
   #length = 0;
 
-  constructor(initial: ArrayBuffer) {
-    this.#buffer = Buffer.from(initial);
+  /** `initial` is overwritten. It must own its memory, if that is to be taken. */
+  constructor(initial: Buffer<ArrayBuffer>) {
+    this.#buffer = initial;
   }
 
   get length(): number {
@@ -76,6 +77,13 @@ export class ByteWriter {
     this.raw(bytes);
   }
 
+  /** A key in its text form. */
+  key(text: string): void {
+    this.u32(text.length);
+    this.#room(text.length);
+    this.#length += this.#buffer.write(text, this.#length, "latin1");
+  }
+
   setU8(offset: number, value: number): void {
     this.#buffer[offset] = value;
   }
@@ -87,7 +95,7 @@ export class ByteWriter {
   #room(bytes: number): void {
     const needed = this.#length + bytes;
     if (needed <= this.#buffer.length) return;
-    const grown = Buffer.from(new ArrayBuffer(Math.max(needed, this.#buffer.length * 2)));
+    const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#buffer.length * 2));
     grown.set(this.bytes);
     this.#buffer = grown;
   }
@@ -155,7 +163,7 @@ export class ReadSet {
   }
 
   #open(): ByteWriter {
-    this.#records ??= new ByteWriter(new ArrayBuffer(FIRST_RECORDS_BYTES));
+    this.#records ??= new ByteWriter(Buffer.allocUnsafe(FIRST_RECORDS_BYTES));
     return this.#records;
   }
 }
@@ -183,7 +191,7 @@ export function encodeRequest(out: ByteWriter, request: CommitRequest): number {
     out.sized(range.begin);
     out.sized(range.end);
   }
-  for (const write of request.overlay.writes.values()) encodeWrite(out, write);
+  for (const [key, write] of request.overlay.writes) encodeWrite(out, key, write);
   for (const { prefix, suffix, order, value } of request.overlay.stampedKeys) {
     out.u8(WRITE.stamped_key);
     out.sized(prefix);
@@ -200,32 +208,56 @@ export function withdrawRequest(out: ByteWriter, offset: number): void {
   out.setU8(offset + WITHDRAWN_OFFSET, 1);
 }
 
-function encodeWrite(out: ByteWriter, write: OwnWrite): void {
+function encodeWrite(out: ByteWriter, key: string, write: OwnWrite): void {
   if (write.kind === "atomic") {
-    for (const atomic of write.atomics) encodeAtomic(out, write.key, atomic);
+    for (const atomic of write.atomics) encodeAtomic(out, key, atomic);
   } else if (write.kind === "stamped") {
     out.u8(WRITE.stamped_value);
-    out.sized(write.key);
+    out.key(key);
     out.sized(write.prefix);
     out.sized(write.suffix);
   } else if (write.value === undefined) {
     out.u8(WRITE.clear);
-    out.sized(write.key);
+    out.key(key);
   } else {
     out.u8(WRITE.set);
-    out.sized(write.key);
+    out.key(key);
     out.sized(write.value);
   }
 }
 
-function encodeAtomic(out: ByteWriter, key: Bytes, atomic: Atomic): void {
+function encodeAtomic(out: ByteWriter, key: string, atomic: Atomic): void {
   if (atomic.kind === "add_i64") {
     out.u8(WRITE.add_i64);
-    out.sized(key);
+    out.key(key);
     out.i64(atomic.delta);
   } else {
     out.u8(WRITE.byte_max);
-    out.sized(key);
+    out.key(key);
     out.sized(atomic.value);
   }
+}
+
+/** From just after a request's length to its first write. */
+export function skipReads(input: ByteReader): void {
+  input.offset += 2; // withdrawn, guard
+  input.i64();
+  input.sized();
+}
+
+/** Passes one write and tells where it is; `end` for a range. A stamped key is named by its prefix. */
+export function readWrite(input: ByteReader): { key: Buffer; end?: Buffer } {
+  const kind = input.u8();
+  const key = input.sized();
+  if (kind === WRITE.clear_range) return { key, end: input.sized() };
+  if (kind === WRITE.add_i64) input.i64();
+  else if (kind === WRITE.stamped_key) {
+    input.sized();
+    input.u16();
+    input.sized();
+  } else if (kind === WRITE.stamped_value) {
+    input.sized();
+    input.sized();
+  } else if (kind !== WRITE.clear) input.sized();
+  return { key };
 }

@@ -56,7 +56,7 @@ export class OptimisticStore implements Store {
     this.#queue = new CommitQueue({
       clock,
       commit: (slabs) => engine.commit(slabs),
-      committed: (requests) => this.#changes.publish(requests),
+      committed: (slabs, outcomes) => this.#changes.publish(slabs, outcomes),
     });
   }
 

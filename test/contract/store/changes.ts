@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Bench } from "../store.ts";
+import type { Bench } from "./bench.ts";
 import { look, testSpace, text, textOf, write } from "./space.ts";
 
 /** So long that a test which needs the poll fails by its own time limit. */

@@ -4,7 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { STORE_LIMITS, type Tx } from "../../../shared/store/store.ts";
 import { manualClock } from "../../harness/clock.ts";
-import type { Bench } from "../store.ts";
+import type { Bench } from "./bench.ts";
 import { look, once, overtaken, stored, testSpace, text, textOf, write } from "./space.ts";
 
 const never = () => new Promise<never>(() => {});

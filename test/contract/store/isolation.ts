@@ -1,12 +1,20 @@
 // Strict serialisability: each case lets another transaction commit between the reads and the commit of the first.
 
 import { expect, it } from "vitest";
-import type { Bench } from "../store.ts";
+import { STORE_LIMITS } from "../../../shared/store/store.ts";
+import type { Bench } from "./bench.ts";
 import { fill, i64, i64Of, look, once, overtaken, stored, testSpace, text, textOf, write } from "./space.ts";
 
-export function isolationCases({ store }: Bench): void {
-  const conflict = { kind: "conflict", committed: "no", retryable: true };
+const conflict = { kind: "conflict", committed: "no", retryable: true };
 
+export function isolationCases(bench: Bench): void {
+  singleKeyCases(bench);
+  phantomCases(bench);
+  snapshotCases(bench);
+  concurrencyCases(bench);
+}
+
+function singleKeyCases({ store }: Bench): void {
   it("refuses a lost update", async () => {
     const space = testSpace();
     const key = space.key("a");
@@ -37,7 +45,9 @@ export function isolationCases({ store }: Bench): void {
     await expect(run).rejects.toMatchObject(conflict);
     expect(await stored(store(), a)).toBe("a");
   });
+}
 
+function phantomCases({ store }: Bench): void {
   it.each(["insert", "delete", "change"])("refuses a phantom %s in a range that was read", async (kind) => {
     const space = testSpace();
     await fill(store(), space, ["b", "d"]);
@@ -82,7 +92,9 @@ export function isolationCases({ store }: Bench): void {
       async (tx) => tx.set(space.key(reverse ? "a" : "i"), text("beyond")),
     );
   });
+}
 
+function snapshotCases({ store }: Bench): void {
   it("takes no conflict from a snapshot read, and one from addReadConflict", async () => {
     const space = testSpace();
     const [key, target] = [space.key("a"), space.key("b")];
@@ -103,6 +115,28 @@ export function isolationCases({ store }: Bench): void {
     expect(await stored(store(), target)).toBe("x");
   });
 
+  it("guards a range of more rows than one page may have", async () => {
+    const space = testSpace();
+    const rows = STORE_LIMITS.range_rows_max + 1;
+    await write(store(), async (tx) => {
+      for (let n = 0; n < rows; n++) tx.set(space.key(`r${n}`), text("x"));
+    });
+    const guarded = overtaken(
+      store(),
+      async (tx) => {
+        tx.addReadConflict(space.range("r", "s"));
+        tx.set(space.key("a"), text("y"));
+      },
+      async (tx) => tx.clear(space.key("r99")),
+    );
+    await expect(guarded).rejects.toMatchObject(conflict);
+    await once(store(), async (tx) => {
+      tx.addReadConflict(space.range("r", "s"));
+      tx.set(space.key("a"), text("z"));
+    });
+    expect(await stored(store(), space.key("a"))).toBe("z");
+  });
+
   it("reads one state throughout, in read and in transact", async () => {
     const space = testSpace();
     const key = space.key("a");
@@ -117,7 +151,9 @@ export function isolationCases({ store }: Bench): void {
     expect(seen).toEqual(["before", "before", "before"]);
     expect(await stored(store(), key)).toBe("after");
   });
+}
 
+function concurrencyCases({ store }: Bench): void {
   it("retries a conflict until it is through, with a new Tx each time", async () => {
     const key = testSpace().key("n");
     const add = () =>

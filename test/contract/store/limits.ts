@@ -1,14 +1,19 @@
 import { expect, it } from "vitest";
-import { STORE_LIMITS, type Tx } from "../../../shared/store/store.ts";
-import type { Bench } from "../store.ts";
+import { STORE_LIMITS, type Store, type Tx } from "../../../shared/store/store.ts";
+import type { Bench } from "./bench.ts";
 import { look, once, stored, testSpace, text, write } from "./space.ts";
 
-export function limitCases({ store }: Bench): void {
-  const refusal = (body: (tx: Tx) => unknown) =>
-    once(store(), async (tx) => {
-      await body(tx);
-    });
+const refused = (store: Store, body: (tx: Tx) => unknown) =>
+  once(store, async (tx) => {
+    await body(tx);
+  });
 
+export function limitCases(bench: Bench): void {
+  sizeCases(bench);
+  refusalCases(bench);
+}
+
+function sizeCases({ store }: Bench): void {
   it("takes a key of 1,024 bytes, in every call, and refuses one more", async () => {
     const space = testSpace();
     const longest = Buffer.concat([space.prefix, Buffer.alloc(1_024 - space.prefix.length, 0x61)]);
@@ -22,9 +27,9 @@ export function limitCases({ store }: Bench): void {
     const after = { begin: Buffer.concat([longest, Buffer.of(0)]), end: space.range().end };
     expect((await look(store(), (reader) => reader.getRange(after, { limit: 1 }))).rows).toEqual([]);
     const tooLarge = { kind: "too_large", details: { actual: 1_025, max: 1_024 } };
-    await expect(refusal((tx) => tx.get(tooLong))).rejects.toMatchObject(tooLarge);
-    await expect(refusal((tx) => tx.set(tooLong, text("x")))).rejects.toMatchObject(tooLarge);
-    await expect(refusal((tx) => tx.clear(tooLong))).rejects.toMatchObject(tooLarge);
+    await expect(refused(store(), (tx) => tx.get(tooLong))).rejects.toMatchObject(tooLarge);
+    await expect(refused(store(), (tx) => tx.set(tooLong, text("x")))).rejects.toMatchObject(tooLarge);
+    await expect(refused(store(), (tx) => tx.clear(tooLong))).rejects.toMatchObject(tooLarge);
   });
 
   it("takes a value of 64 KiB and refuses one more", async () => {
@@ -32,7 +37,7 @@ export function limitCases({ store }: Bench): void {
     await write(store(), async (tx) => tx.set(key, Buffer.alloc(65_536, 1)));
     const value = await look(store(), (reader) => reader.get(key));
     expect(value).toHaveLength(65_536);
-    await expect(refusal((tx) => tx.set(key, Buffer.alloc(65_537)))).rejects.toMatchObject({
+    await expect(refused(store(), (tx) => tx.set(key, Buffer.alloc(65_537)))).rejects.toMatchObject({
       kind: "too_large",
     });
   });
@@ -43,13 +48,15 @@ export function limitCases({ store }: Bench): void {
     const fillUp = (tx: Tx, count: number) => {
       for (let n = 0; n < count; n++) tx.set(space.key(`v${n}`), value);
     };
-    await expect(refusal((tx) => fillUp(tx, 17))).rejects.toMatchObject({ kind: "too_large" });
+    await expect(refused(store(), (tx) => fillUp(tx, 17))).rejects.toMatchObject({ kind: "too_large" });
     expect((await look(store(), (reader) => reader.getRange(space.range(), { limit: 1 }))).rows).toEqual([]);
     await write(store(), async (tx) => fillUp(tx, 16));
     const page = await look(store(), (reader) => reader.getRange(space.range(), { limit: 100 }));
     expect(page.rows).toHaveLength(16);
   });
+}
 
+function refusalCases({ store }: Bench): void {
   it("counts the bytes of a transaction the same everywhere", async () => {
     const space = testSpace();
     const key = space.key("k");
@@ -88,14 +95,14 @@ export function limitCases({ store }: Bench): void {
       (tx) => tx.setStampedKey(empty, empty, text("x")),
     ];
     for (const body of bodies) {
-      const run = refusal((tx) => {
+      const run = refused(store(), (tx) => {
         tx.set(key, text("x"));
         return body(tx);
       });
       await expect(run, body.toString()).rejects.toMatchObject(invalid);
     }
     const rows = STORE_LIMITS.range_rows_max + 1;
-    const tooMany = refusal((tx) => tx.getRange(range, { limit: rows }));
+    const tooMany = refused(store(), (tx) => tx.getRange(range, { limit: rows }));
     await expect(tooMany).rejects.toMatchObject({ kind: "too_large" });
     expect(await stored(store(), key)).toBeUndefined();
   });

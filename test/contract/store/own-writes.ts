@@ -1,10 +1,15 @@
 // A transaction sees what it wrote, and afterwards the store holds what the calls in their order gave.
 
 import { expect, it } from "vitest";
-import type { Bench } from "../store.ts";
+import type { Bench } from "./bench.ts";
 import { fill, i64, i64Of, listing, look, stored, testSpace, text, textOf, write } from "./space.ts";
 
-export function ownWriteCases({ store }: Bench): void {
+export function ownWriteCases(bench: Bench): void {
+  mergeCases(bench);
+  valueCases(bench);
+}
+
+function mergeCases({ store }: Bench): void {
   it("sees its own set, clear and clearRange, in get, getMany and snapshot", async () => {
     const space = testSpace();
     const [a, b, c] = [space.key("a"), space.key("b"), space.key("c")];
@@ -52,7 +57,9 @@ export function ownWriteCases({ store }: Bench): void {
     });
     expect(value).toEqual(["150=150", "151=151"]);
   });
+}
 
+function valueCases({ store }: Bench): void {
   it("computes atomics over stored, own and absent values", async () => {
     const space = testSpace();
     const [n, m] = [space.key("n"), space.key("m")];

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import type { Store, Tx } from "../../../shared/store/store.ts";
-import type { Bench } from "../store.ts";
+import type { Bench } from "./bench.ts";
 import { i64, i64Of, listing, look, type Space, testSpace, text, write } from "./space.ts";
 
 const ACCOUNTS = 5;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { KEY_SPACE } from "../../../shared/store/limits.ts";
 import type { KeyRange, Reader } from "../../../shared/store/store.ts";
-import type { Bench } from "../store.ts";
+import type { Bench } from "./bench.ts";
 import { fill, listing, look, type Space, testSpace, text, write } from "./space.ts";
 
 const NAMES = ["a", "b", "c", "d", "e"];

@@ -3,12 +3,17 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { type Bytes, STAMP_BYTES, type Store, type Tx } from "../../../shared/store/store.ts";
-import type { Bench } from "../store.ts";
+import type { Bench } from "./bench.ts";
 import { listing, look, once, type Space, stored, testSpace, text, textOf, write } from "./space.ts";
 
 const hex = (bytes: Bytes) => Buffer.from(bytes).toString("hex");
 
-export function stampCases({ store }: Bench): void {
+export function stampCases(bench: Bench): void {
+  placeCases(bench);
+  readCases(bench);
+}
+
+function placeCases({ store }: Bench): void {
   it("puts stamp and order into the key, stamps of later commits being greater", async () => {
     const space = testSpace();
     const stamps: string[] = [];
@@ -49,7 +54,9 @@ export function stampCases({ store }: Bench): void {
     expect(rows).toHaveLength(1);
     expect(hex(rows[0]!.key.subarray(feed.length + STAMP_BYTES))).toBe("0000");
   });
+}
 
+function readCases({ store }: Bench): void {
   it("refuses reads that would have to know the stamp", async () => {
     const space = testSpace();
     const key = space.key("value");

@@ -3,7 +3,7 @@
 import { expect, it } from "vitest";
 import type { Store, Tx } from "../../../shared/store/store.ts";
 import { type Fault, faultyStore } from "../../harness/faulty-store.ts";
-import type { Bench } from "../store.ts";
+import type { Bench } from "./bench.ts";
 import { i64Of, look, type Space, testSpace, text, write } from "./space.ts";
 
 /** One command: once applied it adds 1 and appends one entry; applied again it does nothing. */

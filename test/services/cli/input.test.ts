@@ -4,10 +4,12 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { checkpointDocument, missingOptions } from "../../../services/cli/input/checkpoint.ts";
 import { parseObject } from "../../../services/cli/input/document.ts";
+import { bareId, collectIds } from "../../../services/cli/input/id.ts";
 import { collectLabel } from "../../../services/cli/input/label.ts";
 import { parseMoment } from "../../../services/cli/input/moment.ts";
 import { percent, wholeNumber } from "../../../services/cli/input/number.ts";
 import { checkpointInputSchema } from "../../../shared/protocol/checkpoint.ts";
+import { normalizeCheckpointId } from "../../../shared/protocol/ids.ts";
 
 const NOW = Date.parse("2026-03-10T12:00:00.000Z");
 
@@ -188,4 +190,21 @@ describe("a checkpoint from options", () => {
 
 test.each(["[]", "1", "null", '"x"', "{", ""])("%s is no document", (text) => {
   expect(() => parseObject(text, "here")).toThrow(/^here is not/);
+});
+
+describe("ids", () => {
+  test("have the protocol's own spelling", () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom("", "chk-", "CHK-", "chk-chk-"),
+        fc.uuid(),
+        fc.boolean(),
+        (prefix, uuid, upper) => {
+          const id = `${prefix}${upper ? uuid.toUpperCase() : uuid}`;
+          expect(bareId(id)).toBe(normalizeCheckpointId(id));
+        },
+      ),
+    );
+  });
+  test("several add up", () => expect(collectIds("chk-B", collectIds("A"))).toEqual(["a", "b"]));
 });

@@ -1,8 +1,8 @@
 // Merge patches: every case of RFC 7396 appendix A, and what a patch must not do.
 
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import { mergePatch, patchedFields } from "../../../shared/integrity/merge.ts";
+import { describe, expect, test } from "vitest";
+import { mergePatch, namedFields, patchedFields } from "../../../shared/integrity/merge.ts";
 import { jsonValue } from "./values.ts";
 
 /** RFC 7396 appendix A: original, patch, result. */
@@ -69,3 +69,35 @@ const patches: [patch: Record<string, unknown>, fields: string[]][] = [
   [{ a: { b: 1, c: { d: null } }, e: [{ f: 1 }] }, ["a.b", "a.c.d", "e"]],
 ];
 test.each(patches)("%j touches %j", (patch, fields) => expect(patchedFields(patch)).toEqual(fields));
+
+describe("fields named in events and audit entries", () => {
+  const many = (section: string, count: number) =>
+    Array.from({ length: count }, (_, i) => `${section}.m${i}`);
+
+  test("are those of the patch, up to a hundred", () => {
+    expect(namedFields(["a.b", "c"])).toEqual(["a.b", "c"]);
+    expect(namedFields(many("x", 100))).toEqual(many("x", 100));
+  });
+
+  test("are sections beyond that", () => {
+    expect(namedFields([...many("x", 60), ...many("y", 41)])).toEqual(["x", "y"]);
+  });
+
+  test("are cut when they are long, but never into half a character", () => {
+    expect(namedFields(["n".repeat(101)])).toEqual([`${"n".repeat(100)}…`]);
+    const [cut] = namedFields([`${"n".repeat(99)}\u{1f602}`]) as [string];
+    expect(cut).toBe(`${"n".repeat(99)}\ufffd…`);
+    expect(cut.isWellFormed()).toBe(true);
+  });
+
+  test("never make an event too large", () => {
+    const name = fc.string({ unit: "grapheme", maxLength: 150 });
+    fc.assert(
+      fc.property(fc.array(name, { maxLength: 300 }), (fields) => {
+        const named = namedFields(fields);
+        expect(named.length).toBeLessThanOrEqual(100);
+        for (const one of named) expect(one.length).toBeLessThanOrEqual(101);
+      }),
+    );
+  });
+});

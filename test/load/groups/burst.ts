@@ -1,0 +1,41 @@
+// Everyone at once: 1,000 agents write a checkpoint at the same instant, as after a common event.
+
+import { summarize } from "../percentiles.ts";
+import { AGENTS, type Session } from "../session.ts";
+import type { Group } from "../table.ts";
+import { row, TARGETS } from "../targets.ts";
+
+const ROUNDS = { full: 15, quick: 5 };
+
+export async function measureBurst(session: Session): Promise<Group> {
+  const agents = await session.writers();
+  const rounds = session.options.quick ? ROUNDS.quick : ROUNDS.full;
+  session.say(`burst: ${rounds} rounds`);
+  const lasts: number[] = [];
+  const latencies: number[] = [];
+  let fewest = AGENTS;
+  // The first round warms up what only a burst reaches.
+  for (let round = 0; round <= rounds; round += 1) {
+    const result = await agents.run("burst", {});
+    await agents.run("quiet", {});
+    fewest = Math.min(fewest, result.committed);
+    if (round === 0) continue;
+    lasts.push(result.last);
+    latencies.push(...result.latencies);
+  }
+  const last = summarize(lasts);
+  const { raw } = session;
+  const rawMs = raw && (AGENTS / raw.commitsPerSecond) * 1_000;
+  return {
+    name: "burst",
+    about: "1,000 checkpoints of 1,000 tasks at the same instant, 4 KB",
+    rows: [
+      row("committed, in the round with the fewest", fewest, "checkpoints", TARGETS.burst_committed),
+      row("last one committed, p50 of the rounds", last.p50, "ms", TARGETS.burst_last),
+      row("last one committed, worst round", last.max, "ms", TARGETS.burst_last),
+      row("each one, p50", summarize(latencies).p50, "ms"),
+      row("each one, p99", summarize(latencies).p99, "ms"),
+      ...(rawMs === null ? [] : [row("last one to 1,000 raw commits", last.p50 / rawMs, "×")]),
+    ],
+  };
+}

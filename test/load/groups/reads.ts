@@ -1,0 +1,132 @@
+// Reading from a store that has been in use: loaded before its fleet starts, and searched at several sizes to see what grows.
+
+import type { AgentsJobs } from "../agents.ts";
+import { storePath } from "../fleet.ts";
+import type { Program } from "../jobs.ts";
+import type { LoaderJobs } from "../loader.ts";
+import type { Session } from "../session.ts";
+import { formatNumber, type Group } from "../table.ts";
+import { type Row, row, TARGETS } from "../targets.ts";
+
+const PER_TASK = 100;
+const READERS = 16;
+const SPAN_MS = 20 * 3_600_000;
+/** Finds a full page also in the smallest store. */
+const SEARCH = { share: 0.3, limit: 20 };
+
+interface Stage {
+  readonly session: Session;
+  /** Agents that wrote the checkpoints: one task each in the smallest store. */
+  readonly authors: number;
+  readonly home: string;
+  readonly fromMs: number;
+}
+
+interface Found {
+  readonly size: number;
+  readonly p50: number;
+  readonly rows: readonly Row[];
+}
+
+export async function measureReads(session: Session): Promise<Group> {
+  const sizes = session.options.quick ? [2_000, 20_000] : [10_000, 100_000];
+  const authors = sizes[0]! / PER_TASK;
+  const stage = { session, authors, home: session.folder(), fromMs: Date.now() - SPAN_MS - 3_600_000 };
+  if (session.options.large) sizes.push(1_000_000);
+  const rows: Row[] = [];
+  const found: Found[] = [];
+  for (const [i, size] of sizes.entries()) {
+    const loaded = await load(stage, sizes[i - 1] ?? 0, size);
+    if (i > 0) rows.push(...loaded);
+    const fleet = await session.fleet(stage.home);
+    const agents = session.program<AgentsJobs>("./agents.ts");
+    await agents.run("connect", { url: fleet.busUrl, agents: READERS });
+    await agents.run("quiet", {});
+    // The smaller store only shows what grows.
+    if (i === 1) rows.push(...(await readAll(session, agents, size)));
+    found.push(await search(stage, agents, size));
+    await agents.stop();
+    await fleet.stop();
+  }
+  const growth = found.slice(1).map((after, i) => {
+    const before = found[i]!;
+    const what = `search p50 at ${formatNumber(after.size)} to ${formatNumber(before.size)}`;
+    return row(what, after.p50 / before.p50, "×", TARGETS.search_growth);
+  });
+  return {
+    name: "reads",
+    about: `tasks of ${PER_TASK} checkpoints of 4 KB by ${authors} agents; nothing else runs`,
+    rows: [...rows, ...found.flatMap(({ rows }) => rows), ...growth],
+  };
+}
+
+async function load({ session, authors, home, fromMs }: Stage, from: number, to: number): Promise<Row[]> {
+  session.say(`reads: loading ${formatNumber(to - from)} checkpoints`);
+  const loader = session.program<LoaderJobs>("./loader.ts");
+  const { createdPerSecond, indexedPerSecond } = await loader.run("load", {
+    store: storePath(home),
+    firstTask: from / PER_TASK,
+    tasks: (to - from) / PER_TASK,
+    perTask: PER_TASK,
+    agents: authors,
+    fromMs,
+    spanMs: SPAN_MS,
+  });
+  await loader.stop();
+  const size = formatNumber(to - from);
+  return [
+    row(`loading ${size} through the records layer`, createdPerSecond, "/s"),
+    row(`indexing ${size}`, indexedPerSecond, "/s"),
+  ];
+}
+
+async function readAll(session: Session, agents: Program<AgentsJobs>, size: number): Promise<Row[]> {
+  session.say("reads: get, latest, history");
+  const tasks = size / PER_TASK;
+  await agents.run("know", { tasks: Math.min(tasks, 50), of: tasks });
+  const seconds = session.seconds(4);
+  const read = (op: "get" | "latest" | "history", concurrency: number) =>
+    agents.run("reads", { op, tasks, perTask: PER_TASK, concurrency, seconds });
+  const one = await read("get", 1);
+  const many = await read("get", READERS);
+  const latest = await read("latest", 1);
+  const history = await read("history", 1);
+  const { raw } = session;
+  return [
+    row("get by id, one at a time, p50", one.p50, "ms"),
+    row("get by id, one at a time, p99", one.p99, "ms", TARGETS.get),
+    row("get by id, one at a time, max", one.max, "ms"),
+    ...(raw === null ? [] : [row("get p50 to raw request", one.p50 / raw.getRequestMs, "×")]),
+    row(`get by id, ${READERS} at a time, p50`, many.p50, "ms"),
+    row(`get by id, ${READERS} at a time, p99`, many.p99, "ms", TARGETS.get),
+    row(`get by id, ${READERS} at a time, max`, many.max, "ms"),
+    row(`get by id, ${READERS} at a time`, many.count / seconds, "/s"),
+    row("latest, one at a time, p50", latest.p50, "ms"),
+    row("latest, one at a time, p99", latest.p99, "ms", TARGETS.get),
+    row(`history of ${PER_TASK}, p50`, history.p50, "ms"),
+    row(`history of ${PER_TASK}, p99`, history.p99, "ms", TARGETS.history),
+    row("failed", one.failed + many.failed + latest.failed + history.failed, "requests", TARGETS.failed),
+  ];
+}
+
+async function search(
+  { session, authors, fromMs }: Stage,
+  agents: Program<AgentsJobs>,
+  size: number,
+): Promise<Found> {
+  session.say(`reads: search in ${formatNumber(size)}`);
+  const { p50, p99, failed } = await agents.run("searches", {
+    ...SEARCH,
+    agents: authors,
+    fromMs,
+    spanMs: SPAN_MS,
+    seconds: session.seconds(4),
+  });
+  const what = `search by agent and time, page of ${SEARCH.limit}, ${formatNumber(size)} stored`;
+  const rows = [
+    row(`${what}, p50`, p50, "ms"),
+    row(`${what}, p99`, p99, "ms", TARGETS.search),
+    ...(failed === 0 ? [] : [row(`${what}, failed`, failed, "requests", TARGETS.failed)]),
+  ];
+  return { size, p50, rows };
+}

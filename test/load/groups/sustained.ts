@@ -1,0 +1,32 @@
+// As fast as it goes: 1,000 writes in flight, while the relay publishes and the indexer indexes as usual.
+
+import type { Session } from "../session.ts";
+import type { Group } from "../table.ts";
+import { row, sustainedTarget, TARGETS } from "../targets.ts";
+
+export async function measureSustained(session: Session): Promise<Group> {
+  const agents = await session.writers();
+  session.say("sustained: 1,000 in flight");
+  const { perSecond, latency, failed, clientPercent } = await agents.run("sustained", {
+    warmUpSeconds: session.seconds(4),
+    seconds: session.seconds(15),
+  });
+  session.say("sustained: waiting for the relay and the indexer");
+  const { published, indexed } = await agents.run("quiet", {});
+  const raw = session.raw?.commitsPerSecond ?? null;
+  return {
+    name: "sustained",
+    about: "1,000 writes in flight, 4 KB",
+    rows: [
+      row("commits", perSecond, "/s", sustainedTarget(raw)),
+      ...(raw === null ? [] : [row("commits to raw LMDB commits", (100 * perSecond) / raw, "%")]),
+      row("latency, p50", latency.p50, "ms"),
+      row("latency, p99", latency.p99, "ms"),
+      row("latency, max", latency.max, "ms"),
+      row("failed", failed, "requests", TARGETS.failed),
+      row("processor time of the clients", clientPercent, "% of a core"),
+      row("then: until every event is published", published, "ms"),
+      row("then: until everything is indexed", indexed, "ms"),
+    ],
+  };
+}

@@ -1,0 +1,73 @@
+// `npm run bench`: how fast the fleet is on this machine, next to how fast the parts it stands on are in the same run.
+
+import { writeFileSync } from "node:fs";
+import { measureBurst } from "./groups/burst.ts";
+import { measureRaw } from "./groups/raw.ts";
+import { measureReads } from "./groups/reads.ts";
+import { measureSustained } from "./groups/sustained.ts";
+import { measureWrite } from "./groups/write.ts";
+import { BUSY_PERCENT_MAX, describeMachine, lookAtMachine } from "./machine.ts";
+import { GROUPS, HELP, type Options, readOptions } from "./options.ts";
+import { Session } from "./session.ts";
+import { formatTable, type Group } from "./table.ts";
+
+const EXIT = { met: 0, missed: 1, failed: 2, interrupted: 130 } as const;
+
+const measure = {
+  raw: measureRaw,
+  write: measureWrite,
+  burst: measureBurst,
+  sustained: measureSustained,
+  reads: measureReads,
+} as const;
+
+function options(): Options {
+  try {
+    const read = readOptions(process.argv.slice(2));
+    if (read !== null) return read;
+    process.stdout.write(HELP);
+    process.exit(EXIT.met);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${HELP}`);
+    process.exit(EXIT.failed);
+  }
+}
+
+async function run(session: Session): Promise<number> {
+  const { only, json } = session.options;
+  const machine = await lookAtMachine();
+  session.say(describeMachine(machine));
+  const isBusy = machine.busy_percent > BUSY_PERCENT_MAX;
+  const warning =
+    "WARNING: something else is running on this machine; the figures are worse than the fleet is.";
+  if (isBusy) session.say(warning);
+  const groups: Group[] = [];
+  for (const name of GROUPS) {
+    // Reads are measured while nothing else runs.
+    if (name === "reads") await session.stopWriters();
+    if (only.has(name)) groups.push(await measure[name](session));
+  }
+  process.stdout.write(
+    `${describeMachine(machine)}\n${isBusy ? `${warning}\n` : ""}\n${formatTable(groups)}\n`,
+  );
+  if (json !== null) writeFileSync(json, `${JSON.stringify({ machine, groups }, null, 2)}\n`);
+  const missed = groups.flatMap(({ rows }) => rows).filter(({ met }) => met === "required missed");
+  for (const { what } of missed) session.say(`required, but missed: ${what}`);
+  return missed.length === 0 ? EXIT.met : EXIT.missed;
+}
+
+const session = new Session(options());
+let code: number | undefined;
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    code = EXIT.interrupted;
+    void session.close().then(() => process.exit(EXIT.interrupted));
+  });
+}
+const result = await run(session).catch((error: unknown) => {
+  // What ends because of Ctrl-C is no failure.
+  if (code === undefined) console.error("the benchmark failed:", error);
+  return EXIT.failed;
+});
+await session.close();
+process.exit(code ?? result);

@@ -1,0 +1,28 @@
+import { describe, expect, test } from "vitest";
+import { GROUPS, readOptions } from "./options.ts";
+
+describe("options", () => {
+  test("everything is measured unless less is asked for", () => {
+    expect(readOptions([])).toEqual({
+      only: new Set(GROUPS),
+      quick: false,
+      large: false,
+      json: null,
+      profile: null,
+    });
+  });
+
+  test("groups are named with commas", () => {
+    expect(readOptions(["--only", "raw, burst", "--json", "x.json"])).toMatchObject({
+      only: new Set(["raw", "burst"]),
+      json: "x.json",
+    });
+  });
+
+  test.each([["--only", "raw,no-such"], ["--only", ""], ["--no-such"], ["stray"]])(
+    "%s %s is refused",
+    (...args) => expect(() => readOptions(args)).toThrow(),
+  );
+
+  test("help is no run", () => expect(readOptions(["--help", "--quick"])).toBeNull());
+});

@@ -1,0 +1,86 @@
+// API.md cannot drift from the code: every example in it is valid, every operation, event and error code has its place, and the
+// examples that are test vectors verify.
+
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { z } from "zod";
+import { entryHash } from "../../../shared/integrity/chain.ts";
+import { hashOf } from "../../../shared/integrity/seal.ts";
+import { committedAnswerSchema, errorAnswerSchema } from "../../../shared/protocol/answers.ts";
+import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
+import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
+import { ERROR_CODES, ERROR_TABLE } from "../../../shared/protocol/errors.ts";
+import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
+import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
+import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/schemas.ts";
+import { COMMAND_OPS, QUERY_OPS } from "../../../shared/protocol/subjects.ts";
+
+const api = readFileSync(new URL("../../../shared/protocol/API.md", import.meta.url), "utf8");
+
+const examples = [...api.matchAll(/^```json ?(\S*)\n([\s\S]*?)^```$/gm)].map(([, tag = "", text = ""]) => ({
+  tag,
+  value: JSON.parse(text) as unknown,
+}));
+
+const schemas = new Map<string, z.ZodType>([
+  ["committed-answer", committedAnswerSchema],
+  ["error-answer", errorAnswerSchema],
+  ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),
+  ...QUERY_OPS.map((op): [string, z.ZodType] => [`${op}-request`, QUERY_SCHEMAS[op]]),
+  ...QUERY_OPS.map((op): [string, z.ZodType] => [`${op}-answer`, queryAnswerSchema(op)]),
+  ...EVENT_TYPES.map((type): [string, z.ZodType] => [`event-${type}`, eventTypeSchema(type)]),
+]);
+
+function example<T>(tag: string): T {
+  return examples.find((one) => one.tag === tag)?.value as T;
+}
+
+test("every kind of request, answer and event has an example, and no example is of another kind", () => {
+  expect([...new Set(examples.map(({ tag }) => tag))].sort()).toEqual([...schemas.keys()].sort());
+});
+
+test.each(examples)("an example of $tag is valid and spells its members right", ({ tag, value }) => {
+  const schema = schemas.get(tag) as z.ZodObject;
+  expect(schema.safeParse(value).error?.issues).toBeUndefined();
+  // Unknown members are allowed, so a misspelt one would pass.
+  expect(Object.keys(schema.shape)).toEqual(expect.arrayContaining(Object.keys(value as object)));
+});
+
+test.each([...COMMAND_OPS, ...QUERY_OPS])("%s has a section", (op) => {
+  expect(api).toContain(`\n### ${op}\n`);
+});
+
+test("the table of errors is the code's", () => {
+  // The formatter pads the columns of tables.
+  const lines = api.replaceAll(/ +/g, " ");
+  for (const code of ERROR_CODES) {
+    const { retryable, meaning } = ERROR_TABLE[code];
+    expect(lines).toContain(`| ${code} | ${retryable ? "yes" : "no"} | ${meaning} |`);
+  }
+});
+
+describe("test vectors", () => {
+  test("the checkpoint shown under get has the hash that it says", () => {
+    const { checkpoint } = example<{ result: { checkpoint: Checkpoint } }>("get-answer").result;
+    expect(hashOf(checkpoint)).toBe(checkpoint.compliance.hash);
+  });
+
+  test("so have those of the history", () => {
+    const { checkpoints } = example<{ result: QueryResults["history"] }>("history-answer").result;
+    expect(checkpoints.length).toBeGreaterThan(1);
+    for (const checkpoint of checkpoints) expect(hashOf(checkpoint)).toBe(checkpoint.compliance.hash);
+  });
+
+  test("the audit entries are chained, and name the versions that were answered", () => {
+    const { entries } = example<{ result: QueryResults["audit"] }>("audit-answer").result;
+    expect(entries.length).toBeGreaterThan(1);
+    let prev = "0".repeat(64);
+    for (const { seq, entry, hash } of entries) {
+      expect(JSON.parse(entry)).toMatchObject({ seq, prev });
+      expect(entryHash(entry)).toBe(hash);
+      prev = hash;
+    }
+    const first = example<{ hash: string }>("committed-answer");
+    expect(entries.map(({ entry }) => JSON.parse(entry).new_hash)).toContain(first.hash);
+  });
+});

@@ -1,0 +1,167 @@
+// What `npm run generate` writes is what is committed, and the AsyncAPI document is whole: every reference leads somewhere, every
+// subject and stream is the code's.
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { asyncApi, STREAM_FACTS } from "../../../shared/protocol/asyncapi.ts";
+import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
+import { generated } from "../../../shared/protocol/generate.ts";
+import { jsonText, yamlText } from "../../../shared/protocol/layout.ts";
+import { jsonSchemas } from "../../../shared/protocol/schemas.ts";
+import { COMMAND_OPS, QUERY_OPS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+
+type Tree = Record<string, unknown>;
+
+const folder = new URL("../../../shared/protocol/", import.meta.url);
+const files = generated();
+const document = asyncApi() as { channels: Record<string, Tree>; operations: Record<string, Tree> };
+
+describe("generated files", () => {
+  test.each([...files.keys()])("%s is up to date (npm run generate)", (path) => {
+    const url = new URL(path, folder);
+    expect(existsSync(url)).toBe(true);
+    expect(readFileSync(url, "utf8")).toBe(files.get(path));
+  });
+
+  test("no file is left over", () => {
+    const present = readdirSync(new URL("schemas/", folder)).map((name) => `schemas/${name}`);
+    expect(present.filter((path) => !files.has(path))).toEqual([]);
+  });
+});
+
+function references(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, member]) =>
+    key === "$ref" ? [member as string] : references(member),
+  );
+}
+
+describe("AsyncAPI", () => {
+  test.each([...new Set(references(document))])("%s leads somewhere", (reference) => {
+    if (reference.startsWith("./")) {
+      expect(files.has(reference.slice(2))).toBe(true);
+    } else {
+      const steps = reference.slice(2).split("/");
+      expect(steps.reduce((at: unknown, step) => (at as Tree | undefined)?.[step], document)).toBeDefined();
+    }
+  });
+
+  test("has every command, query and event, and each request its queue group and its answers", () => {
+    const names = [
+      ...COMMAND_OPS.map((op) => `command.${op}`),
+      ...QUERY_OPS.map((op) => `query.${op}`),
+      ...EVENT_TYPES.map((type) => `event.${type}`),
+    ];
+    expect(Object.keys(document.operations).sort()).toEqual(names.sort());
+    for (const [name, operation] of Object.entries(document.operations)) {
+      if (name.startsWith("event.")) expect(operation.action).toBe("send");
+      else {
+        const queue = name.startsWith("command.") ? "writer" : "reader";
+        expect(operation).toMatchObject({ action: "receive", bindings: { nats: { queue } } });
+        expect((operation.reply as { messages: unknown[] }).messages).toHaveLength(2);
+      }
+    }
+  });
+
+  test("addresses are the code's subjects", () => {
+    const address = (name: string) => document.channels[name]?.address;
+    expect(address("command.create")).toBe("fleet.cmd.{tenant}.{agent_id}.{task_id}.create");
+    expect(address("query.by_agent")).toBe("fleet.query.{tenant}.by_agent");
+    expect(address("event.AGENT_HANDOFF")).toBe("fleet.event.{tenant}.AGENT_HANDOFF.{task_id}");
+    const filled = String(address("command.link")).replaceAll(/\{\w+\}/g, "x");
+    expect(filled).toBe(SUBJECTS.command("x", "x", "x", "link"));
+  });
+
+  test("streams are those that the services create", () => {
+    const facts = fleetStreams().map((stream) => [
+      stream.name,
+      {
+        subjects: stream.subjects,
+        max_age_ms: stream.maxAgeMs,
+        max_bytes: stream.maxBytes,
+        retention: stream.retention,
+        storage: stream.storage,
+        discard: stream.discard,
+        max_message_bytes: stream.maxMessageBytes,
+        duplicate_window_ms: stream.duplicateWindowMs,
+        allow_atomic: stream.atomic,
+      },
+    ]);
+    expect(STREAM_FACTS).toEqual(Object.fromEntries(facts));
+  });
+});
+
+describe("JSON Schemas", () => {
+  test("references between them lead to another of them", () => {
+    for (const schema of jsonSchemas().values()) {
+      for (const reference of references(schema))
+        expect(files.has(`schemas/${reference.slice(2)}`)).toBe(true);
+    }
+  });
+
+  test("what code checks is said in words that a validator knows", () => {
+    const input = jsonSchemas().get("checkpoint-input.json") as {
+      properties: Record<string, { properties: Tree }>;
+    };
+    const stored = jsonSchemas().get("checkpoint.json") as typeof input;
+    expect(input.properties.metadata?.properties.checkpoint_id).toMatchObject({
+      pattern: expect.stringContaining("chk-"),
+    });
+    expect(stored.properties.metadata?.properties.checkpoint_id).toMatchObject({
+      pattern: expect.not.stringContaining("chk-"),
+    });
+    expect(input.properties.execution_state?.properties.phase).toMatchObject({
+      enum: expect.arrayContaining(["verification"]),
+    });
+    expect(stored.properties.execution_state?.properties.phase).toMatchObject({
+      enum: expect.not.arrayContaining(["verification"]),
+    });
+    expect(input.properties.execution_state?.properties.pending_items).toMatchObject({
+      items: { anyOf: [{ type: "string" }, { type: "object" }] },
+    });
+    expect(stored.properties.execution_state?.properties.pending_items).toMatchObject({
+      items: { type: "object" },
+    });
+  });
+
+  test("further members are allowed everywhere, so that older clients accept newer servers", () => {
+    for (const [, schema] of jsonSchemas())
+      expect(JSON.stringify(schema)).not.toContain('"additionalProperties":false');
+  });
+});
+
+describe("layout", () => {
+  const yaml: [value: unknown, text: string][] = [
+    ["plain text", "plain text\n"],
+    ["", '""\n'],
+    ["1.0", '"1.0"\n'],
+    ["true", '"true"\n'],
+    ["No", '"No"\n'],
+    ["null", '"null"\n'],
+    ["a: b", '"a: b"\n'],
+    ["#a", '"#a"\n'],
+    ["a #b", '"a #b"\n'],
+    ["- a", '"- a"\n'],
+    ["*a", '"*a"\n'],
+    ["{a}", '"{a}"\n'],
+    ["a ", '"a "\n'],
+    ["a\nb", '"a\\nb"\n'],
+    [null, "null\n"],
+    [[], "[]\n"],
+    [{}, "{}\n"],
+    [
+      { a: [1, { b: [], c: { d: "x" } }], "e f": null },
+      "a:\n  - 1\n  - b: []\n    c:\n      d: x\ne f: null\n",
+    ],
+    [[["a"], [{ b: 1 }]], "- - a\n- - b: 1\n"],
+  ];
+  test.each(yaml)("%j as YAML", (value, text) => expect(yamlText(value)).toBe(text));
+
+  test("JSON text is JSON, with short lists in one line and long ones in many", () => {
+    const value = { a: [1, "x"], b: Array.from({ length: 40 }, (_, i) => `item ${i}`), c: [{}], d: [] };
+    expect(JSON.parse(jsonText(value))).toEqual(value);
+    expect(jsonText(value)).toContain('"a": [1, "x"],\n');
+    for (const line of jsonText(value).split("\n")) expect(line.length).toBeLessThanOrEqual(110);
+  });
+});
