@@ -50,6 +50,7 @@ export async function checkEverything(
     order: "oldest",
     limit: 100,
   });
+  const began = story.said.find(({ did }) => did === "began");
   const resumed = story.said.find(({ did }) => did === "resumed");
   const killedAfter = checkpoints.filter(({ metadata }) => metadata.agent_id === "surveyor-a").at(-1);
   const last = checkpoints.at(-1);
@@ -64,8 +65,8 @@ export async function checkEverything(
       `continued exactly where the first agent was killed: at ${story.killedAt}`,
     ],
     [
-      new Set(titles).size === titles.length && titles.length > 0,
-      `no item lost, none done twice: ${titles.length} items`,
+      new Set(titles).size === titles.length && titles.length === began?.folders,
+      `no item lost, none done twice: ${titles.length} of ${began?.folders}`,
     ],
     [
       corrupt.length === 0 && isChain(checkpoints),
