@@ -9,10 +9,11 @@ import { type IndexStep, stepIndex } from "../../shared/records/indexer.ts";
 import { systemKeys } from "../../shared/records/keyspace.ts";
 import { requireLease } from "../../shared/records/lease.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
-import { createWake, type Wake } from "../../shared/runtime/clock.ts";
+import { createWake } from "../../shared/runtime/clock.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
+import { wakeOnChange } from "../../shared/store/waking.ts";
 import type { ReaderContext } from "./context.ts";
 
 const POLL_MS = 500;
@@ -38,7 +39,15 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
     log,
   });
   const listening = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
-    listen(context, partition, wake, signal),
+    wakeOnChange({
+      store,
+      key: systemKeys.bell(partition),
+      wake,
+      clock,
+      signal,
+      pollMs: POLL_MS,
+      restMs: GATHER_MS,
+    }),
   );
   const measuring = runTicker({
     name: "index lag",
@@ -74,28 +83,4 @@ async function finishStep(
   log.debug({ followed: step.followed, more: step.more }, "index step done");
   for (const { tenant, task, corrupt } of step.corrupt) await repository.quarantine(tenant, task, [corrupt]);
   if (!step.more) await clock.sleep(GATHER_MS, signal);
-}
-
-/** Turns changes of one partition's bell into wake-ups. */
-async function listen(
-  { store, clock }: ReaderContext,
-  partition: number,
-  wake: Wake,
-  signal: AbortSignal,
-): Promise<void> {
-  const key = systemKeys.bell(partition);
-  while (!signal.aborted) {
-    try {
-      const seen = await store.read({ label: "read_bell", deadlineMs: READ_DEADLINE_MS, signal }, (reader) =>
-        reader.get(key),
-      );
-      wake.notify();
-      await store.changed(key, seen, { signal, pollMs: POLL_MS });
-      // The worker is awake already under load; listening more closely would only cost reads.
-      await clock.sleep(GATHER_MS, signal);
-    } catch {
-      // The store is away; the worker's own loop says so. Polling goes on meanwhile.
-      await clock.sleep(POLL_MS, signal);
-    }
-  }
 }

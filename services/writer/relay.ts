@@ -9,11 +9,12 @@ import { createDuty, type Duty } from "../../shared/records/duty.ts";
 import { systemKeys } from "../../shared/records/keyspace.ts";
 import { type Lease, requireLease } from "../../shared/records/lease.ts";
 import { clearPublished, type OutboxEntry, outboxBacklog, readOutbox } from "../../shared/records/outbox.ts";
-import { createWake, type Wake } from "../../shared/runtime/clock.ts";
+import { createWake } from "../../shared/runtime/clock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
 import type { Store } from "../../shared/store/store.ts";
+import { wakeOnChange } from "../../shared/store/waking.ts";
 
 const READ_DEADLINE_MS = 3_000;
 const CLEAR_DEADLINE_MS = 3_000;
@@ -56,7 +57,8 @@ async function relayPartition(context: RelayContext, partition: number, signal: 
   const { store, clock, log } = context;
   const duty = createDuty(store, `relay-${partition}`, context.instance, () => clock.now());
   const wake = createWake();
-  const listening = listen(context, partition, wake, signal);
+  const key = systemKeys.bell(partition);
+  const listening = wakeOnChange({ store, key, wake, clock, signal, pollMs: POLL_MS });
   await runWorker({
     name: `relay ${partition}`,
     take: () => takeBatch(store, duty, partition),
@@ -112,28 +114,6 @@ function message({ event }: OutboxEntry): OrderedMessage {
       ...(event.traceparent !== undefined && { traceparent: event.traceparent }),
     },
   };
-}
-
-/** Turns changes of the partition's bell into wake-ups. */
-async function listen(
-  { store, clock }: RelayContext,
-  partition: number,
-  wake: Wake,
-  signal: AbortSignal,
-): Promise<void> {
-  const key = systemKeys.bell(partition);
-  while (!signal.aborted) {
-    try {
-      const seen = await store.read({ label: "read_bell", deadlineMs: READ_DEADLINE_MS, signal }, (reader) =>
-        reader.get(key),
-      );
-      wake.notify();
-      await store.changed(key, seen, { signal, pollMs: POLL_MS });
-    } catch {
-      // The store is away; the worker's own loop says so. Polling goes on meanwhile.
-      await clock.sleep(POLL_MS, signal);
-    }
-  }
 }
 
 async function measure({ store, metrics, clock }: RelayContext): Promise<void> {

@@ -8,9 +8,12 @@ import { Worker } from "node:worker_threads";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
 import { StoreError } from "../store.ts";
 import type { EnvironmentOptions } from "./environment.ts";
-import type { WorkerAnswer, WorkerRequest } from "./worker.ts";
+import { Gate } from "./gate.ts";
+import type { WorkerAnswer, WorkerData, WorkerRequest } from "./worker.ts";
 
 const CLOSE_MS = 5_000;
+/** How long an exiting process waits for the batch under way. */
+const EXIT_MS = 10_000;
 
 export class CommitThread {
   readonly #worker: Worker;
@@ -18,8 +21,14 @@ export class CommitThread {
   #waiting: PromiseWithResolvers<WorkerAnswer> | undefined;
   #failure: StoreError | undefined;
 
-  private constructor(worker: Worker) {
+  private constructor(worker: Worker, gate: Gate) {
     this.#worker = worker;
+    const exiting = (): void => {
+      // Hung for ever otherwise; the engine survives being killed at any point.
+      if (!gate.shut(EXIT_MS)) process.kill(process.pid, "SIGKILL");
+    };
+    process.once("exit", exiting);
+    worker.once("exit", () => process.off("exit", exiting));
     this.#exited = new Promise((resolve) => worker.once("exit", resolve));
     worker.on("message", (answer: WorkerAnswer) => {
       const waiting = this.#waiting;
@@ -31,11 +40,10 @@ export class CommitThread {
   }
 
   static async start(environment: EnvironmentOptions): Promise<CommitThread> {
-    const worker = new Worker(new URL("./worker.ts", import.meta.url), {
-      name: "lmdb-commit",
-      workerData: environment,
-    });
-    const thread = new CommitThread(worker);
+    const gate = new Gate();
+    const workerData: WorkerData = { environment, gate: gate.memory };
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), { name: "lmdb-commit", workerData });
+    const thread = new CommitThread(worker, gate);
     await thread.#answer();
     return thread;
   }

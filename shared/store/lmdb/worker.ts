@@ -11,6 +11,7 @@ import { keyAfter } from "../optimistic/order.ts";
 import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
 import type { Bytes, KeyRange } from "../store.ts";
 import { type Environment, type EnvironmentOptions, openEnvironment } from "./environment.ts";
+import { Gate } from "./gate.ts";
 import { rowsOf } from "./rows.ts";
 
 export type WorkerRequest = { readonly kind: "commit"; readonly slabs: Slab[] } | { readonly kind: "close" };
@@ -28,12 +29,19 @@ export type WorkerAnswer =
 /** Keys collected before they are removed: a cursor must not stand in a tree that changes. */
 const CLEAR_KEYS = 1_000;
 
-const environment = await openEnvironment(workerData as EnvironmentOptions);
+export interface WorkerData {
+  readonly environment: EnvironmentOptions;
+  readonly gate: SharedArrayBuffer;
+}
+
+const data = workerData as WorkerData;
+const gate = new Gate(data.gate);
+const environment = await openEnvironment(data.environment);
 const port = parentPort!;
 const newest = writable(environment);
 
 port.on("message", async (request: WorkerRequest) => {
-  if (request.kind === "commit") return answer(commit(request.slabs));
+  if (request.kind === "commit") return answer(gate.pass(() => commit(request.slabs)));
   port.close();
   await environment.close();
 });
@@ -80,7 +88,7 @@ function storedSequence(): bigint {
 
 function freeBytes(): number | undefined {
   try {
-    const { bavail, bsize } = statfsSync((workerData as EnvironmentOptions).path);
+    const { bavail, bsize } = statfsSync(data.environment.path);
     return bavail * bsize;
   } catch {
     return undefined; // only for people; the failure itself must be reported in any case

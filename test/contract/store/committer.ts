@@ -1,8 +1,12 @@
 // A process that commits until it is killed. It prints the number of each transaction whose commit was reported to it;
-// started as `node committer.ts <directory>`, first line `open`.
+// started as `node committer.ts <directory>`, first line `open`. With a third argument it exits by itself, by
+// `exit` or by `throw`, in the middle of its work.
 
+import { setTimeout as pause } from "node:timers/promises";
 import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
 
+// Many and many-parted where it ends by itself: then batches are being applied most of the time.
+const [lanes, parts] = process.argv[3] === undefined ? [8, 0] : [100, 500];
 const store = await openLmdb({ path: process.argv[2]! });
 process.stdout.write("open\n");
 let next = 0;
@@ -15,9 +19,20 @@ async function commitForEver(): Promise<never> {
       tx.set(Buffer.from(`a/${number}`), Buffer.alloc(500, n));
       tx.set(Buffer.from(`b/${number}`), Buffer.alloc(5_000, n));
       tx.addI64(Buffer.from("count"), 1n);
+      for (let part = 0; part < parts; part++) tx.set(Buffer.from(`c/${number}/${part}`), Buffer.of(n));
     });
     process.stdout.write(`${n}\n`);
   }
 }
 
-await Promise.all(Array.from({ length: 8 }, commitForEver));
+const ENOUGH = 300;
+
+async function endInTheMiddle(how: string): Promise<void> {
+  while (next < ENOUGH) await pause(1);
+  await pause(Math.random() * 200); // anywhere in a batch
+  if (how === "exit") process.exit(7);
+  throw new Error("thrown on purpose");
+}
+
+if (process.argv[3] !== undefined) void endInTheMiddle(process.argv[3]);
+await Promise.all(Array.from({ length: lanes }, commitForEver));
