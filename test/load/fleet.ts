@@ -22,6 +22,7 @@ export interface FleetOptions {
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url));
 export const storePath = (home: string): string => join(home, "store");
 
+const SETTINGS_KEPT = new Set(["FLEET_NATS_SERVER", "FLEET_LOG_LEVEL"]);
 const START_MS = 60_000;
 const STOP_MS = 30_000;
 const LOG_TAIL_CHARS = 2_000;
@@ -35,7 +36,7 @@ export async function startFleet({ home, profile }: FleetOptions): Promise<Fleet
   const flags = profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
   const child = spawn(process.execPath, [...flags, "services/standalone/main.ts"], {
     cwd: projectRoot,
-    env: { ...process.env, FLEET_HOME: home, FLEET_NATS_PORT: "-1", FLEET_OPS_PORT: "0" },
+    env: { ...foreign(), FLEET_HOME: home, FLEET_NATS_PORT: "-1", FLEET_OPS_PORT: "0" },
     stdio: ["ignore", output, output],
     detached: true, // Ctrl-C reaches the benchmark, which stops the fleet after the agents
   });
@@ -61,6 +62,12 @@ export async function startFleet({ home, profile }: FleetOptions): Promise<Fleet
   const tail = readFileSync(log, "utf8").slice(-LOG_TAIL_CHARS);
   await stop();
   throw new Error(`the fleet did not start; its log ends with:\n${tail}`);
+}
+
+/** Without the caller's settings: one that names a store in use would fill it. */
+function foreign(): NodeJS.ProcessEnv {
+  const isTaken = (name: string) => !name.startsWith("FLEET_") || SETTINGS_KEPT.has(name);
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isTaken(name)));
 }
 
 function readBusUrl(path: string): string | null {
