@@ -19,7 +19,13 @@ import type { ReaderContext } from "./context.ts";
 const POLL_MS = 500;
 /** Under load the indexer waits this long for more: larger steps make fewer and longer lists of words. */
 const GATHER_MS = 20;
+/** Between two wake-ups by one bell. */
+const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
+/** Share of its time that the event loop is busy. */
+const BUSY = 0.9;
+const PAUSE_FACTOR = 8;
+const PAUSE_MS_MAX = 2_000;
 const GAUGE_EVERY_MS = 2_000;
 
 /** Starts at once. Stop finishes the step under way and gives the duty back. */
@@ -29,9 +35,13 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
   const { signal } = stopping;
   const wake = createWake();
   const duty = createDuty(store, "index", context.instance, () => clock.now());
+  const yielding = createYielding(context);
   const working = runWorker({
     name: "indexer",
-    take: () => takeStep(context, duty),
+    take: async () => {
+      await yielding.pause(signal);
+      return takeStep(context, duty);
+    },
     handle: (step) => finishStep(context, repository, step, signal),
     idle: { ms: POLL_MS, wake },
     signal,
@@ -46,7 +56,7 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
       clock,
       signal,
       pollMs: POLL_MS,
-      restMs: GATHER_MS,
+      restMs: REST_MS,
     }),
   );
   const measuring = runTicker({
@@ -83,4 +93,23 @@ async function finishStep(
   log.debug({ followed: step.followed, more: step.more }, "index step done");
   for (const { tenant, task, corrupt } of step.corrupt) await repository.quarantine(tenant, task, [corrupt]);
   if (!step.more) await clock.sleep(GATHER_MS, signal);
+}
+
+/**
+ * Answering comes before indexing: while the event loop has no time to spare, the indexer pauses many times as long as its last step
+ * took. It then falls behind, says so in every answer's `indexed_through`, and catches up when there is time.
+ */
+function createYielding({ clock }: ReaderContext) {
+  let before = performance.eventLoopUtilization();
+  let endedAt = clock.monotonic();
+  return {
+    async pause(signal: AbortSignal): Promise<void> {
+      const now = performance.eventLoopUtilization();
+      const { utilization } = performance.eventLoopUtilization(now, before);
+      const stepMs = clock.monotonic() - endedAt;
+      if (utilization > BUSY) await clock.sleep(Math.min(stepMs * PAUSE_FACTOR, PAUSE_MS_MAX), signal);
+      before = performance.eventLoopUtilization();
+      endedAt = clock.monotonic();
+    },
+  };
 }

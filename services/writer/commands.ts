@@ -3,7 +3,7 @@
  * the server's permissions guard the subject, so the body is never asked.
  */
 
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Answer, Request } from "../../shared/bus/endpoint.ts";
 import type { CommittedAnswer } from "../../shared/protocol/answers.ts";
 import {
@@ -83,7 +83,7 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
 
 /** Tells a retry, which repeats its bytes, from another command under the same id. */
 function requestHash(op: CommandOp, bytes: Uint8Array): string {
-  return createHash("sha256").update(op).update("\n").update(bytes).digest("hex");
+  return hash("sha256", Buffer.concat([Buffer.from(`${op}\n`), bytes]), "hex");
 }
 
 function requireAgentType(command: CreateCommand, agentTypes: ReadonlySet<string>): void {

@@ -20,6 +20,8 @@ const READ_DEADLINE_MS = 3_000;
 const CLEAR_DEADLINE_MS = 3_000;
 const PUBLISH_DEADLINE_MS = 5_000;
 const POLL_MS = 1_000;
+/** Between two wake-ups: under load, fewer and larger batches cost the server fewer writes to disk. */
+const REST_MS = 20;
 const GAUGE_EVERY_MS = 2_000;
 const GAUGE_COUNT_MAX = 1_000;
 
@@ -58,7 +60,15 @@ async function relayPartition(context: RelayContext, partition: number, signal: 
   const duty = createDuty(store, `relay-${partition}`, context.instance, () => clock.now());
   const wake = createWake();
   const key = systemKeys.bell(partition);
-  const listening = wakeOnChange({ store, key, wake, clock, signal, pollMs: POLL_MS });
+  const listening = wakeOnChange({
+    store,
+    key,
+    wake,
+    clock,
+    signal,
+    pollMs: POLL_MS,
+    restMs: REST_MS,
+  });
   await runWorker({
     name: `relay ${partition}`,
     take: () => takeBatch(store, duty, partition),

@@ -66,6 +66,7 @@ export function serveEndpoint(
   handle: (request: Request) => Promise<Answer>,
 ): Promise<Stop> {
   const { bus, service } = options;
+  const record = recorder(options);
   const inFlight = options.metrics.requestsInFlight.labels({ service });
   return bus.serve(
     options.subject,
@@ -73,7 +74,7 @@ export function serveEndpoint(
       queue: options.queue,
       concurrencyMax: LIMITS.requests_in_flight_max,
       overload: (message) => {
-        options.total.inc({ op: options.opOf(message.subject), outcome: "UNAVAILABLE" });
+        record(options.opOf(message.subject), OVERLOADED.code, null);
         return reply(options, message, errorAnswer(OVERLOADED));
       },
       failed: (message, error) => {
@@ -85,7 +86,7 @@ export function serveEndpoint(
       inFlight.inc();
       try {
         const op = options.opOf(message.subject);
-        const run = () => answer(options, message, op, handle);
+        const run = () => answer(options, record, message, op, handle);
         return await withSpan(`${service} ${op}`, { "fleet.op": op }, run, {
           parent: message.headers,
           kind: "server",
@@ -97,8 +98,28 @@ export function serveEndpoint(
   );
 }
 
+/** `ms` null: counted, not timed. */
+type Recorder = (op: string, outcome: string, ms: number | null) => void;
+
+/** Looks every pair of labels up once; the library hashes them anew at each call. */
+function recorder({ latency, total }: EndpointOptions): Recorder {
+  const known = new Map<string, { observe: (ms: number) => void; inc: () => void }>();
+  return (op, outcome, ms) => {
+    const name = `${op} ${outcome}`;
+    let labelled = known.get(name);
+    if (labelled === undefined) {
+      const [timed, counted] = [latency.labels({ op, outcome }), total.labels({ op, outcome })];
+      labelled = { observe: (value) => timed.observe(value), inc: () => counted.inc() };
+      known.set(name, labelled);
+    }
+    if (ms !== null) labelled.observe(ms);
+    labelled.inc();
+  };
+}
+
 async function answer(
   options: EndpointOptions,
+  record: Recorder,
   message: Message,
   op: string,
   handle: (request: Request) => Promise<Answer>,
@@ -107,8 +128,7 @@ async function answer(
   const begin = clock.monotonic();
   const done = (outcome: string, facts: Facts): void => {
     const ms = clock.monotonic() - begin;
-    options.latency.observe({ op, outcome }, ms);
-    options.total.inc({ op, outcome });
+    record(op, outcome, ms);
     const fields = { op, outcome, ms: Math.round(ms * 100) / 100, ...facts };
     if (outcome === "ok") log.info(fields, "request answered");
     else log.warn(fields, "request refused");

@@ -6,7 +6,7 @@
  * three times faster than the library, with one exception: engines move integer-like names ("10") to the front of an
  * object. Values that have one go through the library. A test compares both ways on generated values.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import canonicalize from "canonicalize";
 import { FleetError } from "../protocol/errors.ts";
 import { gate } from "./gate.ts";
@@ -15,7 +15,14 @@ const encoder = new TextEncoder();
 
 type Json = Record<string, unknown>;
 
-/** Copy with the members of every object in UTF-16 order of their names. */
+/** Thrown by {@link sorted}; one object for all, since it is a message and not a failure. */
+const INTEGER_LIKE = new Error("an integer-like name");
+
+function isDigit(code: number): boolean {
+  return code >= 48 && code <= 57;
+}
+
+/** Copy with the members of every object in UTF-16 order of their names; throws {@link INTEGER_LIKE}. */
 function sorted(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) {
@@ -24,26 +31,25 @@ function sorted(value: unknown): unknown {
     return copy;
   }
   const copy: Json = {};
-  for (const key of Object.keys(value).sort()) copy[key] = sorted((value as Json)[key]);
+  for (const key of Object.keys(value).sort()) {
+    if (isDigit(key.charCodeAt(0))) throw INTEGER_LIKE;
+    copy[key] = sorted((value as Json)[key]);
+  }
   return copy;
 }
 
-function isDigit(code: number): boolean {
-  return code >= 48 && code <= 57;
-}
-
-function hasIntegerLikeName(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (Array.isArray(value)) return value.some(hasIntegerLikeName);
-  for (const key in value) {
-    if (isDigit(key.charCodeAt(0)) || hasIntegerLikeName((value as Json)[key])) return true;
+function sortedText(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(sorted(value));
+  } catch (error) {
+    if (error === INTEGER_LIKE) return canonicalize(value);
+    throw error;
   }
-  return false;
 }
 
 /** Canonical text of plain JSON data that has passed {@link gate} already. */
 export function canonicalText(value: unknown): string {
-  const text = hasIntegerLikeName(value) ? canonicalize(value) : JSON.stringify(sorted(value));
+  const text = sortedText(value);
   if (text === undefined)
     throw new FleetError("INTERNAL", "a value without canonical form reached the canonicaliser");
   return text;
@@ -57,5 +63,5 @@ export function canonicalBytes(value: unknown): Uint8Array {
 
 /** Lower-case hex, 64 characters. */
 export function sha256Hex(bytes: Uint8Array | string): string {
-  return createHash("sha256").update(bytes).digest("hex");
+  return hash("sha256", bytes, "hex");
 }

@@ -5,7 +5,10 @@
 import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { canonicalBytes, sha256Hex } from "./canonical.ts";
+import { canonicalBytes, canonicalText, sha256Hex } from "./canonical.ts";
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
 
 export interface Sealed {
   /** Canonical bytes without `hash` and `signature`. */
@@ -13,9 +16,12 @@ export interface Sealed {
   readonly hash: string;
 }
 
-/** Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes, INVALID for what is not plain JSON. */
+/**
+ * `checkpoint` must be made of data that passed the gate where it came in; what the writer adds is plain text and numbers.
+ * Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes.
+ */
 export function seal(checkpoint: UnsealedCheckpoint): Sealed {
-  const bytes = canonicalBytes(checkpoint);
+  const bytes = encoder.encode(canonicalText(checkpoint));
   if (bytes.length > LIMITS.checkpoint_bytes_max) {
     throw new FleetError(
       "TOO_LARGE",
@@ -46,7 +52,7 @@ export class CorruptBytes extends Error {
 /** Verifies and parses. Throws {@link CorruptBytes}; nothing unverified is ever returned. */
 export function open(sealed: Sealed, signature?: string): Checkpoint {
   if (sha256Hex(sealed.bytes) !== sealed.hash) throw new CorruptBytes("hash mismatch");
-  const checkpoint = JSON.parse(new TextDecoder().decode(sealed.bytes)) as Checkpoint;
+  const checkpoint = JSON.parse(decoder.decode(sealed.bytes)) as Checkpoint;
   checkpoint.compliance.hash = sealed.hash;
   if (signature !== undefined) checkpoint.compliance.signature = signature;
   return checkpoint;

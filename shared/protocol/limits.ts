@@ -47,9 +47,12 @@ export const LIMITS = {
   /** A writer's own budget for one command, over all attempts of its transaction. */
   command_deadline_ms: 3_000,
   query_deadline_ms: 3_000,
-  /** Requests that one service holds at once; beyond it the answer is UNAVAILABLE with a retry time. */
-  requests_in_flight_max: 4_096,
-  overload_retry_ms: 50,
+  /**
+   * Requests that one service holds at once; beyond it the answer is UNAVAILABLE with a retry time. No more than it can answer
+   * within one attempt of a caller, or it would work for callers that have already asked again.
+   */
+  requests_in_flight_max: 1_536,
+  overload_retry_ms: 200,
   /** Idempotency records outlive every possible redelivery of their command. */
   idempotency_ms: 48 * 3_600_000,
   redelivery_ms_max: 24 * 3_600_000,

@@ -5,6 +5,7 @@
  *
  * A checkpoint version that does not verify is not indexed; it is handed back by name, to be quarantined and announced.
  */
+import { setImmediate } from "node:timers/promises";
 import { LIMITS } from "../protocol/limits.ts";
 import type { CorruptCheckpoint } from "../protocol/queries.ts";
 import { type Reader, STORE_LIMITS, type Store, type Tx } from "../store/store.ts";
@@ -16,8 +17,8 @@ import { readVersions, type VersionFound } from "./versions.ts";
 
 /** Below the store's limit by more than one feed entry can add. */
 const PLAN_BYTES = STORE_LIMITS.transaction_bytes_max * 0.7;
-/** Feed entries whose checkpoints are in memory at once. */
-const SLICE = 32;
+/** Feed entries taken in before the event loop gets its turn: an embedded store answers reads without leaving it. */
+const SLICE = 8;
 const PLAN_DEADLINE_MS = 3_000;
 const WRITE_DEADLINE_MS = 3_000;
 
@@ -104,6 +105,7 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
       }
       followed += 1;
     }
+    await setImmediate();
   }
   const isAll = followed === page.entries.length;
   // Cut short by size: the key of the last entry taken in is read once more, since the page knows only its own last.

@@ -87,7 +87,8 @@ export function ask<T>(
         const result = await attempt(bus, subject, body, Math.min(left, LIMITS.request_attempt_ms_default));
         if ("answer" in result) return result.answer as T;
         if (result.again.code === "TIMEOUT") unknown = result.again;
-        const pause = Math.max(result.again.retryAfterMs ?? 0, backoffMs(tries, BACKOFF));
+        // Spread out: callers that were refused together must not come back together.
+        const pause = (result.again.retryAfterMs ?? 0) * (0.5 + Math.random()) + backoffMs(tries, BACKOFF);
         if (clock.monotonic() + pause + ATTEMPT_MS_LEAST >= deadline) throw unknown ?? result.again;
         await clock.sleep(pause, options.signal);
       }

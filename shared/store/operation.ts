@@ -32,7 +32,9 @@ export interface RetryRules extends ReadOptions {
 export class Operation {
   readonly #rules: RetryRules;
   readonly #endsAt: number;
-  readonly #ending = new AbortController();
+  readonly #over = Promise.withResolvers<never>();
+  /** Made only when an attempt failed and a pause must be cut short; most operations need one attempt. */
+  #pausing: AbortController | undefined;
   #ended: StoreError | undefined;
   #current: UnderWay | undefined;
   #committed: CommitOutcome = "no";
@@ -41,6 +43,8 @@ export class Operation {
 
   constructor(rules: RetryRules) {
     this.#rules = rules;
+    // Nobody may be waiting any more when it is rejected.
+    this.#over.promise.catch(() => {});
     this.#endsAt = performance.now() + rules.deadlineMs;
   }
 
@@ -57,7 +61,7 @@ export class Operation {
     signal?.addEventListener("abort", abort, { once: true });
     try {
       if (signal?.aborted) abort();
-      return await Promise.race([this.#whenEnded(), this.#attemptUntilDone(once)]);
+      return await Promise.race([this.#over.promise, this.#attemptUntilDone(once)]);
     } catch (error) {
       throw error instanceof StoreError ? this.#final(error) : error;
     } finally {
@@ -77,7 +81,8 @@ export class Operation {
     if (this.#ended !== undefined) return;
     this.#ended = new StoreError(kind, message, { cause: this.#last });
     if (this.#current?.committing) this.#note("maybe_in_flight");
-    this.#ending.abort();
+    this.#over.reject(this.#ended);
+    this.#pausing?.abort();
     this.#current?.cancel();
   }
 
@@ -97,7 +102,8 @@ export class Operation {
         baseMs: BACKOFF_BASE_MS,
         maxMs: this.#rules.maxRetryDelayMs,
       });
-      await systemClock.sleep(delayMs, this.#ending.signal);
+      this.#pausing = new AbortController();
+      await systemClock.sleep(delayMs, this.#pausing.signal);
     }
   }
 
@@ -108,14 +114,6 @@ export class Operation {
     if (error.kind === "commit_unknown") return onUnknown === "safe";
     // The client library gave up on this attempt; the operation still has time, or it would have been ended.
     return error.retryable || error.kind === "deadline";
-  }
-
-  #whenEnded(): Promise<never> {
-    const { signal } = this.#ending;
-    return new Promise((_, reject) => {
-      if (signal.aborted) reject(this.#ended);
-      signal.addEventListener("abort", () => reject(this.#ended), { once: true });
-    });
   }
 
   #note(committed: CommitOutcome): void {

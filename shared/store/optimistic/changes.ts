@@ -6,19 +6,24 @@
 import type { Bytes, KeyRange } from "../store.ts";
 import { NOT_COMMITTED, type Slab } from "./commit.ts";
 import { inRange, keyBytes, keyText } from "./order.ts";
-import { ByteReader, readWrite, skipReads } from "./request.ts";
+import { ByteReader, type Passed, passWrite, rangeAt, skipReads } from "./request.ts";
 
 export class Changes {
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** The keys of `waiting` as bytes, by length: most keys that are written have a length that nobody waits for. */
+  readonly #byLength = new Map<number, Map<string, Buffer>>();
 
   /** Calls `wake` at every later change of `key`, until the returned function is called. */
   subscribe(key: Bytes, wake: () => void): () => void {
     const text = keyText(key);
     const waiting = this.#waiting.get(text) ?? new Set();
     this.#waiting.set(text, waiting.add(wake));
+    this.#lengthOf(text).set(text, keyBytes(text));
     return () => {
       waiting.delete(wake);
-      if (waiting.size === 0 && this.#waiting.get(text) === waiting) this.#waiting.delete(text);
+      if (waiting.size > 0 || this.#waiting.get(text) !== waiting) return;
+      this.#waiting.delete(text);
+      this.#lengthOf(text).delete(text);
     };
   }
 
@@ -44,10 +49,22 @@ export class Changes {
   #publishRequest(input: ByteReader, end: number): void {
     skipReads(input);
     while (input.offset < end) {
-      const written = readWrite(input);
-      if (written.end === undefined) this.#wake(keyText(written.key));
-      else this.#wakeRange({ begin: written.key, end: written.end });
+      const written = passWrite(input);
+      if (written.isRange) this.#wakeRange(rangeAt(input, written));
+      else this.#wakeKey(input, written);
     }
+  }
+
+  #wakeKey(input: ByteReader, { keyAt, keyLength }: Passed): void {
+    const candidates = this.#byLength.get(keyLength);
+    if (candidates === undefined) return;
+    for (const [text, key] of candidates) if (input.holds(keyAt, key)) this.#wake(text);
+  }
+
+  #lengthOf(text: string): Map<string, Buffer> {
+    const same = this.#byLength.get(text.length) ?? new Map<string, Buffer>();
+    this.#byLength.set(text.length, same);
+    return same;
   }
 
   #wakeRange(range: KeyRange): void {
