@@ -10,8 +10,6 @@ import type { ReaderContext } from "./context.ts";
 
 const READ_DEADLINE_MS = 2_000;
 const HEALTH_TIMEOUT_MS = 1_000;
-/** Waiting events are counted up to this, per partition. */
-const BACKLOG_COUNTED = 1_000;
 
 const manifest = new URL("../../package.json", import.meta.url);
 const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: string };
@@ -19,7 +17,7 @@ const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: str
 export function createStatus({ store, bus, clock }: ReaderContext): () => Promise<FleetStatus> {
   const begin = clock.monotonic();
   const recorded = async (reader: Reader) => {
-    const { depth, oldestMs } = await outboxBacklog(reader, BACKLOG_COUNTED);
+    const { depth, oldestMs } = await outboxBacklog(reader);
     return {
       index: await readIndexStatus(reader),
       outbox: { depth, oldest_ms: oldestMs === null ? 0 : Math.max(0, clock.now() - oldestMs) },

@@ -23,7 +23,6 @@ const POLL_MS = 1_000;
 /** Between two wake-ups: under load, fewer and larger batches cost the server fewer writes to disk. */
 const REST_MS = 20;
 const GAUGE_EVERY_MS = 2_000;
-const GAUGE_COUNT_MAX = 1_000;
 
 const encoder = new TextEncoder();
 
@@ -128,7 +127,7 @@ function message({ event }: OutboxEntry): OrderedMessage {
 
 async function measure({ store, metrics, clock }: RelayContext): Promise<void> {
   const backlog = await store.read({ label: "outbox_backlog", deadlineMs: READ_DEADLINE_MS }, (reader) =>
-    outboxBacklog(reader, GAUGE_COUNT_MAX),
+    outboxBacklog(reader),
   );
   metrics.outboxDepth.set(backlog.depth);
   metrics.outboxOldestAgeMs.set(backlog.oldestMs === null ? 0 : Math.max(0, clock.now() - backlog.oldestMs));

@@ -128,7 +128,7 @@ export interface AuditPage {
 export interface IndexStatus {
   readonly state: "ready" | "rebuilding";
   readonly indexed_through: string;
-  /** Commits that the index has still to follow, counted up to a bound. */
+  /** Commits that the index has still to follow. */
   readonly behind: number;
   readonly indexed: number;
   readonly total: number;

@@ -4,13 +4,13 @@
  */
 import { FleetError } from "../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../protocol/ids.ts";
-import { LIMITS } from "../protocol/limits.ts";
 import type { IndexStatus } from "../protocol/queries.ts";
 import type { Bytes, Reader, Store, Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { readCount } from "./count.ts";
-import { positionOf, readFeed } from "./feed.ts";
+import { positionOf } from "./feed.ts";
 import { systemKeys } from "./keyspace.ts";
+import { readTransitions } from "./outbox.ts";
 
 export interface IndexState {
   readonly state: "ready" | "rebuilding";
@@ -47,14 +47,13 @@ export async function requestRebuild(tx: Tx): Promise<void> {
   writeIndexState(tx, { ...EMPTY, state: "rebuilding", clearing: DEFAULT_TENANT });
 }
 
-/** Status as of one snapshot. `behind` is counted up to `search_scan_rows_max`. */
+/** Status as of one snapshot. */
 export async function readIndexStatus(reader: Reader): Promise<IndexStatus> {
   const state = await readIndexState(reader);
-  const ahead = await readFeed(reader, state.cursor, LIMITS.search_scan_rows_max);
   return {
     state: state.state,
     indexed_through: positionOf(state.cursor),
-    behind: ahead.entries.length,
+    behind: Math.max(0, (await readTransitions(reader)) - state.entries),
     indexed: state.indexed,
     total: await readCount(reader, "checkpoints"),
   };

@@ -7,6 +7,7 @@ import type { EventData, EventType, FleetEvent } from "../protocol/events.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { Bytes, Reader, Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
+import { readCount } from "./count.ts";
 import { systemKeys } from "./keyspace.ts";
 
 /** What a verb says happened; identity, order and time are added by the transition. */
@@ -44,22 +45,34 @@ export async function readOutbox(
   return { entries: rows.map(({ key, value }) => ({ key, event: decode<FleetEvent>(value) })), more };
 }
 
-/** Entries of a partition that wait, counted up to `limit`, and the oldest one's time. */
-export async function outboxBacklog(
-  reader: Reader,
-  limit: number,
-): Promise<{ depth: number; oldestMs: number | null }> {
-  let depth = 0;
+/** Transitions so far, of all tasks: each rang one bell once. */
+export async function readTransitions(reader: Reader): Promise<number> {
+  const bells = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
+    systemKeys.bell(partition),
+  );
+  const values = await reader.getMany(bells);
+  return values.reduce(
+    (sum, value) => sum + (value === undefined ? 0 : Number(Buffer.from(value).readBigInt64LE())),
+    0,
+  );
+}
+
+/**
+ * Events that wait, and the oldest one's time. The number is the difference of two counters, so it costs the same for any backlog;
+ * a relay that cleared one batch twice makes it too small, until the outbox is empty.
+ */
+export async function outboxBacklog(reader: Reader): Promise<{ depth: number; oldestMs: number | null }> {
   let oldestMs: number | null = null;
   for (let partition = 0; partition < LIMITS.outbox_partition_count; partition += 1) {
-    const { rows } = await reader.getRange(systemKeys.outboxRange(partition), { limit });
-    depth += rows.length;
+    const { rows } = await reader.getRange(systemKeys.outboxRange(partition), { limit: 1 });
     const first = rows[0];
     if (!first) continue;
     const at = Date.parse(decode<FleetEvent>(first.value).time);
     oldestMs = oldestMs === null ? at : Math.min(oldestMs, at);
   }
-  return { depth, oldestMs };
+  if (oldestMs === null) return { depth: 0, oldestMs };
+  const waiting = (await readTransitions(reader)) - (await readCount(reader, "events"));
+  return { depth: Math.max(1, waiting), oldestMs };
 }
 
 /** Forgets published entries; clearing what is gone already changes nothing. */

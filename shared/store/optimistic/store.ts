@@ -38,6 +38,8 @@ export interface Engine {
 
 /** An embedded engine is not relieved by long pauses: the pause only lets the other transaction through. */
 const MAX_RETRY_DELAY_MS = 50;
+/** The longest delay that setTimeout can hold; a longer one would fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export class OptimisticStore implements Store {
   readonly name: "lmdb" | "memory";
@@ -45,7 +47,6 @@ export class OptimisticStore implements Store {
   readonly #clock: Clock;
   readonly #queue: CommitQueue;
   readonly #changes = new Changes();
-  readonly #closed = new AbortController();
   readonly #running = new Map<Operation, Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
@@ -82,15 +83,18 @@ export class OptimisticStore implements Store {
   ): Promise<void> {
     if (this.#closing !== undefined) throw closed();
     checkKey(key);
-    const over = new AbortController();
-    const wake = () => over.abort();
+    const woken = Promise.withResolvers<void>();
+    const wake = () => woken.resolve();
     // Subscribed before the value is read: a change between the two must wake.
     const unsubscribe = this.#changes.subscribe(key, wake);
+    const timer = setTimeout(wake, Math.min(options.pollMs, TIMER_MS_MAX));
+    options.signal.addEventListener("abort", wake, { once: true });
     try {
-      if (!sameBytes(this.#valueOf(key), lastSeen)) return;
-      const until = AbortSignal.any([options.signal, this.#closed.signal, over.signal]);
-      await this.#clock.sleep(options.pollMs, until);
+      if (options.signal.aborted || !sameBytes(this.#valueOf(key), lastSeen)) return;
+      await woken.promise;
     } finally {
+      clearTimeout(timer);
+      options.signal.removeEventListener("abort", wake);
       unsubscribe();
     }
   }
@@ -120,7 +124,7 @@ export class OptimisticStore implements Store {
   async #close(drainMs: number): Promise<void> {
     const over = new AbortController();
     const drained = Promise.allSettled(this.#running.values()).then(() => this.#queue.idle());
-    this.#closed.abort();
+    this.#changes.wakeAll();
     await Promise.race([drained, systemClock.sleep(drainMs, over.signal)]);
     over.abort();
     for (const operation of this.#running.keys()) operation.end("closed", "the store was closed");

@@ -45,7 +45,7 @@ describe("relay", () => {
   async function drained(): Promise<void> {
     for (;;) {
       const { depth } = await bench.store.read({ label: "test", deadlineMs: 5_000 }, (reader) =>
-        outboxBacklog(reader, 10_000),
+        outboxBacklog(reader),
       );
       if (depth === 0) return;
       await new Promise((resolve) => setTimeout(resolve, 10));
