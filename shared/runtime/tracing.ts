@@ -11,6 +11,7 @@ import {
   type DiagLogger,
   DiagLogLevel,
   diag,
+  INVALID_SPAN_CONTEXT,
   isSpanContextValid,
   ROOT_CONTEXT,
   type Span,
@@ -25,6 +26,8 @@ import { formatTraceparent, readTrace, type TraceCarrier, writeTrace } from "./t
 export type { TraceCarrier } from "./trace-context.ts";
 
 const contexts = new AsyncLocalStorage<Context>();
+const NO_SPAN = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
+let recording = false;
 const activeContext = () => contexts.getStore() ?? ROOT_CONTEXT;
 
 export interface TracingOptions {
@@ -56,8 +59,10 @@ export async function startTracing({
   });
   if (log !== undefined) diag.setLogger(diagnostics(log), DiagLogLevel.WARN);
   provider.register({ contextManager, propagator: null });
+  recording = true;
   return {
     async stop() {
+      recording = false;
       trace.disable();
       context.disable();
       // The last batch may not find its collector; that is no reason to call a clean stop a failure.
@@ -89,6 +94,8 @@ export async function withSpan<T>(
   { parent, kind = "internal" }: SpanOptions = {},
 ): Promise<T> {
   const remote = parent === undefined ? undefined : readTrace(parent);
+  // Nothing records, nothing came in and nothing is under way: there is no trace to carry on, and a request saves the bookkeeping.
+  if (!recording && remote === undefined && contexts.getStore() === undefined) return await fn(NO_SPAN);
   const outer = remote === undefined ? activeContext() : trace.setSpanContext(activeContext(), remote);
   const span = trace.getTracer("fleet").startSpan(name, { attributes, kind: kinds[kind] }, outer);
   try {
