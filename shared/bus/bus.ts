@@ -60,7 +60,12 @@ export interface ServeOptions {
   /** Each request reaches one member of the queue group. */
   readonly queue: string;
   readonly concurrencyMax: number;
-  /** The answer when `concurrencyMax` handlers are busy; given at once. */
+  /**
+   * While the oldest request under way has waited longer than this, in milliseconds, new ones are refused: their callers would
+   * have given up and asked again before their turn came, and every repetition would add to the work.
+   */
+  readonly waitMsMax: number;
+  /** The answer when there are too many requests under way, or they wait too long; given at once. */
   readonly overload: (message: Message) => Outgoing;
   /** The answer when the handler threw, or when its reply could not be sent. */
   readonly failed: (message: Message, error: unknown) => Outgoing;

@@ -79,6 +79,7 @@ export function serveEndpoint(
     {
       queue: options.queue,
       concurrencyMax: LIMITS.requests_in_flight_max,
+      waitMsMax: LIMITS.request_wait_ms_max,
       overload: (message) => {
         record(options.opOf(message.subject), OVERLOADED.code, null);
         return reply(options, message, errorAnswer(OVERLOADED));

@@ -16,11 +16,13 @@ export async function serve(
   o: ServeOptions,
   handler: (m: Message) => Promise<Outgoing>,
 ): Promise<Stop> {
-  let active = 0;
+  /** When each request under way began, oldest first. */
+  const underWay = new Set<{ readonly at: number }>();
   let idle: (() => void) | undefined;
 
   const finish = async (message: Message): Promise<void> => {
-    active += 1;
+    const own = { at: performance.now() };
+    underWay.add(own);
     try {
       const answer = await handler(message);
       reply(connection, message, answer);
@@ -28,9 +30,14 @@ export async function serve(
       log.error({ error, subject: message.subject }, "request handler failed");
       answerSafely(message, () => o.failed(message, error));
     } finally {
-      active -= 1;
-      if (active === 0) idle?.();
+      underWay.delete(own);
+      if (underWay.size === 0) idle?.();
     }
+  };
+  const isOverloaded = (): boolean => {
+    if (underWay.size >= o.concurrencyMax) return true;
+    const [oldest] = underWay;
+    return oldest !== undefined && performance.now() - oldest.at > o.waitMsMax;
   };
   const answerSafely = (message: Message, make: () => Outgoing): void => {
     try {
@@ -45,7 +52,7 @@ export async function serve(
       return;
     }
     const message = new ReceivedMessage(raw);
-    if (active >= o.concurrencyMax) answerSafely(message, () => o.overload(message));
+    if (isOverloaded()) answerSafely(message, () => o.overload(message));
     else void finish(message);
   };
 
@@ -54,7 +61,7 @@ export async function serve(
   return async () => {
     // Draining first tells the server and then takes what was already on its way to us.
     if (!subscription.isClosed() && !connection.isClosed()) await subscription.drain();
-    if (active > 0) await new Promise<void>((resolve) => (idle = resolve));
+    if (underWay.size > 0) await new Promise<void>((resolve) => (idle = resolve));
   };
 }
 

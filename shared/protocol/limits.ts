@@ -52,6 +52,8 @@ export const LIMITS = {
    * within one attempt of a caller, or it would work for callers that have already asked again.
    */
   requests_in_flight_max: 1_536,
+  /** New requests are refused while the oldest one has waited this long. */
+  request_wait_ms_max: 1_200,
   overload_retry_ms: 200,
   /** Idempotency records outlive every possible redelivery of their command. */
   idempotency_ms: 48 * 3_600_000,
@@ -94,6 +96,10 @@ const relations: [holds: boolean, why: string][] = [
   [
     LIMITS.search_open_bytes_max >= LIMITS.reply_bytes_max,
     "a search must be able to open what one page can hold",
+  ],
+  [
+    LIMITS.request_wait_ms_max < LIMITS.request_attempt_ms_default,
+    "a request must be answered or refused before its caller asks again",
   ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];

@@ -3,9 +3,17 @@
 
 import { type File, file, imports, isCode, isProduction, type Rule, resolveImport } from "./source.ts";
 
-const SHARED = ["protocol", "runtime", "store", "bus", "integrity", "records", "prompts", "sdk", "process"].map(
-  (name) => `shared/${name}`,
-);
+const SHARED = [
+  "protocol",
+  "runtime",
+  "store",
+  "bus",
+  "integrity",
+  "records",
+  "prompts",
+  "sdk",
+  "process",
+].map((name) => `shared/${name}`);
 const OUTSIDER = ["shared/protocol", "shared/runtime", "shared/prompts", "shared/bus", "shared/sdk"];
 const SERVICES = ["writer", "reader", "coordinator", "watchdog", "gateway"].map((name) => `services/${name}`);
 const OUTSIDERS = ["cli", "mcp", "runner"].map((name) => `services/${name}`);

@@ -33,7 +33,13 @@ async function opened(identity: string): Promise<Bus> {
 }
 
 const body = new Uint8Array();
-const echo = { queue: "q", concurrencyMax: 10, overload: () => ({ body }), failed: () => ({ body }) };
+const echo = {
+  queue: "q",
+  concurrencyMax: 10,
+  waitMsMax: 30_000,
+  overload: () => ({ body }),
+  failed: () => ({ body }),
+};
 const kindOf = (promise: Promise<unknown>) =>
   promise.then(
     () => "no error",

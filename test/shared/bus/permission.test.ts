@@ -55,7 +55,13 @@ test("an agent reaches its own subjects only, and learns a refusal at once", asy
   const [agent, writer] = [await open("a", "secret"), await open("w", "secret")];
   const stop = await writer.serve(
     "fleet.cmd.*.*.*.*",
-    { queue: "writer", concurrencyMax: 10, overload: () => ({ body }), failed: () => ({ body }) },
+    {
+      queue: "writer",
+      concurrencyMax: 10,
+      waitMsMax: 30_000,
+      overload: () => ({ body }),
+      failed: () => ({ body }),
+    },
     async (message) => ({ body: Buffer.from(message.subject) }),
   );
   const answer = await agent.request("fleet.cmd.default.a.t1.create", { body }, { timeoutMs: 5_000 });

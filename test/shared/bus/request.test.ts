@@ -28,6 +28,7 @@ const read = (message: Message) => Buffer.from(message.body).toString();
 const answers = {
   queue: "writer",
   concurrencyMax: 100,
+  waitMsMax: 30_000,
   overload: () => text("overload"),
   failed: (_: Message, error: unknown) => text(`failed: ${(error as Error).message}`),
 };
@@ -92,6 +93,23 @@ test("beyond its concurrency a service answers with overload at once, and stoppi
   release.resolve();
   expect(read(await first)).toBe("done");
   await stopping;
+});
+
+test("while the oldest request waits too long, new ones are refused; afterwards they are taken again", async () => {
+  const release = Promise.withResolvers<void>();
+  const stop = await service.serve("t.slow", { ...answers, waitMsMax: 100 }, async (message) => {
+    if (read(message) === "slow") await release.promise;
+    return text("done");
+  });
+  const slow = caller.request("t.slow", text("slow"), { timeoutMs: 10_000 });
+  const asked = async () => read(await caller.request("t.slow", text("quick"), { timeoutMs: 10_000 }));
+  expect(await asked()).toBe("done");
+  while ((await asked()) === "done");
+  expect(await asked()).toBe("overload");
+  release.resolve();
+  expect(read(await slow)).toBe("done");
+  expect(await asked()).toBe("done");
+  await stop();
 });
 
 test("a handler that throws, or whose answer is too large, is answered by `failed`", async () => {
