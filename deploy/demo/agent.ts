@@ -19,6 +19,9 @@ type Item = {
   notes?: string | undefined;
 };
 
+// The parent may be gone; the work goes on.
+process.stdout.on("error", () => {});
+
 function tell(message: Record<string, unknown>): void {
   process.stdout.write(`${JSON.stringify({ agent: agentId, ...message })}\n`);
 }

@@ -13,9 +13,20 @@ import { createTimeline } from "./timeline.ts";
 const home = process.env.FLEET_HOME ?? ".fleet";
 const url = process.env.FLEET_URL ?? `nats://127.0.0.1:${process.env.FLEET_NATS_PORT ?? "4222"}`;
 const env = { ...process.env, FLEET_URL: url };
-const leave = process.argv.includes("--exit");
+const USAGE =
+  "usage: npm run demo [-- --exit]\n\n  --exit   stop everything at the end; the exit code says whether all of it held\n";
 const KILL_AFTER = 4;
 const START_MS = 60_000;
+
+const unknown = process.argv.slice(2).filter((argument) => argument !== "--exit");
+if (unknown.length > 0) {
+  const isHelp = unknown.every((argument) => argument === "--help" || argument === "-h");
+  (isHelp ? process.stdout : process.stderr).write(USAGE);
+  process.exit(isHelp ? 0 : 64);
+}
+const leave = process.argv.includes("--exit");
+// Whoever reads along may stop reading; the demo goes on and stops what it started.
+process.stdout.on("error", () => {});
 
 const timeline = createTimeline((text) => process.stdout.write(text));
 
@@ -31,7 +42,7 @@ async function ensureFleet() {
   const already = await running();
   if (already) {
     timeline.say("fleet", `uses the one that runs at ${url}`);
-    return { client: already, stop: async () => {} };
+    return { client: already, isOurs: false, stop: async () => {} };
   }
   mkdirSync(home, { recursive: true });
   const logPath = join(home, "demo.log");
@@ -50,7 +61,7 @@ async function ensureFleet() {
         fleet.child.kill("SIGTERM");
         await fleet.ended;
       };
-      return { client, stop };
+      return { client, isOurs: true, stop };
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
@@ -82,11 +93,18 @@ async function play(client: FleetClient): Promise<Story> {
 
 timeline.heading("Fleet demo");
 const fleet = await ensureFleet();
-const story = await play(fleet.client);
-const held = await checkEverything(timeline, fleet.client, story);
-await fleet.client.close();
+let held = false;
+try {
+  const story = await play(fleet.client);
+  held = await checkEverything(timeline, fleet.client, story);
+  await fleet.client.close();
+} catch (error) {
+  await fleet.stop();
+  throw error;
+}
 
-if (leave || !held) {
+if (leave || !held || !fleet.isOurs) {
+  if (!fleet.isOurs) timeline.say("fleet", "was running before and goes on", "note");
   await fleet.stop();
   process.exit(held ? 0 : 1);
 }

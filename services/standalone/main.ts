@@ -7,11 +7,16 @@ import { start } from "./standalone.ts";
 
 const begun = performance.now();
 
+/** A person at a terminal wants to see what is wrong, not a line for each request; a log file wants both. */
+function quietOnTerminal(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return process.stdout.isTTY ? { FLEET_LOG_LEVEL: "warn", ...env } : env;
+}
+
 await runMain({
   service: "fleet",
   stopTimeoutMs: 25_000,
   start: async (context) => {
-    const config = readConfig(standaloneFields, process.env);
+    const config = readConfig(standaloneFields, quietOnTerminal(process.env));
     const fleet = await start({ ...context, config });
     const seconds = ((performance.now() - begun) / 1_000).toFixed(1);
     process.stdout.write(

@@ -74,10 +74,10 @@ function read(path: string): Claim | undefined {
 
 function refuseLiving({ owner }: Claim, dir: string): void {
   if (owner?.mark === undefined || processMark(owner.pid) !== owner.mark) return;
-  throw new StartupError("another Fleet keeps its messages in this folder", {
+  throw new StartupError("another fleet uses this folder", {
     exitCode: ERROR_TABLE.UNAVAILABLE.exit,
     details: { dir, pid: owner.pid },
-    hint: "stop that one first, or use another folder",
+    hint: "stop that one, or set FLEET_HOME to another folder",
   });
 }
 

@@ -10,13 +10,13 @@ const KEPT_LINES = 20;
 const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
   {
     pattern: /address already in use/,
-    message: "the NATS port is taken",
-    hint: "stop what uses it, or choose another port",
+    message: "the port of the bus is taken",
+    hint: "stop what uses it, or set FLEET_NATS_PORT",
   },
   {
     pattern: /no space left|insufficient storage/i,
     message: "the disk is full",
-    hint: "free some space, or use another folder",
+    hint: "free some space, or set FLEET_HOME to another folder",
   },
   {
     pattern: /permission denied/,
@@ -32,6 +32,7 @@ const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
 
 export class ServerOutput {
   readonly #lines: string[] = [];
+  #ready = false;
 
   constructor(stream: Readable, log: Logger) {
     createInterface({ input: stream }).on("line", (raw) => {
@@ -39,9 +40,15 @@ export class ServerOutput {
       this.#lines.push(line);
       if (this.#lines.length > KEPT_LINES) this.#lines.shift();
       if (level === "WRN" || level === "ERR" || level === "FTL")
-        log.warn({ line }, "nats-server reports a problem");
+        // Before it is ready, what it says ends in the one line of a failed start.
+        (this.#ready ? log.warn : log.debug).call(log, { line }, "nats-server reports a problem");
       else log.debug({ line }, "nats-server output");
     });
+  }
+
+  /** From now on its complaints are news and not the reason of a failed start. */
+  ready(): void {
+    this.#ready = true;
   }
 
   /** The reason of an exit, as far as the output tells it. */
@@ -51,7 +58,7 @@ export class ServerOutput {
     const last = this.#lines.at(-1);
     return new StartupError(cause?.message ?? "nats-server did not start", {
       exitCode: ERROR_TABLE.UNAVAILABLE.exit,
-      details: { ...details, output: last },
+      details: cause === undefined ? { ...details, output: last } : details,
       hint: cause?.hint ?? "see its output above",
     });
   }

@@ -104,7 +104,7 @@ async function takeFolder(dir: string): Promise<HeldClaim> {
 function folderProblem(error: unknown, dir: string): unknown {
   const { code } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC" || code === "EDQUOT") {
-    return failed("the disk is full", { dir, code }, "free some space, or use another folder");
+    return failed("the disk is full", { dir, code }, "free some space, or set FLEET_HOME to another folder");
   }
   if (code === "EACCES" || code === "EPERM" || code === "EROFS" || code === "ENOTDIR" || code === "EEXIST") {
     return failed(
@@ -148,7 +148,11 @@ function freeStoreBytes(dir: string): number {
   const { bavail, bsize } = statfsSync(dir);
   const free = bavail * bsize;
   if (free < STORE_BYTES.freeMin) {
-    throw failed("the disk is full", { dir, free_bytes: free }, "free some space, or use another folder");
+    throw failed(
+      "the disk is full",
+      { dir, free_bytes: free },
+      "free some space, or set FLEET_HOME to another folder",
+    );
   }
   return Math.floor(Math.min(STORE_BYTES.wanted, free / 2));
 }

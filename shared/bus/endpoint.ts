@@ -105,6 +105,11 @@ export function serveEndpoint(
   );
 }
 
+/** Whether a person who runs Fleet has something to look at; a caller's mistake is the caller's. */
+function isOwnFault(outcome: string): boolean {
+  return ["CORRUPT", "UNAVAILABLE", "TIMEOUT", "INTERNAL"].includes(outcome);
+}
+
 /** `ms` null: counted, not timed. */
 type Recorder = (op: string, outcome: string, ms: number | null) => void;
 
@@ -138,7 +143,8 @@ async function answer(
     record(op, outcome, ms);
     const fields = { op, outcome, ms: Math.round(ms * 100) / 100, ...facts };
     if (outcome === "ok") lines.info(fields, "request answered");
-    else log.warn(fields, "request refused");
+    else if (isOwnFault(outcome)) log.warn(fields, "request failed");
+    else log.info(fields, "request refused");
   };
   try {
     const body = options.decode(message.body, message.headers.get(HEADERS.contentType));
@@ -147,7 +153,7 @@ async function answer(
     return reply(options, message, value);
   } catch (error) {
     const known = error instanceof FleetError ? error : FAULT;
-    if (known.code === "INTERNAL") log.error({ error, op }, "request failed");
+    if (known.code === "INTERNAL") log.error({ error, op }, "request met a fault of ours");
     done(known.code, { subject: message.subject, fields: known.fields, details: known.details });
     return reply(options, message, errorAnswer(known));
   }

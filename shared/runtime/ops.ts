@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Stop } from "./service.ts";
-import { StartupError } from "./startup.ts";
+import { exitCodes, StartupError } from "./startup.ts";
 
 export type Check = () => Promise<{ ok: boolean; detail: string }>;
 
@@ -103,17 +103,26 @@ function send(response: ServerResponse, status: number, type: string, body: stri
 }
 
 const portProblems: Record<string, { text: string; hint: string }> = {
-  EADDRINUSE: { text: "the operations port is taken", hint: "stop the other process or choose another port" },
-  EACCES: { text: "the operations port is not allowed", hint: "choose a port above 1023" },
+  EADDRINUSE: { text: "the operations port is taken", hint: "stop what uses it, or set FLEET_OPS_PORT" },
+  EACCES: { text: "the operations port is not allowed", hint: "set FLEET_OPS_PORT to a port above 1023" },
   EADDRNOTAVAIL: {
     text: "the operations host is not an address of this machine",
-    hint: "try 127.0.0.1 or 0.0.0.0",
+    hint: "set FLEET_OPS_HOST to one that is",
   },
-  ENOTFOUND: { text: "the operations host is unknown", hint: "try 127.0.0.1 or 0.0.0.0" },
+  ENOTFOUND: {
+    text: "the operations host is unknown",
+    hint: "set FLEET_OPS_HOST to an address of this machine",
+  },
 };
 
 function portProblem(error: NodeJS.ErrnoException, host: string, port: number): Error {
   const problem = portProblems[error.code ?? ""];
   if (problem === undefined) return error;
-  return new StartupError(problem.text, { details: { host, port }, hint: problem.hint, cause: error });
+  const { text, hint } = problem;
+  return new StartupError(text, {
+    exitCode: exitCodes.unavailable,
+    details: { host, port },
+    hint,
+    cause: error,
+  });
 }

@@ -3,7 +3,7 @@
 // The text is static, the facts are fields, and the hint says what to do next.
 
 /** Exit codes of a fleet process, after sysexits.h, so that a supervisor can tell them apart. */
-export const exitCodes = { startup: 1, software: 70, config: 78 } as const;
+export const exitCodes = { startup: 1, unavailable: 69, software: 70, config: 78 } as const;
 
 export type Details = Readonly<Record<string, unknown>>;
 
