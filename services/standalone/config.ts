@@ -20,3 +20,8 @@ export const standaloneFields = {
 } as const;
 
 export type StandaloneConfig = ConfigOf<typeof standaloneFields>;
+
+/** A person at a terminal wants to see what is wrong, not a line for each request; a log file wants both. */
+export function quietOnTerminal(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return process.stdout.isTTY ? { FLEET_LOG_LEVEL: "warn", ...env } : env;
+}

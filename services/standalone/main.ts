@@ -2,15 +2,10 @@
 import { relative } from "node:path";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runMain } from "../../shared/runtime/main.ts";
-import { standaloneFields } from "./config.ts";
+import { quietOnTerminal, standaloneFields } from "./config.ts";
 import { start } from "./standalone.ts";
 
 const begun = performance.now();
-
-/** A person at a terminal wants to see what is wrong, not a line for each request; a log file wants both. */
-function quietOnTerminal(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return process.stdout.isTTY ? { FLEET_LOG_LEVEL: "warn", ...env } : env;
-}
 
 await runMain({
   service: "fleet",

@@ -64,7 +64,7 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
         actor,
         commandId: command.command_id,
         fence: command.fence,
-        requestHash: requestHash(op, bytes),
+        requestHash: requestHash(subject, bytes),
         traceparent: currentTraceparent(),
       }));
       const { task_id, checkpoint_id, version, replayed } = answer;
@@ -81,9 +81,9 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
   };
 }
 
-/** Tells a retry, which repeats its bytes, from another command under the same id. */
-function requestHash(op: CommandOp, bytes: Uint8Array): string {
-  return hash("sha256", Buffer.concat([Buffer.from(`${op}\n`), bytes]), "hex");
+/** Tells a retry, which repeats its subject and its bytes, from another command under the same id. */
+function requestHash(subject: string, bytes: Uint8Array): string {
+  return hash("sha256", Buffer.concat([Buffer.from(`${subject}\n`), bytes]), "hex");
 }
 
 function requireAgentType(command: CreateCommand, agentTypes: ReadonlySet<string>): void {

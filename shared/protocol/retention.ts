@@ -26,6 +26,8 @@ export function retentionDays(policy: string): number | null {
   return Number(match[1]) * DAYS_PER_UNIT[match[2] as keyof typeof DAYS_PER_UNIT];
 }
 
+const DAYS_MAX = 100 * 366;
+
 export const retentionSchema = z
   .string()
   .refine(

@@ -17,6 +17,8 @@ export interface Lease {
 type LeaseRow = [holder: string, fence: number, endsAtMs: number];
 
 const DEADLINE_MS = 2_000;
+/** How many lease times two instances' clocks may lie apart before one no longer respects the other's lease; the fence still does. */
+const CLOCKS_APART = 3;
 
 /** The holder's instance stopped working or lost the lease to another. */
 export class LeaseLost extends Error {
@@ -39,7 +41,9 @@ export async function acquireLease(
     const row = await tx.get(key);
     const [holder, fence, endsAtMs] = row ? decode<LeaseRow>(row) : ["", 0, 0];
     const isOwn = holder === wanted.holder;
-    if (!isOwn && endsAtMs > wanted.nowMs) return null;
+    // An end further away than any lease lasts was written by a clock that ran ahead; waiting for it could take hours.
+    const isHeld = endsAtMs > wanted.nowMs && endsAtMs <= wanted.nowMs + CLOCKS_APART * wanted.leaseMs;
+    if (!isOwn && isHeld) return null;
     const next: LeaseRow = [wanted.holder, isOwn ? fence : fence + 1, wanted.nowMs + wanted.leaseMs];
     tx.set(key, encode(next));
     return { duty: wanted.duty, holder: wanted.holder, fence: next[1] };

@@ -83,7 +83,7 @@ test("a taken port is one line with a hint", async () => {
   await new Promise<void>((resolve) => holder.listen(0, "127.0.0.1", resolve));
   const { port } = holder.address() as { port: number };
   const error = await refusal({ port });
-  expect(error).toMatchObject({ message: "the NATS port is taken", exitCode: 69, details: { port } });
+  expect(error).toMatchObject({ message: "the port of the bus is taken", exitCode: 69, details: { port } });
   expect(error.hint).toContain("another port");
   holder.close();
 });

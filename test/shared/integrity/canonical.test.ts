@@ -4,7 +4,7 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { canonicalBytes, canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
-import { jsonValue } from "./values.ts";
+import { isPlainName, jsonValue } from "./values.ts";
 
 /** RFC 8785 appendix B: the bits of an IEEE 754 double and its text. */
 const numbers: [bits: string, text: string][] = [
@@ -125,8 +125,7 @@ test("parsing canonical bytes gives the value back, and canonical bytes again", 
 
 test("the order of members does not change the bytes", () => {
   fc.assert(
-    fc.property(fc.dictionary(fc.string(), fc.integer(), { noNullPrototype: true }), (value) => {
-      fc.pre(!Object.hasOwn(value, "__proto__"));
+    fc.property(fc.dictionary(fc.string().filter(isPlainName), fc.integer(), { noNullPrototype: true }), (value) => {
       const reversed = Object.fromEntries(Object.entries(value).reverse());
       expect(canonicalText(reversed)).toBe(canonicalText(value));
     }),

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseJson } from "../../../shared/integrity/json.ts";
-import { jsonValue } from "./values.ts";
+import { isPlainName, jsonValue } from "./values.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -58,10 +58,9 @@ describe("a repeated name", () => {
   test("is found wherever it is put", () => {
     fc.assert(
       fc.property(
-        fc.dictionary(fc.string(), jsonValue, { minKeys: 1, noNullPrototype: true }),
+        fc.dictionary(fc.string().filter(isPlainName), jsonValue, { minKeys: 1, noNullPrototype: true }),
         jsonValue,
         (object, more) => {
-          fc.pre(!Object.hasOwn(object, "__proto__"));
           const [name] = Object.keys(object) as [string];
           const text = `{"list":[0,${JSON.stringify(object).slice(0, -1)},${JSON.stringify(name)}:${JSON.stringify(more)}}]}`;
           expect(problem(bytes(text))).toMatchObject({ code: "INVALID", path: `list.1.${name}` });
