@@ -28,8 +28,19 @@ export function createActing(world: World, ended: (exitCode: number) => void): A
     };
 }
 
-/** Adds examples to a command's help: what is done, then how. */
-export function withExamples(command: Command, examples: Readonly<Record<string, string>>): Command {
-  const lines = Object.entries(examples).flatMap(([what, how]) => [`  # ${what}`, `  ${how}`, ""]);
-  return command.addHelpText("after", `\nExamples:\n${lines.join("\n").trimEnd()}`);
+/** Adds examples to a command's help: what is done, then how, as `fleet` is called here. */
+export function withExamples(
+  command: Command,
+  examples: (fleet: string) => Readonly<Record<string, string>>,
+): Command {
+  return command.addHelpText("after", () => {
+    const lines = Object.entries(examples(rootOf(command).name())).flatMap(([what, how]) => [
+      `  # ${what}`,
+      `  ${how}`,
+      "",
+    ]);
+    return `\nExamples:\n${lines.join("\n").trimEnd()}`;
+  });
 }
+
+const rootOf = (command: Command): Command => (command.parent === null ? command : rootOf(command.parent));

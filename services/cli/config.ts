@@ -1,5 +1,5 @@
 // What every command understands: the options that stand beside the settings of the environment and win over them.
-// FLEET_URL, FLEET_TENANT and FLEET_AGENT_ID are read by the SDK, so that a command and an agent on one machine agree.
+// FLEET_URL, FLEET_TENANT and FLEET_AGENT_ID are the SDK's own fields, so that a command and an agent on one machine agree.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { integer } from "../../shared/runtime/config.ts";
@@ -32,7 +32,7 @@ class GlobalOption extends Option {}
 
 function globalOptions(): GlobalOption[] {
   return [
-    new GlobalOption("--url <url>", "where the bus is (FLEET_URL, else nats://127.0.0.1:4222)"),
+    new GlobalOption("--url <url>", "where the bus is (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)"),
     new GlobalOption("--tenant <id>", "whose tasks are meant (FLEET_TENANT, else default)"),
     new GlobalOption("--agent <id>", "who is asking (FLEET_AGENT_ID, else cli-<user>)"),
     new GlobalOption("--timeout <time>", "how long to wait for an answer: 500ms, 5s, 1m (5s)").argParser(

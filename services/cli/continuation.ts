@@ -9,7 +9,8 @@ export interface NextPage {
   readonly fixed?: Readonly<Record<string, string | undefined>>;
 }
 
-export function nextCommand(argv: readonly string[], { option, value, fixed = {} }: NextPage): string {
+/** `fleet`: how the program is called here. */
+export function nextCommand(fleet: string, argv: readonly string[], { option, value, fixed = {} }: NextPage): string {
   const words: string[] = [];
   for (let i = 0; i < argv.length; i += 1) {
     const word = argv[i]!;
@@ -22,7 +23,7 @@ export function nextCommand(argv: readonly string[], { option, value, fixed = {}
     if (inline === undefined) i += 1;
     if (replaced !== undefined) words.push(name, replaced);
   }
-  return ["fleet", ...words, option, value].map(quoted).join(" ");
+  return [fleet, ...[...words, option, value].map(quoted)].join(" ");
 }
 
 function splitOnce(word: string): [string, string?] {

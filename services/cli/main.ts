@@ -13,6 +13,7 @@ for (const stream of [process.stdout, process.stderr]) {
 
 process.exitCode = await run({
   argv: process.argv.slice(2),
+  script: process.argv[1],
   env: process.env,
   stdin: process.stdin,
   stdout: process.stdout,

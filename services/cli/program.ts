@@ -18,6 +18,7 @@ import { addUp } from "./commands/up.ts";
 import { addUpdate } from "./commands/update.ts";
 import { addVersion } from "./commands/version.ts";
 import { addGlobalOptions } from "./config.ts";
+import { invocationOf } from "./invocation.ts";
 import { Session } from "./session.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 import { ownVersion } from "./version.ts";
@@ -38,7 +39,7 @@ export async function run(world: World): Promise<number> {
 }
 
 export function createProgram(world: World, ended: (exitCode: number) => void): Command {
-  const program = new Command("fleet")
+  const program = new Command(invocationOf(world))
     .description("Checkpoint, handoff and recovery for AI agents.")
     .version(ownVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
@@ -72,13 +73,13 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
   addEvents(program, acting);
   addVersion(program, acting);
   addGlobalOptions(program);
-  return program.addHelpText("after", closing());
+  return program.addHelpText("after", () => closing(program.name()));
 }
 
 const argumentTerm = (argument: Argument): string =>
   argument.required ? `<${argument.name()}>` : `[${argument.name()}]`;
 
-function closing(): string {
+function closing(fleet: string): string {
   const meanings: [number, string][] = [
     [0, "Done."],
     [USAGE_EXIT, "USAGE: The call is wrong; nothing was asked."],
@@ -91,9 +92,9 @@ function closing(): string {
   return [
     "",
     "Start here:",
-    "  fleet up",
-    '  fleet checkpoint --task auth --type implementation --phase planning --next "Read the code"',
-    "  fleet checkpoints history auth",
+    `  ${fleet} up`,
+    `  ${fleet} checkpoint --task auth --type implementation --phase planning --next "Read the code"`,
+    `  ${fleet} checkpoints history auth`,
     "",
     "Ids of checkpoints may be given plain or as chk-<uuid>. Times are UTC.",
     "",

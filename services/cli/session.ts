@@ -3,7 +3,9 @@
 
 import { userInfo } from "node:os";
 import type { FleetClient, FleetWarning } from "../../shared/sdk/sdk.ts";
+import type { Address } from "./address.ts";
 import type { Settings } from "./config.ts";
+import { invocationOf } from "./invocation.ts";
 import { createView, type View } from "./rendering/view.ts";
 import type { Output, World } from "./world.ts";
 
@@ -15,7 +17,7 @@ export class Session {
   /** Handed to the shell when the command ends. */
   exitCode = 0;
   #client: FleetClient | undefined;
-  #url: string | undefined;
+  #address: Address | undefined;
 
   constructor(world: World, settings: Settings) {
     this.world = world;
@@ -33,6 +35,11 @@ export class Session {
     return !this.json && stdin.isTTY === true && stderr.isTTY === true;
   }
 
+  /** How the program is called here: for everything printed to be copied. */
+  get called(): string {
+    return invocationOf(this.world);
+  }
+
   /** For every call of the client. */
   get ask(): { readonly deadlineMs?: number } {
     const { timeout } = this.settings;
@@ -41,18 +48,20 @@ export class Session {
 
   /** Connects at the first call. `agentId` counts only when neither option nor environment names one. */
   async client(agentId?: string): Promise<FleetClient> {
+    if (this.#client !== undefined) return this.#client;
     // Loaded here, because the client and its schemas take longer to load than most commands to run.
-    const [{ clientFields, connect }, { readConfig }] = await Promise.all([
+    const [{ connect }, { discover, readIdentity }] = await Promise.all([
       import("../../shared/sdk/connect.ts"),
-      import("../../shared/runtime/config.ts"),
+      import("./address.ts"),
     ]);
-    const { url, tenant, agent, timeout } = this.settings;
-    const config = readConfig(clientFields, this.world.env);
-    this.#url = url ?? config.url;
-    this.#client ??= await connect({
-      url: this.#url,
-      tenant: tenant ?? config.tenant,
-      agentId: agent ?? config.agentId ?? agentId ?? personName(),
+    const { settings, world } = this;
+    const { timeout } = settings;
+    const identity = readIdentity(settings, world.env);
+    this.#address = discover(settings, world.env);
+    this.#client = await connect({
+      url: this.#address.url,
+      tenant: identity.tenant,
+      agentId: identity.agentId ?? agentId ?? personName(),
       ...(timeout !== undefined && { connectTimeoutMs: timeout }),
       onWarning: (warning) => this.warn(warning),
       env: this.world.env,
@@ -62,7 +71,7 @@ export class Session {
 
   /** The address that was tried, once one was. */
   get url(): string | undefined {
-    return this.#url;
+    return this.#address?.url;
   }
 
   /** The command's answer: `data` as one JSON document, or `text`, made only when it is wanted. */
@@ -103,7 +112,7 @@ export class Session {
   async fail(error: unknown, commandId?: string): Promise<void> {
     const { failureData, failureOf } = await import("./failure.ts");
     const { renderFailure } = await import("./rendering/failure.ts");
-    const failure = failureOf(error, { url: this.#url, commandId });
+    const failure = failureOf(error, { ...this.#address, commandId, fleet: this.called });
     this.exitCode = failure.exitCode;
     const { stderr } = this.world;
     stderr.write(

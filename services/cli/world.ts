@@ -12,6 +12,8 @@ export interface Output {
 export interface World {
   /** Without the program's own name. */
   readonly argv: readonly string[];
+  /** The file that was started; undefined when there is none. */
+  readonly script?: string | undefined;
   readonly env: Environment;
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: Output;

@@ -25,6 +25,8 @@ http: "127.0.0.1:-1"
 ports_file_dir: ${JSON.stringify(o.portsDir)}
 max_payload: ${o.maxPayloadBytes ?? LIMITS.payload_bytes_max}
 max_pending: ${CLIENT_BUFFER_BYTES}
+# A burst may keep a client busy for a while; cutting it off would lose every request under way.
+write_deadline: "60s"
 logtime: false
 jetstream {
   store_dir: ${JSON.stringify(o.storeDir)}

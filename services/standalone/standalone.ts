@@ -15,6 +15,8 @@ import { start as startWriter } from "../writer/writer.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { superviseNatsServer } from "./nats-supervision.ts";
 
+/** sysexits: EX_CANTCREAT. */
+const CANNOT_CREATE = 73;
 const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface Standalone {
@@ -83,7 +85,7 @@ function openHome(path: string): string {
     mkdirSync(home, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw new StartupError("the folder for the fleet's data cannot be made", {
-      exitCode: 73,
+      exitCode: CANNOT_CREATE,
       details: { path: home, problem: (error as NodeJS.ErrnoException).code },
       hint: "choose another folder with FLEET_HOME",
       cause: error,

@@ -16,6 +16,7 @@ import { startRelay } from "./relay.ts";
 export interface WriterContext extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
+  readonly backgroundBus: Bus;
   readonly format: Format;
   readonly instance: string;
   readonly config: WriterConfig;
@@ -54,7 +55,7 @@ export async function start(context: WriterContext): Promise<Stop> {
     },
     (request) => commands.handle(request),
   );
-  const stopRelay = startRelay(context);
+  const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {

@@ -63,6 +63,10 @@ interface Serving extends EndpointOptions {
 const OVERLOADED = new FleetError("UNAVAILABLE", "the service has as many requests as it can hold", {
   retryAfterMs: LIMITS.overload_retry_ms,
 });
+const TOO_LONG = new FleetError(
+  "TOO_LARGE",
+  "the answer does not fit into one message; ask for less, or as JSON",
+);
 const FAULT = new FleetError("INTERNAL", "an unexpected failure; the service's log has the details");
 
 /** Serves until stopped. The handler throws FleetErrors; anything else is a fault of ours and is logged with its stack. */
@@ -163,5 +167,7 @@ async function answer(
 function reply(options: EndpointOptions, message: Message, value: unknown): Outgoing {
   const asked = message.headers.get(HEADERS.contentType);
   const contentType = asked === CONTENT_TYPES.msgpack ? CONTENT_TYPES.msgpack : CONTENT_TYPES.json;
-  return { body: options.encode(value, contentType), headers: { [HEADERS.contentType]: contentType } };
+  const body = options.encode(value, contentType);
+  if (body.length > LIMITS.payload_bytes_max) return reply(options, message, errorAnswer(TOO_LONG));
+  return { body, headers: { [HEADERS.contentType]: contentType } };
 }

@@ -32,6 +32,16 @@ function checkNumber(value: number): void {
   }
 }
 
+/** Members and items of the value at hand; the gate is synchronous, so one counter serves all. */
+let nodes = 0;
+
+function count(more: number): void {
+  nodes += more;
+  if (nodes > LIMITS.node_count_max) {
+    throw new Refusal(`at most ${LIMITS.node_count_max} members and items in all`, "more");
+  }
+}
+
 /** Counts object members while it checks; the strict JSON parser compares the number with the text's. */
 function walk(value: unknown, depth: number): number {
   switch (typeof value) {
@@ -57,6 +67,7 @@ function walk(value: unknown, depth: number): number {
 
 function walkArray(array: readonly unknown[], depth: number): number {
   let members = 0;
+  count(array.length);
   for (let i = 0; i < array.length; i += 1) {
     try {
       members += walk(array[i], depth + 1);
@@ -74,7 +85,9 @@ function walkObject(object: object, depth: number): number {
     throw new Refusal("a plain object", object.constructor?.name ?? "an object of a class");
   }
   let members = 0;
-  for (const key of Object.keys(object)) {
+  const keys = Object.keys(object);
+  count(keys.length);
+  for (const key of keys) {
     try {
       checkString(key);
       if (FORBIDDEN_KEYS.has(key)) throw new Refusal("another key", key);
@@ -93,6 +106,7 @@ function walkObject(object: object, depth: number): number {
  * @param root put before the path in the error
  */
 export function gate(value: unknown, root = ""): number {
+  nodes = 0;
   try {
     return walk(value, 0);
   } catch (error) {

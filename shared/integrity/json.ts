@@ -3,6 +3,7 @@
  * could see different values), bytes that are no UTF-8, and everything the gate refuses.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
+import { parseJsonText, stringEnd } from "../protocol/json.ts";
 import { gate } from "./gate.ts";
 
 // A byte order mark stays in the text, where JSON.parse refuses it.
@@ -19,18 +20,6 @@ function countMembers(text: string): number {
     if (quote === -1) return members;
     at = stringEnd(text, quote);
   }
-}
-
-/** Index after the closing quote of the string that opens at `quote`. */
-function stringEnd(text: string, quote: number): number {
-  let close = text.indexOf('"', quote + 1);
-  while (close !== -1) {
-    let slashes = 0;
-    while (text.charCodeAt(close - 1 - slashes) === 92) slashes += 1;
-    if (slashes % 2 === 0) return close + 1;
-    close = text.indexOf('"', close + 1);
-  }
-  return text.length;
 }
 
 /** Finds the first repeated name in a valid JSON text, as a dotted path. Slow and exact; used only to name the culprit. */
@@ -75,7 +64,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJsonText(text);
   } catch {
     throw invalid("", "a JSON text");
   }

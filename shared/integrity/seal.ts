@@ -4,6 +4,7 @@
  */
 import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
+import { parseJsonText } from "../protocol/json.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { canonicalBytes, canonicalText, sha256Hex } from "./canonical.ts";
 
@@ -18,11 +19,11 @@ export interface Sealed {
 
 /**
  * `checkpoint` must be made of data that passed the gate where it came in; what the writer adds is plain text and numbers.
- * Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes.
+ * Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes and `allowance`.
  */
-export function seal(checkpoint: UnsealedCheckpoint): Sealed {
+export function seal(checkpoint: UnsealedCheckpoint, allowance = 0): Sealed {
   const bytes = encoder.encode(canonicalText(checkpoint));
-  if (bytes.length > LIMITS.checkpoint_bytes_max) {
+  if (bytes.length > LIMITS.checkpoint_bytes_max + allowance) {
     throw new FleetError(
       "TOO_LARGE",
       "the checkpoint is too large; keep artifacts elsewhere and refer to them",
@@ -52,7 +53,7 @@ export class CorruptBytes extends Error {
 /** Verifies and parses. Throws {@link CorruptBytes}; nothing unverified is ever returned. */
 export function open(sealed: Sealed, signature?: string): Checkpoint {
   if (sha256Hex(sealed.bytes) !== sealed.hash) throw new CorruptBytes("hash mismatch");
-  const checkpoint = JSON.parse(decoder.decode(sealed.bytes)) as Checkpoint;
+  const checkpoint = parseJsonText(decoder.decode(sealed.bytes)) as Checkpoint;
   checkpoint.compliance.hash = sealed.hash;
   if (signature !== undefined) checkpoint.compliance.signature = signature;
   return checkpoint;

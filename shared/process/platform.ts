@@ -78,6 +78,8 @@ export interface PlatformOptions extends ConfigOf<typeof platformFields> {
 export interface Platform extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
+  /** A connection of its own for background duties, so that a burst of requests cannot hold up what was committed already. */
+  readonly backgroundBus: Bus;
   readonly format: Format;
   /** Names this process in leases and audit entries: host and process. */
   readonly instance: string;
@@ -109,6 +111,8 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const instance = instanceName();
     const bus = await connectedBus(options, instance, log);
     closers.add("bus", () => bus.close());
+    const backgroundBus = await connectedBus(options, instance, log);
+    closers.add("background bus", () => backgroundBus.close());
     await proveBus(bus, options, log);
     const ops = await serveOps({
       host: options.opsHost,
@@ -121,7 +125,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       },
     });
     closers.add("operations port", () => ops.stop());
-    return { ...context, store, bus, format, instance, opsPort: ops.port, closers, stop };
+    return { ...context, store, bus, backgroundBus, format, instance, opsPort: ops.port, closers, stop };
   } catch (error) {
     await stop().catch((second: unknown) =>
       log.error({ error: second }, "closing after a failed start failed"),

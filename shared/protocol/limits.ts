@@ -7,6 +7,8 @@
 export const LIMITS = {
   /** Canonical bytes of one checkpoint. Larger artifacts are referenced, not embedded. */
   checkpoint_bytes_max: 1_000_000,
+  /** What the writer itself may add to a checkpoint of the largest size: status, parents, retention. */
+  writer_bytes_max: 4_096,
   /** A checkpoint above this is accepted with a warning in the answer. */
   checkpoint_bytes_warn: 100_000,
   /** A request's body as it came over the bus; also the server's `max_payload`. */
@@ -14,6 +16,8 @@ export const LIMITS = {
   /** One page of a reply; pages end by size as well as by count. */
   reply_bytes_max: 1_500_000,
   depth_max: 64,
+  /** Members and items of one message, at all depths; what has more takes seconds to look through. */
+  node_count_max: 50_000,
   id_chars_max: 64,
   label_count_max: 64,
   array_items_max: 10_000,

@@ -85,7 +85,8 @@ export type QueryParams<Op extends QueryOp> = z.output<(typeof QUERY_SCHEMAS)[Op
 
 /** A checkpoint that exists but did not verify; it is named, never returned. */
 export interface CorruptCheckpoint {
-  readonly checkpoint_id: string;
+  /** null: the record that named it is lost. */
+  readonly checkpoint_id: string | null;
   readonly version: number | null;
   readonly reason: string;
 }

@@ -6,7 +6,7 @@ import type { QueryOp } from "./subjects.ts";
 import { taskSchema } from "./task.ts";
 
 const corruptSchema = z.looseObject({
-  checkpoint_id: z.string(),
+  checkpoint_id: z.string().nullable(),
   version: z.int().nullable(),
   reason: z.string(),
 });

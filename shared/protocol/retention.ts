@@ -31,6 +31,6 @@ const DAYS_MAX = 100 * 366;
 export const retentionSchema = z
   .string()
   .refine(
-    (policy) => isNamed(policy) || DURATION.test(policy),
-    "short, standard, regulated, permanent, or a duration such as P30D or P6Y",
+    (policy) => isNamed(policy) || (DURATION.test(policy) && (retentionDays(policy) ?? 0) <= DAYS_MAX),
+    "short, standard, regulated, permanent, or a duration such as P30D or P6Y, at most P100Y",
   );

@@ -78,6 +78,12 @@ async function bodyOf(reader: Reader, keys: TenantKeys, task: string, id: string
   }
 }
 
+/** What is known of a version from elsewhere; bytes that verify, but are of another version, are as wrong as broken ones. */
+export interface Expected {
+  readonly version: number;
+  readonly hash?: string;
+}
+
 /** Verifies and opens a row that was read before; `row` undefined: the row is missing although something refers to it. */
 export async function openRow(
   reader: Reader,
@@ -85,18 +91,20 @@ export async function openRow(
   task: string,
   id: string,
   row: Bytes | undefined,
+  expected?: Expected,
 ): Promise<Found> {
-  let version: number | null = null;
+  let version = expected?.version ?? null;
   try {
     if (row === undefined) throw new CorruptBytes("the row is missing");
     const parsed = decode<Row>(row);
     if (!Array.isArray(parsed)) throw new CorruptBytes("the row cannot be decoded");
+    const hash = Buffer.from(parsed[1]).toString("hex");
+    if (expected !== undefined && !isExpected(expected, parsed[0], hash)) {
+      throw new CorruptBytes("the row holds another version");
+    }
     version = parsed[0];
     const bytes = await bodyOf(reader, keys, task, id, parsed);
-    const checkpoint = open(
-      { bytes, hash: Buffer.from(parsed[1]).toString("hex") },
-      parsed[5] === null ? undefined : parsed[5],
-    );
+    const checkpoint = open({ bytes, hash }, parsed[5] === null ? undefined : parsed[5]);
     // Sound bytes at a wrong address are as wrong as broken ones: a row that was swapped or rolled back.
     const { metadata } = checkpoint;
     if (metadata.checkpoint_id !== id || metadata.task_id !== task || metadata.version !== version) {
@@ -108,6 +116,10 @@ export async function openRow(
     if (reason === null) throw error;
     return { sound: false, corrupt: { checkpoint_id: id, version, reason } };
   }
+}
+
+function isExpected(expected: Expected, version: number, hash: string): boolean {
+  return version === expected.version && (expected.hash === undefined || hash === expected.hash);
 }
 
 /** The finding in an error, or null when the error is something else (the store away, a newer format). */

@@ -9,10 +9,12 @@ import { LIMITS } from "../protocol/limits.ts";
 import type { Task, TaskEvent } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import type { Transition } from "./audit.ts";
-import { openRow, writeRow } from "./body.ts";
+import { writeRow } from "./body.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
+import { findAt } from "./lookup.ts";
 import { writeOrder } from "./order.ts";
 import type { EventFact } from "./outbox.ts";
+import { decodePlace } from "./place.ts";
 import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
 
 export interface Current {
@@ -30,20 +32,20 @@ export async function current(
   expectedVersion: number | undefined,
 ): Promise<Current | Replay> {
   const { task } = context.actor;
-  const begun = await begin(tx, context, (keys) => [keys.checkpoint(task, id), keys.id(id)]);
+  const begun = await begin(tx, context, (keys) => [keys.id(id)]);
   if ("replay" in begun) return begun;
-  const [row, owner] = begun.values;
-  if (begun.head === null || (row === undefined && owner === undefined)) {
+  const [place] = begun.values;
+  if (begun.head === null || place === undefined) {
     throw new FleetError("NOT_FOUND", "the task has no such checkpoint", {
       details: { checkpoint_id: id, task_id: task },
     });
   }
-  if (owner !== undefined && Buffer.from(owner).toString() !== task) {
+  if (decodePlace(place).task !== task) {
     throw new FleetError("NOT_FOUND", "the checkpoint belongs to another task", {
       details: { checkpoint_id: id, task_id: task },
     });
   }
-  const found = await openRow(tx, begun.keys, task, id, row);
+  const found = await findAt(tx, begun.keys, id, decodePlace(place));
   if (!found.sound) {
     throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
       details: { ...found.corrupt },
@@ -91,11 +93,12 @@ export function change(tx: Tx, context: CommandContext, now: Current, change: Ch
       event_log_ref: `audit/${tenant}/${task}#${head.audit_seq + 1}`,
     },
   };
-  const sealed = seal(next);
+  // Finalising and linking must not fail for the few bytes that they add to a checkpoint of the largest size.
+  const sealed = seal(next, change.op === "update" ? 0 : LIMITS.writer_bytes_max);
   tx.set(begun.keys.version(task, id, before), now.row);
   writeRow(tx, begun.keys, task, id, version, sealed);
   const fallback = next.recovery.last_successful_state ?? null;
-  writeOrder(tx, begun.keys, task, seq, { id, fallback });
+  writeOrder(tx, begun.keys, task, seq, { id, fallback, version, hash: sealed.hash });
 
   const isLatest = head.latest_id === id;
   return complete(tx, context, begun, {

@@ -2,6 +2,7 @@
  * Values on disk: one byte that says the format, then MessagePack, compressed with zstd when that makes it smaller. Drivers see
  * bytes, callers see records, and this is the one place in between.
  */
+import { hash } from "node:crypto";
 import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { Packr } from "msgpackr";
 import { FleetError } from "../protocol/errors.ts";
@@ -10,6 +11,9 @@ import type { Bytes } from "../store/store.ts";
 
 const PLAIN = 0x01;
 const ZSTD = 0x02;
+/** MessagePack behind the first bytes of its SHA-256. */
+const CHECKED = 0x03;
+const CHECK_BYTES = 8;
 
 // Plain maps instead of the library's record extension: any MessagePack reader can read the store.
 const packr = new Packr({ useRecords: false, variableMapSize: true });
@@ -41,11 +45,28 @@ export function encode(value: unknown): Bytes {
     : Buffer.concat([Buffer.from([PLAIN]), packed]);
 }
 
+/** For records that others are decided by: damage to them is noticed at the next read. */
+export function encodeChecked(value: unknown): Bytes {
+  const packed = packr.pack(value);
+  return Buffer.concat([Buffer.from([CHECKED]), checkOf(packed), packed]);
+}
+
+function checkOf(packed: Bytes): Buffer {
+  return hash("sha256", packed, "buffer").subarray(0, CHECK_BYTES);
+}
+
+function checked(bytes: Bytes): Bytes {
+  const packed = bytes.subarray(CHECK_BYTES);
+  if (checkOf(packed).compare(bytes, 0, CHECK_BYTES) !== 0) throw new RangeError("the check does not match");
+  return packed;
+}
+
 /** Throws {@link UnreadableValue} for damaged bytes, UNSUPPORTED_VERSION for a newer format. */
 export function decode<T>(bytes: Bytes): T {
   const body = bytes.subarray(1);
   try {
     if (bytes[0] === PLAIN) return packr.unpack(body) as T;
+    if (bytes[0] === CHECKED) return packr.unpack(checked(body)) as T;
     if (bytes[0] === ZSTD) return packr.unpack(decompressed(body, LIMITS.payload_bytes_max)) as T;
   } catch (error) {
     throw new UnreadableValue("the value cannot be decoded", error);

@@ -12,6 +12,7 @@ import { writeRow } from "./body.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
 import { systemKeys, type TenantKeys } from "./keyspace.ts";
 import { writeOrder } from "./order.ts";
+import { decodePlace, writePlace } from "./place.ts";
 import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
 
 export async function createCheckpoint(
@@ -36,8 +37,8 @@ export async function createCheckpoint(
   const { seq } = checkpoint.metadata;
 
   writeRow(tx, begun.keys, task, id, 1, sealed);
-  tx.set(begun.keys.id(id), Buffer.from(task));
-  writeOrder(tx, begun.keys, task, seq, { id, fallback: links.fallback });
+  writePlace(tx, begun.keys, id, { task, seq });
+  writeOrder(tx, begun.keys, task, seq, { id, fallback: links.fallback, version: 1, hash: sealed.hash });
   for (const parent of links.parents) tx.set(begun.keys.child(task, parent, id), new Uint8Array(0));
   tx.addI64(systemKeys.count("checkpoints"), 1n);
   if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
@@ -143,7 +144,7 @@ export async function requireInTask(
   const owners = await tx.getMany([...named.keys()].map((id) => keys.id(id)));
   const fields = [...named].flatMap(([id, path], i) => {
     const owner = owners[i];
-    const ownTask = owner && Buffer.from(owner).toString();
+    const ownTask = owner && decodePlace(owner).task;
     return ownTask === task
       ? []
       : [

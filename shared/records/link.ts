@@ -6,10 +6,10 @@ import type { LinkCommand } from "../protocol/commands.ts";
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { Tx } from "../store/store.ts";
-import { openRow } from "./body.ts";
 import { type Current, change, current } from "./change.ts";
 import { requireInTask } from "./create.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
+import { findInTask } from "./lookup.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 
 export async function linkCheckpoints(
@@ -47,7 +47,7 @@ async function requireOlder(tx: Tx, context: CommandContext, now: Current, paren
   const { task } = context.actor;
   const { keys } = now.begun;
   await requireInTask(tx, keys, task, new Map([[parent, "parent_id"]]), "");
-  const found = await openRow(tx, keys, task, parent, await tx.get(keys.checkpoint(task, parent)));
+  const found = await findInTask(tx, keys, task, parent);
   if (!found.sound) {
     throw new FleetError("CORRUPT", "the stored parent does not verify", { details: { ...found.corrupt } });
   }

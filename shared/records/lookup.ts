@@ -7,12 +7,13 @@ import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { CheckpointPage, CorruptCheckpoint, LatestResult, QueryParams } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
-import type { Reader } from "../store/store.ts";
+import type { Bytes, Reader } from "../store/store.ts";
 import { type Found, openRow } from "./body.ts";
 import { decode } from "./codec.ts";
 import { type CursorKind, openCursor, sealCursor } from "./cursor.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
-import { readOrder } from "./order.ts";
+import { decodeOrder, type OrderEntry, readOrder } from "./order.ts";
+import { decodePlace, type Place } from "./place.ts";
 
 /** Rows read at once: enough to keep the store busy, few enough to stop early at the size of a reply. */
 const SLICE = 64;
@@ -22,16 +23,47 @@ export async function readTask(reader: Reader, tenant: string, task: string): Pr
   return value ? decode<Task>(value) : null;
 }
 
-/** The task a checkpoint belongs to, or null when there is no such checkpoint. */
-export async function taskOf(reader: Reader, tenant: string, id: string): Promise<string | null> {
-  const owner = await reader.get(tenantKeys(tenant).id(id));
-  return owner ? Buffer.from(owner).toString() : null;
+/** Where a checkpoint stands, or null when there is no such checkpoint. */
+async function placeOf(reader: Reader, keys: TenantKeys, id: string): Promise<Place | null> {
+  const value = await reader.get(keys.id(id));
+  return value === undefined ? null : decodePlace(value);
 }
 
-/** One checkpoint whose task is known. A version that was found corrupt before stays refused until a person decides. */
+function lost(id: string | null, reason: string, version: number | null = null): Found {
+  return { sound: false, corrupt: { checkpoint_id: id, version, reason } };
+}
+
+/** The current version of a checkpoint of this task. */
 export async function findInTask(reader: Reader, keys: TenantKeys, task: string, id: string): Promise<Found> {
-  const found = await openRow(reader, keys, task, id, await reader.get(keys.checkpoint(task, id)));
-  return found.sound ? await unlessQuarantined(reader, keys, task, found) : found;
+  const place = await placeOf(reader, keys, id);
+  if (place === null || place.task !== task)
+    return lost(id, "the entry that says where it stands is missing");
+  return findAt(reader, keys, id, place);
+}
+
+/** The current version of a checkpoint whose place is known: the one that the order of its task names. */
+export async function findAt(
+  reader: Reader,
+  keys: TenantKeys,
+  id: string,
+  { task, seq }: Place,
+): Promise<Found> {
+  const [order, row] = await reader.getMany([keys.order(task, seq), keys.checkpoint(task, id)]);
+  const entry = decodeOrder(order);
+  if (entry === null || entry.id !== id) return lost(id, "its entry in the order of the task is lost");
+  return findEntry(reader, keys, task, entry, row);
+}
+
+/** A version that was found corrupt before stays refused until a person decides. */
+async function findEntry(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  entry: OrderEntry,
+  row: Bytes | undefined,
+): Promise<Found> {
+  const found = await openRow(reader, keys, task, entry.id, row, entry);
+  return found.sound ? unlessQuarantined(reader, keys, task, found) : found;
 }
 
 async function unlessQuarantined(
@@ -42,11 +74,10 @@ async function unlessQuarantined(
 ): Promise<Found> {
   const { checkpoint_id: id, version } = found.checkpoint.metadata;
   const mark = await reader.get(keys.quarantine(task, id, version));
-  if (mark === undefined) return found;
-  return { sound: false, corrupt: { checkpoint_id: id, version, reason: "quarantined" } };
+  return mark === undefined ? found : lost(id, "quarantined", version);
 }
 
-/** One version of a checkpoint, the current one when `version` is absent; null when there is none. */
+/** One version of a checkpoint, the current one when `version` is absent; null when there never was one. */
 export async function findVersion(
   reader: Reader,
   tenant: string,
@@ -54,14 +85,17 @@ export async function findVersion(
   version: number | undefined,
 ): Promise<{ task: string; found: Found } | null> {
   const keys = tenantKeys(tenant);
-  const task = await taskOf(reader, tenant, id);
-  if (task === null) return null;
-  const now = await findInTask(reader, keys, task, id);
-  if (version === undefined) return { task, found: now };
-  if (now.sound && now.checkpoint.metadata.version === version) return { task, found: now };
-  const row = await reader.get(keys.version(task, id, version));
-  if (row === undefined) return null;
-  const found = await openRow(reader, keys, task, id, row);
+  const place = await placeOf(reader, keys, id);
+  if (place === null) return null;
+  const { task, seq } = place;
+  const entry = decodeOrder(await reader.get(keys.order(task, seq)));
+  if (version === undefined || entry === null || entry.version === version) {
+    return { task, found: await findAt(reader, keys, id, place) };
+  }
+  if (version > entry.version) return null;
+  const found = await openRow(reader, keys, task, id, await reader.get(keys.version(task, id, version)), {
+    version,
+  });
   return { task, found: found.sound ? await unlessQuarantined(reader, keys, task, found) : found };
 }
 
@@ -79,42 +113,35 @@ export async function findLatest(reader: Reader, tenant: string, task: string): 
     const found = await findInTask(reader, keys, task, next);
     if (found.sound) return { checkpoint: found.checkpoint, passed_over: passedOver };
     passedOver.push(found.corrupt);
-    next = await fallbackOf(reader, keys, task, next, head.seq);
+    next = await fallbackOf(reader, keys, next);
   }
   throw new FleetError("CORRUPT", "no sound checkpoint can be reached; a person must decide", {
     details: { task_id: task, corrupt: passedOver },
   });
 }
 
-async function fallbackOf(
-  reader: Reader,
-  keys: TenantKeys,
-  task: string,
-  id: string,
-  newest: number,
-): Promise<string | null> {
-  for (let to = newest; to >= 1; to -= SLICE) {
-    const from = Math.max(1, to - SLICE + 1);
-    const { entries } = await readOrder(reader, keys, task, { from, to, limit: SLICE, reverse: true });
-    const entry = entries.find((candidate) => candidate.id === id);
-    if (entry) return entry.fallback;
-  }
-  return null;
+async function fallbackOf(reader: Reader, keys: TenantKeys, id: string): Promise<string | null> {
+  const place = await placeOf(reader, keys, id);
+  if (place === null) return null;
+  return decodeOrder(await reader.get(keys.order(place.task, place.seq)))?.fallback ?? null;
 }
 
-/** Opens many checkpoints of one task in one round of reads. */
+/** Opens the checkpoints at many places of one task in one round of reads. */
 async function findMany(
   reader: Reader,
   keys: TenantKeys,
   task: string,
-  ids: readonly string[],
+  places: readonly { seq: number; entry: OrderEntry | null }[],
 ): Promise<Found[]> {
-  const rows = await reader.getMany(ids.map((id) => keys.checkpoint(task, id)));
+  const named = places.flatMap(({ entry }) => (entry === null ? [] : [entry]));
+  const rows = await reader.getMany(named.map(({ id }) => keys.checkpoint(task, id)));
+  const rowOf = new Map(named.map((entry, i) => [entry, rows[i]]));
   return Promise.all(
-    ids.map(async (id, i) => {
-      const found = await openRow(reader, keys, task, id, rows[i]);
-      return found.sound ? unlessQuarantined(reader, keys, task, found) : found;
-    }),
+    places.map(async ({ seq, entry }) =>
+      entry === null
+        ? lost(null, `the entry of position ${seq} in the order of the task is lost`)
+        : findEntry(reader, keys, task, entry, rowOf.get(entry)),
+    ),
   );
 }
 
@@ -136,17 +163,12 @@ export async function readHistory(
   const checkpoints: Checkpoint[] = [];
   const corrupt: CorruptCheckpoint[] = [];
   let bytes = 0;
-  let more = true;
+  let more = next >= 1 && next <= head.seq;
   while (more && checkpoints.length + corrupt.length < query.limit) {
     const limit = Math.min(SLICE, query.limit - checkpoints.length - corrupt.length);
     const span = newestFirst ? { from: 1, to: next } : { from: next, to: head.seq };
-    const page = await readOrder(reader, keys, task, { ...span, limit, reverse: newestFirst });
-    const found = await findMany(
-      reader,
-      keys,
-      task,
-      page.entries.map(({ id }) => id),
-    );
+    const places = await readOrder(reader, keys, task, { ...span, limit, reverse: newestFirst });
+    const found = await findMany(reader, keys, task, places);
     for (const [i, one] of found.entries()) {
       if (one.sound && bytes + one.bytes > LIMITS.reply_bytes_max && checkpoints.length > 0) {
         return { checkpoints, corrupt, cursor: sealCursor(kind, String(next)) };
@@ -157,10 +179,10 @@ export async function readHistory(
       } else {
         corrupt.push(one.corrupt);
       }
-      const { seq } = page.entries[i] as { seq: number };
+      const { seq } = places[i] as { seq: number };
       next = newestFirst ? seq - 1 : seq + 1;
     }
-    more = page.more && page.entries.length > 0 && next >= 1 && next <= head.seq;
+    more = next >= 1 && next <= head.seq;
   }
   return { checkpoints, corrupt, ...(more && { cursor: sealCursor(kind, String(next)) }) };
 }

@@ -6,7 +6,7 @@ import type { CorruptCheckpoint } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { appendAudit } from "./audit.ts";
-import { decode, encode } from "./codec.ts";
+import { decode, encode, encodeChecked } from "./codec.ts";
 import { appendFeed } from "./feed.ts";
 import { tenantKeys } from "./keyspace.ts";
 import { appendEvent } from "./outbox.ts";
@@ -15,7 +15,7 @@ import { eventOf } from "./transition.ts";
 export interface Finding {
   readonly tenant: string;
   readonly task: string;
-  readonly corrupt: CorruptCheckpoint;
+  readonly corrupt: CorruptCheckpoint & { readonly checkpoint_id: string };
   /** The service that found it. */
   readonly finder: string;
   readonly nowMs: number;
@@ -55,7 +55,10 @@ export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
       facts: { reason: corrupt.reason },
     },
   );
-  tx.set(keys.task(task), encode({ ...head, audit_seq: chain.seq, audit_hash: chain.hash, updated_at: at }));
+  tx.set(
+    keys.task(task),
+    encodeChecked({ ...head, audit_seq: chain.seq, audit_hash: chain.hash, updated_at: at }),
+  );
   appendFeed(tx, finding.incarnation, {
     tenant,
     task,

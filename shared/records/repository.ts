@@ -158,10 +158,16 @@ export class CheckpointRepository {
   async quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
     for (const corrupt of found) {
       if (corrupt.reason === "quarantined") continue;
+      const { checkpoint_id } = corrupt;
+      if (checkpoint_id === null) {
+        // Nothing is left that a mark could be put on; it is said at every read.
+        this.#options.onCorrupt?.(task, corrupt);
+        continue;
+      }
       const finding: Finding = {
         tenant,
         task,
-        corrupt,
+        corrupt: { ...corrupt, checkpoint_id },
         finder: this.#options.finder,
         nowMs: this.#options.now(),
         incarnation: this.#options.format.incarnation,

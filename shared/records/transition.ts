@@ -9,7 +9,7 @@ import type { FleetEvent } from "../protocol/events.ts";
 import { TASK_TABLE, type Task, type TaskEvent, type TaskState } from "../protocol/task.ts";
 import type { Bytes, Tx } from "../store/store.ts";
 import { appendAudit, type Transition } from "./audit.ts";
-import { decode, encode } from "./codec.ts";
+import { decode, encodeChecked } from "./codec.ts";
 import { appendFeed } from "./feed.ts";
 import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
@@ -52,8 +52,24 @@ export async function begin(
   ]);
   if (seen) return { replay: recall(seen, context.requestHash) };
   const known = head ? decode<Task>(head) : null;
+  await requireNewest(tx, keys, task, known);
   requireFence(known, context.fence);
   return { keys, head: known, values };
+}
+
+/**
+ * The head must be the newest: where the trail goes on behind it, the head was lost or rolled back, and going on from it would
+ * write over what was committed. A person decides.
+ */
+async function requireNewest(tx: Tx, keys: TenantKeys, task: string, head: Task | null): Promise<void> {
+  const [audit, order] = await tx.getMany([
+    keys.audit(task, (head?.audit_seq ?? 0) + 1),
+    keys.order(task, (head?.seq ?? 0) + 1),
+  ]);
+  if (audit === undefined && order === undefined) return;
+  throw new FleetError("CORRUPT", "the task's head is older than its records; a person must decide", {
+    details: { task_id: task, head_seq: head?.seq ?? null, head_audit_seq: head?.audit_seq ?? null },
+  });
 }
 
 function requireFence(head: Task | null, fence: number | undefined): void {
@@ -108,7 +124,7 @@ export function complete(tx: Tx, context: CommandContext, begun: Begun, outcome:
     },
   );
   const head: Task = { ...outcome.head, audit_seq: chain.seq, audit_hash: chain.hash };
-  tx.set(begun.keys.task(task), encode(head));
+  tx.set(begun.keys.task(task), encodeChecked(head));
   const answer: RememberedAnswer = { task_id: task, ...outcome.answer };
   const { checkpointId, version } = outcome.transition;
   appendFeed(tx, context.incarnation, { tenant, task, checkpoint: checkpointId, version });

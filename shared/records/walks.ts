@@ -7,7 +7,9 @@
  */
 import { invalid } from "../protocol/errors.ts";
 import { idTime, isCheckpointId } from "../protocol/ids.ts";
+import type { Task } from "../protocol/task.ts";
 import type { Bytes, Reader } from "../store/store.ts";
+import { decode } from "./codec.ts";
 import { type Cover, decodeCover, EVERY, type IndexName, readCovers } from "./entries.ts";
 import type { Filters } from "./filters.ts";
 import { parseIndexKey, type TenantKeys } from "./keyspace.ts";
@@ -40,7 +42,6 @@ const listsAtOnce = () => growing(2, 32);
 /** Indexes in the order in which they are likely to leave little to walk. */
 const BY_NARROWNESS = ["agent", "trigger", "phase", "type", "status"] as const satisfies IndexName[];
 const EVERYTHING = { name: "time", value: EVERY } as const;
-const NEWEST = Number.MAX_SAFE_INTEGER - 1;
 
 /** The walk for these filters: a task, else words, else the first index that is asked for in the order of {@link BY_NARROWNESS}. */
 export function walkFor(reader: Reader, keys: TenantKeys, filters: Filters, feedEntries: number): Walk {
@@ -63,17 +64,19 @@ function numberOf(place: string): number {
 
 function walkTask(reader: Reader, keys: TenantKeys, task: string): Walk {
   return async function* (place) {
-    let to = place === null ? NEWEST : numberOf(place) - 1;
+    const head = await reader.get(keys.task(task));
+    const newest = head === undefined ? 0 : decode<Task>(head).seq;
+    let to = place === null ? newest : numberOf(place) - 1;
     for (const limit of rowsAtOnce()) {
       if (to < 1) return;
-      const page = await readOrder(reader, keys, task, { from: 1, to, limit, reverse: true });
-      const steps = page.entries.map(({ id, seq }) => ({
+      const places = await readOrder(reader, keys, task, { from: 1, to, limit, reverse: true });
+      to -= places.length;
+      // A place whose entry is lost is named by the task's history; here it leads nowhere.
+      const steps = places.map(({ seq, entry }) => ({
         place: String(seq),
-        candidate: { id, task, cover: null },
+        candidate: entry && { id: entry.id, task, cover: null },
       }));
-      yield { steps, more: page.more };
-      if (!page.more) return;
-      to = (page.entries.at(-1)?.seq ?? 1) - 1;
+      yield { steps, more: to >= 1 };
     }
   };
 }

@@ -3,8 +3,10 @@
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import { nextCommand } from "../continuation.ts";
+import { limitOption, limitRange } from "../input/limit.ts";
 import { wholeNumber } from "../input/number.ts";
 import type { Session } from "../session.ts";
 
@@ -20,15 +22,17 @@ export function addAudit(program: Command, acting: Acting): void {
     .description("Show the entries of a task's audit trail, oldest first.")
     .argument("<task>", "the task")
     .addOption(new Option("--from <n>", "the first entry wanted, from 1").argParser(wholeNumber(1)))
-    .addOption(new Option("-n, --limit <n>", "at most so many (100)").argParser(wholeNumber(1)))
+    .addOption(
+      limitOption(LIMITS.audit_limit_max, limitRange(LIMITS.audit_limit_default, LIMITS.audit_limit_max)),
+    )
     .action(acting(show));
-  withExamples(showing, { "From the tenth entry on": "fleet audit show auth --from 10" });
+  withExamples(showing, (fleet) => ({ "From the tenth entry on": `${fleet} audit show auth --from 10` }));
   const verifying = group
     .command("verify")
     .description("Recompute the whole chain of a task's audit trail here (exit 8 when it does not verify).")
     .argument("<task>", "the task")
     .action(acting(verify));
-  withExamples(verifying, { "In a nightly job": "fleet audit verify auth --json > report.json" });
+  withExamples(verifying, (fleet) => ({ "In a nightly job": `${fleet} audit verify auth --json > report.json` }));
 }
 
 async function show(session: Session, task: string, { from, limit }: Flags): Promise<void> {
@@ -41,7 +45,7 @@ async function show(session: Session, task: string, { from, limit }: Flags): Pro
   const last = page.entries.at(-1);
   const next =
     page.more && last !== undefined
-      ? nextCommand(session.world.argv, { option: "--from", value: String(last.seq + 1) })
+      ? nextCommand(session.called, session.world.argv, { option: "--from", value: String(last.seq + 1) })
       : undefined;
   const { renderAudit } = await import("../rendering/audit.ts");
   await session.show(page, () => renderAudit({ task, entries: page.entries, next }, session.view));

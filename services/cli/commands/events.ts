@@ -11,10 +11,10 @@ export function addEvents(program: Command, acting: Acting): void {
     .description("Follow events until Ctrl-C; --json prints one CloudEvent on each line.")
     .option("-t, --task <id>", "of this task only")
     .action(acting(follow));
-  withExamples(command, {
-    "Of one task": "fleet events --task auth",
-    "For another program": "fleet events --json | jq -c '{type, subject}'",
-  });
+  withExamples(command, (fleet) => ({
+    "Of one task": `${fleet} events --task auth`,
+    "For another program": `${fleet} events --json | jq -c '{type, subject}'`,
+  }));
 }
 
 async function follow(session: Session, { task }: { readonly task?: string }): Promise<void> {

@@ -27,10 +27,10 @@ export function addFinalize(program: Command, acting: Acting): void {
     .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
     .option("-t, --task <id>", "its task, which spares a look-up");
   addCallOptions(command, "the checkpoint has this version").action(acting(finalize));
-  withExamples(command, {
-    "The work is done": "fleet finalize chk-0199… --status succeeded",
-    "Keep it for six years": "fleet finalize chk-0199… --status succeeded --retention P6Y",
-  });
+  withExamples(command, (fleet) => ({
+    "The work is done": `${fleet} finalize chk-0199… --status succeeded`,
+    "Keep it for six years": `${fleet} finalize chk-0199… --status succeeded --retention P6Y`,
+  }));
 }
 
 async function finalize(session: Session, id: string, flags: Flags): Promise<void> {

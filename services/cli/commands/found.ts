@@ -11,17 +11,17 @@ export function nextPage(
 ): string | undefined {
   return cursor === undefined
     ? undefined
-    : nextCommand(session.world.argv, { option: "--cursor", value: cursor, fixed });
+    : nextCommand(session.called, session.world.argv, { option: "--cursor", value: cursor, fixed });
 }
 
 export async function showFound(
   session: Session,
   page: CheckpointPage,
-  { title, withTask, next }: { title: string; withTask: boolean; next: string | undefined },
+  text: { title: string; withTask: boolean; next: string | undefined; none?: string },
 ): Promise<void> {
   const { renderPage } = await import("../rendering/page.ts");
   await session.show(page, () =>
-    renderPage({ title, checkpoints: page.checkpoints, next, withTask }, session.view),
+    renderPage({ ...text, checkpoints: page.checkpoints }, session.view),
   );
   warnAbout(session, page);
 }

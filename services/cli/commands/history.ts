@@ -1,8 +1,9 @@
 // `fleet checkpoints history`: how a task came to where it is.
 
 import { type Command, Option } from "commander";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { type Acting, withExamples } from "../acting.ts";
-import { wholeNumber } from "../input/number.ts";
+import { limitOption, limitRange } from "../input/limit.ts";
 import type { Session } from "../session.ts";
 import { nextPage, warnAbout } from "./found.ts";
 
@@ -20,10 +21,12 @@ export function addHistory(group: Command, acting: Acting): void {
     .addOption(
       new Option("--order <order>", "which end first").choices(["newest", "oldest"]).default("newest"),
     )
-    .addOption(new Option("-n, --limit <n>", "at most so many (20)").argParser(wholeNumber(1)))
+    .addOption(
+      limitOption(LIMITS.history_limit_max, limitRange(LIMITS.history_limit_default, LIMITS.history_limit_max)),
+    )
     .option("--cursor <cursor>", "go on after an earlier page")
     .action(acting(history));
-  withExamples(command, { "From the beginning": "fleet checkpoints history auth --order oldest" });
+  withExamples(command, (fleet) => ({ "From the beginning": `${fleet} checkpoints history auth --order oldest` }));
 }
 
 async function history(session: Session, task: string, { order, limit, cursor }: Flags): Promise<void> {

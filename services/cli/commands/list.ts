@@ -1,8 +1,9 @@
 // `fleet checkpoints list`: the newest checkpoints, of one task or of all.
 
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { type Acting, withExamples } from "../acting.ts";
-import { wholeNumber } from "../input/number.ts";
+import { limitOption, limitRange, requireLimit } from "../input/limit.ts";
 import type { Session } from "../session.ts";
 import { nextPage, showFound } from "./found.ts";
 
@@ -13,27 +14,32 @@ interface Flags {
   readonly cursor?: string;
 }
 
+/** A task's own order and the index answer in pages of different size. */
+const RANGE = `${limitRange(LIMITS.search_limit_default, LIMITS.search_limit_max)}, or ${LIMITS.history_limit_max} with --task alone`;
+
 export function addList(group: Command, acting: Acting): void {
   const command = group
     .command("list")
     .description("List checkpoints, newest first: of one task, of one agent, or of all.")
     .option("-t, --task <id>", "of this task")
     .option("--agent <id>", "of this agent")
-    .addOption(new Option("-n, --limit <n>", "at most so many (20)").argParser(wholeNumber(1)))
+    .addOption(limitOption(LIMITS.history_limit_max, RANGE))
     .option("--cursor <cursor>", "go on after an earlier page")
     .action(acting(list));
-  withExamples(command, {
-    "The newest of all tasks": "fleet checkpoints list",
-    "Of one task": "fleet checkpoints list --task auth --limit 50",
-  });
+  withExamples(command, (fleet) => ({
+    "The newest of all tasks": `${fleet} checkpoints list`,
+    "Of one task": `${fleet} checkpoints list --task auth --limit 50`,
+  }));
 }
 
 async function list(session: Session, { task, agent, limit, cursor }: Flags): Promise<void> {
+  const ofOneTask = task !== undefined && agent === undefined;
+  if (!ofOneTask) requireLimit(limit, LIMITS.search_limit_max, RANGE);
   const client = await session.client();
   const options = { limit, cursor, ...session.ask };
   // A task's own order is exact at once; the index that answers everything else follows a moment later.
   const page =
-    task !== undefined && agent === undefined
+    ofOneTask
       ? await client.getCheckpointHistory(task, { ...options, order: "newest" })
       : await client.searchCheckpoints({ ...options, taskId: task, agentId: agent });
   const { plain } = await import("../rendering/text.ts");

@@ -21,10 +21,10 @@ export function addSearchIndex(program: Command, acting: Acting): void {
     )
     .option("--no-wait", "do not wait")
     .action(acting(rebuild));
-  withExamples(rebuilding, {
-    "And wait": "fleet index rebuild",
-    "Only start it": "fleet index rebuild --no-wait && fleet index status",
-  });
+  withExamples(rebuilding, (fleet) => ({
+    "And wait": `${fleet} index rebuild`,
+    "Only start it": `${fleet} index rebuild --no-wait && ${fleet} index status`,
+  }));
 }
 
 async function status(session: Session): Promise<void> {

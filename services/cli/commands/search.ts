@@ -1,10 +1,11 @@
 // `fleet checkpoints search`: finding checkpoints by what they are and what they say.
 
 import { type Command, Option } from "commander";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { SearchOptions } from "../../../shared/sdk/operations.ts";
 import { type Acting, withExamples } from "../acting.ts";
+import { limitOption, limitRange } from "../input/limit.ts";
 import { parseMoment } from "../input/moment.ts";
-import { wholeNumber } from "../input/number.ts";
 import type { Session } from "../session.ts";
 import { UsageError } from "../usage.ts";
 import { nextPage, showFound } from "./found.ts";
@@ -35,17 +36,19 @@ export function addSearch(group: Command, acting: Acting): void {
     .addOption(new Option("--status <status>", "draft or finalized").choices(["draft", "finalized"]))
     .option("--trigger <reason>", "why it was written: progress, error, handoff, manual, …")
     .option("--text <words>", "with all of these words")
-    .option("--from <time>", "not before: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC without a zone)")
-    .option("--to <time>", "before: the same forms")
-    .addOption(new Option("-n, --limit <n>", "at most so many (20)").argParser(wholeNumber(1)))
+    .option("--from <time>", "from this time on, inclusive: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC without a zone)")
+    .option("--to <time>", "up to this time, inclusive: the same forms")
+    .addOption(
+      limitOption(LIMITS.search_limit_max, limitRange(LIMITS.search_limit_default, LIMITS.search_limit_max)),
+    )
     .option("--cursor <cursor>", "go on after an earlier page")
     .option("--wait-for <position>", "first wait until the index has reached this commit position")
     .action(acting(search));
-  withExamples(command, {
-    "What failed today": "fleet checkpoints search --trigger error --from 24h",
+  withExamples(command, (fleet) => ({
+    "What failed today": `${fleet} checkpoints search --trigger error --from 24h`,
     "Where somebody decided about tokens":
-      'fleet checkpoints search --text "token expiry" --type architecture',
-  });
+      `${fleet} checkpoints search --text "token expiry" --type architecture`,
+  }));
 }
 
 async function search(session: Session, flags: Flags): Promise<void> {
@@ -63,6 +66,7 @@ async function search(session: Session, flags: Flags): Promise<void> {
   });
   await showFound(session, page, {
     title: "Checkpoints found",
+    none: "No checkpoint matches what was asked for.",
     withTask: task === undefined,
     next: nextPage(session, page.cursor, { "--from": range.from, "--to": range.to }),
   });

@@ -19,12 +19,12 @@ export function addShow(group: Command, acting: Acting): void {
       new Option("--version <n>", "an earlier version (else the current one)").argParser(wholeNumber(1)),
     )
     .action(acting(show));
-  withExamples(command, {
-    "As it is": "fleet checkpoints show chk-0199…",
-    "As it was first written": "fleet checkpoints show chk-0199… --version 1",
+  withExamples(command, (fleet) => ({
+    "As it is": `${fleet} checkpoints show chk-0199…`,
+    "As it was first written": `${fleet} checkpoints show chk-0199… --version 1`,
     "What comes next, in a script":
-      "fleet checkpoints show chk-0199… --json | jq .execution_state.resume_pointer",
-  });
+      `${fleet} checkpoints show chk-0199… --json | jq .execution_state.resume_pointer`,
+  }));
 }
 
 async function show(session: Session, id: string, { version }: Flags): Promise<void> {

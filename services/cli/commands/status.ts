@@ -11,10 +11,10 @@ export function addStatus(program: Command, acting: Acting): void {
     .summary("Show whether the fleet works.")
     .description("Show whether store, bus, index and outbox work, and how much there is (exit 69 when not).")
     .action(acting(status));
-  withExamples(command, {
-    "The fleet that FLEET_URL names, or the one on this machine": "fleet status",
-    "For a script": "fleet status --json --timeout 1s",
-  });
+  withExamples(command, (fleet) => ({
+    `The ${fleet} that FLEET_URL names, or the one on this machine`: `${fleet} status`,
+    "For a script": `${fleet} status --json --timeout 1s`,
+  }));
 }
 
 async function status(session: Session): Promise<void> {

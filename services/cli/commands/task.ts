@@ -11,7 +11,7 @@ export function addTask(program: Command, acting: Acting): void {
     .description("Show a task's state, its owner and fence, and its latest checkpoint.")
     .argument("<task>", "the task")
     .action(acting(show));
-  withExamples(command, { "Who owns it": "fleet task show auth --json | jq .owner" });
+  withExamples(command, (fleet) => ({ "Who owns it": `${fleet} task show auth --json | jq .owner` }));
 }
 
 async function show(session: Session, id: string): Promise<void> {

@@ -39,10 +39,10 @@ export function addUp(program: Command, acting: Acting): void {
       ),
     )
     .action(acting(up));
-  withExamples(command, {
-    "With what the environment says": "fleet up",
-    "A second fleet on the same machine": "fleet up --port 5222 --home ./other --ops-port 9222",
-  });
+  withExamples(command, (fleet) => ({
+    "With what the environment says": `${fleet} up`,
+    `A second ${fleet} on the same machine`: `${fleet} up --port 5222 --home ./other --ops-port 9222`,
+  }));
 }
 
 async function up(session: Session, flags: Flags): Promise<void> {

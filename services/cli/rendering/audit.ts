@@ -3,6 +3,7 @@
 import { objectOf } from "../input/checkpoint.ts";
 import { tableLines } from "./table.ts";
 import { count, counted, plain, short, shownId } from "./text.ts";
+import { ago } from "./time.ts";
 import type { View } from "./view.ts";
 
 interface ShownEntry {
@@ -18,6 +19,16 @@ export interface AuditText {
 }
 
 export function renderAudit({ task, entries, next }: AuditText, view: View): string {
+  const give = [
+    undefined,
+    { brief: (at: string) => ago(at, view.now) },
+    { least: 8 },
+    { least: 8 },
+    undefined,
+    { leaves: 1 },
+    { leaves: 3 },
+    { leaves: 2 },
+  ];
   const heads = ["SEQ", "AT", "OP", "ACTOR", "CHECKPOINT", "VERSION", "STATE", "HASH"];
   const rows = entries.map(({ seq, entry, hash }) => {
     const e = parsed(entry);
@@ -38,7 +49,7 @@ export function renderAudit({ task, entries, next }: AuditText, view: View): str
   return [
     `Audit trail of task ${plain(task)}`,
     "",
-    ...tableLines(rows, { heads, view, right: [0] }),
+    ...tableLines(rows, { heads, view, right: [0], give }),
     "",
     ...(next === undefined
       ? [`Total shown: ${counted(entries.length, "entry", "entries")}`]

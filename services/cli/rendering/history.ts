@@ -3,8 +3,8 @@
 import type { Checkpoint } from "../../../shared/sdk/sdk.ts";
 import { pageEnd } from "./page.ts";
 import { tableLines } from "./table.ts";
-import { percentText, plain, shownId } from "./text.ts";
-import { ago } from "./time.ts";
+import { plain, progressText, shownId } from "./text.ts";
+import { ago, brieflyAgo } from "./time.ts";
 import type { View } from "./view.ts";
 
 export interface HistoryText {
@@ -19,7 +19,7 @@ export function renderHistory({ task, order, checkpoints, next }: HistoryText, v
   if (checkpoints.length === 0) return `${title}\n\nNone.`;
   const rows = tableLines(
     checkpoints.map((checkpoint) => row(checkpoint, view)),
-    { view },
+    { view, give: GIVE },
   );
   const lines = checkpoints.flatMap((checkpoint, i) => {
     const last = i === checkpoints.length - 1;
@@ -28,6 +28,18 @@ export function renderHistory({ task, order, checkpoints, next }: HistoryText, v
   return [title, "", ...lines, "", ...pageEnd(checkpoints.length, next, view)].join("\n");
 }
 
+/** As in {@link row}. */
+const GIVE = [
+  undefined,
+  undefined,
+  { brief: brieflyAgo },
+  { leaves: 1 },
+  { leaves: 4 },
+  { leaves: 5 },
+  { leaves: 3, least: 6 },
+  { leaves: 2, least: 8 },
+] as const;
+
 function row({ metadata, execution_state: state }: Checkpoint, { colors, now }: View): string[] {
   const final = metadata.status === "finalized";
   return [
@@ -35,7 +47,7 @@ function row({ metadata, execution_state: state }: Checkpoint, { colors, now }: 
     colors.bold(shownId(metadata.checkpoint_id)),
     ago(metadata.committed_at, now),
     metadata.trigger.reason,
-    percentText(state.progress_percent),
+    progressText(state),
     state.phase,
     metadata.final_status ?? metadata.status,
     plain(metadata.agent_id),

@@ -8,6 +8,10 @@ import { ago } from "./time.ts";
 import type { View } from "./view.ts";
 
 type Mission = NonNullable<Checkpoint["fleet"]>;
+const INDENT = 2;
+/** Who and what stand in front; the rest can be read with --json. */
+const GIVE = [{ least: 12 }, { least: 8 }, { least: 8 }, { least: 12 }] as const;
+
 type Part = Readonly<Record<string, unknown>>;
 
 export function renderMission(mission: Mission, view: View): string[] {
@@ -32,7 +36,7 @@ export function renderMission(mission: Mission, view: View): string[] {
   const part = (name: string, rows: string[][]) =>
     rows.length === 0
       ? []
-      : ["", colors.dim(`${name} (${rows.length}):`), ...tableLines(rows).map((line) => `  ${line}`)];
+      : ["", colors.dim(`${name} (${rows.length}):`), ...tableLines(rows, { view, give: GIVE, indent: INDENT }).map((line) => " ".repeat(INDENT) + line)];
   return [
     "",
     `${colors.dim("Mission:")} ${plain(mission.mission_id)}`,

@@ -2,8 +2,8 @@
 
 import type { Checkpoint } from "../../../shared/sdk/sdk.ts";
 import { tableLines } from "./table.ts";
-import { counted, percentText, plain, shownId } from "./text.ts";
-import { ago } from "./time.ts";
+import { counted, plain, progressText, shownId } from "./text.ts";
+import { ago, brieflyAgo } from "./time.ts";
 import type { View } from "./view.ts";
 
 export interface PageText {
@@ -13,11 +13,25 @@ export interface PageText {
   readonly next: string | undefined;
   /** Whether the rows are of several tasks. */
   readonly withTask: boolean;
+  /** What to say, alone, when nothing was found; else the title stands above "None." */
+  readonly none?: string | undefined;
 }
 
-export function renderPage({ title, checkpoints, next, withTask }: PageText, view: View): string {
+/** As in the heads below. A task is what tells rows apart, so it is cut and never left out. */
+const GIVE = [
+  undefined,
+  { brief: brieflyAgo },
+  { leaves: 1 },
+  { leaves: 4 },
+  { leaves: 5 },
+  { leaves: 3, least: 6 },
+  { leaves: 2, least: 8 },
+  { least: 8 },
+] as const;
+
+export function renderPage({ title, checkpoints, next, withTask, none }: PageText, view: View): string {
   const { colors } = view;
-  if (checkpoints.length === 0 && next === undefined) return `${title}\n\nNone.`;
+  if (checkpoints.length === 0 && next === undefined) return none ?? `${title}\n\nNone.`;
   const heads = [
     "ID",
     "WHEN",
@@ -32,7 +46,7 @@ export function renderPage({ title, checkpoints, next, withTask }: PageText, vie
     shownId(metadata.checkpoint_id),
     ago(metadata.committed_at, view.now),
     metadata.trigger.reason,
-    percentText(state.progress_percent),
+    progressText(state),
     state.phase,
     metadata.final_status ?? colors.dim(metadata.status),
     plain(metadata.agent_id),
@@ -41,7 +55,7 @@ export function renderPage({ title, checkpoints, next, withTask }: PageText, vie
   return [
     title,
     "",
-    ...tableLines(rows, { heads, view }),
+    ...tableLines(rows, { heads, view, give: GIVE }),
     "",
     ...pageEnd(checkpoints.length, next, view),
   ].join("\n");

@@ -17,10 +17,12 @@ export function renderStatus(status: FleetStatus, url: string, view: View): stri
     ["index", indexMark(index, view), indexText(index)],
     ["outbox", colors.green("ok"), `${counted(outbox.depth, "event")} to publish${waiting}`],
   ];
+  // Why something is down must be readable to the last word.
+  const give = store.ok && bus.ok ? [undefined, undefined, { least: 20 }] : [];
   return [
     `Fleet ${plain(status.version)} at ${url}, up for ${span(status.uptime_ms)}`,
     "",
-    ...tableLines(rows),
+    ...tableLines(rows, { view, give }),
     "",
     `${counted(counts.tasks, "task")}, ${counted(counts.checkpoints, "checkpoint")}, ${counted(counts.events, "event")}`,
   ].join("\n");

@@ -1,5 +1,7 @@
 // Words and numbers for people.
 
+import type { Checkpoint } from "../../../shared/sdk/sdk.ts";
+
 /**
  * Text that an agent wrote, safe to show: a terminal obeys control characters, and a checkpoint must not be able to
  * clear somebody's screen or hide a line. `lines`: keep line breaks.
@@ -24,8 +26,16 @@ export function counted(value: number, noun: string, plural = `${noun}s`): strin
   return `${count(value)} ${value === 1 ? noun : plural}`;
 }
 
-export function percentText(value: number | undefined): string {
-  return value === undefined ? "-" : `${Math.round(value)}%`;
+export function percentText(value: number): string {
+  return `${Math.round(value)}%`;
+}
+
+/** How far: the agent's own percentage, else items done of all items. */
+export function progressText(state: Checkpoint["execution_state"]): string {
+  if (state.progress_percent !== undefined) return percentText(state.progress_percent);
+  const done = state.completed_items.length;
+  const total = done + state.pending_items.length + state.blocked_items.length;
+  return total === 0 ? "-" : `${done}/${total}`;
 }
 
 /** A value of unknown shape in one line. */

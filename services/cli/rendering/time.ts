@@ -27,6 +27,11 @@ export function ago(time: string, now: number): string {
   return `${largest} ago`;
 }
 
+/** "5m" for "5m ago", where there is little room. */
+export function brieflyAgo(text: string): string {
+  return text.replace(/ ago$/, "").replace(/^just now$/, "now");
+}
+
 /** Exactly, and how long ago: for where there is room. */
 export function exactly(time: string, now: number): string {
   return `${time} (${ago(time, now)})`;

@@ -10,8 +10,8 @@ export interface View {
   readonly colors: Colors;
   /** Milliseconds since 1970. */
   readonly now: number;
-  /** Columns; people's terminals have their own, everything else gets 100. */
-  readonly width: number;
+  /** Columns of the terminal; undefined for a file or a pipe, which takes lines of any length. */
+  readonly width: number | undefined;
 }
 
 const { createColors } = createRequire(import.meta.url)("picocolors") as typeof import("picocolors");
@@ -21,5 +21,12 @@ export function createView(
   { color, env, now }: { color: boolean; env: Environment; now: number },
 ): View {
   const colored = color && output.isTTY === true && !env.NO_COLOR && env.TERM !== "dumb";
-  return { colors: createColors(colored), now, width: output.columns ?? 100 };
+  return { colors: createColors(colored), now, width: widthOf(output) };
+}
+
+const COLUMNS_USUAL = 80;
+
+/** A terminal that does not know its width says 0, or nothing. */
+function widthOf({ isTTY, columns }: Output): number | undefined {
+  return isTTY === true ? columns || COLUMNS_USUAL : undefined;
 }

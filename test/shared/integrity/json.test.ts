@@ -70,7 +70,7 @@ describe("a repeated name", () => {
   });
 
   test("costs no more than linear time to name, at the end of a large body", () => {
-    const many = Array.from({ length: 100_000 }, (_, i) => `"k${i}":"\\\\\\"${i}"`).join(",");
+    const many = Array.from({ length: 40_000 }, (_, i) => `"k${i}":"\\\\\\"${i}"`).join(",");
     expect(problem(bytes(`{${many},"k7":1}`))).toMatchObject({ path: "k7" });
   });
 });

@@ -107,7 +107,7 @@ describe("retention", () => {
     ["P2W", 14],
     ["P3M", 93],
     ["P6Y", 2_196],
-    ["P99999D", 99_999],
+    ["P36600D", 36_600],
   ];
   test.each(days)("%s keeps for %s days", (policy, expected) => {
     expect(retentionDays(policy)).toBe(expected);

@@ -1,0 +1,155 @@
+/** Damage to any one record of a task, done through the store itself: never served, never built upon, always said. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { FleetError } from "../../../shared/protocol/errors.ts";
+import { type TenantKeys, tenantKeys } from "../../../shared/records/keyspace.ts";
+import { outboxBacklog, readOutbox } from "../../../shared/records/outbox.ts";
+import type { Bytes } from "../../../shared/store/store.ts";
+import { type Bench, create, finalize, openBench, send } from "../../harness/records.ts";
+
+const keys: TenantKeys = tenantKeys("default");
+const TASK = "task-1";
+let bench: Bench;
+
+beforeEach(async () => {
+  bench = await openBench("memory");
+});
+afterEach(() => bench.close());
+
+const read = (key: Bytes) =>
+  bench.store.read({ label: "test", deadlineMs: 1_000 }, (reader) => reader.get(key));
+const write = (key: Bytes, value: Bytes | undefined) =>
+  bench.store.transact({ label: "test", deadlineMs: 1_000, onUnknown: "unsafe" }, async (tx) => {
+    if (value === undefined) tx.clear(key);
+    else tx.set(key, value);
+  });
+const flip = async (key: Bytes, at = -20) => {
+  const value = Uint8Array.from((await read(key)) ?? []);
+  value[at < 0 ? value.length + at : at]! ^= 1;
+  await write(key, value);
+};
+const codeOf = (promise: Promise<unknown>) =>
+  promise.then(
+    () => "no error",
+    (error: FleetError) => error.code,
+  );
+const update = (id: string) => send(bench.repository, "update", { checkpoint_id: id, patch: { a: 1 } });
+const history = () => bench.repository.history("default", { task_id: TASK, limit: 10, order: "newest" });
+
+async function corruptedEvents(): Promise<number> {
+  let count = 0;
+  await bench.store.read({ label: "test", deadlineMs: 1_000 }, async (reader) => {
+    for (let partition = 0; partition < 8; partition += 1) {
+      const { entries } = await readOutbox(reader, partition, 1_000);
+      count += entries.filter(({ event }) => event.type === "CHECKPOINT_CORRUPTED").length;
+    }
+    expect((await outboxBacklog(reader)).depth).toBeGreaterThan(0);
+  });
+  return count;
+}
+
+test("a row rolled back to its earlier version is not served, and cannot be built upon", async () => {
+  const { checkpoint_id: id } = await create(bench.repository);
+  const row = keys.checkpoint(TASK, id);
+  const before = await read(row);
+  await update(id);
+  await write(row, before);
+  expect(await codeOf(bench.repository.get("default", id))).toBe("CORRUPT");
+  expect(await codeOf(update(id))).toBe("CORRUPT");
+  expect(await codeOf(bench.repository.latest("default", TASK))).toBe("CORRUPT");
+  expect(await corruptedEvents()).toBe(1);
+});
+
+test("a finalized checkpoint rolled back to its draft stays closed", async () => {
+  const { checkpoint_id: id } = await create(bench.repository);
+  const row = keys.checkpoint(TASK, id);
+  const draft = await read(row);
+  await finalize(bench.repository, id);
+  await write(row, draft);
+  expect(await codeOf(update(id))).toBe("CORRUPT");
+  expect(await codeOf(finalize(bench.repository, id, "failed"))).toBe("CORRUPT");
+});
+
+test("a damaged current version is CORRUPT also when it is asked for by number", async () => {
+  const { checkpoint_id: id } = await create(bench.repository);
+  await update(id);
+  await flip(keys.checkpoint(TASK, id));
+  expect(await codeOf(bench.repository.get("default", id, 2))).toBe("CORRUPT");
+  expect((await bench.repository.get("default", id, 1)).metadata.version).toBe(1);
+  expect(await codeOf(bench.repository.get("default", id, 3))).toBe("NOT_FOUND");
+});
+
+test("an earlier version that is missing, or in another's place, is CORRUPT", async () => {
+  const { checkpoint_id: id } = await create(bench.repository);
+  await update(id);
+  await update(id);
+  const first = await read(keys.version(TASK, id, 1));
+  await write(keys.version(TASK, id, 2), first);
+  expect(await codeOf(bench.repository.get("default", id, 2))).toBe("CORRUPT");
+  await write(keys.version(TASK, id, 1), undefined);
+  expect(await codeOf(bench.repository.get("default", id, 1))).toBe("CORRUPT");
+});
+
+test.each(["missing", "damaged"])("an order entry that is %s is named in the history", async (how) => {
+  for (let i = 0; i < 3; i += 1) await create(bench.repository);
+  const key = keys.order(TASK, 2);
+  if (how === "missing") await write(key, undefined);
+  else await flip(key);
+  const page = await history();
+  expect(page.checkpoints.map(({ metadata }) => metadata.seq)).toEqual([3, 1]);
+  expect(page.corrupt).toEqual([
+    { checkpoint_id: null, version: null, reason: expect.stringContaining("position 2") },
+  ]);
+  expect(bench.corrupt).toHaveLength(1);
+});
+
+test.each(["lost", "rolled back"])("a head that is %s is never gone on from", async (how) => {
+  await create(bench.repository);
+  const before = await read(keys.task(TASK));
+  await create(bench.repository);
+  await create(bench.repository);
+  await write(keys.task(TASK), how === "lost" ? undefined : before);
+  expect(await codeOf(create(bench.repository))).toBe("CORRUPT");
+  await expect(read(keys.order(TASK, 3))).resolves.toBeDefined();
+  await expect(read(keys.audit(TASK, 4))).resolves.toBeUndefined();
+});
+
+test("a damaged head is CORRUPT for every read and write of its task, and for no other task", async () => {
+  await create(bench.repository);
+  await flip(keys.task(TASK));
+  expect(await codeOf(create(bench.repository))).toBe("CORRUPT");
+  expect(await codeOf(bench.repository.task("default", TASK))).toBe("CORRUPT");
+  expect(await codeOf(history())).toBe("CORRUPT");
+  expect((await create(bench.repository, { task: "other" })).seq).toBe(1);
+});
+
+test("what was quarantined cannot be updated back into service", async () => {
+  const { checkpoint_id: id } = await create(bench.repository);
+  const row = keys.checkpoint(TASK, id);
+  const sound = await read(row);
+  await flip(row);
+  expect(await codeOf(bench.repository.get("default", id))).toBe("CORRUPT");
+  await write(row, sound);
+  expect(await codeOf(bench.repository.get("default", id))).toBe("CORRUPT");
+  expect(await codeOf(update(id))).toBe("CORRUPT");
+  expect(await codeOf(send(bench.repository, "link", { parent_id: id, child_id: id }))).toBe("INVALID");
+  const { checkpoint_id: next } = await create(bench.repository);
+  expect((await bench.repository.latest("default", TASK)).checkpoint?.metadata.checkpoint_id).toBe(next);
+});
+
+test("a checkpoint of the largest size can still be finalized", async () => {
+  const checkpoint = {
+    metadata: { agent_type: "qa" as const },
+    execution_state: { phase: "testing" as const },
+  };
+  const probe = await create(bench.repository, { task: "size-a", checkpoint: { ...checkpoint, body: "" } });
+  const { canonicalText } = await import("../../../shared/integrity/canonical.ts");
+  const { compliance, ...rest } = await bench.repository.get("default", probe.checkpoint_id);
+  const { hash: _hash, ...unsealed } = compliance;
+  const room = 1_000_000 - Buffer.byteLength(canonicalText({ ...rest, compliance: unsealed }));
+  const full = await create(bench.repository, {
+    task: "size-b",
+    checkpoint: { ...checkpoint, body: "x".repeat(room) },
+  });
+  const done = await finalize(bench.repository, full.checkpoint_id, "succeeded", { task: "size-b" });
+  expect(done.version).toBe(2);
+});
