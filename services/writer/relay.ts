@@ -20,6 +20,8 @@ const READ_DEADLINE_MS = 3_000;
 const CLEAR_DEADLINE_MS = 3_000;
 const PUBLISH_DEADLINE_MS = 5_000;
 const POLL_MS = 1_000;
+/** After a batch, before the next is taken: what is committed meanwhile goes together. */
+const GATHER_MS = 15;
 /** Between two wake-ups: under load, fewer and larger batches cost the server fewer writes to disk. */
 const REST_MS = 20;
 const GAUGE_EVERY_MS = 2_000;
@@ -71,7 +73,10 @@ async function relayPartition(context: RelayContext, partition: number, signal: 
   await runWorker({
     name: `relay ${partition}`,
     take: () => takeBatch(store, duty, partition),
-    handle: (batch) => publishBatch(context, batch),
+    handle: async (batch) => {
+      await publishBatch(context, batch);
+      if (batch.entries.length < LIMITS.outbox_batch_count_max) await clock.sleep(GATHER_MS, signal);
+    },
     idle: { ms: POLL_MS, wake },
     signal,
     clock,

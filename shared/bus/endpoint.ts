@@ -169,5 +169,7 @@ function reply(options: EndpointOptions, message: Message, value: unknown): Outg
   const contentType = asked === CONTENT_TYPES.msgpack ? CONTENT_TYPES.msgpack : CONTENT_TYPES.json;
   const body = options.encode(value, contentType);
   if (body.length > LIMITS.payload_bytes_max) return reply(options, message, errorAnswer(TOO_LONG));
+  // JSON is what is meant when nothing is said; a header costs as much as a small answer itself.
+  if (contentType === CONTENT_TYPES.json) return { body };
   return { body, headers: { [HEADERS.contentType]: contentType } };
 }

@@ -53,9 +53,33 @@ export function createLogger({ service, level = "info", pretty, destination }: L
     redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: "[secret]" },
   };
   const forPeople = pretty ?? (destination === undefined && process.stdout.isTTY === true);
-  // Lines are written at once, not from a buffer: the last line before a crash is the one that matters.
-  if (!forPeople) return pino(options, destination ?? fileDestination({ fd: 1, sync: true }));
+  if (!forPeople) return pino(options, destination ?? standardOutput());
   return pino(options, prettyStream(destination));
+}
+
+let output: DestinationStream | undefined;
+
+/**
+ * The lines of one turn of the event loop are written together, with one system call, at its end; and before the process exits, also
+ * by a defect: the last line before a crash is the one that matters. Only SIGKILL in the middle of a turn loses that turn's lines.
+ */
+function standardOutput(): DestinationStream {
+  if (output !== undefined) return output;
+  const stream = fileDestination({ fd: 1, sync: true });
+  let waiting = "";
+  const flush = (): void => {
+    const lines = waiting;
+    waiting = "";
+    if (lines !== "") stream.write(lines);
+  };
+  process.on("exit", flush);
+  output = {
+    write(line) {
+      if (waiting === "") setImmediate(flush);
+      waiting += line;
+    },
+  };
+  return output;
 }
 
 function prettyStream(destination: DestinationStream | undefined): DestinationStream {

@@ -49,8 +49,7 @@ export function refusal(error: BusError): FleetError {
 
 async function attempt(bus: Bus, subject: string, body: Uint8Array, timeoutMs: number): Promise<Attempt> {
   try {
-    const headers = { [HEADERS.contentType]: CONTENT_TYPES.json };
-    const message = await bus.request(subject, { body, headers }, { timeoutMs });
+    const message = await bus.request(subject, { body }, { timeoutMs });
     const answer = decodeBody(message.body, message.headers.get(HEADERS.contentType)) as {
       status: string;
       error: ErrorBody;
