@@ -5,7 +5,14 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isToken } from "../../shared/protocol/ids.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import { type Environment, type Field, optional, readConfig, text, url } from "../../shared/runtime/config.ts";
+import {
+  type Environment,
+  type Field,
+  optional,
+  readConfig,
+  text,
+  url,
+} from "../../shared/runtime/config.ts";
 import { clientFields } from "../../shared/sdk/connect.ts";
 import type { Settings } from "./config.ts";
 import { UsageError } from "./usage.ts";
@@ -45,7 +52,10 @@ export function readIdentity({ tenant, agent }: Settings, env: Environment): Ide
 
 /** Throws as {@link readIdentity} does. */
 export function discover(settings: Settings, env: Environment): Address {
-  return namedAddress(settings, env) ?? fleetOfHome(env) ?? { url: clientFields.url.default!, origin: "the default" };
+  return (
+    namedAddress(settings, env) ??
+    fleetOfHome(env) ?? { url: clientFields.url.default!, origin: "the default" }
+  );
 }
 
 /** What an option or a variable says. */

@@ -32,7 +32,10 @@ class GlobalOption extends Option {}
 
 function globalOptions(): GlobalOption[] {
   return [
-    new GlobalOption("--url <url>", "where the bus is (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)"),
+    new GlobalOption(
+      "--url <url>",
+      "where the bus is (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)",
+    ),
     new GlobalOption("--tenant <id>", "whose tasks are meant (FLEET_TENANT, else default)"),
     new GlobalOption("--agent <id>", "who is asking (FLEET_AGENT_ID, else cli-<user>)"),
     new GlobalOption("--timeout <time>", "how long to wait for an answer: 500ms, 5s, 1m (5s)").argParser(

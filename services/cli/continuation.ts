@@ -10,7 +10,11 @@ export interface NextPage {
 }
 
 /** `fleet`: how the program is called here. */
-export function nextCommand(fleet: string, argv: readonly string[], { option, value, fixed = {} }: NextPage): string {
+export function nextCommand(
+  fleet: string,
+  argv: readonly string[],
+  { option, value, fixed = {} }: NextPage,
+): string {
   const words: string[] = [];
   for (let i = 0; i < argv.length; i += 1) {
     const word = argv[i]!;

@@ -16,7 +16,11 @@ export interface Failure {
 export interface FailurePlace {
   /** The address of the bus that was asked. */
   readonly url?: string | undefined;
+  /** Where that address was found, in words. */
+  readonly origin?: string | undefined;
   readonly commandId?: string | undefined;
+  /** How the program is called here. */
+  readonly fleet?: string | undefined;
 }
 
 export function failureOf(error: unknown, place: FailurePlace = {}): Failure {
@@ -26,7 +30,11 @@ export function failureOf(error: unknown, place: FailurePlace = {}): Failure {
   }
   const known = error instanceof BusError ? fromBus(error) : error;
   if (known instanceof FleetError) {
-    return { body: known.toBody(), exitCode: known.exitCode, hint: HINTS[known.code](known, place) };
+    return {
+      body: known.toBody(),
+      exitCode: known.exitCode,
+      hint: HINTS[known.code](known, { ...place, fleet: place.fleet ?? "fleet" }),
+    };
   }
   const problem = startupProblemOf(error);
   if (problem !== undefined) {
@@ -60,38 +68,56 @@ function defect(error: unknown): FleetError {
   return new FleetError("INTERNAL", message, { details: { stack: stack ?? "" } });
 }
 
-const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: FailurePlace) => string>> = {
+type Place = FailurePlace & { readonly fleet: string };
+
+const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => string>> = {
   INVALID: () => "Correct what is named above; --help shows what each option takes.",
-  NOT_FOUND: () => "See what there is with `fleet checkpoints list`, and that --tenant is right.",
-  CONFLICT: () => "Look at the state as it is now (`fleet task show <task>`), then decide again.",
-  FINALIZED: () => "Write a new checkpoint of the task with `fleet checkpoint`.",
-  FENCED: () =>
-    "Stop writing to this task, or take it over; `fleet task show <task>` names its owner and fence.",
-  CORRUPT: () => "Use an older checkpoint (`fleet checkpoints history <task>`) and tell your operator.",
+  NOT_FOUND: (_, { fleet }) =>
+    `See what there is with \`${fleet} checkpoints list\`, and that --tenant is right.`,
+  CONFLICT: (_, { fleet }) =>
+    `Look at the state as it is now (\`${fleet} task show <task>\`), then decide again.`,
+  FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
+  FENCED: (_, { fleet }) =>
+    `Stop writing to this task, or take it over; \`${fleet} task show <task>\` names its owner and fence.`,
+  CORRUPT: (_, { fleet }) =>
+    `Use an older checkpoint (\`${fleet} checkpoints history <task>\`) and tell your operator.`,
   TOO_LARGE: () => "Keep artifacts elsewhere and refer to them by path or address.",
   UNAUTHORIZED: () => "Check the credentials in FLEET_URL.",
   FORBIDDEN: () => "Check --tenant and --agent; the credentials may act for these only.",
-  UNAVAILABLE: (error, { url }) => unavailable(error, url),
+  UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: () => "Upgrade Fleet here to the version that wrote it.",
-  TIMEOUT: (error, { commandId }) => timeout(error, commandId),
+  TIMEOUT: timeout,
   INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
 };
 
-function unavailable(error: FleetError, url: string | undefined): string {
-  if (error.details.bus === undefined)
-    return "The fleet is overloaded or its store is away: try again, see `fleet status`.";
-  const where = url === undefined ? "" : ` at ${withoutPassword(url)}`;
-  if (error.details.bus === "no_responders") {
-    return `NATS answers${where}, but no Fleet service does: start the fleet with \`fleet up\`, or set FLEET_URL / --url.`;
+function unavailable({ details }: FleetError, place: Place): string {
+  const { fleet } = place;
+  if (details.wait_for !== undefined) {
+    const through =
+      details.indexed_through === undefined ? "" : `: it is complete through ${details.indexed_through}`;
+    return `The index has not reached this position, which may not exist yet${through}.`;
   }
-  return `No fleet answers${where}: start one with \`fleet up\`, or set FLEET_URL / --url.`;
+  if (details.bus === undefined)
+    return `The fleet is overloaded or its store is away: try again, see \`${fleet} status\`.`;
+  const where = at(place);
+  if (details.bus === "no_responders") {
+    return `NATS answers${where}, but no Fleet service does: start the fleet with \`${fleet} up\`, or set FLEET_URL / --url.`;
+  }
+  return `No fleet answers${where}: start one with \`${fleet} up\`, or set FLEET_URL / --url.`;
 }
 
-function timeout(error: FleetError, given: string | undefined): string {
-  const id = typeof error.details.command_id === "string" ? error.details.command_id : given;
+function timeout({ details }: FleetError, place: Place): string {
+  const asked = place.url === undefined ? "" : `Nothing came from the fleet${at(place)}. `;
+  const id = typeof details.command_id === "string" ? details.command_id : place.commandId;
   if (id === undefined)
-    return "Try again with a longer --timeout; after a write, first look whether it was done (`fleet checkpoints list`).";
-  return `Ask again with --command-id ${id}: it is done at most once, and the answer will be its own.`;
+    return `${asked}Try again with a longer --timeout; after a write, first look whether it was done (\`${place.fleet} checkpoints list\`).`;
+  return `${asked}Ask again with --command-id ${id}: it is done at most once, and the answer will be its own.`;
+}
+
+/** Which fleet was asked, and who said so. */
+function at({ url, origin }: Place): string {
+  if (url === undefined) return "";
+  return ` at ${withoutPassword(url)}${origin === undefined ? "" : ` (${origin})`}`;
 }
 
 function withoutPassword(url: string): string {

@@ -120,7 +120,7 @@ async function endedEarly(error: unknown, program: Command, world: World): Promi
 function usageError(error: CommanderError, program: Command, argv: readonly string[]): UsageError {
   const [what = "", meant = ""] = error.message.replace(/^error: /, "").split("\n");
   const suggestion = /^\(Did you mean (.*)\?\)$/.exec(meant)?.[1];
-  const help = `see \`${calledAs(program, argv)} --help\``;
+  const help = `see \`${commandNamed(program, argv)} --help\``;
   return new UsageError(
     what,
     suggestion === undefined ? capital(`${help}.`) : `Perhaps you mean ${suggestion}; ${help}.`,
@@ -128,7 +128,7 @@ function usageError(error: CommanderError, program: Command, argv: readonly stri
 }
 
 /** The longest chain of commands that the call names. */
-function calledAs(program: Command, argv: readonly string[]): string {
+function commandNamed(program: Command, argv: readonly string[]): string {
   let command = program;
   const names = [program.name()];
   for (const word of argv) {

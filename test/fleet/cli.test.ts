@@ -1,7 +1,7 @@
 // The `fleet` command as people and scripts use it: real processes against a real standalone fleet, which is stopped,
 // damaged on disk and started again at the end, to see what the command says of it.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
@@ -13,67 +13,31 @@ import { decode, encode } from "../../shared/records/codec.ts";
 import { tenantKeys } from "../../shared/records/keyspace.ts";
 import type { FleetClient } from "../../shared/sdk/sdk.ts";
 import { openStore } from "../../shared/store/open.ts";
-import { projectRoot, startFleet, type TestFleet } from "../harness/fleet.ts";
+import { startFleet, type TestFleet } from "../harness/fleet.ts";
+import {
+  type Call,
+  cli,
+  ended,
+  environment,
+  printed,
+  type Result,
+  resultOf,
+  startCli,
+} from "../services/cli/process.ts";
 
-const cli = join(projectRoot, "deploy/local/fleet.mjs");
 const CHK = /^chk-[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /** Each call is a process of its own, and a busy machine takes seconds to start one. */
 const PROCESSES_MS = 90_000;
 
-interface Result {
-  readonly exit: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
 let server: TestFleet;
 let client: FleetClient;
 
-/** The environment without settings of whoever runs the tests. */
-function environment(own: Record<string, string>): NodeJS.ProcessEnv {
-  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith("FLEET_"));
-  return { ...Object.fromEntries(foreign), ...own };
+function start(args: readonly string[], { env = {}, ...call }: Call = {}) {
+  return startCli(args, { ...call, env: { FLEET_URL: server.url, FLEET_AGENT_ID: "tester", ...env } });
 }
 
-/** Resolves with the match of `pattern` in what the process prints; rejects when it ends before. */
-function printed(child: ChildProcess, pattern: RegExp): Promise<RegExpExecArray> {
-  return new Promise((resolve, reject) => {
-    let seen = "";
-    const look = (chunk: Buffer) => {
-      seen += chunk;
-      const match = pattern.exec(seen);
-      if (match !== null) resolve(match);
-    };
-    child.stdout?.on("data", look);
-    child.stderr?.on("data", look);
-    child.once("exit", (code) => reject(new Error(`ended with ${code}:\n${seen}`)));
-  });
-}
-
-const ended = (child: ChildProcess): Promise<number | null> =>
-  new Promise((resolve) => {
-    if (child.exitCode !== null || child.signalCode !== null) resolve(child.exitCode);
-    else child.once("exit", (code) => resolve(code));
-  });
-
-function start(
-  args: readonly string[],
-  { input, env = {} }: { input?: string; env?: Record<string, string> } = {},
-) {
-  const child = spawn(process.execPath, [cli, ...args], {
-    env: environment({ FLEET_URL: server.url, FLEET_AGENT_ID: "tester", ...env }),
-    stdio: [input === undefined ? "ignore" : "pipe", "pipe", "pipe"],
-  });
-  child.stdin?.end(input);
-  return child;
-}
-
-async function fleet(args: readonly string[], options: Parameters<typeof start>[1] = {}): Promise<Result> {
-  const child = start(args, options);
-  const [out, err, exit] = await Promise.all([text(child.stdout!), text(child.stderr!), ended(child)]);
-  return { exit, out, err };
-}
+const fleet = (args: readonly string[], call?: Call): Promise<Result> => resultOf(start(args, call));
 
 /** A call that must succeed without a word on standard error; what it printed as JSON. */
 async function json(...args: string[]) {
@@ -187,6 +151,17 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     expect((await json("task", "show", "again")).seq).toBe(1);
   });
 
+  test("a slip in a patch is said, and the patch is sent as it is", async () => {
+    const id = await written("slip");
+    const patch = '{"execution_state":{"pahse":"reviewing"}}';
+    const { exit, err } = await fleet(["update", id, "-q", "--patch", patch]);
+    expect({ exit, err }).toEqual({
+      exit: 0,
+      err: "warning: unknown field, did you mean phase? (field=execution_state.pahse)\n",
+    });
+    expect((await json("checkpoints", "show", id)).execution_state).toMatchObject({ pahse: "reviewing" });
+  });
+
   test("update, link and finalize; then nothing more", async () => {
     const parent = await written("life");
     const child = await written("life");
@@ -225,7 +200,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     for (let pages = 0; args.length > 0 && pages < 3; pages += 1) {
       const { out } = await fleet(args);
       seen.push(...(out.match(/^chk-\S+/gm) ?? []));
-      args = /^ {2}fleet (.*)$/m.exec(out)?.[1]?.split(" ") ?? [];
+      args = /^ {2}(?:npx )?fleet (.*)$/m.exec(out)?.[1]?.split(" ") ?? [];
     }
     expect(seen).toEqual(ids);
     const history = await fleet(["checkpoints", "history", "pages"]);
@@ -248,6 +223,37 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
       (await search("--task", "find", "--phase", "testing", "--agent", "tester")).checkpoints,
     ).toHaveLength(1);
     expect((await fleet(["checkpoints", "list"])).out).toContain("Checkpoints of all tasks");
+  });
+
+  test("nothing found is one line, also for a position that nobody has reached", async () => {
+    const none = await fleet(["checkpoints", "search", "--agent", "nobody"]);
+    expect(none).toEqual({ exit: 0, out: "No checkpoint matches what was asked for.\n", err: "" });
+    const far = ["checkpoints", "search", "--wait-for", "f".repeat(20), "--timeout", "2s"];
+    const { exit, err } = await fleet(far);
+    expect(exit).toBe(69);
+    expect(err).toMatch(/which may not exist yet: it is complete through [0-9a-f]{20}\./);
+  });
+
+  test("a fleet on an unusual port is found through its folder", async () => {
+    const env = { FLEET_URL: "", FLEET_HOME: server.home };
+    const found = await fleet(["status"], { env });
+    expect(found).toMatchObject({ exit: 0, err: "" });
+    expect(found.out).toContain(`at ${server.url}, up for`);
+    const up = await fleet(["up"], { env });
+    const origin = `from ${join(server.home, "addresses.json")}`;
+    expect(up).toEqual({ exit: 0, out: `A fleet answers at ${server.url} already (${origin}).\n`, err: "" });
+  });
+
+  test.each([
+    ["--url", (url: string) => [["up", "--url", url], { FLEET_URL: "" }] as const, "from --url"],
+    ["FLEET_URL", (url: string) => [["up"], { FLEET_URL: url }] as const, "from FLEET_URL"],
+  ])("up looks where %s points", async (_, call, origin) => {
+    const [args, env] = call(server.url);
+    expect(JSON.parse((await fleet([...args, "--json"], { env })).out)).toEqual({
+      running: true,
+      url: server.url,
+      origin,
+    });
   });
 
   test("status, task, index and version", async () => {
@@ -325,7 +331,7 @@ describe("fleet up", { timeout: PROCESSES_MS }, () => {
       const second = await fleet(args);
       expect(second).toEqual({
         exit: 0,
-        out: `A fleet answers at nats://127.0.0.1:${port} already.\n`,
+        out: `A fleet answers at nats://127.0.0.1:${port} already (from ${join(own, "addresses.json")}).\n`,
         err: "",
       });
       expect(JSON.parse(await readFile(join(own, "addresses.json"), "utf8")).busUrl).toContain(String(port));

@@ -135,9 +135,14 @@ async function burst(_: object): Promise<{ committed: number; last: number; late
 async function sustained({ warmUpSeconds, seconds }: { warmUpSeconds: number; seconds: number }) {
   const busy = processor();
   const lanes = clients.length;
-  const { latencies, failures, perSecond } = await closedLoop({ lanes, warmUpSeconds, seconds }, write);
+  const { latencies, failures, perSecond, succeeded } = await closedLoop(
+    { lanes, warmUpSeconds, seconds },
+    write,
+  );
   return {
     perSecond,
+    /** Warm-up included. */
+    committed: succeeded,
     latency: summarize(latencies),
     failed: failed(...failures),
     clientPercent: busy(),

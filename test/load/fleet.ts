@@ -2,7 +2,7 @@
 // log goes to a file in that folder.
 
 import { spawn } from "node:child_process";
-import { closeSync, existsSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -10,6 +10,9 @@ import { ending } from "./jobs.ts";
 
 export interface Fleet {
   readonly busUrl: string;
+  readonly pid: number;
+  /** null: not known. */
+  readonly natsServerPid: number | null;
   stop(): Promise<void>;
 }
 
@@ -56,7 +59,7 @@ export async function startFleet({ home, profile }: FleetOptions): Promise<Fleet
   const deadline = performance.now() + START_MS;
   while (!isGone && performance.now() < deadline) {
     const busUrl = readBusUrl(addresses);
-    if (busUrl !== null) return { busUrl, stop };
+    if (busUrl !== null) return { busUrl, pid: child.pid!, natsServerPid: natsServerPid(home), stop };
     await sleep(20);
   }
   const tail = readFileSync(log, "utf8").slice(-LOG_TAIL_CHARS);
@@ -77,4 +80,12 @@ function readBusUrl(path: string): string | null {
   } catch {
     return null; // half written
   }
+}
+
+/** From the name of the file in which the server says where it listens. */
+function natsServerPid(home: string): number | null {
+  const folder = join(home, "nats", "ports");
+  if (!existsSync(folder)) return null;
+  const pids = readdirSync(folder).flatMap((name) => /_(\d+)\.ports$/.exec(name)?.[1] ?? []);
+  return pids.length === 1 ? Number(pids[0]) : null;
 }

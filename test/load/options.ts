@@ -20,7 +20,7 @@ export const HELP = `npm run bench -- [options]
 Measures the fleet on this machine from its agents' side, and compares it with the raw store and the raw bus of the same run.
 
   --only GROUP[,GROUP]  ${GROUPS.join(", ")}; ratios to raw need raw (default: all)
-  --quick               short runs: whether it works, not how well
+  --quick               short runs: whether it works, not how well, so nothing but failed requests is judged
   --large               also search 1,000,000 checkpoints; loading them takes many minutes
   --json FILE           write the figures as JSON, too
   --profile FOLDER      keep CPU profiles of the fleet's process

@@ -75,23 +75,25 @@ describe("the closed loop", () => {
   test("counts nothing that ends before or after its time", async () => {
     let sent = 0;
     const time = { lanes: 2, warmUpSeconds: 0.1, seconds: 0.1 };
-    const { latencies, perSecond } = await closedLoop(time, async () => {
+    const { latencies, perSecond, succeeded } = await closedLoop(time, async () => {
       sent += 1;
       await sleep(5);
     });
     expect(latencies.length).toBeGreaterThan(0);
     // Two lanes were busy before that time, and each has one request that ends after it.
     expect(latencies.length).toBeLessThanOrEqual(sent - 4);
+    expect(succeeded).toBe(sent);
     expect(perSecond).toBeCloseTo(latencies.length / time.seconds);
   });
 
   test("does not count what failed as done", async () => {
     const time = { lanes: 1, warmUpSeconds: 0, seconds: 0.05 };
-    const { latencies, failures, perSecond } = await closedLoop(time, async () => {
+    const { latencies, failures, perSecond, succeeded } = await closedLoop(time, async () => {
       await sleep(5);
       throw new Error("refused");
     });
     expect(perSecond).toBe(0);
+    expect(succeeded).toBe(0);
     expect(failures.length).toBe(latencies.length);
   });
 });

@@ -63,14 +63,16 @@ export function arrivals(
 
 /**
  * Keeps one request in flight per lane, and counts what ends in `seconds` after `warmUpSeconds`; the lanes are busy before and after,
- * so that neither end of the time is emptier than its middle. `perSecond` counts what succeeded.
+ * so that neither end of the time is emptier than its middle. `perSecond` counts what succeeded
+ * in that time, `succeeded` what did at any time.
  */
 export async function closedLoop(
   o: { lanes: number; warmUpSeconds: number; seconds: number },
   send: (lane: number) => Promise<unknown>,
-): Promise<Measured & { readonly perSecond: number }> {
+): Promise<Measured & { readonly perSecond: number; readonly succeeded: number }> {
   const latencies: number[] = [];
   const failures: unknown[] = [];
+  let succeeded = 0;
   const begin = performance.now() + o.warmUpSeconds * 1_000;
   const end = begin + o.seconds * 1_000;
   const run = async (lane: number) => {
@@ -80,6 +82,7 @@ export async function closedLoop(
         (error: unknown) => [error],
       );
       const now = performance.now();
+      succeeded += 1 - failed.length;
       if (now >= begin && now < end) {
         latencies.push(now - sent);
         failures.push(...failed);
@@ -88,5 +91,5 @@ export async function closedLoop(
     }
   };
   await Promise.all(Array.from({ length: o.lanes }, (_, lane) => run(lane)));
-  return { latencies, failures, perSecond: (latencies.length - failures.length) / o.seconds };
+  return { latencies, failures, succeeded, perSecond: (latencies.length - failures.length) / o.seconds };
 }

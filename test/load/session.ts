@@ -19,6 +19,11 @@ export interface RawFigures {
   readonly getRequestMs: number;
 }
 
+export interface Writers {
+  readonly agents: Program<AgentsJobs>;
+  readonly fleet: Fleet;
+}
+
 interface Stoppable {
   stop(): Promise<void>;
 }
@@ -30,7 +35,7 @@ export class Session {
   raw: RawFigures | null = null;
   readonly #folders: string[] = [];
   readonly #running: Stoppable[] = [];
-  #writers: { agents: Program<AgentsJobs>; fleet: Fleet } | null = null;
+  #writers: Writers | null = null;
   #closing: Promise<void> | undefined;
 
   constructor(options: Options) {
@@ -68,8 +73,8 @@ export class Session {
   }
 
   /** The agents of the groups that write, and their fleet, which is new at first and warm when this resolves. */
-  async writers(): Promise<Program<AgentsJobs>> {
-    if (this.#writers !== null) return this.#writers.agents;
+  async writers(): Promise<Writers> {
+    if (this.#writers !== null) return this.#writers;
     this.say("starting a fleet and warming it up");
     const fleet = await this.fleet(this.folder());
     const agents = this.program<AgentsJobs>("./agents.ts");
@@ -77,7 +82,7 @@ export class Session {
     await agents.run("sustained", { warmUpSeconds: 0, seconds: Math.max(3, this.seconds(6)) });
     await agents.run("quiet", {});
     this.#writers = { agents, fleet };
-    return agents;
+    return this.#writers;
   }
 
   async stopWriters(): Promise<void> {

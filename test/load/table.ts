@@ -13,8 +13,8 @@ const HEAD = ["", "value", "unit", "required", "aim", "met"];
 const GAP = "  ";
 
 /** Three digits count; whole numbers from 1,000 on. */
-export function formatNumber(value: number): string {
-  if (!Number.isFinite(value)) return "—";
+export function formatNumber(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return "—";
   if (Math.abs(value) >= 1_000) return Math.round(value).toLocaleString("en-US");
   return String(Number(value.toPrecision(3)));
 }

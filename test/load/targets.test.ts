@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { judge, row, sustainedTarget, TARGETS } from "./targets.ts";
+import { judge, judgedQuickly, row, sustainedTarget, TARGETS } from "./targets.ts";
 
 const latency = { required: { below: 100 }, aim: { below: 15 } };
 
@@ -42,6 +42,21 @@ describe("judging a figure", () => {
 
   test("a figure that is no number misses what is required", () => {
     expect(judge(Number.NaN, latency)).toBe("required missed");
+  });
+
+  test("a figure that cannot be known is not judged", () => {
+    expect(judge(null, latency)).toBeNull();
+  });
+
+  test.each([
+    [row("slow", 500, "ms", latency), "not judged: quick run"],
+    [row("fast", 5, "ms", latency), "not judged: quick run"],
+    [row("size", 4, "KB"), null],
+    [row("failed", 1, "requests", TARGETS.failed), "required missed"],
+    [row("failed", 0, "requests", TARGETS.failed), "required"],
+    [row("committed", 999, "checkpoints", TARGETS.burst_committed), "required missed"],
+  ])("of a quick run, only failures are: %o", (given, met) => {
+    expect(judgedQuickly(given)).toEqual({ ...given, met });
   });
 
   test("every aim asks at least as much as what is required", () => {

@@ -9,11 +9,12 @@ export interface Target {
 }
 
 /** null: a figure for orientation, compared with nothing. */
-export type Met = "aim" | "required" | "required missed" | null;
+export type Met = "aim" | "required" | "required missed" | "not judged: quick run" | null;
 
 export interface Row extends Target {
   readonly what: string;
-  readonly value: number;
+  /** null: cannot be known on this machine. */
+  readonly value: number | null;
   readonly unit: string;
   readonly met: Met;
 }
@@ -49,15 +50,23 @@ export function holds(bound: Bound, value: number): boolean {
   return "below" in bound ? value < bound.below : value >= bound.at_least;
 }
 
-export function judge(value: number, { required, aim }: Target): Met {
-  if (required === null && aim === null) return null;
+export function judge(value: number | null, { required, aim }: Target): Met {
+  if (value === null || (required === null && aim === null)) return null;
   if (required !== null && !holds(required, value)) return "required missed";
   return aim !== null && holds(aim, value) ? "aim" : "required";
 }
 
 const NOTHING: Target = { required: null, aim: null };
 
-export function row(what: string, value: number, unit: string, target: Target = NOTHING): Row {
+export function row(what: string, value: number | null, unit: string, target: Target = NOTHING): Row {
   const { required, aim } = target;
   return { what, value, unit, required, aim, met: judge(value, target) };
+}
+
+const WORKS: ReadonlySet<Bound | null> = new Set([TARGETS.failed.required, TARGETS.burst_committed.required]);
+
+/** A short run shows whether the fleet works, not how well: only what must never fail is judged. */
+export function judgedQuickly(judged: Row): Row {
+  if (judged.met === null || WORKS.has(judged.required)) return judged;
+  return { ...judged, met: "not judged: quick run" };
 }

@@ -6,7 +6,7 @@ import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import { nextCommand } from "../continuation.ts";
-import { limitOption, limitRange } from "../input/limit.ts";
+import { limitOption } from "../input/limit.ts";
 import { wholeNumber } from "../input/number.ts";
 import type { Session } from "../session.ts";
 
@@ -22,9 +22,7 @@ export function addAudit(program: Command, acting: Acting): void {
     .description("Show the entries of a task's audit trail, oldest first.")
     .argument("<task>", "the task")
     .addOption(new Option("--from <n>", "the first entry wanted, from 1").argParser(wholeNumber(1)))
-    .addOption(
-      limitOption(LIMITS.audit_limit_max, limitRange(LIMITS.audit_limit_default, LIMITS.audit_limit_max)),
-    )
+    .addOption(limitOption(LIMITS.audit_limit_default, LIMITS.audit_limit_max))
     .action(acting(show));
   withExamples(showing, (fleet) => ({ "From the tenth entry on": `${fleet} audit show auth --from 10` }));
   const verifying = group
@@ -32,7 +30,9 @@ export function addAudit(program: Command, acting: Acting): void {
     .description("Recompute the whole chain of a task's audit trail here (exit 8 when it does not verify).")
     .argument("<task>", "the task")
     .action(acting(verify));
-  withExamples(verifying, (fleet) => ({ "In a nightly job": `${fleet} audit verify auth --json > report.json` }));
+  withExamples(verifying, (fleet) => ({
+    "In a nightly job": `${fleet} audit verify auth --json > report.json`,
+  }));
 }
 
 async function show(session: Session, task: string, { from, limit }: Flags): Promise<void> {

@@ -50,10 +50,8 @@ export function addCheckpoint(program: Command, acting: Acting): void {
     .option("-f, --file <path>", "a checkpoint as JSON; - is standard input");
   addCallOptions(command, "the task has so many checkpoints").action(acting(create));
   withExamples(command, (fleet) => ({
-    "Say what was done and what comes next":
-      `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
-    "Before something risky":
-      `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
+    "Say what was done and what comes next": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
+    "Before something risky": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
     "A whole checkpoint, in a script": `make-checkpoint | ${fleet} checkpoint --task auth -q`,
   }));
 }
@@ -110,6 +108,6 @@ async function completed(
   const options = missing.map((name) => `--${name}`).join(", ");
   throw new UsageError(
     `a checkpoint needs ${options}`,
-    `Give what is missing as options, or in the document that --file names; see `${session.called} checkpoint --help`.`,
+    `Give what is missing as options, or in the document that --file names; see \`${session.called} checkpoint --help\`.`,
   );
 }

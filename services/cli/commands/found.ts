@@ -20,9 +20,7 @@ export async function showFound(
   text: { title: string; withTask: boolean; next: string | undefined; none?: string },
 ): Promise<void> {
   const { renderPage } = await import("../rendering/page.ts");
-  await session.show(page, () =>
-    renderPage({ ...text, checkpoints: page.checkpoints }, session.view),
-  );
+  await session.show(page, () => renderPage({ ...text, checkpoints: page.checkpoints }, session.view));
   warnAbout(session, page);
 }
 

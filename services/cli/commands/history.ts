@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { type Acting, withExamples } from "../acting.ts";
-import { limitOption, limitRange } from "../input/limit.ts";
+import { limitOption } from "../input/limit.ts";
 import type { Session } from "../session.ts";
 import { nextPage, warnAbout } from "./found.ts";
 
@@ -21,12 +21,12 @@ export function addHistory(group: Command, acting: Acting): void {
     .addOption(
       new Option("--order <order>", "which end first").choices(["newest", "oldest"]).default("newest"),
     )
-    .addOption(
-      limitOption(LIMITS.history_limit_max, limitRange(LIMITS.history_limit_default, LIMITS.history_limit_max)),
-    )
+    .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
     .action(acting(history));
-  withExamples(command, (fleet) => ({ "From the beginning": `${fleet} checkpoints history auth --order oldest` }));
+  withExamples(command, (fleet) => ({
+    "From the beginning": `${fleet} checkpoints history auth --order oldest`,
+  }));
 }
 
 async function history(session: Session, task: string, { order, limit, cursor }: Flags): Promise<void> {

@@ -19,7 +19,9 @@ export function addLink(program: Command, acting: Acting): void {
     .argument("<child>", "the checkpoint that gets the parent", bareId)
     .option("-t, --task <id>", "their task, which spares a look-up");
   addCallOptions(command, "the child has this version").action(acting(link));
-  withExamples(command, (fleet) => ({ "Two strands of work come together": `${fleet} link chk-0199…a chk-0199…b` }));
+  withExamples(command, (fleet) => ({
+    "Two strands of work come together": `${fleet} link chk-0199…a chk-0199…b`,
+  }));
 }
 
 async function link(session: Session, parent: string, child: string, flags: Flags): Promise<void> {

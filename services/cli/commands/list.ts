@@ -23,7 +23,7 @@ export function addList(group: Command, acting: Acting): void {
     .description("List checkpoints, newest first: of one task, of one agent, or of all.")
     .option("-t, --task <id>", "of this task")
     .option("--agent <id>", "of this agent")
-    .addOption(limitOption(LIMITS.history_limit_max, RANGE))
+    .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max, RANGE))
     .option("--cursor <cursor>", "go on after an earlier page")
     .action(acting(list));
   withExamples(command, (fleet) => ({
@@ -38,10 +38,9 @@ async function list(session: Session, { task, agent, limit, cursor }: Flags): Pr
   const client = await session.client();
   const options = { limit, cursor, ...session.ask };
   // A task's own order is exact at once; the index that answers everything else follows a moment later.
-  const page =
-    ofOneTask
-      ? await client.getCheckpointHistory(task, { ...options, order: "newest" })
-      : await client.searchCheckpoints({ ...options, taskId: task, agentId: agent });
+  const page = ofOneTask
+    ? await client.getCheckpointHistory(task, { ...options, order: "newest" })
+    : await client.searchCheckpoints({ ...options, taskId: task, agentId: agent });
   const { plain } = await import("../rendering/text.ts");
   const of = [
     ...(task === undefined ? [] : [`task: ${plain(task)}`]),

@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { SearchOptions } from "../../../shared/sdk/operations.ts";
 import { type Acting, withExamples } from "../acting.ts";
-import { limitOption, limitRange } from "../input/limit.ts";
+import { limitOption } from "../input/limit.ts";
 import { parseMoment } from "../input/moment.ts";
 import type { Session } from "../session.ts";
 import { UsageError } from "../usage.ts";
@@ -36,18 +36,18 @@ export function addSearch(group: Command, acting: Acting): void {
     .addOption(new Option("--status <status>", "draft or finalized").choices(["draft", "finalized"]))
     .option("--trigger <reason>", "why it was written: progress, error, handoff, manual, …")
     .option("--text <words>", "with all of these words")
-    .option("--from <time>", "from this time on, inclusive: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC without a zone)")
-    .option("--to <time>", "up to this time, inclusive: the same forms")
-    .addOption(
-      limitOption(LIMITS.search_limit_max, limitRange(LIMITS.search_limit_default, LIMITS.search_limit_max)),
+    .option(
+      "--from <time>",
+      "from this time on, inclusive: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC without a zone)",
     )
+    .option("--to <time>", "up to this time, inclusive: the same forms")
+    .addOption(limitOption(LIMITS.search_limit_default, LIMITS.search_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
     .option("--wait-for <position>", "first wait until the index has reached this commit position")
     .action(acting(search));
   withExamples(command, (fleet) => ({
     "What failed today": `${fleet} checkpoints search --trigger error --from 24h`,
-    "Where somebody decided about tokens":
-      `${fleet} checkpoints search --text "token expiry" --type architecture`,
+    "Where somebody decided about tokens": `${fleet} checkpoints search --text "token expiry" --type architecture`,
   }));
 }
 
@@ -56,19 +56,34 @@ async function search(session: Session, flags: Flags): Promise<void> {
   const now = session.world.now();
   const range = { from: moment("--from", from, now), to: moment("--to", to, now) };
   const client = await session.client();
-  const page = await client.searchCheckpoints({
-    ...rest,
-    agentId: agent,
-    agentType: type,
-    taskId: task,
-    ...range,
-    ...session.ask,
-  });
+  const page = await client
+    .searchCheckpoints({
+      ...rest,
+      agentId: agent,
+      agentType: type,
+      taskId: task,
+      ...range,
+      ...session.ask,
+    })
+    .catch((error: unknown) => whyLate(session, error, flags.waitFor));
   await showFound(session, page, {
     title: "Checkpoints found",
     none: "No checkpoint matches what was asked for.",
     withTask: task === undefined,
     next: nextPage(session, page.cursor, { "--from": range.from, "--to": range.to }),
+  });
+}
+
+/** A wait that used up the whole time looks like a fleet that is slow; how far the index is tells the two apart. */
+async function whyLate(session: Session, error: unknown, position: string | undefined): Promise<never> {
+  const { FleetError } = await import("../../../shared/protocol/errors.ts");
+  if (position === undefined || !(error instanceof FleetError) || error.code !== "TIMEOUT") throw error;
+  const client = await session.client();
+  const index = await client.indexStatus(session.ask).catch(() => undefined);
+  if (index === undefined || index.indexed_through >= position) throw error;
+  throw new FleetError("UNAVAILABLE", "the index has not reached this position yet", {
+    details: { indexed_through: index.indexed_through, wait_for: position },
+    cause: error,
   });
 }
 

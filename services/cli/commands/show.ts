@@ -22,8 +22,7 @@ export function addShow(group: Command, acting: Acting): void {
   withExamples(command, (fleet) => ({
     "As it is": `${fleet} checkpoints show chk-0199…`,
     "As it was first written": `${fleet} checkpoints show chk-0199… --version 1`,
-    "What comes next, in a script":
-      `${fleet} checkpoints show chk-0199… --json | jq .execution_state.resume_pointer`,
+    "What comes next, in a script": `${fleet} checkpoints show chk-0199… --json | jq .execution_state.resume_pointer`,
   }));
 }
 

@@ -12,7 +12,7 @@ export function addStatus(program: Command, acting: Acting): void {
     .description("Show whether store, bus, index and outbox work, and how much there is (exit 69 when not).")
     .action(acting(status));
   withExamples(command, (fleet) => ({
-    `The ${fleet} that FLEET_URL names, or the one on this machine`: `${fleet} status`,
+    "The fleet that FLEET_URL names, or the one of this folder": `${fleet} status`,
     "For a script": `${fleet} status --json --timeout 1s`,
   }));
 }

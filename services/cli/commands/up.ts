@@ -2,12 +2,12 @@
 // alone decides how to stop, and its exit code becomes ours.
 
 import { spawn } from "node:child_process";
-import { connect } from "node:net";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { type Acting, withExamples } from "../acting.ts";
+import type { Address } from "../address.ts";
 import { upFields } from "../config.ts";
 import { wholeNumber } from "../input/number.ts";
 import { Session } from "../session.ts";
@@ -41,15 +41,17 @@ export function addUp(program: Command, acting: Acting): void {
     .action(acting(up));
   withExamples(command, (fleet) => ({
     "With what the environment says": `${fleet} up`,
-    `A second ${fleet} on the same machine`: `${fleet} up --port 5222 --home ./other --ops-port 9222`,
+    "A second fleet on the same machine": `${fleet} up --port 5222 --home ./other --ops-port 9222`,
   }));
 }
 
 async function up(session: Session, flags: Flags): Promise<void> {
-  const port = flags.port ?? readConfig(upFields, session.world.env).port;
-  const url = `nats://127.0.0.1:${port}`;
-  if (port > 0 && (await isOpen(port)) && (await fleetAnswers(session, url))) {
-    await session.show({ running: true, url }, () => `A fleet answers at ${url} already.`);
+  for (const { url, origin } of await candidates(session, flags)) {
+    if (!(await fleetAnswers(session, url))) continue;
+    await session.show(
+      { running: true, url, origin },
+      () => `A fleet answers at ${url} already (${origin}).`,
+    );
     return;
   }
   const env = {
@@ -61,18 +63,25 @@ async function up(session: Session, flags: Flags): Promise<void> {
   session.exitCode = await runChild(env);
 }
 
-/** Asked first, because a closed port answers at once and a client would keep trying. */
-function isOpen(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ host: "127.0.0.1", port, timeout: PROBE_MS });
-    const end = (open: boolean) => {
-      socket.destroy();
-      resolve(open);
-    };
-    socket.once("connect", () => end(true));
-    socket.once("timeout", () => end(false));
-    socket.once("error", () => end(false));
-  });
+/** Where a fleet may answer that makes another one needless: where commands look, the folder and the port that this one would take. */
+async function candidates(session: Session, { port: given, home }: Flags): Promise<Address[]> {
+  const { fleetOfHome, namedAddress } = await import("../address.ts");
+  const { settings, world } = session;
+  const port = given ?? readConfig(upFields, world.env).port;
+  const named = namedAddress(settings, world.env);
+  // Who names a port or a folder asks for that fleet: options win over the environment.
+  const meant = settings.url !== undefined || (given === undefined && home === undefined);
+  const own =
+    port > 0
+      ? {
+          url: `nats://127.0.0.1:${port}`,
+          origin: given === undefined ? "the port it would take" : "from --port",
+        }
+      : undefined;
+  const found = [meant ? named : undefined, fleetOfHome(world.env, home), own].filter(
+    (one) => one !== undefined,
+  );
+  return [...new Map(found.toReversed().map((one) => [one.url, one])).values()].toReversed();
 }
 
 async function fleetAnswers(session: Session, url: string): Promise<boolean> {

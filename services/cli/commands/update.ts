@@ -24,8 +24,7 @@ export function addUpdate(program: Command, acting: Acting): void {
     .option("-t, --task <id>", "its task, which spares a look-up");
   addCallOptions(command, "the checkpoint has this version").action(acting(update));
   withExamples(command, (fleet) => ({
-    "Note progress":
-      `${fleet} update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
+    "Note progress": `${fleet} update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
     "From a file, if nobody was faster": `${fleet} update chk-0199… --patch @patch.json --expected-version 2`,
   }));
 }

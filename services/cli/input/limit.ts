@@ -6,7 +6,7 @@ import { UsageError } from "../usage.ts";
 /** As help says it and a refusal repeats it. */
 export const limitRange = (usual: number, most: number): string => `default ${usual}, at most ${most}`;
 
-export function limitOption(most: number, range: string): Option {
+export function limitOption(usual: number, most: number, range = limitRange(usual, most)): Option {
   return new Option("-n, --limit <n>", `how many (${range})`).argParser((text) => {
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
     if (value >= 1 && value <= most) return value;

@@ -30,7 +30,7 @@ export interface Frame {
   readonly heads: number;
 }
 
-export function fit(rows: Rows, give: readonly (Give | undefined)[], frame: Frame): Fitted {
+export function fitTable(rows: Rows, give: readonly (Give | undefined)[], frame: Frame): Fitted {
   const all = (rows[0] ?? []).map((_, column) => column);
   const leaving = all
     .filter((column) => give[column]?.leaves !== undefined)

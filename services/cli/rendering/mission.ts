@@ -36,7 +36,11 @@ export function renderMission(mission: Mission, view: View): string[] {
   const part = (name: string, rows: string[][]) =>
     rows.length === 0
       ? []
-      : ["", colors.dim(`${name} (${rows.length}):`), ...tableLines(rows, { view, give: GIVE, indent: INDENT }).map((line) => " ".repeat(INDENT) + line)];
+      : [
+          "",
+          colors.dim(`${name} (${rows.length}):`),
+          ...tableLines(rows, { view, give: GIVE, indent: INDENT }).map((line) => " ".repeat(INDENT) + line),
+        ];
   return [
     "",
     `${colors.dim("Mission:")} ${plain(mission.mission_id)}`,

@@ -1,7 +1,7 @@
 // Tables without lines: columns two spaces apart, aligned by what a terminal shows, not by the length of the text.
 
 import Table from "cli-table3";
-import { fit, type Give, type Rows } from "./fitting.ts";
+import { fitTable, type Give, type Rows } from "./fitting.ts";
 import type { View } from "./view.ts";
 
 const BARE = {
@@ -39,7 +39,7 @@ export function tableLines(
   const { heads, view, right = [], give = [], indent = 0 } = options;
   const all = heads === undefined ? rows : [heads.map((head) => view?.colors.bold(head) ?? head), ...rows];
   if (all.length === 0) return [];
-  const fitted = fit(all, give, {
+  const fitted = fitTable(all, give, {
     width: (view?.width ?? Number.POSITIVE_INFINITY) - indent,
     gap: BARE.middle.length,
     measure,

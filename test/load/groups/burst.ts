@@ -8,7 +8,7 @@ import { row, TARGETS } from "../targets.ts";
 const ROUNDS = { full: 15, quick: 5 };
 
 export async function measureBurst(session: Session): Promise<Group> {
-  const agents = await session.writers();
+  const { agents } = await session.writers();
   const rounds = session.options.quick ? ROUNDS.quick : ROUNDS.full;
   session.say(`burst: ${rounds} rounds`);
   const lasts: number[] = [];

@@ -1,18 +1,23 @@
 // As fast as it goes: 1,000 writes in flight, while the relay publishes and the indexer indexes as usual.
 
+import { processorTime } from "../processor.ts";
 import type { Session } from "../session.ts";
 import type { Group } from "../table.ts";
 import { row, sustainedTarget, TARGETS } from "../targets.ts";
 
 export async function measureSustained(session: Session): Promise<Group> {
-  const agents = await session.writers();
+  const { agents, fleet } = await session.writers();
   session.say("sustained: 1,000 in flight");
-  const { perSecond, latency, failed, clientPercent } = await agents.run("sustained", {
+  const used = { fleet: processorTime(fleet.pid), natsServer: processorTime(fleet.natsServerPid) };
+  const { perSecond, latency, failed, clientPercent, committed } = await agents.run("sustained", {
     warmUpSeconds: session.seconds(4),
     seconds: session.seconds(15),
   });
   session.say("sustained: waiting for the relay and the indexer");
   const { published, indexed } = await agents.run("quiet", {});
+  // Up to here, as publishing and indexing are part of what a commit costs.
+  const perCommit = (us: number | null) => (us === null ? null : us / committed);
+  const [fleetUs, natsServerUs] = [perCommit(used.fleet()), perCommit(used.natsServer())];
   const raw = session.raw?.commitsPerSecond ?? null;
   return {
     name: "sustained",
@@ -25,6 +30,8 @@ export async function measureSustained(session: Session): Promise<Group> {
       row("latency, max", latency.max, "ms"),
       row("failed", failed, "requests", TARGETS.failed),
       row("processor time of the clients", clientPercent, "% of a core"),
+      row("processor time of the fleet, until all is published and indexed", fleetUs, "µs/commit"),
+      row("processor time of nats-server, likewise", natsServerUs, "µs/commit"),
       row("then: until every event is published", published, "ms"),
       row("then: until everything is indexed", indexed, "ms"),
     ],

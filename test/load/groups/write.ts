@@ -7,7 +7,7 @@ import { row, TARGETS } from "../targets.ts";
 const GETS_PER_SECOND = 100;
 
 export async function measureWrite(session: Session): Promise<Group> {
-  const agents = await session.writers();
+  const { agents } = await session.writers();
   session.say("write: 1,000 agents at 1 checkpoint a second");
   await agents.run("steady", { seconds: 2, getsPerSecond: 0 });
   const alone = await agents.run("steady", { seconds: Math.ceil(session.seconds(15)), getsPerSecond: 0 });

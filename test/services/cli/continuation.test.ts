@@ -31,7 +31,11 @@ test.each([
     "fleet checkpoints search --to 2h --cursor abc",
   ],
 ])("%j", (argv, fixed, expected) => {
-  expect(nextCommand(argv, { ...cursor, fixed })).toBe(expected);
+  expect(nextCommand("fleet", argv, { ...cursor, fixed })).toBe(expected);
+});
+
+test("named as it was called", () => {
+  expect(nextCommand("npx fleet", ["events"], cursor)).toBe("npx fleet events --cursor abc");
 });
 
 test("a shell reads back what was typed", () => {
@@ -45,7 +49,7 @@ test("a shell reads back what was typed", () => {
         { maxLength: 5 },
       ),
       (words) => {
-        const command = nextCommand(words, cursor).replace(/^fleet/, "printf '%s\\0'");
+        const command = nextCommand("fleet", words, cursor).replace(/^fleet/, "printf '%s\\0'");
         const read = spawnSync("sh", ["-c", command], { encoding: "utf8" }).stdout.split("\0").slice(0, -1);
         expect(read).toEqual([...words, "--cursor", "abc"]);
       },

@@ -33,6 +33,22 @@ describe("nobody answers", () => {
       /^NATS answers at nats:\/\/h:1, but no Fleet/,
     );
   });
+  test("who named the address, and how the program is called", () => {
+    const place = { url: "nats://h:1", origin: "from FLEET_URL", fleet: "npx fleet" };
+    expect(failureOf(new BusError("unavailable"), place).hint).toBe(
+      "No fleet answers at nats://h:1 (from FLEET_URL): start one with `npx fleet up`, or set FLEET_URL / --url.",
+    );
+    expect(failureOf(new FleetError("TIMEOUT", "no answer"), place).hint).toContain(
+      "nats://h:1 (from FLEET_URL)",
+    );
+  });
+  test("a position that the index does not know", () => {
+    const details = { indexed_through: "00000000000000000042", wait_for: "f".repeat(20) };
+    const { hint } = failureOf(new FleetError("UNAVAILABLE", "not yet", { details }));
+    expect(hint).toBe(
+      "The index has not reached this position, which may not exist yet: it is complete through 00000000000000000042.",
+    );
+  });
   test("a fleet that is overloaded is a third", () => {
     expect(failureOf(new FleetError("UNAVAILABLE", "busy")).hint).toContain("try again");
   });
@@ -53,6 +69,11 @@ test("a defect keeps its stack", () => {
   expect(failure).toMatchObject({ exitCode: 70, body: { code: "INTERNAL" } });
   expect(renderFailure(failure, view)).toMatch(/failure\.test\.ts/);
   expect(failureOf("thrown text")).toMatchObject({ body: { message: "thrown text" } });
+});
+
+test.each(ERROR_CODES)("%s names the program as it was called", (code) => {
+  const { hint } = failureOf(new FleetError(code, "text"), { fleet: "npx fleet" });
+  expect(hint).not.toMatch(/`fleet /);
 });
 
 test("settings and calls have codes of their own", () => {

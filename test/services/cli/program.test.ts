@@ -60,6 +60,23 @@ describe("help", () => {
     expect(out).toContain("--json");
   });
 
+  test.each(every)("fleet %s --help names a command that exists for who asked", async (path) => {
+    const { out } = await fleet(`${path} --help`, { env: { npm_command: "exec" } });
+    expect(out).toContain(`Usage: npx fleet ${path}`);
+    expect(
+      out.match(/(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|audit|index|events)\b/),
+    ).toBeNull();
+  });
+
+  test.each([
+    ["checkpoints list", "(default 20, at most 100, or 1000 with --task alone)"],
+    ["checkpoints search", "(default 20, at most 100)"],
+    ["checkpoints history", "(default 20, at most 1000)"],
+    ["audit show", "(default 100, at most 500)"],
+  ])("fleet %s names its limits", async (path, range) => {
+    expect((await fleet(`${path} --help`)).out.replace(/\s+/g, " ")).toContain(range);
+  });
+
   test("names every exit code", async () => {
     const { out } = await fleet("--help");
     for (const code of [...ERROR_CODES, "USAGE", "SETTINGS"]) expect(out).toContain(`${code}:`);
@@ -82,6 +99,13 @@ describe("mistakes in the call end with 64, and nothing on standard output", () 
     ["update x", "--patch", "`fleet update --help`"],
     ["finalize x --status done", "Allowed choices are succeeded", "`fleet finalize --help`"],
     ["checkpoints list --limit 0", "1 or more", "`fleet checkpoints list --help`"],
+    ["checkpoints list --limit 101", "--limit is too large: 101", "(default 20, at most 100, or 1000 with"],
+    ["checkpoints list --task t --limit 1001", "'1001' is invalid", "(default 20, at most 100, or 1000 with"],
+    ["checkpoints search -n 101", "1 or more (default 20, at most 100)", "`fleet checkpoints search --help`"],
+    ["checkpoints history t -n 1001", "(default 20, at most 1000)", "`fleet checkpoints history --help`"],
+    ["audit show t -n 501", "(default 100, at most 500)", "`fleet audit show --help`"],
+    ["status --url http://h:1", "--url has the wrong scheme: http", "starts with nats, tls, ws, wss"],
+    ["status --tenant a.b", "--tenant is no name", "1 to 64 characters"],
     ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint --help`"],
     ["status --timeout 5", "such as 5s", "`fleet status --help`"],
     ["checkpoints search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
@@ -115,6 +139,22 @@ test.each(["FLEET_URL=nonsense", "FLEET_URL="])("a setting: %s", async (setting)
   });
   expect(exit).toBe(value === "" ? 69 : 78);
   expect(err).toContain(value === "" ? "fleet up" : "FLEET_URL: expected URL");
+});
+
+test("every setting that is wrong is named at once", async () => {
+  const { exit, out, err } = await fleet("status", {
+    env: { FLEET_URL: "http://h:1", FLEET_TENANT: "a.b", FLEET_AGENT_ID: "a b" },
+  });
+  expect({ exit, out }).toEqual({ exit: 78, out: "" });
+  expect(err).toContain("FLEET_URL: expected URL starting with nats:");
+  expect(err).toContain('FLEET_TENANT: expected 1 to 64 characters of A-Z a-z 0-9 _ -; got "a.b"');
+  expect(err).toContain("FLEET_AGENT_ID: expected 1 to 64");
+});
+
+test("who named the fleet that does not answer", async () => {
+  const { exit, err } = await fleet("status --url nats://127.0.0.1:1", { env: { npm_command: "exec" } });
+  expect(exit).toBe(69);
+  expect(err).toContain("No fleet answers at nats://127.0.0.1:1 (from --url): start one with `npx fleet up`");
 });
 
 describe("global options", () => {

@@ -10,7 +10,7 @@ import { renderPage } from "../../../services/cli/rendering/page.ts";
 import { progressLine } from "../../../services/cli/rendering/progress.ts";
 import { renderIndex, renderStatus } from "../../../services/cli/rendering/status.ts";
 import { tableLines } from "../../../services/cli/rendering/table.ts";
-import { count, plain, shownId } from "../../../services/cli/rendering/text.ts";
+import { count, plain, progressText, shownId } from "../../../services/cli/rendering/text.ts";
 import { ago, span } from "../../../services/cli/rendering/time.ts";
 import { type Checkpoint, checkpointSchema } from "../../../shared/protocol/checkpoint.ts";
 import { NOW, view } from "./view.ts";
@@ -130,6 +130,23 @@ describe("pages", () => {
     expect(renderPage({ ...empty, next: "fleet on" }, view)).toContain(
       "0 checkpoints; more with:\n  fleet on",
     );
+  });
+
+  test("nothing found may be one line", () => {
+    const empty = { title: "T", checkpoints: [], withTask: false, none: "No checkpoint matches." };
+    expect(renderPage({ ...empty, next: undefined }, view)).toBe("No checkpoint matches.");
+    expect(renderPage({ ...empty, next: "fleet on" }, view)).toContain("more with:\n  fleet on");
+  });
+
+  test.each([
+    [{ completed_items: ["a"], pending_items: ["b"] }, "1/2"],
+    [{ completed_items: ["a", "b"], blocked_items: ["c"] }, "2/3"],
+    [{ pending_items: ["a"] }, "0/1"],
+    [{}, "-"],
+    [{ completed_items: ["a"], progress_percent: 40 }, "40%"],
+  ])("progress of %j is %s", (state, text) => {
+    const one = checkpoint({}, { execution_state: { phase: "testing", ...state } });
+    expect(progressText(one.execution_state)).toBe(text);
   });
 
   test("a history draws the chain", () => {

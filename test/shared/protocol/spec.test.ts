@@ -3,6 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { ERROR_CODES } from "../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { COMMAND_OPS, QUERY_OPS } from "../../../shared/protocol/subjects.ts";
 import { TASK_STATES } from "../../../shared/protocol/task.ts";
 
@@ -53,4 +54,40 @@ test("a code that is named exists", () => {
   const named = spec.match(/\b(?:INVALID|[A-Z]{4,}_?[A-Z]*)\b/g) ?? [];
   const others = /^(CHECKPOINT_CORRUPTED|SIGKILL|LMDB|UTF|JSON)$/;
   expect(named.filter((word) => !codes.includes(word) && !others.test(word))).toEqual([]);
+});
+
+describe("limits", () => {
+  const api = readFileSync(new URL("shared/protocol/API.md", root), "utf8").replaceAll(/\s+/g, " ");
+  const count = (value: number): string => value.toLocaleString("en-US");
+  const seconds = (ms: number): string => `${ms / 1_000} s`;
+  const { depth_max, id_chars_max, idempotency_ms } = LIMITS;
+
+  test.each([
+    ["canonical bytes of a checkpoint", count(LIMITS.checkpoint_bytes_max)],
+    ["canonical bytes of a checkpoint", count(LIMITS.checkpoint_bytes_warn)],
+    ["a message", `${count(LIMITS.payload_bytes_max)} bytes`],
+    ["a page", `${count(LIMITS.reply_bytes_max)} bytes; ${count(LIMITS.history_limit_max)} of a history`],
+    ["a page", `${LIMITS.search_limit_max} of a search, ${LIMITS.audit_limit_max} audit entries`],
+    ["nesting", `${depth_max} levels`],
+    ["items of a list, parents, labels", `${count(LIMITS.array_items_max)}, ${LIMITS.parent_count_max}`],
+    ["items of a list, parents, labels", `${LIMITS.label_count_max} |`],
+    ["an identifier", `${id_chars_max} characters`],
+    ["idempotency record", `${idempotency_ms / 3_600_000} hours`],
+    ["requests under way in one service", count(LIMITS.requests_in_flight_max)],
+    ["the wait of the oldest of them", seconds(LIMITS.request_wait_ms_max)],
+  ])("%s: %s", (what, limit) => {
+    const line = spec.split("\n").find((one) => one.startsWith(`| ${what} `));
+    expect(line?.replaceAll(/ +/g, " ")).toContain(limit);
+  });
+
+  test.each([
+    [`At most ${count(LIMITS.payload_bytes_max)} bytes`],
+    [`more than ${depth_max} levels of nesting`],
+    [`sent any number of times within ${idempotency_ms / 3_600_000} hours`],
+    [`At most ${count(LIMITS.checkpoint_bytes_max)} canonical bytes`],
+    [`the query waits up to ${seconds(LIMITS.search_wait_ms_max)}`],
+    [`No answer** in ${seconds(LIMITS.request_attempt_ms_default)}`],
+    [`when ${count(LIMITS.requests_in_flight_max)} requests are under way`],
+    [`has waited for over ${seconds(LIMITS.request_wait_ms_max)}`],
+  ])("API.md says the same: %s", (words) => expect(api).toContain(words));
 });

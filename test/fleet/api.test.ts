@@ -1,0 +1,165 @@
+/**
+ * API.md from top to bottom, as somebody would play it who has nothing but the page and a NATS client: every request goes to a new
+ * fleet, and what comes back is what the page prints.
+ */
+import { readFileSync } from "node:fs";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { COMMAND_OPS } from "../../shared/protocol/subjects.ts";
+import { startFleet, type TestFleet } from "../harness/fleet.ts";
+
+type Json = Record<string, unknown>;
+
+const page = readFileSync(new URL("../../shared/protocol/API.md", import.meta.url), "utf8");
+const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([, language, tag, text]) => ({
+  language: language as string,
+  tag: tag as string,
+  text: text as string,
+}));
+
+/** What differs from one fleet to the next, and what it looks like. */
+const VOLATILE: [names: RegExp, shape: RegExp][] = [
+  [
+    /^(committed_at|timestamp|created_at|updated_at|retain_until|time|at)$/,
+    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
+  ],
+  [/^(hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
+  [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
+  [/^server_version$/, /^\d+\.\d+\.\d+$/],
+  [/^(uptime_ms|oldest_ms)$/, /^\d+$/],
+  [/^detail$/, /^/],
+];
+
+function masked(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(masked);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => {
+      if (name === "entry") return [name, masked(JSON.parse(inner as string))];
+      const shape = VOLATILE.find(([names]) => names.test(name))?.[1];
+      return [name, shape?.test(String(inner)) ? `any ${shape.source}` : masked(inner)];
+    }),
+  );
+}
+
+let fleet: TestFleet;
+let nats: NatsConnection;
+const events: Json[] = [];
+/** Positions that the page prints, and what they are in this fleet. */
+const positions = new Map<string, string>();
+
+beforeAll(async () => {
+  fleet = await startFleet();
+  nats = await connect({ servers: fleet.url });
+});
+
+afterAll(async () => {
+  await nats?.close();
+  await fleet?.stop();
+});
+
+async function ask(subject: string, text: string): Promise<Json> {
+  const body = text.replaceAll(/(?<="wait_for": ")\w+/g, (printed) => positions.get(printed) ?? printed);
+  return (await nats.request(subject, body, { timeout: 5_000 })).json<Json>();
+}
+
+function subjectOf(op: string): string {
+  return (COMMAND_OPS as readonly string[]).includes(op)
+    ? `fleet.cmd.default.agent-7.billing-42.${op}`
+    : `fleet.query.default.${op}`;
+}
+
+/** Until events are published and indexed, which the page does not wait for either: a reader takes longer. */
+async function settled(): Promise<void> {
+  await expect
+    .poll(async () => (await ask("fleet.query.default.status", "{}")).result, {
+      timeout: 10_000,
+      interval: 20,
+    })
+    .toMatchObject({ outbox: { depth: 0 }, index: { behind: 0, state: "ready" } });
+}
+
+test("the shell commands at the top work", async () => {
+  const shell = blocks.find(({ language }) => language === "sh")!.text;
+  const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
+  nats.subscribe(subscription!, { callback: (_error, message) => void events.push(message.json<Json>()) });
+  const requests = [...shell.matchAll(/^nats request (\S+)[\s\\]+'([^']+)'/gm)];
+  expect(requests).toHaveLength(2);
+  const answers: Json[] = [];
+  for (const [, subject, body] of requests) answers.push(await ask(subject!, body!));
+  expect(answers[0]).toMatchObject({ status: "committed", seq: 1, version: 1 });
+  expect(answers[1]).toMatchObject({
+    status: "ok",
+    result: { checkpoint: { metadata: { checkpoint_id: answers[0]!.checkpoint_id, agent_id: "agent-7" } } },
+  });
+});
+
+/** Each request with the first answer that is printed after it. */
+const played = blocks.flatMap(({ tag, text }, i) => {
+  const op = /^(\w+)-request$/.exec(tag)?.[1];
+  if (op === undefined) return [];
+  const answer = blocks.slice(i).find((later) => /-answer$/.test(later.tag)) ?? { text: "null" };
+  // The first answer of all stands before the first request: it shows what every command gets.
+  const first = blocks.find((one) => one.tag === "committed-answer")!;
+  return [{ op, text, answer: JSON.parse(op === "create" ? first.text : answer.text) as Json }];
+});
+
+describe("the page's requests, in its order", () => {
+  test.each(played)("$op", async ({ op, text, answer }) => {
+    if (op === "status" || op === "index_status") await settled();
+    const got = await ask(subjectOf(op), text);
+    expect(masked(got)).toEqual(masked(answer));
+    if (answer.status === "committed") positions.set(answer.position as string, got.position as string);
+  });
+});
+
+describe("the page's errors", () => {
+  const create = JSON.parse(played.find(({ op }) => op === "create")!.text) as Json & { checkpoint: Json };
+  const [conflict, invalid] = blocks
+    .filter(({ tag }) => tag === "error-answer")
+    .map(({ text }) => JSON.parse(text));
+  const commandId = "019bef78-0000-7a31-b5c4-0d6e2f9a1b06";
+
+  test("a create that expects another number of checkpoints", async () => {
+    const body = { ...create, command_id: commandId };
+    expect(await ask(subjectOf("create"), JSON.stringify(body))).toEqual(conflict);
+  });
+
+  test("a create with two wrong fields", async () => {
+    const { metadata, execution_state: state } = create.checkpoint as Record<string, Json>;
+    const wrong = {
+      metadata: { ...metadata, agent_type: "a b" },
+      execution_state: { ...state, pending_items: ["Write the migration", 3] },
+    };
+    const body = { ...create, command_id: commandId, checkpoint: { ...create.checkpoint, ...wrong } };
+    expect(await ask(subjectOf("create"), JSON.stringify(body))).toEqual(invalid);
+  });
+
+  test("a parent that the checkpoint has is refused as CONFLICT, as it says under link", async () => {
+    const draft = { ...create, command_id: commandId, expected_version: 2 };
+    expect(await ask(subjectOf("create"), JSON.stringify(draft))).toMatchObject({ status: "committed" });
+    const link = {
+      command_id: "019bef78-0001-7a31-b5c4-0d6e2f9a1b07",
+      parent_id: create.command_id,
+      child_id: commandId,
+    };
+    expect(await ask(subjectOf("link"), JSON.stringify(link))).toMatchObject({
+      status: "committed",
+      version: 2,
+    });
+    const again = { ...link, command_id: "019bef78-0002-7a31-b5c4-0d6e2f9a1b08" };
+    expect(await ask(subjectOf("link"), JSON.stringify(again))).toMatchObject({
+      error: { code: "CONFLICT" },
+    });
+  });
+});
+
+test("the events that it prints for these commands came, in its order", () => {
+  const printed = blocks
+    .filter(({ tag }) => /^event-CHECKPOINT_(CREATED|UPDATED|FINALIZED)$/.test(tag))
+    .map(({ text }) => JSON.parse(text) as Json);
+  expect(printed).toHaveLength(3);
+  const sequences = printed.map(({ sequence }) => sequence);
+  const came = events.filter(({ sequence }) => sequences.includes(sequence));
+  expect(came.map(masked)).toEqual(printed.map(masked));
+});

@@ -1,0 +1,83 @@
+// Which fleet a call means: options, then the environment, then the fleet of the folder, then the usual port.
+
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { discover, readIdentity } from "../../../services/cli/address.ts";
+import { ConfigError } from "../../../shared/runtime/config.ts";
+
+const FOUND = "nats://127.0.0.1:5222";
+let home: string;
+
+function addresses(content: unknown): void {
+  const text = typeof content === "string" ? content : JSON.stringify(content);
+  writeFileSync(join(home, "addresses.json"), text);
+}
+
+/** A process id that was in use a moment ago. */
+const gone = (): number => spawnSync(process.execPath, ["--version"]).pid;
+
+beforeAll(() => {
+  home = mkdtempSync(join(tmpdir(), "fleet-address-"));
+});
+afterAll(() => rmSync(home, { recursive: true, force: true }));
+
+describe("the bus", () => {
+  test("options win over the environment, and that over the folder's fleet", () => {
+    addresses({ busUrl: FOUND, pid: process.pid });
+    const env = { FLEET_URL: "nats://b:1", FLEET_HOME: home };
+    expect(discover({ url: "nats://a:1" }, env)).toEqual({ url: "nats://a:1", origin: "from --url" });
+    expect(discover({}, env)).toEqual({ url: "nats://b:1", origin: "from FLEET_URL" });
+    expect(discover({}, { FLEET_HOME: home })).toEqual({
+      url: FOUND,
+      origin: `from ${join(home, "addresses.json")}`,
+    });
+  });
+
+  test.each([
+    ["of a process that is gone", () => ({ busUrl: FOUND, pid: gone() })],
+    ["without a process", () => ({ busUrl: FOUND })],
+    ["of a group of processes", () => ({ busUrl: FOUND, pid: 0 })],
+    ["without an address", () => ({ pid: process.pid })],
+    ["with an address that is none", () => ({ busUrl: "x", pid: process.pid })],
+    ["that is half written", () => '{"busUrl":'],
+    ["that is null", () => "null"],
+  ])("a file %s does not count", (_, content) => {
+    addresses(content());
+    expect(discover({}, { FLEET_HOME: home })).toEqual({
+      url: "nats://127.0.0.1:4222",
+      origin: "the default",
+    });
+  });
+
+  test.each(["http://h:1", "amqp://h", "nats://a:1,http://b:1"])("--url %s has the wrong scheme", (url) => {
+    expect(() => discover({ url }, {})).toThrow(/^--url has the wrong scheme: (http|amqp)$/);
+  });
+  test.each(["nats://h:1", "TLS://h", "ws://h", "wss://h", "nats://a:1,nats://b:1", "h:4222"])(
+    "--url %s is taken",
+    (url) => expect(discover({ url }, {}).url).toBe(url),
+  );
+});
+
+describe("who asks", () => {
+  test("every variable that is wrong is named at once", () => {
+    const env = { FLEET_URL: "http://h:1", FLEET_TENANT: "a.b", FLEET_AGENT_ID: "x".repeat(65) };
+    const problems = () => {
+      try {
+        return readIdentity({}, env);
+      } catch (error) {
+        return error instanceof ConfigError ? error.problems.map(({ name }) => name) : error;
+      }
+    };
+    expect(problems()).toEqual(["FLEET_URL", "FLEET_TENANT", "FLEET_AGENT_ID"]);
+  });
+  test("options win", () => {
+    const env = { FLEET_TENANT: "t", FLEET_AGENT_ID: "a" };
+    expect(readIdentity({}, env)).toEqual({ tenant: "t", agentId: "a" });
+    expect(readIdentity({ tenant: "u", agent: "b" }, env)).toEqual({ tenant: "u", agentId: "b" });
+    expect(readIdentity({}, {})).toEqual({ tenant: "default", agentId: undefined });
+    expect(() => readIdentity({ agent: "a b" }, {})).toThrow("--agent is no name");
+  });
+});

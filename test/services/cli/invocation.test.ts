@@ -1,0 +1,33 @@
+// What is printed to be copied must be a command that the reader's shell finds.
+
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { invocationOf } from "../../../services/cli/invocation.ts";
+import { projectRoot } from "../../harness/fleet.ts";
+
+const own = join(projectRoot, "services/cli/main.ts");
+
+test("npm started it", () => {
+  expect(invocationOf({ env: { npm_command: "exec" } })).toBe("npx fleet");
+  expect(invocationOf({ env: { npm_execpath: "npm-cli.js" } })).toBe("npx fleet");
+});
+
+test("in its own folder it depends on what the shell finds", () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-path-"));
+  try {
+    const env = { PATH: `/nowhere:${folder}` };
+    expect(invocationOf({ env, script: own })).toBe("npx fleet");
+    writeFileSync(join(folder, "fleet"), "");
+    chmodSync(join(folder, "fleet"), 0o755);
+    expect(invocationOf({ env, script: own })).toBe("fleet");
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test("elsewhere it is installed", () => {
+  expect(invocationOf({ env: {}, script: "/elsewhere/main.ts" })).toBe("fleet");
+  expect(invocationOf({ env: {} })).toBe("fleet");
+});

@@ -1,0 +1,32 @@
+// A slip in a patch is said; what is merely unknown is nobody's business.
+
+import { expect, test } from "vitest";
+import { checkpointShape, slipsOf } from "../../../services/cli/input/patch.ts";
+
+const shape = await checkpointShape();
+
+test.each([
+  [{ execution_state: { pahse: "testing" } }, "execution_state.pahse", "phase"],
+  [{ execution_state: { pahse: null } }, "execution_state.pahse", "phase"],
+  [{ exection_state: {} }, "exection_state", "execution_state"],
+  [
+    { execution_state: { pending_items: ["a", { titel: "b" }] } },
+    "execution_state.pending_items.1.titel",
+    "title",
+  ],
+  [
+    { execution_state: { resume_pointer: { next_acton: "x" } } },
+    "execution_state.resume_pointer.next_acton",
+    "next_action",
+  ],
+  [{ metadata: { label: {} } }, "metadata.label", "labels"],
+])("%j", (patch, path, meant) => expect(slipsOf(patch, shape)).toEqual([{ path, meant }]));
+
+test.each([
+  { execution_state: { phase: "testing", progress_percent: null, my_own_measure: 1 } },
+  { metadata: { labels: { pahse: "x", titel: "y" } } },
+  { metrics: { cost: { phaze: 1 } } },
+  { extra: { pahse: 1 }, at: 1, __proto__x: 2 },
+  { execution_state: null },
+  {},
+])("nothing to say about %j", (patch) => expect(slipsOf(patch, shape)).toEqual([]));
