@@ -2,8 +2,7 @@
  * Values on disk: one byte that says the format, then MessagePack, compressed with zstd when that makes it smaller. Drivers see
  * bytes, callers see records, and this is the one place in between.
  */
-import { hash } from "node:crypto";
-import { zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { crc32, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { Packr } from "msgpackr";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -11,9 +10,9 @@ import type { Bytes } from "../store/store.ts";
 
 const PLAIN = 0x01;
 const ZSTD = 0x02;
-/** MessagePack behind the first bytes of its SHA-256. */
+/** MessagePack behind its CRC-32: against damage, not against forgery, which the audit chain is for. */
 const CHECKED = 0x03;
-const CHECK_BYTES = 8;
+const CHECK_BYTES = 4;
 
 // Plain maps instead of the library's record extension: any MessagePack reader can read the store.
 const packr = new Packr({ useRecords: false, variableMapSize: true });
@@ -52,7 +51,9 @@ export function encodeChecked(value: unknown): Bytes {
 }
 
 function checkOf(packed: Bytes): Buffer {
-  return hash("sha256", packed, "buffer").subarray(0, CHECK_BYTES);
+  const check = Buffer.allocUnsafe(CHECK_BYTES);
+  check.writeUInt32BE(crc32(packed));
+  return check;
 }
 
 function checked(bytes: Bytes): Bytes {

@@ -1,5 +1,5 @@
-// Making a table fit a terminal: shorter forms first, then cells cut with …, then whole columns left out, the least
-// important first. What may never be shortened, such as an id that people copy, simply says nothing here.
+// Making a table fit a terminal: shorter forms first, then whole columns left out, the least important first, and only
+// then cells cut with …: half an id is of no use, and a column can be had from --json. What may never be shortened, such as an id that people copy, simply says nothing here.
 
 /** What a column may give up. */
 export interface Give {
@@ -32,62 +32,49 @@ export interface Frame {
 
 export function fitTable(rows: Rows, give: readonly (Give | undefined)[], frame: Frame): Fitted {
   const all = (rows[0] ?? []).map((_, column) => column);
+  const whole = attempt(rows, all, frame);
+  if (whole.over <= 0) return whole;
+  const brief = rows.map((row, r) =>
+    r < frame.heads ? row : row.map((cell, column) => give[column]?.brief?.(cell) ?? cell),
+  );
   const leaving = all
     .filter((column) => give[column]?.leaves !== undefined)
     .sort((a, b) => give[a]!.leaves! - give[b]!.leaves!);
   for (let left = 0; ; left += 1) {
     const gone = new Set(leaving.slice(0, left));
-    const columns = all.filter((column) => !gone.has(column));
-    const found = attempt(rows, columns, give, frame);
-    if (found.fits || left === leaving.length) return found;
-  }
-}
-
-function attempt(
-  rows: Rows,
-  columns: readonly number[],
-  give: readonly (Give | undefined)[],
-  { width, gap, measure, heads }: Frame,
-): Fitted & { readonly fits: boolean } {
-  const room = width - gap * (columns.length - 1);
-  const pick = (brief: boolean): Rows =>
-    rows.map((row, r) =>
-      columns.map((column) => {
-        const cell = row[column] ?? "";
-        return brief && r >= heads ? (give[column]?.brief?.(cell) ?? cell) : cell;
-      }),
+    const found = attempt(
+      brief,
+      all.filter((column) => !gone.has(column)),
+      frame,
     );
-  const whole = pick(false);
-  const uncut = columns.map(() => null);
-  if (sum(measure(whole)) <= room) return { rows: whole, columns, widths: uncut, fits: true };
-  const brief = pick(true);
-  const natural = measure(brief);
-  const widths = cut(
-    natural,
-    columns.map((column) => give[column]),
-    sum(natural) - room,
-  );
-  return {
-    rows: brief,
-    columns,
-    widths: widths.map((to, i) => (to < natural[i]! ? to : null)),
-    fits: sum(widths) <= room,
-  };
+    if (found.over <= 0) return found;
+    if (left === leaving.length) return { ...found, widths: cut(found, give) };
+  }
 }
 
-/** Takes `over` from the columns that can be cut; those that would leave first are cut first. */
-function cut(natural: readonly number[], give: readonly (Give | undefined)[], over: number): number[] {
-  const widths = [...natural];
-  const turn = (column: number) => give[column]?.leaves ?? Number.POSITIVE_INFINITY;
-  const order = widths.map((_, column) => column).sort((a, b) => turn(a) - turn(b) || b - a);
+interface Attempt extends Fitted {
+  readonly natural: readonly number[];
+  /** Columns of the terminal that are missing. */
+  readonly over: number;
+}
+
+function attempt(rows: Rows, columns: readonly number[], { width, gap, measure }: Frame): Attempt {
+  const picked = rows.map((row) => columns.map((column) => row[column] ?? ""));
+  const natural = measure(picked);
+  const over = sum(natural) + gap * (columns.length - 1) - width;
+  return { rows: picked, columns, widths: columns.map(() => null), natural, over };
+}
+
+/** From the right, because what stands in front says what a row is about. */
+function cut({ columns, natural, over }: Attempt, give: readonly (Give | undefined)[]): (number | null)[] {
   let rest = over;
-  for (const column of order) {
-    const spare = Math.max(0, widths[column]! - (give[column]?.least ?? widths[column]!));
-    const taken = Math.min(spare, Math.max(0, rest));
-    widths[column]! -= taken;
+  const fromTheRight = columns.toReversed().map((column, i) => {
+    const width = natural.at(-1 - i)!;
+    const taken = Math.min(rest, Math.max(0, width - (give[column]?.least ?? width)));
     rest -= taken;
-  }
-  return widths;
+    return taken === 0 ? null : width - taken;
+  });
+  return fromTheRight.reverse();
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);

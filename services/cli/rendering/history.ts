@@ -36,8 +36,8 @@ const GIVE = [
   { leaves: 1 },
   { leaves: 4 },
   { leaves: 5 },
-  { leaves: 3, least: 6 },
-  { leaves: 2, least: 8 },
+  { leaves: 3 },
+  { leaves: 2 },
 ] as const;
 
 function row({ metadata, execution_state: state }: Checkpoint, { colors, now }: View): string[] {
