@@ -2,6 +2,7 @@
 
 import { fstatSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { parseJsonText } from "../../../shared/protocol/json.ts";
 import { UsageError } from "../usage.ts";
 
 export type JsonObject = Record<string, unknown>;
@@ -10,7 +11,7 @@ export type JsonObject = Record<string, unknown>;
 export function parseObject(text: string, from: string): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseJsonText(text);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     throw new UsageError(`${from} is not JSON: ${reason}`, "Give one JSON object.");
