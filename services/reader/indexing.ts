@@ -23,8 +23,8 @@ const GATHER_MS = 20;
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
 /** Share of its time that the event loop is busy. */
-const BUSY = 0.9;
-const PAUSE_FACTOR = 8;
+const BUSY = 0.6;
+const PAUSE_FACTOR = 4;
 const PAUSE_MS_MAX = 2_000;
 const GAUGE_EVERY_MS = 2_000;
 

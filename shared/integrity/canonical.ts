@@ -22,19 +22,45 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** Copy with the members of every object in UTF-16 order of their names; throws {@link INTEGER_LIKE}. */
+function isSorted(names: readonly string[]): boolean {
+  for (let i = 1; i < names.length; i += 1) if ((names[i - 1] as string) > (names[i] as string)) return false;
+  return true;
+}
+
+/**
+ * The value with the members of every object in UTF-16 order of their names. What is in order already is not copied: the schemas list
+ * their members in order, so a validated checkpoint mostly is. Throws {@link INTEGER_LIKE}.
+ */
 function sorted(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) {
-    const copy: unknown[] = new Array(value.length);
-    for (let i = 0; i < value.length; i += 1) copy[i] = sorted(value[i]);
-    return copy;
+  return Array.isArray(value) ? sortedItems(value) : sortedMembers(value as Json);
+}
+
+function sortedItems(items: readonly unknown[]): readonly unknown[] {
+  let copy: unknown[] | null = null;
+  for (let i = 0; i < items.length; i += 1) {
+    const item = sorted(items[i]);
+    if (item === items[i]) continue;
+    copy ??= items.slice();
+    copy[i] = item;
   }
+  return copy ?? items;
+}
+
+function sortedMembers(value: Json): Json {
+  const names = Object.keys(value);
+  let isChanged = !isSorted(names);
+  if (isChanged) names.sort();
+  const members: unknown[] = [];
+  for (const name of names) {
+    if (isDigit(name.charCodeAt(0))) throw INTEGER_LIKE;
+    const member = sorted(value[name]);
+    isChanged ||= member !== value[name];
+    members.push(member);
+  }
+  if (!isChanged) return value;
   const copy: Json = {};
-  for (const key of Object.keys(value).sort()) {
-    if (isDigit(key.charCodeAt(0))) throw INTEGER_LIKE;
-    copy[key] = sorted((value as Json)[key]);
-  }
+  for (let i = 0; i < names.length; i += 1) copy[names[i] as string] = members[i];
   return copy;
 }
 

@@ -37,6 +37,14 @@ export const TRIGGER_REASONS = [
 /** Seed 003's names for two of the phases. */
 const PHASE_ALIASES = { implementation: "implementing", verification: "testing" } as const;
 
+/**
+ * A section: unknown members are kept. Its members are listed in the order of their names, because that is the order in which a
+ * validated value has them, and canonical bytes need no sorting then.
+ */
+function section<T extends z.ZodRawShape>(shape: T) {
+  return z.looseObject(Object.fromEntries(Object.entries(shape).sort(([a], [b]) => (a < b ? -1 : 1))) as T);
+}
+
 const text = z.string();
 const texts = z.array(z.string()).max(LIMITS.array_items_max);
 const count = z.int().min(0);
@@ -48,7 +56,7 @@ export const phaseSchema = z
     phase === "implementation" || phase === "verification" ? PHASE_ALIASES[phase] : phase,
   );
 
-const itemObject = z.looseObject({
+const itemObject = section({
   id: text.optional(),
   title: z.string().min(1, "a title of at least one character"),
   files_created: texts.optional(),
@@ -64,7 +72,7 @@ export const itemSchema = z.union([bareItem.transform((title) => ({ title })), i
 });
 
 const blockedItemSchema = z.union(
-  [bareItem.transform((title) => ({ title })), itemObject.extend({ blocker: text.optional() })],
+  [bareItem.transform((title) => ({ title })), section({ ...itemObject.shape, blocker: text.optional() })],
   { error: "a title, or an item with what blocks it: {id?, title, blocker?, …}" },
 );
 
@@ -74,88 +82,90 @@ const decisionSchema = z.union(
       .string()
       .min(1)
       .transform((decision) => ({ decision })),
-    z.looseObject({ decision: z.string().min(1), rationale: text.optional(), at: time.optional() }),
+    section({ decision: z.string().min(1), rationale: text.optional(), at: time.optional() }),
   ],
   { error: "a decision as text, or {decision, rationale?, at?}" },
 );
 
 const items = z.array(itemSchema).max(LIMITS.array_items_max);
 
-export const triggerSchema = z.looseObject({
+export const triggerSchema = section({
   reason: z.enum(TRIGGER_REASONS, { error: `one of ${TRIGGER_REASONS.join(", ")}` }),
   details: text.optional(),
 });
 
-export const executionStateSchema = z.looseObject({
+export const executionStateSchema = section({
   phase: phaseSchema,
   goal: text.optional(),
   completed_items: items.default([]),
   pending_items: items.default([]),
   blocked_items: z.array(blockedItemSchema).max(LIMITS.array_items_max).default([]),
   current_focus: text.optional(),
-  current_step: z
-    .looseObject({ description: text, started_at: time.optional(), partial_work: text.optional() })
-    .optional(),
-  resume_pointer: z
-    .looseObject({ next_action: text, current_context: text.optional(), phase: text.optional() })
-    .optional(),
+  current_step: section({
+    description: text,
+    started_at: time.optional(),
+    partial_work: text.optional(),
+  }).optional(),
+  resume_pointer: section({
+    next_action: text,
+    current_context: text.optional(),
+    phase: text.optional(),
+  }).optional(),
   progress_percent: z.number().min(0).max(100).optional(),
 });
 
-export const contextSummarySchema = z.looseObject({
+export const contextSummarySchema = section({
   key_decisions: z.array(decisionSchema).max(LIMITS.array_items_max).default([]),
   assumptions: texts.default([]),
   constraints: texts.default([]),
   external_dependencies: texts.default([]),
 });
 
-export const metricsSchema = z.looseObject({
+export const metricsSchema = section({
   tokens_consumed: count.default(0),
   context_limit: count.optional(),
   context_utilization: z.number().min(0).max(1, "a fraction from 0 to 1").optional(),
   tools_invoked: count.default(0),
   files_modified: texts.default([]),
-  tests_status: z
-    .looseObject({
-      passed: count.default(0),
-      failed: count.default(0),
-      skipped: count.default(0),
-      coverage_percent: z.number().min(0).max(100).optional(),
-    })
-    .optional(),
-  cost: z.looseObject({}).optional(),
+  tests_status: section({
+    passed: count.default(0),
+    failed: count.default(0),
+    skipped: count.default(0),
+    coverage_percent: z.number().min(0).max(100).optional(),
+  }).optional(),
+  cost: section({}).optional(),
 });
 
-export const workspaceSchema = z.looseObject({
+export const workspaceSchema = section({
   repo: text.optional(),
   branch: text.optional(),
   head: text.optional(),
   dirty: texts.optional(),
   files: z
-    .array(z.looseObject({ path: text, sha256: text.optional(), mtime: time.optional() }))
+    .array(section({ path: text, sha256: text.optional(), mtime: time.optional() }))
     .max(LIMITS.array_items_max)
     .optional(),
 });
 
-export const recoverySchema = z.looseObject({
+export const recoverySchema = section({
   last_successful_state: checkpointIdSchema.optional(),
   rollback_instructions: text.optional(),
   continuation_prompt: text.optional(),
   workspace: workspaceSchema.optional(),
 });
 
-const verificationSchema = z.looseObject({
+const verificationSchema = section({
   criteria: z.array(z.unknown()).max(LIMITS.array_items_max).default([]),
   results: z.array(z.unknown()).max(LIMITS.array_items_max).default([]),
 });
 
 /** Mission snapshot of seed 002; its parts are checked by the fleet operations that use them. */
-const fleetSchema = z.looseObject({
+const fleetSchema = section({
   mission_id: tokenSchema,
-  sorties: z.array(z.looseObject({ id: text })).default([]),
-  active_locks: z.array(z.looseObject({ id: text })).default([]),
-  pending_messages: z.array(z.looseObject({ id: text })).default([]),
-  recovery_context: z.looseObject({}).optional(),
+  sorties: z.array(section({ id: text })).default([]),
+  active_locks: z.array(section({ id: text })).default([]),
+  pending_messages: z.array(section({ id: text })).default([]),
+  recovery_context: section({}).optional(),
 });
 
 const labelsSchema = z
@@ -175,7 +185,7 @@ const sections = {
 };
 
 /** What an agent may say about identity and place; the rest is the writer's. */
-const metadataInput = z.looseObject({
+const metadataInput = section({
   checkpoint_id: checkpointIdSchema.optional(),
   tenant: tokenSchema.optional(),
   task_id: tokenSchema.optional(),
@@ -190,14 +200,14 @@ const metadataInput = z.looseObject({
 });
 
 /** The body of a create command: what an agent writes. Absent sections get empty defaults. */
-export const checkpointInputSchema = z.looseObject({
+export const checkpointInputSchema = section({
   schema_version: schemaVersion.default(SCHEMA_VERSION),
   metadata: metadataInput,
   ...sections,
-  compliance: z.looseObject({ retention_policy: retentionSchema.optional() }).optional(),
+  compliance: section({ retention_policy: retentionSchema.optional() }).optional(),
 });
 
-const complianceSchema = z.looseObject({
+const complianceSchema = section({
   /** Where the audit entry of this version is: `audit/<tenant>/<task>#<number of the entry>`. */
   event_log_ref: text,
   retention_policy: retentionSchema,
@@ -205,9 +215,10 @@ const complianceSchema = z.looseObject({
 });
 
 /** A checkpoint before it is hashed. */
-export const unsealedCheckpointSchema = z.looseObject({
+export const unsealedCheckpointSchema = section({
   schema_version: schemaVersion,
-  metadata: metadataInput.extend({
+  metadata: section({
+    ...metadataInput.shape,
     checkpoint_id: checkpointIdSchema,
     tenant: tokenSchema,
     task_id: tokenSchema,

@@ -78,19 +78,20 @@ function element(value: Element): Buffer {
 }
 
 /** Packed parts of keys recur all the time; the map is bounded, so that many tenants or tasks cannot fill memory. */
-function remembered(pack: (text: string) => Buffer): (text: string) => Buffer {
-  const known = new Map<string, Buffer>();
-  return (text) => {
-    const found = known.get(text);
+function remembered<T>(pack: (part: T) => Buffer): (part: T) => Buffer {
+  const known = new Map<T, Buffer>();
+  return (part) => {
+    const found = known.get(part);
     if (found) return found;
     if (known.size >= PARTS_KEPT) known.clear();
-    const packed = pack(text);
-    known.set(text, packed);
+    const packed = pack(part);
+    known.set(part, packed);
     return packed;
   };
 }
 
-const name = remembered((text) => element(text));
+const name = remembered<string>((text) => element(text));
+const number = remembered<number>((value) => element(value));
 
 /** Tuple type code of a UUID, which its 16 bytes follow. */
 const UUID_CODE = 0x30;
@@ -106,7 +107,7 @@ function uuid(id: string): Buffer {
   return packed;
 }
 
-const tenantRoot = remembered((tenant) =>
+const tenantRoot = remembered<string>((tenant) =>
   tenant === DEFAULT_TENANT ? (tuple.pack([ROOT]) as Buffer) : (tuple.pack([ROOT, "t", tenant]) as Buffer),
 );
 const systemRoot = tuple.pack([ROOT, "s"]) as Buffer;
@@ -136,11 +137,11 @@ function keysUnder(root: Buffer) {
   return {
     checkpoint: (task: string, id: string): Bytes => at("checkpoints", name(task), uuid(id)),
     version: (task: string, id: string, version: number): Bytes =>
-      at("versions", name(task), uuid(id), element(version)),
+      at("versions", name(task), uuid(id), number(version)),
     chunk: (task: string, id: string, version: number, n: number): Bytes =>
-      at("chunks", name(task), uuid(id), element(version), element(n)),
+      at("chunks", name(task), uuid(id), number(version), number(n)),
     id: (id: string): Bytes => at("ids", uuid(id)),
-    order: (task: string, seq: number): Bytes => at("order", name(task), element(seq)),
+    order: (task: string, seq: number): Bytes => at("order", name(task), number(seq)),
     orderRange: (task: string): KeyRange => children(at("order", name(task))),
     task: (task: string): Bytes => at("tasks", name(task)),
     tasks: (): KeyRange => children(at("tasks")),
@@ -148,10 +149,10 @@ function keysUnder(root: Buffer) {
       at("children", name(task), uuid(parent), uuid(id)),
     childrenOf: (task: string, parent: string): KeyRange =>
       children(at("children", name(task), uuid(parent))),
-    audit: (task: string, seq: number): Bytes => at("audit", name(task), element(seq)),
+    audit: (task: string, seq: number): Bytes => at("audit", name(task), number(seq)),
     auditRange: (task: string): KeyRange => children(at("audit", name(task))),
     quarantine: (task: string, id: string, version: number): Bytes =>
-      at("quarantine", name(task), uuid(id), element(version)),
+      at("quarantine", name(task), uuid(id), number(version)),
     command: (id: string): Bytes => at("idem", uuid(id)),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
       at("ix", element(name), element(value), element(timeMs), uuid(id)),
@@ -179,20 +180,20 @@ const at = (subspace: SystemSubspace, ...parts: Buffer[]): Buffer =>
 export const systemKeys = {
   meta: (name: string): Bytes => at("meta", element(name)),
   /** For `setStampedKey`: what stands before the stamp. */
-  feedPrefix: (incarnation: number): Bytes => at("feed", element(incarnation), STAMP_CODE),
+  feedPrefix: (incarnation: number): Bytes => at("feed", number(incarnation), STAMP_CODE),
   feedRange: (): KeyRange => children(at("feed")),
   outboxPrefix: (partition: number, incarnation: number): Bytes =>
-    at("outbox", element(partition), element(incarnation), STAMP_CODE),
-  outboxRange: (partition: number): KeyRange => children(at("outbox", element(partition))),
-  bell: (partition: number): Bytes => at("bell", element(partition)),
+    at("outbox", number(partition), number(incarnation), STAMP_CODE),
+  outboxRange: (partition: number): KeyRange => children(at("outbox", number(partition))),
+  bell: (partition: number): Bytes => at("bell", number(partition)),
   expiry: (hour: number, tenant: string, command: string): Bytes =>
-    at("expiry", element(hour), name(tenant), uuid(command)),
+    at("expiry", number(hour), name(tenant), uuid(command)),
   expiredBefore: (hour: number): KeyRange => ({
     begin: children(at("expiry")).begin,
-    end: at("expiry", element(hour)),
+    end: at("expiry", number(hour)),
   }),
   retention: (day: number, tenant: string, task: string, id: string): Bytes =>
-    at("retention", element(day), name(tenant), name(task), uuid(id)),
+    at("retention", number(day), name(tenant), name(task), uuid(id)),
   lease: (duty: string): Bytes => at("lease", name(duty)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;

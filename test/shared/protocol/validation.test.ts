@@ -25,15 +25,15 @@ test("several problems at once, each with its place", () => {
   });
   expect(error).toMatchObject({ name: "FleetError", code: "INVALID", message: "the input is not valid" });
   expect(error.fields).toEqual([
-    { path: "metadata.agent_type", expected: "1 to 64 characters of A-Z a-z 0-9 _ -", got: '"a b"' },
-    { path: "metadata.iteration", expected: "a number", got: '"3"' },
+    { path: "execution_state.pending_items.1.title", expected: "a string", got: "3" },
     {
       path: "execution_state.phase",
       expected: "one of planning, implementing, testing, reviewing, complete, handoff",
       got: '"doing"',
     },
-    { path: "execution_state.pending_items.1.title", expected: "a string", got: "3" },
     { path: "execution_state.progress_percent", expected: "at most 100", got: "150" },
+    { path: "metadata.agent_type", expected: "1 to 64 characters of A-Z a-z 0-9 _ -", got: '"a b"' },
+    { path: "metadata.iteration", expected: "a number", got: '"3"' },
     { path: "metrics.files_modified", expected: "an array", got: '"all"' },
   ]);
 });
