@@ -2,7 +2,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { serviceNodeFlags } from "../../shared/runtime/node-flags.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -33,7 +32,7 @@ export function startAgent(args: string[], env: NodeJS.ProcessEnv, onSaid: (said
 
 /** Starts the standalone fleet quietly; its log goes to `logFd`. */
 export function startFleet(env: NodeJS.ProcessEnv, logFd: number): Running {
-  const child = spawn(process.execPath, [...serviceNodeFlags, "services/standalone/main.ts"], {
+  const child = spawn(process.execPath, ["services/standalone/main.ts"], {
     cwd: root,
     env,
     stdio: ["ignore", logFd, logFd],

@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { serviceNodeFlags } from "../../shared/runtime/node-flags.ts";
 import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
 
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url));
@@ -45,7 +44,7 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
   let running: { child: ChildProcess; addresses: Addresses } | undefined;
 
   async function start(): Promise<void> {
-    const child = spawn(process.execPath, [...serviceNodeFlags, "services/standalone/main.ts"], {
+    const child = spawn(process.execPath, ["services/standalone/main.ts"], {
       cwd: projectRoot,
       env: { ...process.env, FLEET_HOME: home, FLEET_NATS_PORT: port, FLEET_OPS_PORT: "0", ...env },
       stdio: ["ignore", "pipe", "pipe"],

@@ -6,7 +6,6 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } fr
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { serviceNodeFlags } from "../../shared/runtime/node-flags.ts";
 import { ending } from "./jobs.ts";
 
 export interface Fleet {
@@ -38,7 +37,7 @@ export async function startFleet({ home, profile }: FleetOptions): Promise<Fleet
   const log = join(home, "fleet.log");
   const output = openSync(log, "a");
   const flags = profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
-  const child = spawn(process.execPath, [...serviceNodeFlags, ...flags, "services/standalone/main.ts"], {
+  const child = spawn(process.execPath, [...flags, "services/standalone/main.ts"], {
     cwd: projectRoot,
     env: { ...foreign(), FLEET_HOME: home, FLEET_NATS_PORT: "-1", FLEET_OPS_PORT: "0" },
     stdio: ["ignore", output, output],

@@ -32,7 +32,7 @@ const LAYERS: Record<string, readonly string[]> = {
   ...Object.fromEntries(SERVICES.map((service) => [service, SHARED])),
   ...Object.fromEntries(OUTSIDERS.map((service) => [service, OUTSIDER])),
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],
-  "deploy/demo": ["shared/sdk", "shared/runtime"],
+  "deploy/demo": ["shared/sdk"],
   "deploy/local": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
 

@@ -6,7 +6,6 @@ import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
 import { readConfig } from "../../../shared/runtime/config.ts";
-import { serviceNodeFlags } from "../../../shared/runtime/node-flags.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import type { Address } from "../address.ts";
 import { upFields } from "../config.ts";
@@ -101,7 +100,7 @@ async function fleetAnswers(session: Session, url: string): Promise<boolean> {
 
 function runChild(env: NodeJS.ProcessEnv): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [...serviceNodeFlags, MAIN], { stdio: "inherit", env });
+    const child = spawn(process.execPath, [MAIN], { stdio: "inherit", env });
     // A terminal sends Ctrl-C to both of us; a supervisor only to this process. The child takes a double for one.
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
       process.on(signal, () => child.kill(signal));
