@@ -73,7 +73,8 @@ async function request(
 ): Promise<Answered> {
   const headers = { [HEADERS.contentType]: contentType };
   const answer = await bus.request(subject, { body, headers }, { timeoutMs: 5_000 });
-  expect(answer.headers.get(HEADERS.contentType)).toBe(contentType);
+  // JSON is what is meant when nothing is said.
+  expect(answer.headers.get(HEADERS.contentType) ?? CONTENT_TYPES.json).toBe(contentType);
   return decodeBody(answer.body, contentType) as Answered;
 }
 

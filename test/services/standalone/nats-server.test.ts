@@ -84,7 +84,7 @@ test("a taken port is one line with a hint", async () => {
   const { port } = holder.address() as { port: number };
   const error = await refusal({ port });
   expect(error).toMatchObject({ message: "the port of the bus is taken", exitCode: 69, details: { port } });
-  expect(error.hint).toContain("another port");
+  expect(error.hint).toContain("FLEET_NATS_PORT");
   holder.close();
 });
 

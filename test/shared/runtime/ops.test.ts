@@ -78,7 +78,7 @@ test("a taken port is a start-up problem that says what to do", async () => {
   const { port } = other.address() as { port: number };
   const error = await serveOps({ port, metrics, checks: {}, log }).catch((e: unknown) => e);
   expect(error).toBeInstanceOf(StartupError);
-  expect(error).toMatchObject({ details: { port }, hint: expect.stringContaining("another port") });
+  expect(error).toMatchObject({ details: { port }, hint: expect.stringContaining("FLEET_OPS_PORT") });
 });
 
 test.each([null, undefined])("without a port (%s) nothing listens", async (port) => {
