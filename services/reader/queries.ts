@@ -1,6 +1,6 @@
 /** The reader's queries: one handler for each, from validated parameters to the result that the protocol names for it. */
 import type { Answer, Facts, Request } from "../../shared/bus/endpoint.ts";
-import { invalid } from "../../shared/protocol/errors.ts";
+import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import {
   type FleetStatus,
   QUERY_SCHEMAS,
@@ -24,6 +24,10 @@ export function isQueryOp(op: string): op is QueryOp {
   return (QUERY_OPS as readonly string[]).includes(op);
 }
 
+async function notServed(): Promise<never> {
+  throw new FleetError("UNAVAILABLE", "the queue is not served yet");
+}
+
 export function createQueries(repository: CheckpointRepository, status: () => Promise<FleetStatus>): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
@@ -39,6 +43,10 @@ export function createQueries(repository: CheckpointRepository, status: () => Pr
     status,
     index_rebuild: () => repository.rebuildIndex(),
     index_status: () => repository.indexStatus(),
+    queue_status: notServed,
+    dead_list: notServed,
+    dead_retry: notServed,
+    dead_drop: notServed,
   };
   const answer = async <Op extends QueryOp>(op: Op, tenant: string, body: unknown): Promise<unknown> => {
     const params = validate(QUERY_SCHEMAS[op], body) as QueryParams<Op>;

@@ -7,10 +7,10 @@ export const errorBodySchema = z.looseObject({
   message: z.string(),
   retryable: z.boolean(),
   fields: z
-    .array(z.looseObject({ path: z.string(), expected: z.string(), got: z.string().optional() }))
-    .optional(),
-  details: z.looseObject({}).optional(),
-  retry_after_ms: z.number().optional(),
+    .array(z.looseObject({ path: z.string(), expected: z.string(), got: z.string().exactOptional() }))
+    .exactOptional(),
+  details: z.looseObject({}).exactOptional(),
+  retry_after_ms: z.number().exactOptional(),
 });
 
 export const errorAnswerSchema = z.looseObject({ status: z.literal("error"), error: errorBodySchema });
@@ -32,9 +32,24 @@ export const committedAnswerSchema = z.looseObject({
   warnings: z.array(z.string()).optional(),
 });
 
+/**
+ * Taken for good and not yet applied: it will be applied once, behind what was queued for its task before, or end in the dead
+ * letters with the reason.
+ */
+export const queuedAnswerSchema = z.looseObject({
+  status: z.literal("queued"),
+  command_id: z.string(),
+  task_id: z.string(),
+  /** Of a `create`: what its checkpoint will be called. */
+  checkpoint_id: z.string().exactOptional(),
+  /** Place in the queue's stream. */
+  position: z.int(),
+});
+
 export const okAnswerSchema = z.looseObject({ status: z.literal("ok"), result: z.unknown() });
 
 export type CommittedAnswer = z.output<typeof committedAnswerSchema>;
+export type QueuedAnswer = z.output<typeof queuedAnswerSchema>;
 export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
-export type CommandAnswer = CommittedAnswer | ErrorAnswer;
+export type CommandAnswer = CommittedAnswer | QueuedAnswer | ErrorAnswer;
 export type QueryAnswer = z.output<typeof okAnswerSchema> | ErrorAnswer;

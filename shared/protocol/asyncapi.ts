@@ -6,7 +6,16 @@ import { SCHEMA_VERSION } from "./checkpoint.ts";
 import { EVENT_TYPES } from "./events.ts";
 import { LIMITS } from "./limits.ts";
 import { SCHEMA_FILES } from "./schemas.ts";
-import { COMMAND_OPS, CONTENT_TYPES, HEADERS, QUERY_OPS, QUEUES, STREAMS, SUBJECTS } from "./subjects.ts";
+import {
+  COMMAND_OPS,
+  CONTENT_TYPES,
+  type CommandOp,
+  HEADERS,
+  QUERY_OPS,
+  QUEUES,
+  STREAMS,
+  SUBJECTS,
+} from "./subjects.ts";
 
 type Tree = Record<string, unknown>;
 
@@ -93,14 +102,19 @@ function message(name: string, file: string, contentType: string, headers: strin
   };
 }
 
+function answered(promise: string): [name: string, message: Tree] {
+  const name = `answer.${promise}`;
+  return [name, message(name, SCHEMA_FILES.answer(promise), CONTENT_TYPES.json, "answer_headers")];
+}
+
 /** What one request adds to the document: its channel, its reply's, the operation and the messages. */
 function request(
   kind: "command" | "query",
   op: string,
-  answer: string,
+  ...promises: readonly string[]
 ): { channels: Tree; operations: Tree; messages: Tree } {
   const name = `${kind}.${op}`;
-  const answers = [`answer.${answer}`, "answer.error"];
+  const answers = [...promises.map((promise) => `answer.${promise}`), "answer.error"];
   const queue = kind === "command" ? QUEUES.writer : QUEUES.reader;
   const subject =
     kind === "command"
@@ -111,13 +125,30 @@ function request(
     operations: { [name]: served(name, queue, answers) },
     messages: {
       [name]: message(name, SCHEMA_FILES[kind](op), CONTENT_TYPES.json, "request_headers"),
-      [`answer.${answer}`]: message(
-        `answer.${answer}`,
-        SCHEMA_FILES.answer(answer),
-        CONTENT_TYPES.json,
-        "answer_headers",
-      ),
+      ...Object.fromEntries(promises.map(answered)),
     },
+  };
+}
+
+/** A command by way of the queue: the stream's acknowledgement says that it will be applied once, or end in the dead letters. */
+function queued(op: CommandOp): { channels: Tree; operations: Tree; messages: Tree } {
+  const name = `queue.${op}`;
+  const subject = SUBJECTS.queue("tenant", "agent_id", "task_id", op);
+  return {
+    channels: { [name]: channel(subject, `command.${op}`, { "x-jetstream": { stream: STREAMS.queue } }) },
+    operations: {
+      [name]: {
+        action: "receive",
+        channel: ref(`channels/${name}`),
+        messages: refs([`command.${op}`], `channels/${name}/messages`),
+        "x-nats": {
+          kind: "JetStream",
+          delivery: "applied once, in order per task, or dead-lettered",
+          message_id: "the command's id",
+        },
+      },
+    },
+    messages: {},
   };
 }
 
@@ -153,6 +184,8 @@ const HEADER_SCHEMAS: Tree = {
     type: "object",
     properties: {
       [HEADERS.contentType]: text(`${CONTENT_TYPES.json}, which is the default, or ${CONTENT_TYPES.msgpack}`),
+      [HEADERS.messageId]: text("On the queue: the command's id, which is needed there"),
+      [HEADERS.replyTo]: text("On the queue: an inbox of the agent, below _INBOX.<agent_id>, for the answer"),
       ...trace,
     },
   },
@@ -171,7 +204,8 @@ const HEADER_SCHEMAS: Tree = {
 
 export function asyncApi(): Tree {
   const parts = [
-    ...COMMAND_OPS.map((op) => request("command", op, "committed")),
+    ...COMMAND_OPS.map((op) => request("command", op, "committed", "queued")),
+    ...COMMAND_OPS.map(queued),
     ...QUERY_OPS.map((op) => request("query", op, op)),
     ...EVENT_TYPES.map(event),
   ];

@@ -13,6 +13,8 @@ const envelope = {
   command_id: commandIdSchema,
   /** The caller's fence; needed once the task has an owner. */
   fence: z.int().min(0).optional(),
+  /** A command of the same task that was answered `queued`: this one is applied behind it, not before. */
+  after: commandIdSchema.optional(),
 };
 
 /** The new checkpoint takes the command's id. `expected_version`: how many checkpoints the task has so far. */

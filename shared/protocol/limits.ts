@@ -65,6 +65,12 @@ export const LIMITS = {
   outbox_partition_count: 8,
   outbox_batch_count_max: 256,
   index_batch_count_max: 256,
+  /** Partitions of the queue. Another number would put a task's later commands beside its earlier ones: drain it first. */
+  queue_partition_count: 32,
+  /** What a queued command leaves of a message for the headers that a dead letter adds to it. */
+  queue_headers_bytes_max: 32_768,
+  dead_limit_max: 100,
+  dead_limit_default: 20,
   /** Bytes of a value that stay in a row; larger bodies are stored in chunks. */
   inline_bytes_max: 60_000,
   chunk_bytes_max: 60_000,

@@ -1,6 +1,7 @@
 /** Queries: the requests that change nothing. Each has one schema for what it takes; what it returns is typed beside it. */
 import { z } from "zod";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
+import type { ErrorBody } from "./errors.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import type { QueryOp } from "./subjects.ts";
@@ -65,6 +66,14 @@ export const auditQuerySchema = z.looseObject({
   from_seq: z.int().min(1).default(1),
 });
 
+export const deadListQuerySchema = z.looseObject({
+  limit: limit(LIMITS.dead_limit_max, LIMITS.dead_limit_default),
+  /** The first letter wanted, by its place in the stream of dead letters. */
+  from_seq: z.int().min(1).default(1),
+});
+
+export const deadLetterQuerySchema = z.looseObject({ seq: z.int().min(1) });
+
 export const emptyQuerySchema = z.looseObject({});
 
 export const QUERY_SCHEMAS = {
@@ -78,6 +87,10 @@ export const QUERY_SCHEMAS = {
   status: emptyQuerySchema,
   index_rebuild: emptyQuerySchema,
   index_status: emptyQuerySchema,
+  queue_status: emptyQuerySchema,
+  dead_list: deadListQuerySchema,
+  dead_retry: deadLetterQuerySchema,
+  dead_drop: deadLetterQuerySchema,
 } as const satisfies Record<QueryOp, z.ZodType>;
 
 export type QueryInput<Op extends QueryOp> = z.input<(typeof QUERY_SCHEMAS)[Op]>;
@@ -145,6 +158,63 @@ export interface FleetStatus {
   readonly uptime_ms: number;
 }
 
+/** Over all tenants. */
+export interface QueueStatus {
+  /** Commands that wait to be applied. */
+  readonly depth: number;
+  /** Since the oldest of them was queued; null when none waits. */
+  readonly oldest_age_ms: number | null;
+  readonly bytes: number;
+  /** At this size the queue refuses commands. */
+  readonly bytes_max: number;
+  /** Commands that have left the queue since it was made: applied, or to the dead letters. */
+  readonly left_total: number;
+  /** Letters that a person has to look at. */
+  readonly dead: number;
+  /** Whether the store answers, as the reader sees it; while it is away the queue only grows. */
+  readonly store: "ok" | "away";
+}
+
+/** A command that could not be applied, with what was wrong. */
+export interface DeadLetter {
+  /** Its place among the dead letters, and its name for `dead_retry` and `dead_drop`. */
+  readonly seq: number;
+  /** The stream that it came from. */
+  readonly stream: string;
+  /** The error's code in small letters. */
+  readonly reason: string;
+  readonly error: ErrorBody;
+  /** Of its subject; null where that token is none. */
+  readonly tenant: string | null;
+  readonly agent_id: string | null;
+  readonly task_id: string | null;
+  readonly op: string | null;
+  /** null: it names none that can be read. */
+  readonly command_id: string | null;
+  readonly queued_at: string;
+  readonly dead_at: string;
+  /** Of the command's body. */
+  readonly size_bytes: number;
+}
+
+export interface DeadLetterPage {
+  readonly letters: readonly DeadLetter[];
+  /** Where the next page begins; null on the last one. */
+  readonly next_seq: number | null;
+}
+
+export interface RetriedLetter {
+  readonly seq: number;
+  readonly command_id: string | null;
+  /** Its new place in the queue's stream. */
+  readonly position: number;
+}
+
+export interface DroppedLetter {
+  readonly seq: number;
+  readonly command_id: string | null;
+}
+
 export interface QueryResults {
   get: { checkpoint: Checkpoint };
   latest: LatestResult;
@@ -156,6 +226,10 @@ export interface QueryResults {
   status: FleetStatus;
   index_rebuild: IndexStatus;
   index_status: IndexStatus;
+  queue_status: QueueStatus;
+  dead_list: DeadLetterPage;
+  dead_retry: RetriedLetter;
+  dead_drop: DroppedLetter;
 }
 
 export { PHASES };

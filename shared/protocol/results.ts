@@ -1,5 +1,6 @@
 /** What each query returns, as schemas: for the documents generated from them, and for clients that check what they get. */
 import { z } from "zod";
+import { errorBodySchema } from "./answers.ts";
 import { checkpointSchema } from "./checkpoint.ts";
 import type { QueryResults } from "./queries.ts";
 import type { QueryOp } from "./subjects.ts";
@@ -37,6 +38,31 @@ const statusSchema = z.looseObject({
   uptime_ms: z.number(),
 });
 
+const queueSchema = z.looseObject({
+  depth: z.int(),
+  oldest_age_ms: z.number().nullable(),
+  bytes: z.int(),
+  bytes_max: z.int(),
+  left_total: z.int(),
+  dead: z.int(),
+  store: z.enum(["ok", "away"]),
+});
+
+const deadLetterSchema = z.looseObject({
+  seq: z.int(),
+  stream: z.string(),
+  reason: z.string(),
+  error: errorBodySchema,
+  tenant: z.string().nullable(),
+  agent_id: z.string().nullable(),
+  task_id: z.string().nullable(),
+  op: z.string().nullable(),
+  command_id: z.string().nullable(),
+  queued_at: z.string(),
+  dead_at: z.string(),
+  size_bytes: z.int(),
+});
+
 /** Complete by compilation, and each schema's output is what the protocol says the query returns. */
 export const RESULT_SCHEMAS = {
   get: z.looseObject({ checkpoint: checkpointSchema }),
@@ -53,4 +79,8 @@ export const RESULT_SCHEMAS = {
   status: statusSchema,
   index_rebuild: indexSchema,
   index_status: indexSchema,
+  queue_status: queueSchema,
+  dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
+  dead_retry: z.looseObject({ seq: z.int(), command_id: z.string().nullable(), position: z.int() }),
+  dead_drop: z.looseObject({ seq: z.int(), command_id: z.string().nullable() }),
 } as const satisfies { [Op in QueryOp]: z.ZodType<QueryResults[Op]> };

@@ -3,7 +3,7 @@
  * defaults included; output schemas describe what is stored and answered.
  */
 import { z } from "zod";
-import { committedAnswerSchema, errorAnswerSchema, okAnswerSchema } from "./answers.ts";
+import { committedAnswerSchema, errorAnswerSchema, okAnswerSchema, queuedAnswerSchema } from "./answers.ts";
 import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "./checkpoint.ts";
 import { COMMAND_SCHEMAS } from "./commands.ts";
 import { EVENT_DATA, EVENT_TYPES, eventSchema } from "./events.ts";
@@ -120,6 +120,12 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       SCHEMA_FILES.answer("committed"),
       "Answer to a command that was applied",
       committedAnswerSchema,
+      "output",
+    ],
+    [
+      SCHEMA_FILES.answer("queued"),
+      "Answer to a command that was taken and will be applied later",
+      queuedAnswerSchema,
       "output",
     ],
     [SCHEMA_FILES.answer("error"), "Answer to a request that was refused", errorAnswerSchema, "output"],

@@ -4,9 +4,13 @@
  */
 import { invalid } from "./errors.ts";
 import { isToken } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
 
 export const COMMAND_OPS = ["create", "update", "finalize", "link"] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
+
+/** About the queue and its dead letters; served by whoever serves the queries. */
+export const QUEUE_OPS = ["queue_status", "dead_list", "dead_retry", "dead_drop"] as const;
 
 export const QUERY_OPS = [
   "get",
@@ -19,6 +23,7 @@ export const QUERY_OPS = [
   "status",
   "index_rebuild",
   "index_status",
+  ...QUEUE_OPS,
 ] as const;
 export type QueryOp = (typeof QUERY_OPS)[number];
 
@@ -31,6 +36,21 @@ export const SUBJECTS = {
   command: (tenant: string, agent: string, task: string, op: CommandOp): string =>
     `fleet.cmd.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyCommand: "fleet.cmd.*.*.*.*",
+  /** Fire and forget: what the stream has acknowledged is applied once, or ends in the dead letters. */
+  queue: (tenant: string, agent: string, task: string, op: CommandOp): string =>
+    `fleet.queue.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
+  everyQueue: "fleet.queue.*.*.*.*",
+  /**
+   * How the stream stores them: the partition comes from the task alone, so all commands of a task share one and keep their order.
+   * `1` to `4` are the tokens of {@link SUBJECTS.queue}.
+   */
+  queuedForm:
+    `fleet.q.{{partition(${LIMITS.queue_partition_count},3)}}` +
+    ".{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
+  queuedPartition: (partition: number): string => `fleet.q.${partition}.>`,
+  dead: (stream: string, reason: string, task: string): string =>
+    `fleet.dead.${token("stream", stream)}.${token("reason", reason)}.${token("task_id", task)}`,
+  everyDead: "fleet.dead.>",
   query: (tenant: string, op: QueryOp): string => `fleet.query.${token("tenant", tenant)}.${op}`,
   everyQuery: "fleet.query.*.*",
   event: (tenant: string, type: string, task: string): string =>
@@ -49,6 +69,8 @@ export const SUBJECTS = {
 export const STREAMS = {
   events: "FLEET_EVENTS",
   alerts: "FLEET_ALERTS",
+  queue: "FLEET_QUEUE",
+  dead: "FLEET_DEAD",
 } as const;
 
 /** Queue groups: any number of instances serve one subject, each message reaches one of them. */
@@ -58,6 +80,8 @@ export const QUEUES = { writer: "writer", reader: "reader" } as const;
 export const HEADERS = {
   contentType: "content-type",
   messageId: "Nats-Msg-Id",
+  /** Where the answer of a queued command goes; only an inbox of the agent in its subject is taken. */
+  replyTo: "Fleet-Reply-To",
 } as const;
 
 export const CONTENT_TYPES = {

@@ -6,7 +6,11 @@ import { describe, expect, test } from "vitest";
 import type { z } from "zod";
 import { entryHash } from "../../../shared/integrity/chain.ts";
 import { hashOf } from "../../../shared/integrity/seal.ts";
-import { committedAnswerSchema, errorAnswerSchema } from "../../../shared/protocol/answers.ts";
+import {
+  committedAnswerSchema,
+  errorAnswerSchema,
+  queuedAnswerSchema,
+} from "../../../shared/protocol/answers.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
 import { ERROR_CODES, ERROR_TABLE } from "../../../shared/protocol/errors.ts";
@@ -24,6 +28,7 @@ const examples = [...api.matchAll(/^```json ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
 
 const schemas = new Map<string, z.ZodType>([
   ["committed-answer", committedAnswerSchema],
+  ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),
   ...QUERY_OPS.map((op): [string, z.ZodType] => [`${op}-request`, QUERY_SCHEMAS[op]]),

@@ -49,17 +49,20 @@ describe("AsyncAPI", () => {
 
   test("has every command, query and event, and each request its queue group and its answers", () => {
     const names = [
-      ...COMMAND_OPS.map((op) => `command.${op}`),
+      ...COMMAND_OPS.flatMap((op) => [`command.${op}`, `queue.${op}`]),
       ...QUERY_OPS.map((op) => `query.${op}`),
       ...EVENT_TYPES.map((type) => `event.${type}`),
     ];
     expect(Object.keys(document.operations).sort()).toEqual(names.sort());
     for (const [name, operation] of Object.entries(document.operations)) {
       if (name.startsWith("event.")) expect(operation.action).toBe("send");
+      else if (name.startsWith("queue.")) expect(operation.action).toBe("receive");
       else {
         const queue = name.startsWith("command.") ? "writer" : "reader";
         expect(operation).toMatchObject({ action: "receive", bindings: { nats: { queue } } });
-        expect((operation.reply as { messages: unknown[] }).messages).toHaveLength(2);
+        expect((operation.reply as { messages: unknown[] }).messages).toHaveLength(
+          queue === "writer" ? 3 : 2,
+        );
       }
     }
   });
@@ -69,6 +72,7 @@ describe("AsyncAPI", () => {
     expect(address("command.create")).toBe("fleet.cmd.{tenant}.{agent_id}.{task_id}.create");
     expect(address("query.by_agent")).toBe("fleet.query.{tenant}.by_agent");
     expect(address("event.AGENT_HANDOFF")).toBe("fleet.event.{tenant}.AGENT_HANDOFF.{task_id}");
+    expect(address("queue.create")).toBe("fleet.queue.{tenant}.{agent_id}.{task_id}.create");
     const filled = String(address("command.link")).replaceAll(/\{\w+\}/g, "x");
     expect(filled).toBe(SUBJECTS.command("x", "x", "x", "link"));
   });
