@@ -1,6 +1,6 @@
 /**
  * Brings the server's streams to what the data says, without ever losing a message: what is missing is created, limits only grow,
- * and what cannot be changed in place (retention, storage) stops the process with both values. The result is read back, because
+ * and what cannot be changed in place (retention, storage, the form of stored subjects) stops the process with both values. The result is read back, because
  * older servers accept fields that they do not know and forget them.
  */
 import {
@@ -36,6 +36,7 @@ export async function reconcileStream(
   for (const field of FIXED) {
     if (found[field] !== wanted[field]) throw refused(spec.name, field, wanted[field], found[field]);
   }
+  requireForm(wanted, found);
   const changes = safeChanges(found, wanted, log);
   if (Object.keys(changes).length === 0) return found;
   await write(() => manager.streams.update(spec.name, { ...found, ...changes }), spec.name);
@@ -110,6 +111,15 @@ function limit(value: number | undefined): number {
   return value === undefined || value <= 0 ? Number.POSITIVE_INFINITY : value;
 }
 
+/** Under another form a task's next commands would be stored beside its earlier ones, and overtake them. */
+function requireForm(
+  { name = "", subject_transform: wanted }: Partial<StreamConfig>,
+  { subject_transform: found }: StreamConfig,
+): void {
+  if (wanted?.src === found?.src && wanted?.dest === found?.dest) return;
+  throw refused(name, "subject_transform", wanted, found);
+}
+
 function proven(name: string, wanted: Partial<StreamConfig>, made: StreamConfig | undefined): StreamConfig {
   if (made === undefined) throw refused(name, "name", name, "no such stream");
   for (const field of [...FIXED, ...GROWING, ...FREE]) {
@@ -122,6 +132,7 @@ function proven(name: string, wanted: Partial<StreamConfig>, made: StreamConfig 
   }
   const lost = (wanted.subjects ?? []).filter((subject) => !made.subjects.includes(subject));
   if (lost.length > 0) throw refused(name, "subjects", wanted.subjects, made.subjects);
+  if (wanted.subject_transform !== undefined) requireForm(wanted, made);
   return made;
 }
 

@@ -1,8 +1,10 @@
 /**
- * The streams of Fleet, as data. Every stream has a size limit, because one stream that fills the disk makes all others fail;
- * the store is the truth, so events are dropped at the old end and never refused at the new one.
+ * The streams of Fleet, as data. Every stream has a size limit, because one stream that fills the disk makes all others fail.
+ * Of events the store is the truth, so they are dropped at the old end and never refused at the new one; commands that wait and
+ * dead letters are nowhere else, so they are never dropped, and what does not fit is refused.
  */
 import type { StreamConfig } from "@nats-io/jetstream";
+import { LIMITS } from "../protocol/limits.ts";
 import { STREAMS, SUBJECTS } from "../protocol/subjects.ts";
 
 export interface StreamSpec {
@@ -21,6 +23,8 @@ export interface StreamSpec {
   readonly replicas: number;
   /** All-or-nothing batches, on servers that can. */
   readonly atomic: boolean;
+  /** Messages are stored under another subject than they were published to; `to` in the server's notation. */
+  readonly storedAs?: { readonly from: string; readonly to: string };
 }
 
 const DAY_MS = 86_400_000;
@@ -35,6 +39,16 @@ const COMMON = {
   atomic: true,
 } as const;
 
+/** Of what is nowhere else. */
+const KEPT = {
+  retention: "limits",
+  storage: "file",
+  discard: "new",
+  maxAgeMs: 0,
+  duplicateWindowMs: 5 * 60_000,
+  atomic: false,
+} as const;
+
 /** `storageBytes`: what the server may use on disk; the streams take at most 80 % of it together. */
 export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {}): StreamSpec[] {
   const { storageBytes = Number.POSITIVE_INFINITY, replicas = 1 } = o;
@@ -45,7 +59,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
       name: STREAMS.events,
       subjects: [SUBJECTS.everyEvent],
       maxAgeMs: 7 * DAY_MS,
-      maxBytes: share(4096 * MIB, 0.7),
+      maxBytes: share(4096 * MIB, 0.3),
       replicas,
     },
     {
@@ -53,7 +67,25 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
       name: STREAMS.alerts,
       subjects: [SUBJECTS.everyAlert],
       maxAgeMs: 30 * DAY_MS,
-      maxBytes: share(256 * MIB, 0.1),
+      maxBytes: share(256 * MIB, 0.05),
+      replicas,
+    },
+    {
+      ...KEPT,
+      name: STREAMS.queue,
+      subjects: [SUBJECTS.everyQueue],
+      storedAs: { from: SUBJECTS.everyQueue, to: SUBJECTS.queuedForm },
+      retention: "workqueue",
+      maxBytes: share(8192 * MIB, 0.35),
+      maxMessageBytes: LIMITS.payload_bytes_max - LIMITS.queue_headers_bytes_max,
+      replicas,
+    },
+    {
+      ...KEPT,
+      name: STREAMS.dead,
+      subjects: [SUBJECTS.everyDead],
+      maxBytes: share(1024 * MIB, 0.1),
+      maxMessageBytes: LIMITS.payload_bytes_max,
       replicas,
     },
   ];
@@ -75,6 +107,7 @@ export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamC
     duplicate_window: spec.duplicateWindowMs * NANOS_PER_MS,
     num_replicas: spec.replicas,
     allow_direct: true,
+    ...(spec.storedAs && { subject_transform: { src: spec.storedAs.from, dest: spec.storedAs.to } }),
     ...(atomic && spec.atomic && { allow_atomic: true }),
   };
 }

@@ -31,6 +31,14 @@ const COMMON = {
   allow_atomic: true,
 };
 
+const KEPT = {
+  max_age_ms: 0,
+  storage: "file",
+  discard: "new",
+  duplicate_window_ms: 300_000,
+  allow_atomic: false,
+};
+
 /** The streams as the services create them at most; the protocol may not import the bus, so a test compares the two. */
 export const STREAM_FACTS = {
   [STREAMS.events]: {
@@ -44,6 +52,21 @@ export const STREAM_FACTS = {
     max_age_ms: 30 * DAY_MS,
     max_bytes: 256 * MIB,
     ...COMMON,
+  },
+  [STREAMS.queue]: {
+    subjects: [SUBJECTS.everyQueue],
+    subject_transform: SUBJECTS.queuedForm,
+    max_bytes: 8_192 * MIB,
+    retention: "workqueue",
+    max_message_bytes: LIMITS.payload_bytes_max - LIMITS.queue_headers_bytes_max,
+    ...KEPT,
+  },
+  [STREAMS.dead]: {
+    subjects: [SUBJECTS.everyDead],
+    max_bytes: 1_024 * MIB,
+    retention: "limits",
+    max_message_bytes: LIMITS.payload_bytes_max,
+    ...KEPT,
   },
 } as const;
 

@@ -45,12 +45,31 @@ test("the streams of Fleet are created with every setting, and looking again cha
     discard: "old",
     storage: "file",
     max_age: 7 * 86_400e9,
-    max_bytes: Math.floor(256 * MIB * 0.7),
+    max_bytes: Math.floor(256 * MIB * 0.3),
     max_msg_size: 262_144,
     duplicate_window: 300e9,
     allow_direct: true,
   });
   expect(events.allow_atomic ?? false).toBe(isAtLeast(bus.serverVersion, "2.12.1"));
+  expect(await config("FLEET_QUEUE")).toMatchObject({
+    subjects: ["fleet.queue.*.*.*.*"],
+    subject_transform: {
+      src: "fleet.queue.*.*.*.*",
+      dest: "fleet.q.{{partition(32,3)}}.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
+    },
+    retention: "workqueue",
+    discard: "new",
+    storage: "file",
+    max_age: 0,
+    max_bytes: Math.floor(256 * MIB * 0.35),
+    max_msg_size: 1_967_232,
+  });
+  expect(await config("FLEET_DEAD")).toMatchObject({
+    subjects: ["fleet.dead.>"],
+    retention: "limits",
+    discard: "new",
+    max_age: 0,
+  });
   await bus.reconcileStreams(streams);
   expect(await config("FLEET_EVENTS")).toEqual(events);
 });
@@ -59,7 +78,7 @@ test("the disk's size bounds the streams, and a large disk does not inflate them
   const sum = (storageBytes: number) =>
     fleetStreams({ storageBytes }).reduce((all, { maxBytes }) => all + maxBytes, 0);
   expect(sum(100 * MIB)).toBeLessThanOrEqual(80 * MIB);
-  expect(fleetStreams().map(({ maxBytes }) => maxBytes / MIB)).toEqual([4096, 256]);
+  expect(fleetStreams().map(({ maxBytes }) => maxBytes / MIB)).toEqual([4096, 256, 8192, 1024]);
 });
 
 test("limits grow and never shrink; subjects are added and never taken away", async () => {
@@ -103,6 +122,31 @@ test("a stream with another retention or storage is refused with field, wanted a
   expect(await refusal(bus.reconcileStreams([spec("mem")]))).toMatchObject({
     details: { field: "storage", wanted: "file", found: "memory" },
   });
+});
+
+test.each([
+  ["none, as on a server that does not know the setting", undefined],
+  ["another", { src: "t.form.*.*", dest: "t.x.{{partition(8,1)}}.{{wildcard(2)}}" }],
+])("a stream that stores its subjects in a form that is not ours, %s, is refused", async (_, found) => {
+  const manager = await jetstreamManager(admin);
+  await manager.streams.add({
+    name: "form",
+    subjects: ["t.form.>"],
+    max_bytes: MIB,
+    ...(found && { subject_transform: found }),
+  });
+  const storedAs = { from: "t.form.*.*", to: "t.x.{{partition(32,1)}}.{{wildcard(2)}}" };
+  const error = await refusal(bus.reconcileStreams([spec("form", { subjects: ["t.form.>"], storedAs })]));
+  expect(error).toBeInstanceOf(StartupError);
+  expect(error).toMatchObject({
+    exitCode: 69,
+    details: {
+      field: "subject_transform",
+      wanted: { src: storedAs.from, dest: storedAs.to },
+      found: found ?? "nothing",
+    },
+  });
+  await manager.streams.delete("form");
 });
 
 test("what the server refuses stops with its reason: no room, or subjects of another stream", async () => {

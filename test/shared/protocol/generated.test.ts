@@ -90,6 +90,7 @@ describe("AsyncAPI", () => {
         max_message_bytes: stream.maxMessageBytes,
         duplicate_window_ms: stream.duplicateWindowMs,
         allow_atomic: stream.atomic,
+        ...(stream.storedAs && { subject_transform: stream.storedAs.to }),
       },
     ]);
     expect(STREAM_FACTS).toEqual(Object.fromEntries(facts));
