@@ -1,8 +1,12 @@
 /** Settings of the standalone fleet. */
 
+import { availableParallelism } from "node:os";
 import { platformFields } from "../../shared/process/platform.ts";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/config.ts";
 import { writerFields } from "../writer/config.ts";
+
+/** More would take memory for a rate that one machine's disk does not give. */
+const THREADS_MAX_DEFAULT = 4;
 
 export const standaloneFields = {
   ...platformFields,
@@ -13,6 +17,12 @@ export const standaloneFields = {
     min: -1,
     max: 65_535,
     description: "Port of the standalone fleet's bus, on loopback; -1 takes any free one",
+  }),
+  threads: integer("FLEET_THREADS", {
+    default: Math.min(THREADS_MAX_DEFAULT, availableParallelism()),
+    min: 1,
+    max: 64,
+    description: "Service threads of the standalone fleet; with a store other than lmdb there is one",
   }),
   storeUrl: optional(
     text("FLEET_STORE", { description: "Default of the standalone fleet: lmdb:<FLEET_HOME>/store" }),

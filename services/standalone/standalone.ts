@@ -5,15 +5,18 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openPlatform, type Platform } from "../../shared/process/platform.ts";
+import { absoluteStoreUrl, type PlatformOptions } from "../../shared/process/platform.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import { mergedMetrics } from "../../shared/runtime/metrics.ts";
+import { serveOps } from "../../shared/runtime/ops.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
-import { createClosers } from "../../shared/runtime/shutdown.ts";
+import { type Closers, createClosers } from "../../shared/runtime/shutdown.ts";
 import { StartupError } from "../../shared/runtime/startup.ts";
-import { start as startReader } from "../reader/reader.ts";
-import { start as startWriter } from "../writer/writer.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { superviseNatsServer } from "./nats-supervision.ts";
+import { startServices } from "./services.ts";
+import { lockStore } from "./store-lock.ts";
+import { startThreads } from "./threads.ts";
 
 /** sysexits: EX_CANTCREAT. */
 const CANNOT_CREATE = 73;
@@ -46,20 +49,18 @@ export async function start(
       maxPayloadBytes: LIMITS.payload_bytes_max,
     });
     closers.add("nats-server", () => server.stop());
-    const storeUrl = config.storeUrl ?? `lmdb:${join(home, "store")}`;
-    const platform = await openPlatform(context, {
+    const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
+    const opsPort = await startAll(context, closers, {
       ...config,
       service: "standalone",
       storeUrl,
       busUrl: server.url,
-      busMonitorUrl: () => server.current().monitorUrl,
+      busMonitorUrl: server.current().monitorUrl,
       streamBytes: server.current().storeBytesMax,
     });
-    closers.add("platform", () => platform.stop());
-    await startServices(platform, config);
     const addresses = {
       busUrl: server.url,
-      opsUrl: `http://${config.opsHost}:${platform.opsPort}`,
+      opsUrl: `http://${config.opsHost}:${opsPort}`,
       storeUrl,
       home,
     };
@@ -74,9 +75,43 @@ export async function start(
   }
 }
 
-async function startServices(platform: Platform, config: StandaloneConfig): Promise<void> {
-  platform.closers.add("writer", await startWriter({ ...platform, config }));
-  platform.closers.add("reader", await startReader({ ...platform }));
+type Options = StandaloneConfig &
+  Omit<PlatformOptions, "busMonitorUrl"> & { busMonitorUrl?: string | undefined };
+
+/** The services, in threads where the store allows it; resolves with the operations port. */
+async function startAll(
+  context: ServiceContext & { readonly config: StandaloneConfig },
+  closers: Closers,
+  options: Options,
+): Promise<number> {
+  const { log, metrics, config } = context;
+  const lock = await lockStore(options.storeUrl);
+  if (lock !== null) closers.add("store lock", async () => lock.release());
+  if (lock === null || config.threads === 1) {
+    const platform = await startServices(context, options, config);
+    closers.add("services", () => platform.stop());
+    return platform.opsPort;
+  }
+  const { agentTypes } = config;
+  const threads = await startThreads(
+    config.threads,
+    {
+      options: { ...options, storeUrl: `${options.storeUrl}?shared`, opsPort: null },
+      config: { agentTypes },
+      pretty: process.stdout.isTTY === true,
+    },
+    log,
+  );
+  closers.add("services", () => threads.stop());
+  const ops = await serveOps({
+    host: config.opsHost,
+    port: config.opsPort,
+    metrics: mergedMetrics(metrics.registry, () => threads.metrics()),
+    log,
+    checks: threads.checks,
+  });
+  closers.add("operations port", () => ops.stop());
+  return ops.port;
 }
 
 function openHome(path: string): string {

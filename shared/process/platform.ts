@@ -5,13 +5,14 @@
  */
 import { hostname } from "node:os";
 import { isAbsolute, resolve } from "node:path";
+import { isMainThread, threadId } from "node:worker_threads";
 import type { Bus } from "../bus/bus.ts";
 import { connectBus } from "../bus/connection.ts";
 import { fleetStreams } from "../bus/streams.ts";
 import { type Format, openFormat } from "../records/format.ts";
 import { type ConfigOf, duration, integer, oneOf, optional, text, url } from "../runtime/config.ts";
 import { type Logger, logLevels } from "../runtime/log.ts";
-import { serveOps } from "../runtime/ops.ts";
+import { type Check, serveOps } from "../runtime/ops.ts";
 import type { ServiceContext, Stop } from "../runtime/service.ts";
 import { type Closers, createClosers } from "../runtime/shutdown.ts";
 import { StartupError } from "../runtime/startup.ts";
@@ -49,7 +50,8 @@ export const platformFields = {
 export const clusterFields = {
   storeUrl: text("FLEET_STORE", {
     default: "lmdb:.fleet/store",
-    description: "fdb:/path/to/fdb.cluster, lmdb:path (one process only), or memory: (nothing is kept)",
+    description:
+      "fdb:/path/to/fdb.cluster, lmdb:path (one process only), lmdb:path?shared (of one machine), or memory: (nothing is kept)",
   }),
   busUrl: url("FLEET_URL", {
     default: "nats://127.0.0.1:4222",
@@ -65,7 +67,11 @@ export const clusterFields = {
   ),
 } as const;
 
-export interface PlatformOptions extends ConfigOf<typeof platformFields> {
+const CHECK_MS = 1_500;
+
+export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "opsPort"> {
+  /** null: no operations port of its own. */
+  readonly opsPort: number | null;
   readonly service: string;
   readonly storeUrl: string;
   readonly busUrl: string;
@@ -81,9 +87,11 @@ export interface Platform extends ServiceContext {
   /** A connection of its own for background duties, so that a burst of requests cannot hold up what was committed already. */
   readonly backgroundBus: Bus;
   readonly format: Format;
-  /** Names this process in leases and audit entries: host and process. */
+  /** Names this process, or this thread of it, in leases and audit entries. */
   readonly instance: string;
   readonly opsPort: number;
+  /** What must be well for the services to work. */
+  readonly checks: Readonly<Record<"store" | "bus", Check>>;
   readonly closers: Closers;
   /** Closes everything that was opened and added, in reverse order. */
   readonly stop: Stop;
@@ -93,7 +101,7 @@ export function instanceName(): string {
   const host = hostname()
     .replace(/[^A-Za-z0-9_-]/g, "-")
     .slice(0, 40);
-  return `${host}-${process.pid}`;
+  return isMainThread ? `${host}-${process.pid}` : `${host}-${process.pid}-${threadId}`;
 }
 
 /** Throws StartupError with what to do; whatever was opened by then is closed again. */
@@ -114,18 +122,30 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const backgroundBus = await connectedBus(options, instance, log);
     closers.add("background bus", () => backgroundBus.close());
     await proveBus(bus, options, log);
+    const checks = {
+      store: () => store.health({ timeoutMs: CHECK_MS }),
+      bus: () => bus.health({ timeoutMs: CHECK_MS }),
+    };
     const ops = await serveOps({
       host: options.opsHost,
       port: options.opsPort,
-      metrics: context.metrics,
+      metrics: context.metrics.registry,
       log,
-      checks: {
-        store: () => store.health({ timeoutMs: 1_500 }),
-        bus: () => bus.health({ timeoutMs: 1_500 }),
-      },
+      checks,
     });
     closers.add("operations port", () => ops.stop());
-    return { ...context, store, bus, backgroundBus, format, instance, opsPort: ops.port, closers, stop };
+    return {
+      ...context,
+      store,
+      bus,
+      backgroundBus,
+      format,
+      instance,
+      opsPort: ops.port,
+      checks,
+      closers,
+      stop,
+    };
   } catch (error) {
     await stop().catch((second: unknown) =>
       log.error({ error: second }, "closing after a failed start failed"),

@@ -1,7 +1,16 @@
 // What a fleet process counts and measures, in a registry of its own: two services in one process, or two tests in
 // one file, never share or overwrite numbers. This file is the complete list of metric names.
 
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import {
+  AggregatorRegistry,
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  type MetricObjectWithValues,
+  type MetricValue,
+  Registry,
+} from "prom-client";
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -11,12 +20,34 @@ export const latencyBucketsMs = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000,
 export interface MetricsOptions {
   /** Added to every sample that has no service label of its own. */
   service?: string;
+  /** Also measure the process itself (memory, event loop): once per process. Default true. */
+  ofProcess?: boolean;
 }
 
-export function createMetrics({ service }: MetricsOptions = {}) {
+/** What a scraper gets. */
+export interface Exposition {
+  readonly contentType: string;
+  metrics(): Promise<string>;
+}
+
+/** All samples of one registry, in a form that can go to another thread. */
+export type MetricsSnapshot = MetricObjectWithValues<MetricValue<string>>[];
+
+/** The numbers of this thread and of others as one: counters and histograms added, of backlogs and rates the greatest. */
+export function mergedMetrics(own: Registry, others: () => Promise<MetricsSnapshot[]>): Exposition {
+  return {
+    contentType: own.contentType,
+    async metrics() {
+      const snapshots = [await own.getMetricsAsJSON(), ...(await others())];
+      return AggregatorRegistry.aggregate(snapshots).metrics();
+    },
+  };
+}
+
+export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}) {
   const registry = new Registry();
   if (service !== undefined) registry.setDefaultLabels({ service });
-  collectDefaultMetrics({ register: registry, prefix: "fleet_" });
+  if (ofProcess) collectDefaultMetrics({ register: registry, prefix: "fleet_" });
   const make = makers(registry);
 
   const handoffSuccessRate = make.gauge(
@@ -69,7 +100,8 @@ function makers(registry: Registry) {
     counter: <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
       new Counter({ name, help, labelNames, registers }),
     gauge: <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
-      new Gauge({ name, help, labelNames, registers }),
+      // Each thread that measures a backlog measures the same one.
+      new Gauge({ name, help, labelNames, registers, aggregator: labelNames.length > 0 ? "sum" : "max" }),
     latency: (name: string, help: string) =>
       new Histogram({
         name,

@@ -5,18 +5,23 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "./log.ts";
-import type { Metrics } from "./metrics.ts";
+import type { Exposition } from "./metrics.ts";
 import type { Stop } from "./service.ts";
 import { exitCodes, StartupError } from "./startup.ts";
 
-export type Check = () => Promise<{ ok: boolean; detail: string }>;
+export interface Health {
+  readonly ok: boolean;
+  readonly detail: string;
+}
+
+export type Check = () => Promise<Health>;
 
 export interface OpsOptions {
   /** Default 127.0.0.1: metrics are nobody else's business unless configured. */
   host?: string | undefined;
   /** 0 is a random port; null or undefined means no port at all. */
   port?: number | null | undefined;
-  metrics: Metrics;
+  metrics: Exposition;
   /** What must be well for the service to work, by name. */
   checks: Readonly<Record<string, Check>>;
   /** A check that takes longer has failed. Default 2 s. */
@@ -59,10 +64,9 @@ async function answer(
 ): Promise<void> {
   if (request.method !== "GET" && request.method !== "HEAD")
     return send(response, 405, "text/plain", "GET only\n");
-  const { registry } = options.metrics;
   switch (request.url?.split("?")[0]) {
     case "/metrics":
-      return send(response, 200, registry.contentType, await registry.metrics());
+      return send(response, 200, options.metrics.contentType, await options.metrics.metrics());
     case "/healthz":
       return send(response, 200, "application/json", JSON.stringify({ ok: true }));
     case "/readyz": {
@@ -83,9 +87,9 @@ async function readiness({ checks, checkTimeoutMs = 2_000 }: OpsOptions) {
   return { ok: results.every(([, result]) => result.ok), checks: Object.fromEntries(results) };
 }
 
-async function checked(check: Check, timeoutMs: number): Promise<{ ok: boolean; detail: string }> {
+async function checked(check: Check, timeoutMs: number): Promise<Health> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<{ ok: false; detail: string }>((resolve) => {
+  const late = new Promise<Health>((resolve) => {
     timer = setTimeout(() => resolve({ ok: false, detail: "no answer in time" }), timeoutMs);
   });
   try {

@@ -1,19 +1,21 @@
 /** From a URL to a store. Drivers are loaded only when asked for: each brings a native library with it. */
 import { type Store, StoreError } from "./store.ts";
 
-const FORMS = ["lmdb:./directory", "memory:", "fdb:/path/to/fdb.cluster"];
+const FORMS = ["lmdb:./directory", "lmdb:./directory?shared", "memory:", "fdb:/path/to/fdb.cluster"];
 
 /**
- * Opens the store that `url` names. `fdb:` alone lets the client library find the cluster file.
+ * Opens the store that `url` names. `fdb:` alone lets the client library find the cluster file; `?shared` is for several processes of
+ * one machine.
  * @throws StoreError `invalid` for any other form (`details.accepted` lists them), `unavailable` when it cannot be opened.
  */
 export async function openStore(url: string): Promise<Store> {
   const colon = url.indexOf(":");
   const scheme = url.slice(0, Math.max(colon, 0));
   const rest = url.slice(colon + 1);
-  if (scheme === "lmdb" && rest !== "") {
+  const [, path, shared] = /^([^?]+)(\?shared)?$/.exec(rest) ?? [];
+  if (scheme === "lmdb" && path !== undefined) {
     const { openLmdb } = await import("./drivers/lmdb.ts");
-    return await openLmdb({ path: rest });
+    return await openLmdb({ path, sharing: shared === undefined ? "exclusive" : "shared" });
   }
   if (scheme === "memory" && rest === "") {
     const { openMemory } = await import("./drivers/memory.ts");

@@ -2,14 +2,16 @@
  * The embedded store: LMDB in this process, the default for one machine. Optimistic transactions over snapshots read
  * here, compared and applied by a worker thread, many per disk flush.
  *
- * Not for a directory on a network file system, and not for two processes: the second is refused.
+ * Not for a directory on a network file system. A second process is refused, unless all of them open it as `shared`: threads and
+ * processes of one machine then read and commit side by side. The engine's own lock puts their commits in one order, each batch is
+ * compared with what is there at its turn, and the commit counter lies in the store itself, so nothing else has to be agreed.
  */
 import { mkdir } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
 import { type Environment, openEnvironment } from "../lmdb/environment.ts";
-import { type DirectoryLock, lockDirectory } from "../lmdb/lock.ts";
+import { type DirectoryLock, lockDirectory, type Sharing } from "../lmdb/lock.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
 import type { Snapshot } from "../optimistic/snapshot.ts";
@@ -21,14 +23,20 @@ export interface LmdbOptions {
   readonly path: string;
   /** Upper bound of the data, in bytes; only address space is set aside. Default 64 GiB. */
   readonly mapSizeBytes?: number;
+  /** Default `exclusive`. */
+  readonly sharing?: Sharing;
   /** Measures the age of transactions. */
   readonly clock?: Clock;
 }
 
 const MAP_SIZE_BYTES = 64 * 2 ** 30;
+/** How often a store that is shared looks for commits of others. Only those who wait for a change notice the delay. */
+const WATCH_MS = 20;
+/** A process that was killed leaves its snapshots behind, and the pages they pin are not used again until somebody clears them. */
+const DEAD_READERS_MS = 10_000;
 
 /**
- * Opens the directory, alone.
+ * Opens the directory, for this process alone or shared with others that say so too.
  * @throws StoreError `unavailable` when another process has it (`details` {path, pid}) or it cannot be opened.
  */
 export async function openLmdb(options: LmdbOptions): Promise<Store> {
@@ -36,12 +44,13 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
   const clock = options.clock ?? systemClock;
   const environment = { path, mapSizeBytes: options.mapSizeBytes ?? MAP_SIZE_BYTES };
   await mkdir(path, { recursive: true, mode: 0o700 });
-  const lock = await lockDirectory(path);
+  const sharing = options.sharing ?? "exclusive";
+  const lock = await lockDirectory(path, sharing);
   let database: Environment | undefined;
   try {
     database = await openEnvironment(environment);
     const thread = await CommitThread.start(environment);
-    return new OptimisticStore(new LmdbEngine({ database, thread, lock, clock }), clock);
+    return new OptimisticStore(new LmdbEngine({ database, thread, lock, clock, sharing }), clock);
   } catch (cause) {
     await database?.close();
     lock.release();
@@ -57,12 +66,14 @@ interface Parts {
   readonly thread: CommitThread;
   readonly lock: DirectoryLock;
   readonly clock: Clock;
+  readonly sharing: Sharing;
 }
 
 class LmdbEngine implements Engine {
   readonly name = "lmdb";
   readonly #parts: Parts;
   readonly #snapshots: Snapshots;
+  #watching: NodeJS.Timeout | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -74,16 +85,28 @@ class LmdbEngine implements Engine {
     return this.#snapshots.take();
   }
 
-  async commit(slabs: Slab[]): Promise<BatchResult> {
-    try {
-      return await this.#parts.thread.commit(slabs);
-    } finally {
-      this.#snapshots.renew();
-    }
+  commit(slabs: Slab[]): Promise<BatchResult> {
+    return this.#parts.thread.commit(slabs);
+  }
+
+  watch(noticed: () => void): void {
+    if (this.#parts.sharing === "exclusive") return;
+    let seen = this.#snapshots.commits();
+    let checkedAt = this.#parts.clock.monotonic();
+    this.#watching = setInterval(() => {
+      const commits = this.#snapshots.commits();
+      if (commits !== seen) noticed();
+      seen = commits;
+      const now = this.#parts.clock.monotonic();
+      if (now - checkedAt < DEAD_READERS_MS) return;
+      checkedAt = now;
+      this.#parts.database.readerCheck();
+    }, WATCH_MS).unref();
   }
 
   async close(): Promise<void> {
     const { database, thread, lock } = this.#parts;
+    clearInterval(this.#watching);
     this.#snapshots.close();
     // A thread that hangs in the engine still uses what closing would free. Then the process keeps it, and the lock.
     if (!(await thread.close())) return;

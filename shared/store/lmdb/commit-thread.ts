@@ -1,5 +1,5 @@
 /**
- * The main thread's end of the committing thread: hands over one batch at a time and turns failures into StoreErrors.
+ * The serving thread's end of its committing thread: hands over one batch at a time and turns failures into StoreErrors.
  *
  * When the thread dies with a batch, nobody can say whether the batch was committed. Nothing more is committed then:
  * the store is `fatal` until it is opened anew.
@@ -8,12 +8,10 @@ import { Worker } from "node:worker_threads";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
 import { StoreError } from "../store.ts";
 import type { EnvironmentOptions } from "./environment.ts";
-import { Gate } from "./gate.ts";
-import type { WorkerAnswer, WorkerData, WorkerRequest } from "./worker.ts";
+import { processGate } from "./gate.ts";
+import type { WorkerAnswer, WorkerRequest } from "./worker.ts";
 
 const CLOSE_MS = 5_000;
-/** How long an exiting process waits for the batch under way. */
-const EXIT_MS = 10_000;
 
 export class CommitThread {
   readonly #worker: Worker;
@@ -21,14 +19,8 @@ export class CommitThread {
   #waiting: PromiseWithResolvers<WorkerAnswer> | undefined;
   #failure: StoreError | undefined;
 
-  private constructor(worker: Worker, gate: Gate) {
+  private constructor(worker: Worker) {
     this.#worker = worker;
-    const exiting = (): void => {
-      // Hung for ever otherwise; the engine survives being killed at any point.
-      if (!gate.shut(EXIT_MS)) process.kill(process.pid, "SIGKILL");
-    };
-    process.once("exit", exiting);
-    worker.once("exit", () => process.off("exit", exiting));
     this.#exited = new Promise((resolve) => worker.once("exit", resolve));
     worker.on("message", (answer: WorkerAnswer) => {
       const waiting = this.#waiting;
@@ -40,10 +32,12 @@ export class CommitThread {
   }
 
   static async start(environment: EnvironmentOptions): Promise<CommitThread> {
-    const gate = new Gate();
-    const workerData: WorkerData = { environment, gate: gate.memory };
-    const worker = new Worker(new URL("./worker.ts", import.meta.url), { name: "lmdb-commit", workerData });
-    const thread = new CommitThread(worker, gate);
+    processGate(); // made here at the latest, so that the committing thread inherits it
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+      name: "lmdb-commit",
+      workerData: environment,
+    });
+    const thread = new CommitThread(worker);
     await thread.#answer();
     return thread;
   }

@@ -1,5 +1,5 @@
 /**
- * How the LMDB environment is opened, the same in both threads: LMDB keeps the options with the environment, and a second
+ * How the LMDB environment is opened, the same in every thread: LMDB keeps the options with the environment, and a second
  * opening with others fails or silently changes what is durable.
  */
 import type { RootDatabase } from "lmdb";
@@ -27,4 +27,10 @@ export async function openEnvironment({ path, mapSizeBytes }: EnvironmentOptions
     // The flush comes before the commit becomes visible: nobody acts on something that a power cut erases.
     overlappingSync: false,
   });
+}
+
+/** The engine's count of its commits, by all threads and processes, without a read transaction. */
+export function lastTransaction(database: Environment): number {
+  // The library has no name of its own for it but the one that also counts the free pages, which reads them all.
+  return (database as unknown as { env: { info(): { lastTxnId: number } } }).env.info().lastTxnId;
 }

@@ -1,41 +1,70 @@
 /**
- * Keeps the process from ending in the middle of an engine transaction. Node ends the committing thread wherever its
+ * Keeps the process from ending in the middle of an engine transaction. Node ends a committing thread wherever its
  * JavaScript is; if that is between the engine's begin and commit, the engine waits in its own cleanup for a lock that
  * this very thread holds, and the process hangs instead of exiting. So the exit shuts the gate first.
+ *
+ * One gate for the whole process, whichever of its threads opens a store: threads inherit its memory from the one that
+ * starts them, so the main thread has to ask for it before it starts any ({@link processGate}).
  */
+import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 
-const OPEN = 0;
-const INSIDE = 1;
-const SHUT = 2;
+/** Set when shut; the other bits count the threads inside. */
+const SHUT = 1 << 30;
+const NAME = "fleet.lmdb.gate";
+/** How long an exiting process waits for the batches under way. */
+const EXIT_MS = 10_000;
 
 export class Gate {
-  readonly memory: SharedArrayBuffer;
   readonly #state: Int32Array;
 
-  /** Both threads make one, over the same memory. */
-  constructor(memory = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)) {
-    this.memory = memory;
+  /** Every thread makes one, over the same memory. */
+  constructor(memory: SharedArrayBuffer) {
     this.#state = new Int32Array(memory);
   }
 
   /** Runs `work`, unless the gate is shut: then this thread stops here, and the process is about to end. */
   pass<T>(work: () => T): T {
-    if (Atomics.compareExchange(this.#state, 0, OPEN, INSIDE) !== OPEN) Atomics.wait(this.#state, 0, SHUT);
+    if (Atomics.add(this.#state, 0, 1) >= SHUT) {
+      this.#leave();
+      for (;;) Atomics.wait(this.#state, 0, Atomics.load(this.#state, 0), 1_000);
+    }
     try {
       return work();
     } finally {
-      Atomics.store(this.#state, 0, OPEN);
-      Atomics.notify(this.#state, 0);
+      this.#leave();
     }
   }
 
   /** Lets no more work begin and waits for what is inside. False when that took longer than `timeoutMs`. */
   shut(timeoutMs: number): boolean {
     const end = performance.now() + timeoutMs;
-    while (Atomics.compareExchange(this.#state, 0, OPEN, SHUT) === INSIDE) {
-      if (Atomics.wait(this.#state, 0, INSIDE, Math.max(0, end - performance.now())) === "timed-out")
-        return false;
+    for (let state = Atomics.or(this.#state, 0, SHUT) | SHUT; state !== SHUT; ) {
+      const left = end - performance.now();
+      if (left <= 0) return false;
+      Atomics.wait(this.#state, 0, state, left);
+      state = Atomics.load(this.#state, 0);
     }
     return true;
   }
+
+  #leave(): void {
+    Atomics.sub(this.#state, 0, 1);
+    Atomics.notify(this.#state, 0);
+  }
+}
+
+/** The process's gate. The main thread shuts it when the process exits. */
+export function processGate(): Gate {
+  const inherited = getEnvironmentData(NAME);
+  if (inherited instanceof SharedArrayBuffer) return new Gate(inherited);
+  const memory = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  setEnvironmentData(NAME, memory);
+  const gate = new Gate(memory);
+  if (isMainThread) {
+    process.once("exit", () => {
+      // Hung for ever otherwise; the engine survives being killed at any point.
+      if (!gate.shut(EXIT_MS)) process.kill(process.pid, "SIGKILL");
+    });
+  }
+  return gate;
 }

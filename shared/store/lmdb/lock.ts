@@ -1,6 +1,5 @@
 /**
- * Makes sure that one process at a time has a store directory open: the commit counter, the wake-ups and the age of
- * snapshots are all kept within the process.
+ * Who may have a store directory open: one process that wants it for itself, or any number that agreed to share it.
  *
  * The lock is SQLite's on an empty database file, the only lock of the operating system that Node offers: the kernel
  * releases it when the process dies, however it dies, and it also holds between containers on one machine, where process
@@ -15,13 +14,15 @@ export interface DirectoryLock {
   release(): void;
 }
 
+export type Sharing = "exclusive" | "shared";
+
 /** @throws StoreError `unavailable` with `details` {path, pid} of the holder (`pid` null when unknown). */
-export async function lockDirectory(path: string): Promise<DirectoryLock> {
+export async function lockDirectory(path: string, sharing: Sharing = "exclusive"): Promise<DirectoryLock> {
   const { DatabaseSync } = await import("node:sqlite");
   const database = new DatabaseSync(join(path, "lock.sqlite"));
   const holder = join(path, "lock.pid");
   try {
-    acquire(database);
+    acquire(database, sharing);
   } catch (cause) {
     database.close();
     const text = await readFile(holder, "utf8").catch(() => "");
@@ -35,7 +36,9 @@ export async function lockDirectory(path: string): Promise<DirectoryLock> {
   return { release: () => database.close() };
 }
 
-function acquire(database: DatabaseSync): void {
+function acquire(database: DatabaseSync, sharing: Sharing): void {
   database.exec("PRAGMA journal_mode=MEMORY"); // nothing is ever written, so no journal file either
-  database.exec("BEGIN EXCLUSIVE");
+  if (sharing === "exclusive") database.exec("BEGIN EXCLUSIVE");
+  // A transaction that has read holds the shared lock until it ends.
+  else database.exec("BEGIN; SELECT count(*) FROM sqlite_schema");
 }

@@ -1,6 +1,7 @@
 /**
- * Read snapshots of LMDB on the main thread. Transactions that begin between two commits share one: the engine has a
- * bounded table of readers, and a thousand transactions may be under way.
+ * Read snapshots of LMDB on a serving thread. Transactions that begin between two commits share one: the engine has a
+ * bounded table of readers, and a thousand transactions may be under way. Whether there was a commit the engine itself is
+ * asked, since other threads and processes commit as well.
  *
  * A pinned snapshot keeps every page that was replaced since from being used again, and the file grows. So none outlives
  * the age limit of transactions, whatever the body does: it is let go, and its transaction throws `too_old`.
@@ -10,7 +11,7 @@ import type { Clock } from "../../runtime/clock.ts";
 import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
 import type { Snapshot } from "../optimistic/snapshot.ts";
 import { type Bytes, type KeyRange, STORE_LIMITS, StoreError } from "../store.ts";
-import type { Environment } from "./environment.ts";
+import { type Environment, lastTransaction } from "./environment.ts";
 import { rowsOf } from "./rows.ts";
 
 /** An older snapshot is not shared, although still newest: it would shorten the life of the transaction. */
@@ -32,8 +33,9 @@ export class Snapshots {
   take(): Snapshot {
     const now = this.#clock.monotonic();
     let pin = this.#newest;
-    if (pin === undefined || pin.released || now - pin.openedAt > SHARE_MS) {
-      pin = new Pin(this.#database, now, (ended) => this.#ended(ended));
+    const commits = this.commits();
+    if (pin === undefined || pin.released || pin.commits !== commits || now - pin.openedAt > SHARE_MS) {
+      pin = new Pin(this.#database, { openedAt: now, commits }, (ended) => this.#ended(ended));
       this.#newest = pin;
       this.#open.add(pin);
       this.#sweep ??= setInterval(() => this.#expire(), SWEEP_MS).unref();
@@ -41,9 +43,9 @@ export class Snapshots {
     return pin.share();
   }
 
-  /** After a commit: the next transaction must see it. */
-  renew(): void {
-    this.#newest = undefined;
+  /** Changes with every commit, whoever makes it. */
+  commits(): number {
+    return lastTransaction(this.#database);
   }
 
   close(): void {
@@ -66,6 +68,8 @@ export class Snapshots {
 
 class Pin {
   readonly openedAt: number;
+  /** Commits that were there before this was pinned; it may hold later ones too. */
+  readonly commits: number;
   readonly sequence: bigint;
   readonly #database: Environment;
   readonly #transaction: Transaction;
@@ -73,9 +77,14 @@ class Pin {
   #users = 0;
   #released = false;
 
-  constructor(database: Environment, openedAt: number, ended: (pin: Pin) => void) {
+  constructor(
+    database: Environment,
+    { openedAt, commits }: { openedAt: number; commits: number },
+    ended: (pin: Pin) => void,
+  ) {
     this.#database = database;
     this.openedAt = openedAt;
+    this.commits = commits;
     this.#ended = ended;
     database.resetReadTxn(); // or the snapshot may be one from earlier in this turn of the event loop
     this.#transaction = database.useReadTransaction();

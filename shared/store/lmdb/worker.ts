@@ -11,7 +11,7 @@ import { keyAfter } from "../optimistic/order.ts";
 import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
 import type { Bytes, KeyRange } from "../store.ts";
 import { type Environment, type EnvironmentOptions, openEnvironment } from "./environment.ts";
-import { Gate } from "./gate.ts";
+import { processGate } from "./gate.ts";
 import { rowsOf } from "./rows.ts";
 
 export type WorkerRequest = { readonly kind: "commit"; readonly slabs: Slab[] } | { readonly kind: "close" };
@@ -29,14 +29,9 @@ export type WorkerAnswer =
 /** Keys collected before they are removed: a cursor must not stand in a tree that changes. */
 const CLEAR_KEYS = 1_000;
 
-export interface WorkerData {
-  readonly environment: EnvironmentOptions;
-  readonly gate: SharedArrayBuffer;
-}
-
-const data = workerData as WorkerData;
-const gate = new Gate(data.gate);
-const environment = await openEnvironment(data.environment);
+const options = workerData as EnvironmentOptions;
+const gate = processGate();
+const environment = await openEnvironment(options);
 const port = parentPort!;
 const newest = writable(environment);
 
@@ -88,7 +83,7 @@ function storedSequence(): bigint {
 
 function freeBytes(): number | undefined {
   try {
-    const { bavail, bsize } = statfsSync(data.environment.path);
+    const { bavail, bsize } = statfsSync(options.path);
     return bavail * bsize;
   } catch {
     return undefined; // only for people; the failure itself must be reported in any case

@@ -35,7 +35,8 @@ export interface QueueOptions {
   readonly clock: Clock;
   /** One call at a time. A rejection is a StoreError that holds for every request of the batch. */
   commit(slabs: Slab[]): Promise<BatchResult>;
-  committed(slabs: readonly Slab[], outcomes: BigUint64Array): void;
+  /** After each batch that changed something or may have. */
+  committed(): void;
 }
 
 export class CommitQueue {
@@ -125,8 +126,7 @@ export class CommitQueue {
     let settle: () => void;
     try {
       const { outcomes, buffers } = await this.#options.commit(slabs);
-      const back = buffers.map((buffer, index) => ({ buffer, requests: slabs[index]!.requests }));
-      this.#options.committed(back, outcomes);
+      this.#options.committed();
       const used = buffers.filter((buffer) => buffer.byteLength === SLAB_BYTES);
       this.#spare.push(...used.slice(0, SPARE_MAX - this.#spare.length));
       settle = () => settleAll(entries, outcomes);

@@ -134,22 +134,6 @@ export class ByteReader {
     this.offset += length;
     return this.#buffer.subarray(this.offset - length, this.offset);
   }
-
-  /** Passes a byte string; returns its length. */
-  pass(): number {
-    const length = this.u32();
-    this.offset += length;
-    return length;
-  }
-
-  view(at: number, length: number): Buffer {
-    return this.#buffer.subarray(at, at + length);
-  }
-
-  /** Whether `bytes` stand at `at`. */
-  holds(at: number, bytes: Buffer): boolean {
-    return this.#buffer.compare(bytes, 0, bytes.length, at, at + bytes.length) === 0;
-  }
 }
 
 /** The read set of one attempt, written down as the reads happen. */
@@ -252,40 +236,4 @@ function encodeAtomic(out: ByteWriter, key: string, atomic: Atomic): void {
     out.key(key);
     out.sized(atomic.value);
   }
-}
-
-/** From just after a request's length to its first write. */
-export function skipReads(input: ByteReader): void {
-  input.offset += 10; // withdrawn, guard, sequence
-  input.pass();
-}
-
-/** Where a write's key lies; a stamped key is named by its prefix. Offsets, because most writes concern nobody who reads this. */
-export interface Passed {
-  readonly keyAt: number;
-  readonly keyLength: number;
-  readonly isRange: boolean;
-}
-
-/** Passes one write and tells where its key is. A range's end lies behind its begin. */
-export function passWrite(input: ByteReader): Passed {
-  const kind = input.u8();
-  const keyAt = input.offset + 4;
-  const keyLength = input.pass();
-  if (kind === WRITE.add_i64) input.offset += 8;
-  else if (kind === WRITE.stamped_key) {
-    input.pass();
-    input.offset += 2;
-    input.pass();
-  } else if (kind === WRITE.stamped_value) {
-    input.pass();
-    input.pass();
-  } else if (kind !== WRITE.clear) input.pass();
-  return { keyAt, keyLength, isRange: kind === WRITE.clear_range };
-}
-
-/** The bounds of a passed range. */
-export function rangeAt(input: ByteReader, { keyAt, keyLength }: Passed): KeyRange {
-  const end = keyAt + keyLength;
-  return { begin: input.view(keyAt, keyLength), end: input.view(end + 4, input.offset - end - 4) };
 }

@@ -32,6 +32,8 @@ export interface Engine {
   snapshot(): Snapshot;
   /** All requests of the slabs, durably, or a StoreError that holds for all of them. One call at a time. */
   commit(slabs: Slab[]): Promise<BatchResult>;
+  /** Calls `noticed` after commits of other threads and processes, where there can be any; until the engine is closed. */
+  watch?(noticed: () => void): void;
   /** Called once, when nothing is under way, or what is under way does not end. */
   close(): Promise<void>;
 }
@@ -57,8 +59,9 @@ export class OptimisticStore implements Store {
     this.#queue = new CommitQueue({
       clock,
       commit: (slabs) => engine.commit(slabs),
-      committed: (slabs, outcomes) => this.#changes.publish(slabs, outcomes),
+      committed: () => this.#notice(),
     });
+    engine.watch?.(() => this.#notice());
   }
 
   transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
@@ -86,11 +89,18 @@ export class OptimisticStore implements Store {
     const woken = Promise.withResolvers<void>();
     const wake = () => woken.resolve();
     // Subscribed before the value is read: a change between the two must wake.
-    const unsubscribe = this.#changes.subscribe(key, wake);
+    const unsubscribe = this.#changes.subscribe({ key, lastSeen, wake });
     const timer = setTimeout(wake, Math.min(options.pollMs, TIMER_MS_MAX));
     options.signal.addEventListener("abort", wake, { once: true });
     try {
-      if (options.signal.aborted || !sameBytes(this.#valueOf(key), lastSeen)) return;
+      if (
+        options.signal.aborted ||
+        !sameBytes(
+          this.#look((snapshot) => snapshot.get(key)),
+          lastSeen,
+        )
+      )
+        return;
       await woken.promise;
     } finally {
       clearTimeout(timer);
@@ -131,10 +141,15 @@ export class OptimisticStore implements Store {
     await this.#engine.close();
   }
 
-  #valueOf(key: Bytes): Bytes | undefined {
+  #notice(): void {
+    if (this.#changes.isEmpty) return;
+    this.#look((snapshot) => this.#changes.check((key) => snapshot.get(key)));
+  }
+
+  #look<T>(use: (snapshot: Snapshot) => T): T {
     const snapshot = this.#engine.snapshot();
     try {
-      return snapshot.get(key);
+      return use(snapshot);
     } finally {
       snapshot.release();
     }

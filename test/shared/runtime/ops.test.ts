@@ -17,7 +17,7 @@ afterEach(async () => {
 });
 
 async function serve(options: Partial<OpsOptions> = {}) {
-  const { port, stop } = await serveOps({ port: 0, metrics, checks: {}, log, ...options });
+  const { port, stop } = await serveOps({ port: 0, metrics: metrics.registry, checks: {}, log, ...options });
   stops.push(stop);
   return { stop, get: (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${port}${path}`, init) };
 }
@@ -76,13 +76,13 @@ test("a taken port is a start-up problem that says what to do", async () => {
   await once(other, "listening");
   stops.push(async () => other.close());
   const { port } = other.address() as { port: number };
-  const error = await serveOps({ port, metrics, checks: {}, log }).catch((e: unknown) => e);
+  const error = await serveOps({ port, metrics: metrics.registry, checks: {}, log }).catch((e: unknown) => e);
   expect(error).toBeInstanceOf(StartupError);
   expect(error).toMatchObject({ details: { port }, hint: expect.stringContaining("FLEET_OPS_PORT") });
 });
 
 test.each([null, undefined])("without a port (%s) nothing listens", async (port) => {
-  const ops = await serveOps({ port, metrics, checks: {}, log });
+  const ops = await serveOps({ port, metrics: metrics.registry, checks: {}, log });
   expect(ops.port).toBe(0);
   await ops.stop();
 });

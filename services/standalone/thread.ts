@@ -1,0 +1,79 @@
+/**
+ * One service thread. It runs every service on a connection to the bus and a view of the store of its own, and does what the main
+ * thread asks: give numbers, prove that it is well, stop. Signals, the operations port and the life of the process are not its matter.
+ */
+import { parentPort, workerData } from "node:worker_threads";
+import type { Platform, PlatformOptions } from "../../shared/process/platform.ts";
+import { systemClock } from "../../shared/runtime/clock.ts";
+import { createLogger } from "../../shared/runtime/log.ts";
+import { createMetrics, type MetricsSnapshot } from "../../shared/runtime/metrics.ts";
+import type { Health } from "../../shared/runtime/ops.ts";
+import { StartupError } from "../../shared/runtime/startup.ts";
+import type { WriterConfig } from "../writer/config.ts";
+import { startServices } from "./services.ts";
+
+export interface ThreadData {
+  readonly options: Omit<PlatformOptions, "busMonitorUrl"> & { readonly busMonitorUrl?: string | undefined };
+  readonly config: WriterConfig;
+  /** Log lines for people; a thread cannot see whether there is a terminal. */
+  readonly pretty: boolean;
+}
+
+export type Question = "metrics" | "health" | "stop";
+export type ThreadRequest = { readonly id: number; readonly question: Question };
+
+export type ThreadMessage =
+  | { readonly kind: "ready" }
+  | { readonly kind: "failed"; readonly problem: StartupProblem }
+  /** State that nobody reasoned about: the thread does nothing any more, and the process must end. */
+  | { readonly kind: "defect"; readonly error: Error }
+  | { readonly kind: "answer"; readonly id: number; readonly value: unknown };
+
+/** What a StartupError says; errors keep only their text on the way between threads. */
+export type StartupProblem = Pick<StartupError, "message" | "exitCode" | "details" | "hint">;
+
+export interface ThreadAnswers {
+  readonly metrics: MetricsSnapshot;
+  readonly health: Readonly<Record<string, Health>>;
+  readonly stop: null;
+}
+
+const port = parentPort!;
+const { options, config, pretty } = workerData as ThreadData;
+const post = (message: ThreadMessage): void => port.postMessage(message);
+
+process.on("uncaughtException", (error: unknown) => {
+  post({ kind: "defect", error: error instanceof Error ? error : new Error(String(error)) });
+  // Not one line of ours runs after a defect; the main thread ends the process.
+  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+});
+
+const log = createLogger({ service: "fleet", pretty });
+const metrics = createMetrics({ service: "fleet", ofProcess: false });
+
+try {
+  const platform = await startServices({ log, metrics, clock: systemClock }, options, config);
+  port.on("message", ({ id, question }: ThreadRequest) => {
+    void answer(platform, question).then((value) => post({ kind: "answer", id, value }));
+  });
+  post({ kind: "ready" });
+} catch (error) {
+  if (!(error instanceof StartupError)) throw error;
+  const { message, exitCode, details, hint } = error;
+  post({ kind: "failed", problem: { message, exitCode, details, hint } });
+}
+
+async function answer(platform: Platform, question: Question): Promise<ThreadAnswers[Question]> {
+  switch (question) {
+    case "metrics":
+      return await metrics.registry.getMetricsAsJSON();
+    case "health": {
+      const checks = Object.entries(platform.checks).map(async ([name, check]) => [name, await check()]);
+      return Object.fromEntries(await Promise.all(checks)) as ThreadAnswers["health"];
+    }
+    case "stop":
+      await platform.stop();
+      port.unref();
+      return null;
+  }
+}
