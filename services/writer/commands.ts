@@ -5,12 +5,14 @@
 
 import { hash } from "node:crypto";
 import type { Answer, Request } from "../../shared/bus/endpoint.ts";
-import type { CommittedAnswer } from "../../shared/protocol/answers.ts";
+import type { CommittedAnswer, OwnershipAnswer } from "../../shared/protocol/answers.ts";
 import {
   type CreateCommand,
   createCommandSchema,
   finalizeCommandSchema,
   linkCommandSchema,
+  releaseCommandSchema,
+  takeCommandSchema,
   updateCommandSchema,
 } from "../../shared/protocol/commands.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
@@ -34,7 +36,7 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
     op: CommandOp,
     body: unknown,
     by: (command: Identified) => Caller,
-  ): Promise<CommittedAnswer> => {
+  ): Promise<CommittedAnswer | OwnershipAnswer> => {
     switch (op) {
       case "create": {
         const command = validate(createCommandSchema, body);
@@ -52,6 +54,14 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
       case "link": {
         const command = validate(linkCommandSchema, body);
         return repository.link(by(command), command);
+      }
+      case "take": {
+        const command = validate(takeCommandSchema, body);
+        return repository.take(by(command), command);
+      }
+      case "release": {
+        const command = validate(releaseCommandSchema, body);
+        return repository.release(by(command));
       }
     }
   };

@@ -46,10 +46,24 @@ export const queuedAnswerSchema = z.looseObject({
   position: z.int(),
 });
 
+/** The answer to `take` and `release`: who owns the task now, and under which fence. */
+export const ownershipAnswerSchema = z.looseObject({
+  status: z.literal("committed"),
+  command_id: z.string(),
+  task_id: z.string(),
+  /** null: nobody, after a release. */
+  owner: z.string().nullable(),
+  fence: z.int(),
+  committed_at: z.string(),
+  position: z.string(),
+  replayed: z.boolean(),
+});
+
 export const okAnswerSchema = z.looseObject({ status: z.literal("ok"), result: z.unknown() });
 
 export type CommittedAnswer = z.output<typeof committedAnswerSchema>;
 export type QueuedAnswer = z.output<typeof queuedAnswerSchema>;
+export type OwnershipAnswer = z.output<typeof ownershipAnswerSchema>;
 export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
-export type CommandAnswer = CommittedAnswer | QueuedAnswer | ErrorAnswer;
+export type CommandAnswer = CommittedAnswer | OwnershipAnswer | QueuedAnswer | ErrorAnswer;
 export type QueryAnswer = z.output<typeof okAnswerSchema> | ErrorAnswer;

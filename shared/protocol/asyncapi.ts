@@ -11,8 +11,11 @@ import {
   CONTENT_TYPES,
   type CommandOp,
   HEADERS,
+  isQueuedOp,
   QUERY_OPS,
+  QUEUED_OPS,
   QUEUES,
+  type QueuedOp,
   STREAMS,
   SUBJECTS,
 } from "./subjects.ts";
@@ -154,7 +157,7 @@ function request(
 }
 
 /** A command by way of the queue: the stream's acknowledgement says that it will be applied once, or end in the dead letters. */
-function queued(op: CommandOp): { channels: Tree; operations: Tree; messages: Tree } {
+function queued(op: QueuedOp): { channels: Tree; operations: Tree; messages: Tree } {
   const name = `queue.${op}`;
   const subject = SUBJECTS.queue("tenant", "agent_id", "task_id", op);
   return {
@@ -225,10 +228,16 @@ const HEADER_SCHEMAS: Tree = {
   },
 };
 
+/** What a command can be answered with when it was not refused. */
+function promises(op: CommandOp): string[] {
+  const applied = op === "take" || op === "release" ? "ownership" : "committed";
+  return isQueuedOp(op) ? [applied, "queued"] : [applied];
+}
+
 export function asyncApi(): Tree {
   const parts = [
-    ...COMMAND_OPS.map((op) => request("command", op, "committed", "queued")),
-    ...COMMAND_OPS.map(queued),
+    ...COMMAND_OPS.map((op) => request("command", op, ...promises(op))),
+    ...QUEUED_OPS.map(queued),
     ...QUERY_OPS.map((op) => request("query", op, op)),
     ...EVENT_TYPES.map(event),
   ];

@@ -47,17 +47,37 @@ export const linkCommandSchema = z.looseObject({
   expected_version: z.int().min(1).optional(),
 });
 
+/**
+ * Makes the caller the task's owner and raises the fence. It needs no fence, since taking over is what it is for; one that is given
+ * must be the current one. `expected_fence`: refuse unless the task has this fence, so that of two who take at once one knows.
+ */
+export const takeCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  fence: z.int().min(0).optional(),
+  expected_fence: z.int().min(0).optional(),
+});
+
+/** Gives the task back. The fence stays as it is: it never falls. */
+export const releaseCommandSchema = z.looseObject({
+  ...envelope,
+  fence: z.int().min(1),
+});
+
 export const COMMAND_SCHEMAS = {
   create: createCommandSchema,
   update: updateCommandSchema,
   finalize: finalizeCommandSchema,
   link: linkCommandSchema,
+  take: takeCommandSchema,
+  release: releaseCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
 export type CreateCommand = z.output<typeof createCommandSchema>;
 export type UpdateCommand = z.output<typeof updateCommandSchema>;
 export type FinalizeCommand = z.output<typeof finalizeCommandSchema>;
 export type LinkCommand = z.output<typeof linkCommandSchema>;
+export type TakeCommand = z.output<typeof takeCommandSchema>;
+export type ReleaseCommand = z.output<typeof releaseCommandSchema>;
 
 /** Who acts, as the subject says. */
 export interface Actor {

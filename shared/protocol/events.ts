@@ -9,6 +9,13 @@ const data = {
   CHECKPOINT_UPDATED: z.object({ checkpointId: z.string(), fields: z.array(z.string()) }),
   CHECKPOINT_FINALIZED: z.object({ checkpointId: z.string(), status: z.string() }),
   CHECKPOINT_CORRUPTED: z.object({ checkpointId: z.string(), error: z.string() }),
+  TASK_TAKEN: z.object({
+    taskId: z.string(),
+    agentId: z.string(),
+    fence: z.int(),
+    previousOwner: z.string().nullable(),
+  }),
+  TASK_RELEASED: z.object({ taskId: z.string(), agentId: z.string(), fence: z.int() }),
   AGENT_HANDOFF: z.object({ fromCheckpoint: z.string(), toAgent: z.string() }),
   RECOVERY_INITIATED: z.object({ checkpointId: z.string(), reason: z.string() }),
   RECOVERY_COMPLETED: z.object({ checkpointId: z.string(), newAgentId: z.string() }),

@@ -3,7 +3,13 @@
  * defaults included; output schemas describe what is stored and answered.
  */
 import { z } from "zod";
-import { committedAnswerSchema, errorAnswerSchema, okAnswerSchema, queuedAnswerSchema } from "./answers.ts";
+import {
+  committedAnswerSchema,
+  errorAnswerSchema,
+  okAnswerSchema,
+  ownershipAnswerSchema,
+  queuedAnswerSchema,
+} from "./answers.ts";
 import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "./checkpoint.ts";
 import { COMMAND_SCHEMAS } from "./commands.ts";
 import { EVENT_DATA, EVENT_TYPES, eventSchema } from "./events.ts";
@@ -120,6 +126,12 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       SCHEMA_FILES.answer("committed"),
       "Answer to a command that was applied",
       committedAnswerSchema,
+      "output",
+    ],
+    [
+      SCHEMA_FILES.answer("ownership"),
+      "Answer to a take or release that was applied",
+      ownershipAnswerSchema,
       "output",
     ],
     [

@@ -6,8 +6,19 @@ import { invalid } from "./errors.ts";
 import { isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 
-export const COMMAND_OPS = ["create", "update", "finalize", "link"] as const;
+export const COMMAND_OPS = ["create", "update", "finalize", "link", "take", "release"] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
+
+/**
+ * What may wait in the queue while the store is away. Not `take`: its answer is the fence under which all further commands are sent,
+ * so nobody could go on before it is applied.
+ */
+export const QUEUED_OPS = ["create", "update", "finalize", "link", "release"] as const satisfies CommandOp[];
+export type QueuedOp = (typeof QUEUED_OPS)[number];
+
+export function isQueuedOp(op: string): op is QueuedOp {
+  return (QUEUED_OPS as readonly string[]).includes(op);
+}
 
 /** About the queue and its dead letters; served by whoever serves the queries. */
 export const QUEUE_OPS = ["queue_status", "dead_list", "dead_retry", "dead_drop"] as const;
@@ -37,7 +48,7 @@ export const SUBJECTS = {
     `fleet.cmd.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyCommand: "fleet.cmd.*.*.*.*",
   /** Fire and forget: what the stream has acknowledged is applied once, or ends in the dead letters. */
-  queue: (tenant: string, agent: string, task: string, op: CommandOp): string =>
+  queue: (tenant: string, agent: string, task: string, op: QueuedOp): string =>
     `fleet.queue.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyQueue: "fleet.queue.*.*.*.*",
   /**

@@ -9,6 +9,7 @@ export type TaskEvent =
   | "checkpoint"
   | "handoff"
   | "accept"
+  | "take"
   | "block"
   | "unblock"
   | "complete"
@@ -18,12 +19,15 @@ export type TaskEvent =
 /**
  * Complete by compilation: a new state or event without a decision for every pair is a type error. null: refused.
  * A checkpoint written to a finished task opens it again, visibly (audit); recovery alone never restarts one.
+ * Taking a task over changes who may write, not how the work stands: a finished one stays finished until its new owner writes to
+ * it, a blocked one blocked. Only a handover ends, because somebody has the task now.
  */
 export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, TaskState | null>>>> = {
   active: {
     checkpoint: "active",
     handoff: "handing_off",
     accept: "active",
+    take: "active",
     block: "blocked",
     unblock: null,
     complete: "completed",
@@ -34,6 +38,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "handing_off",
     handoff: "handing_off",
     accept: "active",
+    take: "active",
     block: "blocked",
     unblock: null,
     complete: "completed",
@@ -44,6 +49,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: "handing_off",
     accept: "active",
+    take: "blocked",
     block: "blocked",
     unblock: "active",
     complete: "completed",
@@ -54,6 +60,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: null,
     accept: null,
+    take: "completed",
     block: null,
     unblock: null,
     complete: "completed",
@@ -64,6 +71,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: null,
     accept: null,
+    take: "failed",
     block: null,
     unblock: null,
     complete: "completed",
@@ -74,6 +82,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: null,
     accept: null,
+    take: "cancelled",
     block: null,
     unblock: null,
     complete: null,
@@ -101,15 +110,16 @@ export const taskSchema = z.object({
   task_id: z.string(),
   tenant: z.string(),
   state: z.enum(TASK_STATES),
-  phase: z.string(),
-  agent_id: z.string(),
-  agent_type: z.string(),
+  /** What the newest checkpoint says; null, like `latest_id`, while the task was only taken and has none. */
+  phase: z.string().nullable(),
+  agent_id: z.string().nullable(),
+  agent_type: z.string().nullable(),
   /** The newest checkpoint, and the newest one finalized as succeeded. */
-  latest_id: z.string(),
+  latest_id: z.string().nullable(),
   last_successful_id: z.string().nullable(),
   /** Checkpoints so far. */
   seq: z.int(),
-  /** The agent that owns the task, when one has taken it; its fence. 0: nobody has. */
+  /** The agent that has taken the task and not released it; how often the task was taken. */
   owner: z.string().nullable(),
   fence: z.int(),
   /** The newest audit entry and its hash. */

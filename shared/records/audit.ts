@@ -10,7 +10,7 @@ import type { Bytes, Reader, Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { parseSeq, type TenantKeys } from "./keyspace.ts";
 
-export const AUDIT_OPS = ["create", "update", "finalize", "link", "quarantine"] as const;
+export const AUDIT_OPS = ["create", "update", "finalize", "link", "take", "release", "quarantine"] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 
 export interface AuditActor {
@@ -24,7 +24,8 @@ export interface Transition {
   readonly actor: AuditActor;
   readonly at: string;
   readonly commandId: string | null;
-  readonly checkpointId: string;
+  /** null: the transition is about the task alone. */
+  readonly checkpointId: string | null;
   readonly version: number | null;
   readonly oldHash: string | null;
   readonly newHash: string | null;

@@ -10,7 +10,7 @@ import type { Task, TaskEvent } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import type { Transition } from "./audit.ts";
 import { writeRow } from "./body.ts";
-import type { RememberedAnswer } from "./idempotency.ts";
+import type { RememberedCheckpoint } from "./idempotency.ts";
 import { findAt } from "./lookup.ts";
 import { writeOrder } from "./order.ts";
 import type { EventFact } from "./outbox.ts";
@@ -79,7 +79,7 @@ export interface Change {
 }
 
 /** Seals and writes the next version, keeps the one before it, and completes the transition. */
-export function change(tx: Tx, context: CommandContext, now: Current, change: Change): RememberedAnswer {
+export function change(tx: Tx, context: CommandContext, now: Current, change: Change): RememberedCheckpoint {
   const { begun, head } = now;
   const { task, tenant } = context.actor;
   const { checkpoint_id: id, version: before, seq } = now.checkpoint.metadata;
@@ -119,6 +119,7 @@ export function change(tx: Tx, context: CommandContext, now: Current, change: Ch
     },
     event: change.event,
     answer: {
+      task_id: task,
       checkpoint_id: id,
       version,
       seq,

@@ -9,7 +9,7 @@ import { requireSupported } from "../protocol/migrations.ts";
 import { DEFAULT_RETENTION } from "../protocol/retention.ts";
 import type { Tx } from "../store/store.ts";
 import { writeRow } from "./body.ts";
-import type { RememberedAnswer } from "./idempotency.ts";
+import type { RememberedCheckpoint } from "./idempotency.ts";
 import { systemKeys, type TenantKeys } from "./keyspace.ts";
 import { writeOrder } from "./order.ts";
 import { decodePlace, writePlace } from "./place.ts";
@@ -19,7 +19,7 @@ export async function createCheckpoint(
   tx: Tx,
   context: CommandContext,
   command: CreateCommand,
-): Promise<RememberedAnswer | Replay> {
+): Promise<RememberedCheckpoint | Replay> {
   const id = command.command_id;
   const begun = await begin(tx, context, (keys) => [keys.id(id)]);
   if ("replay" in begun) return begun;
@@ -66,6 +66,7 @@ export async function createCheckpoint(
       data: { checkpointId: id, taskId: task, agentId: context.actor.agent },
     },
     answer: {
+      task_id: task,
       checkpoint_id: id,
       version: 1,
       seq,

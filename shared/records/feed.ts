@@ -6,12 +6,19 @@ import { type Bytes, type Reader, STAMP_BYTES, type Tx } from "../store/store.ts
 import { decode, encode } from "./codec.ts";
 import { after, stampOf, systemKeys } from "./keyspace.ts";
 
-/** The checkpoint version that a transition produced; null where it changed no checkpoint. */
+/** The checkpoint version that a transition produced; nulls where it changed no version, or no checkpoint at all. */
 export interface FeedEntry {
   readonly tenant: string;
   readonly task: string;
-  readonly checkpoint: string;
+  readonly checkpoint: string | null;
   readonly version: number | null;
+}
+
+/** An entry that speaks of a version of a checkpoint. */
+export type VersionEntry = FeedEntry & { readonly checkpoint: string; readonly version: number };
+
+export function isOfVersion(entry: FeedEntry): entry is VersionEntry {
+  return entry.checkpoint !== null && entry.version !== null;
 }
 
 export interface FeedPage {
@@ -37,7 +44,7 @@ export async function readFeed(reader: Reader, afterKey: Bytes | null, limit: nu
   const from = afterKey === null ? begin : after(afterKey);
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
   const entries = rows.map(({ value }) => {
-    const [tenant, task, checkpoint, version] = decode<[string, string, string, number | null]>(value);
+    const [tenant, task, checkpoint, version] = decode<[string, string, string | null, number | null]>(value);
     return { tenant, task, checkpoint, version };
   });
   return { entries, last: rows.at(-1)?.key ?? null, more };

@@ -4,7 +4,7 @@ import { retentionDays } from "../protocol/retention.ts";
 import { finalizeEvent } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { change, current } from "./change.ts";
-import type { RememberedAnswer } from "./idempotency.ts";
+import type { RememberedCheckpoint } from "./idempotency.ts";
 import { systemKeys } from "./keyspace.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 
@@ -14,7 +14,7 @@ export async function finalizeCheckpoint(
   tx: Tx,
   context: CommandContext,
   command: FinalizeCommand,
-): Promise<RememberedAnswer | Replay> {
+): Promise<RememberedCheckpoint | Replay> {
   const id = command.checkpoint_id;
   const now = await current(tx, context, id, command.expected_version);
   if ("replay" in now) return now;

@@ -12,7 +12,10 @@ import { parseExpiry, systemKeys, type TenantKeys, tenantKeys } from "./keyspace
 const HOUR_MS = 3_600_000;
 
 /** What is remembered of an answer: everything but the position, which is the stamp that the store puts before it. */
-export interface RememberedAnswer {
+export type RememberedAnswer = RememberedCheckpoint | RememberedOwnership;
+
+/** Of a command that wrote a version of a checkpoint. */
+export type RememberedCheckpoint = {
   readonly task_id: string;
   readonly checkpoint_id: string;
   readonly version: number;
@@ -20,7 +23,15 @@ export interface RememberedAnswer {
   readonly hash: string;
   readonly committed_at: string;
   readonly warnings?: string[];
-}
+};
+
+/** Of a command that changed who owns the task. */
+export type RememberedOwnership = {
+  readonly task_id: string;
+  readonly owner: string | null;
+  readonly fence: number;
+  readonly committed_at: string;
+};
 
 interface Remembered {
   readonly request: Bytes;

@@ -7,7 +7,7 @@ import { LIMITS } from "../protocol/limits.ts";
 import type { Reader, Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { type Cover, coverKey, coverOf, decodeCover, encodeCover, INDEXES, writeEntries } from "./entries.ts";
-import type { FeedEntry } from "./feed.ts";
+import { type FeedEntry, isOfVersion, type VersionEntry } from "./feed.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
 import { writePostings } from "./postings.ts";
 import { readVersions } from "./versions.ts";
@@ -44,7 +44,7 @@ interface TenantPostings {
   readonly words: Map<string, number[]>;
 }
 
-const nameOf = ({ tenant, checkpoint }: FeedEntry): string => `${tenant}/${checkpoint}`;
+const nameOf = ({ tenant, checkpoint }: VersionEntry): string => `${tenant}/${checkpoint}`;
 
 function bytesOf(words: ReadonlySet<string>): number {
   let bytes = 0;
@@ -75,7 +75,8 @@ export class IndexPlan {
 
   /** Reads what the index holds of the checkpoints that `fed` speaks of; call it before {@link add}. */
   async prepare(reader: Reader, fed: readonly FeedEntry[]): Promise<void> {
-    const fresh = [...new Map(fed.map((entry) => [nameOf(entry), entry])).values()].filter(
+    const speaking = fed.filter(isOfVersion);
+    const fresh = [...new Map(speaking.map((entry) => [nameOf(entry), entry])).values()].filter(
       (entry) => !this.#tracked.has(nameOf(entry)),
     );
     const covers = await reader.getMany(
@@ -98,7 +99,7 @@ export class IndexPlan {
   }
 
   /** Takes in the version that feed entry number `entry` speaks of; versions at or below the one indexed change nothing. */
-  add(fed: FeedEntry, entry: number, checkpoint: Checkpoint): void {
+  add(fed: VersionEntry, entry: number, checkpoint: Checkpoint): void {
     const tracked = this.#tracked.get(nameOf(fed));
     if (tracked === undefined) throw new RangeError("an entry was not prepared");
     const now = coverOf(checkpoint);
@@ -148,7 +149,7 @@ export class IndexPlan {
 
 async function readKnown(
   reader: Reader,
-  { tenant, task, checkpoint }: FeedEntry,
+  { tenant, task, checkpoint }: VersionEntry,
   { version }: Cover,
 ): Promise<Known | null> {
   const value = await reader.get(tenantKeys(tenant).dropped(checkpoint));

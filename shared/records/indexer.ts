@@ -10,7 +10,7 @@ import { LIMITS } from "../protocol/limits.ts";
 import type { CorruptCheckpoint } from "../protocol/queries.ts";
 import { type Reader, STORE_LIMITS, type Store, type Tx } from "../store/store.ts";
 import { type ClearingPlan, planClearing, writeClearing } from "./clearing.ts";
-import { readFeed } from "./feed.ts";
+import { isOfVersion, readFeed } from "./feed.ts";
 import { IndexPlan } from "./index-plan.ts";
 import { type IndexState, readIndexState, writeIndexState } from "./index-state.ts";
 import { readVersions, type VersionFound } from "./versions.ts";
@@ -100,7 +100,7 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
       const found = versions[i] as VersionFound;
       if (found !== null && !found.sound) {
         corrupt.push({ tenant: entry.tenant, task: entry.task, corrupt: found.corrupt });
-      } else if (found !== null) {
+      } else if (found !== null && isOfVersion(entry)) {
         plan.add(entry, state.entries + followed, found.checkpoint);
       }
       followed += 1;

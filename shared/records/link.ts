@@ -8,7 +8,7 @@ import { LIMITS } from "../protocol/limits.ts";
 import type { Tx } from "../store/store.ts";
 import { type Current, change, current } from "./change.ts";
 import { requireInTask } from "./create.ts";
-import type { RememberedAnswer } from "./idempotency.ts";
+import type { RememberedCheckpoint } from "./idempotency.ts";
 import { findInTask } from "./lookup.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 
@@ -16,7 +16,7 @@ export async function linkCheckpoints(
   tx: Tx,
   context: CommandContext,
   command: LinkCommand,
-): Promise<RememberedAnswer | Replay> {
+): Promise<RememberedCheckpoint | Replay> {
   const { parent_id: parent, child_id: child } = command;
   if (parent === child) throw invalid("parent_id", "another checkpoint than child_id", parent);
   const now = await current(tx, context, child, command.expected_version);

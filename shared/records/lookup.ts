@@ -108,6 +108,8 @@ export async function findLatest(reader: Reader, tenant: string, task: string): 
   const head = await readTask(reader, tenant, task);
   if (head === null) return { checkpoint: null, passed_over: [] };
   const passedOver: CorruptCheckpoint[] = [];
+  // The task was taken, and nothing written to it yet.
+  if (head.latest_id === null) return { checkpoint: null, passed_over: [] };
   let next: string | null = head.latest_id;
   while (next !== null && !passedOver.some((corrupt) => corrupt.checkpoint_id === next)) {
     const found = await findInTask(reader, keys, task, next);

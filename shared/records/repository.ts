@@ -4,9 +4,15 @@
  * Errors are FleetErrors. A store that is away gives UNAVAILABLE; a transaction whose result cannot be known is tried again, which
  * its idempotency record makes harmless.
  */
-import type { CommittedAnswer } from "../protocol/answers.ts";
+import type { CommittedAnswer, OwnershipAnswer } from "../protocol/answers.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
-import type { CreateCommand, FinalizeCommand, LinkCommand, UpdateCommand } from "../protocol/commands.ts";
+import type {
+  CreateCommand,
+  FinalizeCommand,
+  LinkCommand,
+  TakeCommand,
+  UpdateCommand,
+} from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type {
@@ -30,6 +36,7 @@ import { readIndexStatus, requestRebuild, requireIndexed } from "./index-state.t
 import { tenantKeys } from "./keyspace.ts";
 import { linkCheckpoints } from "./link.ts";
 import { findLatest, findVersion, readHistory, readTask } from "./lookup.ts";
+import { releaseTask, takeTask } from "./ownership.ts";
 import { type Finding, quarantine } from "./quarantine.ts";
 import { search } from "./search.ts";
 import type { CommandContext, Replay } from "./transition.ts";
@@ -49,7 +56,8 @@ export interface RepositoryOptions {
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
 }
 
-type Verb = (tx: Tx, context: CommandContext) => Promise<RememberedAnswer | Replay>;
+type Verb<A> = (tx: Tx, context: CommandContext) => Promise<A | Replay>;
+type Answered<A> = { status: "committed"; command_id: string } & A & { position: string; replayed: boolean };
 
 export class CheckpointRepository {
   readonly #store: Store;
@@ -74,6 +82,14 @@ export class CheckpointRepository {
 
   link(caller: Caller, command: LinkCommand): Promise<CommittedAnswer> {
     return this.#command("link", caller, (tx, context) => linkCheckpoints(tx, context, command));
+  }
+
+  take(caller: Caller, command: TakeCommand): Promise<OwnershipAnswer> {
+    return this.#command("take", caller, (tx, context) => takeTask(tx, context, command));
+  }
+
+  release(caller: Caller): Promise<OwnershipAnswer> {
+    return this.#command("release", caller, releaseTask);
   }
 
   /** NOT_FOUND when there is none; CORRUPT, after quarantine, when its bytes do not verify. */
@@ -178,13 +194,18 @@ export class CheckpointRepository {
     }
   }
 
-  async #command(op: string, caller: Caller, verb: Verb): Promise<CommittedAnswer> {
+  async #command<A extends RememberedAnswer>(
+    op: string,
+    caller: Caller,
+    verb: Verb<A>,
+  ): Promise<Answered<A>> {
     const { incarnation } = this.#options.format;
     const { value, stamp } = await this.#transact(op, (tx) =>
       verb(tx, { ...caller, nowMs: this.#options.now(), incarnation }),
     ).catch((error: unknown) => this.#reported(caller, error));
     const replayed = "replay" in value;
-    const answer = replayed ? value.replay.answer : value;
+    // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
+    const answer = replayed ? (value.replay.answer as A) : value;
     const position = replayed ? value.replay.position : Buffer.from(stamp ?? []).toString("hex");
     return { status: "committed", command_id: caller.commandId, ...answer, position, replayed };
   }

@@ -37,11 +37,15 @@ export interface Begun {
 
 export type Replay = { readonly replay: { answer: RememberedAnswer; position: string } };
 
-/** Reads the idempotency record, the task's head and `wanted` at once. */
+/**
+ * Reads the idempotency record, the task's head and `wanted` at once. `supersedes`: the command is there to take the task from
+ * whoever owns it, so it needs no fence; one that is given must still be the current one.
+ */
 export async function begin(
   tx: Tx,
   context: CommandContext,
   wanted: (keys: TenantKeys) => readonly Bytes[],
+  { supersedes = false } = {},
 ): Promise<Begun | Replay> {
   const { tenant, task } = context.actor;
   const keys = tenantKeys(tenant);
@@ -53,7 +57,7 @@ export async function begin(
   if (seen) return { replay: recall(seen, context.requestHash) };
   const known = head ? decode<Task>(head) : null;
   await requireNewest(tx, keys, task, known);
-  requireFence(known, context.fence);
+  requireFence(known, context.fence, supersedes);
   return { keys, head: known, values };
 }
 
@@ -72,16 +76,24 @@ async function requireNewest(tx: Tx, keys: TenantKeys, task: string, head: Task 
   });
 }
 
-function requireFence(head: Task | null, fence: number | undefined): void {
+/**
+ * The fence alone decides, not the agent's name: who was given the current fence (a tool, a hook) acts for the owner, and the audit
+ * trail says who it was. A task without owner asks for none, but refuses an old one.
+ */
+function requireFence(head: Task | null, fence: number | undefined, supersedes: boolean): void {
   const current = head?.fence ?? 0;
-  if (fence === undefined && current === 0) return;
-  if (fence !== undefined && fence > current)
-    throw invalid("fence", `at most the task's fence, ${current}`, fence);
-  if (fence === undefined || fence < current) {
-    throw new FleetError("FENCED", "another agent has taken this task over", {
-      details: { owner: head?.owner ?? null, fence: current, given: fence ?? null },
+  const owner = head?.owner ?? null;
+  if (fence === current) return;
+  if (fence === undefined) {
+    if (owner === null || supersedes) return;
+    throw new FleetError("FENCED", "the task has an owner; its fence is needed", {
+      details: { owner, fence: current, given: null },
     });
   }
+  if (fence > current) throw invalid("fence", `at most the task's fence, ${current}`, fence);
+  throw new FleetError("FENCED", "another agent has taken this task over", {
+    details: { owner, fence: current, given: fence },
+  });
 }
 
 /** The state after `event`, the same when there is none; throws CONFLICT when the table refuses it. */
@@ -97,16 +109,21 @@ export function nextState(head: Task | null, event: TaskEvent | null): TaskState
   return next;
 }
 
-export interface Outcome {
+export interface Outcome<A extends RememberedAnswer> {
   /** The head as it shall be, but for the audit fields, which are added here. */
   readonly head: Omit<Task, "audit_seq" | "audit_hash">;
   readonly transition: Omit<Transition, "actor" | "at" | "commandId" | "fence" | "stateFrom" | "stateTo">;
   readonly event: EventFact;
-  readonly answer: Omit<RememberedAnswer, "task_id">;
+  readonly answer: A;
 }
 
 /** Makes the writes that belong to every transition. Stamped keys come last, as the store asks. */
-export function complete(tx: Tx, context: CommandContext, begun: Begun, outcome: Outcome): RememberedAnswer {
+export function complete<A extends RememberedAnswer>(
+  tx: Tx,
+  context: CommandContext,
+  begun: Begun,
+  outcome: Outcome<A>,
+): A {
   const { tenant, task, agent } = context.actor;
   const at = new Date(context.nowMs).toISOString();
   const chain = appendAudit(
@@ -125,7 +142,6 @@ export function complete(tx: Tx, context: CommandContext, begun: Begun, outcome:
   );
   const head: Task = { ...outcome.head, audit_seq: chain.seq, audit_hash: chain.hash };
   tx.set(begun.keys.task(task), encodeChecked(head));
-  const answer: RememberedAnswer = { task_id: task, ...outcome.answer };
   const { checkpointId, version } = outcome.transition;
   appendFeed(tx, context.incarnation, { tenant, task, checkpoint: checkpointId, version });
   appendEvent(tx, context.incarnation, eventOf(context, chain.seq, at, outcome.event));
@@ -133,10 +149,10 @@ export function complete(tx: Tx, context: CommandContext, begun: Begun, outcome:
     tenant,
     command: context.commandId,
     requestHash: context.requestHash,
-    answer,
+    answer: outcome.answer,
     nowMs: context.nowMs,
   });
-  return answer;
+  return outcome.answer;
 }
 
 export function eventOf(

@@ -8,7 +8,7 @@ import { validate } from "../protocol/validation.ts";
 import type { Tx } from "../store/store.ts";
 import { change, current } from "./change.ts";
 import { requireInTask } from "./create.ts";
-import type { RememberedAnswer } from "./idempotency.ts";
+import type { RememberedCheckpoint } from "./idempotency.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 
 /** What only the writer sets, and the operation that does it where there is one. */
@@ -44,7 +44,7 @@ export async function updateCheckpoint(
   tx: Tx,
   context: CommandContext,
   command: UpdateCommand,
-): Promise<RememberedAnswer | Replay> {
+): Promise<RememberedCheckpoint | Replay> {
   const fields = patchedFields(command.patch);
   requireWritable(fields);
   const now = await current(tx, context, command.checkpoint_id, command.expected_version);

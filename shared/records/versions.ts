@@ -4,23 +4,26 @@
  */
 import type { Reader } from "../store/store.ts";
 import { type Found, openRow } from "./body.ts";
-import type { FeedEntry } from "./feed.ts";
+import { type FeedEntry, isOfVersion } from "./feed.ts";
 import { tenantKeys } from "./keyspace.ts";
 
 /** null: the entry speaks of no version, or of one that is gone. */
 export type VersionFound = Found | null;
 
 export async function readVersions(reader: Reader, entries: readonly FeedEntry[]): Promise<VersionFound[]> {
+  const asked = entries.filter(isOfVersion);
   const rows = await reader.getMany(
-    entries.flatMap(({ tenant, task, checkpoint, version }) => {
+    asked.flatMap(({ tenant, task, checkpoint, version }) => {
       const keys = tenantKeys(tenant);
-      return [keys.checkpoint(task, checkpoint), keys.version(task, checkpoint, version ?? 0)];
+      return [keys.checkpoint(task, checkpoint), keys.version(task, checkpoint, version)];
     }),
   );
+  const rowOf = new Map(asked.map((entry, i) => [entry as FeedEntry, rows[2 * i + 1] ?? rows[2 * i]]));
   return Promise.all(
-    entries.map(async ({ tenant, task, checkpoint, version }, i) => {
-      const row = rows[2 * i + 1] ?? rows[2 * i];
-      if (version === null || row === undefined) return null;
+    entries.map(async (entry) => {
+      const row = rowOf.get(entry);
+      if (!isOfVersion(entry) || row === undefined) return null;
+      const { tenant, task, checkpoint, version } = entry;
       const found = await openRow(reader, tenantKeys(tenant), task, checkpoint, row);
       // The current row may be of a later version while this one was removed; that one has an entry of its own.
       return found.sound && found.checkpoint.metadata.version !== version ? null : found;

@@ -5,7 +5,7 @@
 import { uuidv7 } from "uuidv7";
 import type { Bus } from "../bus/bus.ts";
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
-import type { CommittedAnswer } from "../protocol/answers.ts";
+import type { CommittedAnswer, OwnershipAnswer } from "../protocol/answers.ts";
 import type { Checkpoint, FinalStatus } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import type { FleetEvent } from "../protocol/events.ts";
@@ -33,6 +33,7 @@ import type {
   FinalizeOptions,
   HistoryOptions,
   SearchOptions,
+  TakeOptions,
   TaskOperations,
 } from "./operations.ts";
 import type { Committed, Outcome } from "./outcome.ts";
@@ -71,6 +72,20 @@ export class FleetClient implements TaskOperations {
   /** Operations on one task, under one fence. */
   task(taskId: string, options: { fence?: number } = {}): TaskHandle {
     return new TaskHandle(this, taskId, options.fence);
+  }
+
+  /**
+   * Makes this agent the task's owner; whoever owned it before can no longer write to it. The handle carries the new fence. A task
+   * need not exist yet. Throws CONFLICT when `expectedFence` is not the task's: somebody else was faster.
+   */
+  async takeTask(taskId: string, options: TakeOptions = {}): Promise<TaskHandle> {
+    const { fence } = await this.#send<OwnershipAnswer>("take", taskId, {}, options);
+    return this.task(taskId, { fence });
+  }
+
+  /** Gives the task back: nobody owns it then, and its fence stays as it is. */
+  async releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<void> {
+    await this.#send<OwnershipAnswer>("release", taskId, {}, options);
   }
 
   async createCheckpoint(params: CreateCheckpointParams): Promise<Outcome> {
@@ -213,17 +228,24 @@ export class FleetClient implements TaskOperations {
     return this.#context.bus.close();
   }
 
-  async #command(op: CommandOp, taskId: string, body: object, options: CommandOptions): Promise<Committed> {
-    const { fence, expectedVersion } = options;
+  async #send<A>(
+    op: CommandOp,
+    taskId: string,
+    body: object,
+    options: CommandOptions & TakeOptions,
+  ): Promise<A> {
+    const { fence, expectedVersion, expectedFence } = options;
     // One spelling of an id on the wire: a retry must repeat its bytes.
     const commandId = options.commandId === undefined ? uuidv7() : normalizeCheckpointId(options.commandId);
-    const request = { command_id: commandId, ...body, ...toSnake({ fence, expectedVersion }) };
+    const request = { command_id: commandId, ...body, ...toSnake({ fence, expectedVersion, expectedFence }) };
     const subject = SUBJECTS.command(this.#context.tenant, this.#context.agentId, taskId, op);
-    const { status, ...answer } = await ask<CommittedAnswer>(this.#context, subject, request, options).catch(
-      (error: unknown) => {
-        throw withCommand(error, commandId);
-      },
-    );
+    return ask<A>(this.#context, subject, request, options).catch((error: unknown) => {
+      throw withCommand(error, commandId);
+    });
+  }
+
+  async #command(op: CommandOp, taskId: string, body: object, options: CommandOptions): Promise<Committed> {
+    const { status, ...answer } = await this.#send<CommittedAnswer>(op, taskId, body, options);
     this.#remember(answer.checkpoint_id, taskId);
     if (answer.warnings?.includes("large_checkpoint")) {
       this.#context.onWarning({

@@ -14,6 +14,12 @@ export interface CommandOptions extends AskOptions {
   readonly expectedVersion?: number | undefined;
 }
 
+export interface TakeOptions extends AskOptions {
+  readonly commandId?: string | undefined;
+  /** Take the task only while it has this fence; 0: nobody has ever taken it. */
+  readonly expectedFence?: number | undefined;
+}
+
 /** `taskId` spares the look-up of the checkpoint's task. */
 export interface ChangeOptions extends CommandOptions {
   readonly taskId?: string | undefined;
@@ -36,6 +42,7 @@ export interface TaskOperations {
   updateCheckpoint(id: string, patch: Record<string, unknown>, options?: ChangeOptions): Promise<Outcome>;
   finalizeCheckpoint(id: string, status: FinalStatus, options?: FinalizeOptions): Promise<Outcome>;
   linkCheckpoints(parentId: string, childId: string, options?: ChangeOptions): Promise<Outcome>;
+  releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<void>;
   getLatestCheckpoint(taskId: string, options?: AskOptions): Promise<Checkpoint | null>;
   latest(taskId: string, options?: AskOptions): Promise<LatestResult>;
   getCheckpointHistory(taskId: string, options?: HistoryOptions & AskOptions): Promise<CheckpointPage>;

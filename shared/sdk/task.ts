@@ -1,5 +1,6 @@
 /** A task as its agent holds it: every command carries the fence under which the agent owns the task. */
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../protocol/checkpoint.ts";
+import { invalid } from "../protocol/errors.ts";
 import type { CheckpointPage, LatestResult } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
 import type { ChangeOptions, CommandOptions, HistoryOptions, TaskOperations } from "./operations.ts";
@@ -51,6 +52,13 @@ export class TaskHandle {
 
   state(): Promise<Task | null> {
     return this.#client.getTask(this.id);
+  }
+
+  /** Gives the task back. Throws INVALID for a handle without a fence, FENCED when another agent has taken the task meanwhile. */
+  async release(options: CommandOptions = {}): Promise<void> {
+    const fence = options.fence ?? this.fence;
+    if (fence === undefined) throw invalid("fence", "the fence under which the task was taken");
+    await this.#client.releaseTask(this.id, { ...options, fence });
   }
 
   #fenced(options: CommandOptions): ChangeOptions {

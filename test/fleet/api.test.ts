@@ -159,9 +159,9 @@ describe("the page's errors", () => {
 
 test("the events that it prints for these commands came, in its order", () => {
   const printed = blocks
-    .filter(({ tag }) => /^event-CHECKPOINT_(CREATED|UPDATED|FINALIZED)$/.test(tag))
+    .filter(({ tag }) => /^event-(CHECKPOINT_(CREATED|UPDATED|FINALIZED)|TASK_(TAKEN|RELEASED))$/.test(tag))
     .map(({ text }) => JSON.parse(text) as Json);
-  expect(printed).toHaveLength(3);
+  expect(printed).toHaveLength(5);
   const sequences = printed.map(({ sequence }) => sequence);
   const came = events.filter(({ sequence }) => sequences.includes(sequence));
   expect(came.map(masked)).toEqual(printed.map(masked));

@@ -58,16 +58,21 @@ export interface Sending {
   fence?: number;
 }
 
+type AnswerOf<Op extends CommandOp> = Awaited<ReturnType<CheckpointRepository[Op]>>;
+
 /** Sends a command as the writer does: validated, with the hash of its content. */
-export async function send(
+export async function send<Op extends CommandOp>(
   repository: CheckpointRepository,
-  op: CommandOp,
+  op: Op,
   body: Record<string, unknown>,
   by: Sending = {},
-): Promise<CommittedAnswer> {
+): Promise<AnswerOf<Op>> {
   const { tenant = "default", agent = "agent-1", task = "task-1", commandId = uuidv7(), fence } = by;
   const request = { command_id: commandId, ...body, ...(fence !== undefined && { fence }) };
-  const command = validate(COMMAND_SCHEMAS[op], request);
+  const command: { command_id: string; fence?: number | undefined } = validate(
+    COMMAND_SCHEMAS[op as CommandOp],
+    request,
+  );
   const caller: Caller = {
     actor: { tenant, agent, task },
     commandId: command.command_id,
@@ -75,7 +80,8 @@ export async function send(
     requestHash: sha256Hex(`${op}${canonicalText(request)}`),
     traceparent: undefined,
   };
-  return repository[op](caller, command as never);
+  const verb: (caller: Caller, command: never) => Promise<unknown> = repository[op];
+  return (await verb.call(repository, caller, command as never)) as AnswerOf<Op>;
 }
 
 export function input(changes: Partial<CheckpointInput["execution_state"]> = {}): CheckpointInput {

@@ -6,17 +6,22 @@ import { count, plain, shownId } from "./text.ts";
 import { exactly } from "./time.ts";
 import type { View } from "./view.ts";
 
+/** A task that was taken and not yet written to has none. */
+function lastAgent({ agent_id, agent_type }: Task): string {
+  return agent_id === null ? "none yet" : `${plain(agent_id)} (${plain(agent_type ?? "-")})`;
+}
+
 export function renderTask(task: Task, view: View): string {
   const { now } = view;
   const owner = task.owner === null ? "nobody" : plain(task.owner);
   return [
     field("Task", view.colors.bold(plain(task.task_id)), view),
     field("State", task.state, view),
-    field("Phase", task.phase, view),
-    field("Last agent", `${plain(task.agent_id)} (${plain(task.agent_type)})`, view),
+    field("Phase", task.phase ?? "none yet", view),
+    field("Last agent", lastAgent(task), view),
     field("Owner", `${owner}, fence ${task.fence}`, view),
     field("Checkpoints", count(task.seq), view),
-    field("Latest", shownId(task.latest_id), view),
+    field("Latest", task.latest_id === null ? "none yet" : shownId(task.latest_id), view),
     field(
       "Last successful",
       task.last_successful_id === null ? "none" : shownId(task.last_successful_id),

@@ -9,6 +9,7 @@ import { hashOf } from "../../../shared/integrity/seal.ts";
 import {
   committedAnswerSchema,
   errorAnswerSchema,
+  ownershipAnswerSchema,
   queuedAnswerSchema,
 } from "../../../shared/protocol/answers.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
@@ -28,6 +29,7 @@ const examples = [...api.matchAll(/^```json ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
 
 const schemas = new Map<string, z.ZodType>([
   ["committed-answer", committedAnswerSchema],
+  ["ownership-answer", ownershipAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),

@@ -1,0 +1,100 @@
+/**
+ * Who owns a task. Taking it makes the caller its owner and raises the fence by one, in one transaction: from that commit on every
+ * command with a lower fence is refused, wherever it was on its way (guarantee 5). Anybody may take who may address the task; the
+ * owner before is superseded, which is the point. The fence never falls, so an owner of long ago can never be current again.
+ */
+import type { TakeCommand } from "../protocol/commands.ts";
+import { FleetError } from "../protocol/errors.ts";
+import type { Task } from "../protocol/task.ts";
+import type { Tx } from "../store/store.ts";
+import type { RememberedOwnership } from "./idempotency.ts";
+import { systemKeys } from "./keyspace.ts";
+import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
+
+const NOTHING_WANTED = (): [] => [];
+
+/** A task that does not exist yet begins here, without a checkpoint. Throws CONFLICT when the fence is not the expected one. */
+export async function takeTask(
+  tx: Tx,
+  context: CommandContext,
+  command: Pick<TakeCommand, "expected_fence">,
+): Promise<RememberedOwnership | Replay> {
+  const begun = await begin(tx, context, NOTHING_WANTED, { supersedes: true });
+  if ("replay" in begun) return begun;
+  const { head } = begun;
+  const { expected_fence: expected } = command;
+  const actual = head?.fence ?? 0;
+  if (expected !== undefined && expected !== actual) {
+    throw new FleetError("CONFLICT", "the task has another fence than expected", {
+      fields: [{ path: "expected_fence", expected: String(actual), got: String(expected) }],
+      details: { actual, owner: head?.owner ?? null },
+    });
+  }
+  if (head === null) tx.addI64(systemKeys.count("tasks"), 1n);
+  return own(tx, context, begun, context.actor.agent);
+}
+
+/** Only under the current fence, which a task that does not exist has not. Throws CONFLICT when nobody owns the task. */
+export async function releaseTask(tx: Tx, context: CommandContext): Promise<RememberedOwnership | Replay> {
+  const begun = await begin(tx, context, NOTHING_WANTED);
+  if ("replay" in begun) return begun;
+  const { head } = begun;
+  if (head === null || head.owner === null) {
+    throw new FleetError("CONFLICT", "nobody owns the task", {
+      details: { task_id: context.actor.task, fence: head?.fence ?? 0 },
+    });
+  }
+  return own(tx, context, begun, null);
+}
+
+/** Completes the transition after which `owner` has the task: under the next fence, or, when it is nobody, under the same. */
+function own(tx: Tx, context: CommandContext, begun: Begun, owner: string | null): RememberedOwnership {
+  const { task, agent } = context.actor;
+  const at = new Date(context.nowMs).toISOString();
+  const before = begun.head ?? untouched(context, at);
+  const fence = owner === null ? before.fence : before.fence + 1;
+  return complete(tx, context, begun, {
+    head: {
+      ...before,
+      state: nextState(begun.head, owner === null ? null : "take"),
+      owner,
+      fence,
+      updated_at: at,
+    },
+    transition: {
+      op: owner === null ? "release" : "take",
+      checkpointId: null,
+      version: null,
+      oldHash: null,
+      newHash: null,
+      facts: { owner_from: before.owner, owner_to: owner },
+    },
+    event:
+      owner === null
+        ? { type: "TASK_RELEASED", data: { taskId: task, agentId: agent, fence } }
+        : {
+            type: "TASK_TAKEN",
+            data: { taskId: task, agentId: agent, fence, previousOwner: before.owner },
+          },
+    answer: { task_id: task, owner, fence, committed_at: at },
+  });
+}
+
+/** The head of a task that nothing was written to yet. */
+function untouched({ actor }: CommandContext, at: string): Omit<Task, "audit_seq" | "audit_hash"> {
+  return {
+    task_id: actor.task,
+    tenant: actor.tenant,
+    state: "active",
+    phase: null,
+    agent_id: null,
+    agent_type: null,
+    latest_id: null,
+    last_successful_id: null,
+    seq: 0,
+    owner: null,
+    fence: 0,
+    created_at: at,
+    updated_at: at,
+  };
+}
