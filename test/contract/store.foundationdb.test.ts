@@ -12,6 +12,6 @@ if (missing === undefined) {
     openWithClock: (clock) => openFoundationdb({ clusterFile, clock }),
   });
 } else {
-  console.log(`FoundationDB contract skipped: ${missing}`);
+  console.log(`FoundationDB tests skipped: ${missing}`);
   test.skip(`foundationdb: ${missing}`);
 }

@@ -1,21 +1,28 @@
 /**
- * One real FoundationDB server for tests: a single process with the durable `ssd` engine in a new directory, on a free
- * port. It can be killed, paused and restarted with its data. FLEET_TEST_FDB_CLUSTER_FILE names a running cluster to
- * use instead; its keys are at the tests' disposal, and it is never configured, stopped or removed from here.
+ * One real FoundationDB server for tests: a single node with the durable `ssd` engine, an empty database, a free port.
+ * Where it comes from, in this order:
+ *
+ * 1. FLEET_TEST_FDB_CLUSTER_FILE names a running cluster. Its keys are at the tests' disposal, all of them; it is never
+ *    configured, stopped or removed from here. Test files must not share it at the same time (`--no-file-parallelism`).
+ * 2. `fdbserver` and `fdbcli` on PATH.
+ * 3. A Docker engine that answers.
+ *
+ * The client library libfdb_c is needed in every case. What is missing is said in one line, by one test file, and the
+ * others skip in silence.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, constants } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
-import { promisify } from "node:util";
+import { join } from "node:path";
+import { openFoundationdb } from "../../shared/store/drivers/foundationdb.ts";
 import { loadClient } from "../../shared/store/foundationdb/client.ts";
-import { StoreError } from "../../shared/store/store.ts";
+import { KEY_SPACE } from "../../shared/store/limits.ts";
+import { type Store, StoreError } from "../../shared/store/store.ts";
+import { containerMachine, missingDocker } from "./foundationdb-container.ts";
+import { missingPrograms, processMachine } from "./foundationdb-process.ts";
 
 const READY_MS = 60_000;
-const run = promisify(execFile);
 
 export interface FoundationdbServer {
   readonly clusterFile: string;
@@ -33,16 +40,27 @@ export interface FoundationdbControl {
   continue(): void;
   /** Kills it if it runs, starts it with the same data, and waits until the database is available. */
   restart(): Promise<void>;
+  /** What `fdbserver --version` says. */
+  version(): Promise<string>;
 }
 
-/** Why no FoundationDB test can run here, in one line; undefined when they can. */
-export async function missingFoundationdb(): Promise<string | undefined> {
-  if (clusterFileGiven() === undefined) {
-    const absent = ["fdbserver", "fdbcli"].filter((program) => programPath(program) === undefined);
-    if (absent.length > 0) {
-      return `${absent.join(" and ")} not on PATH and FLEET_TEST_FDB_CLUSTER_FILE is not set`;
-    }
-  }
+/** Whatever runs the server. */
+export interface Machine {
+  /** The line of its cluster file. */
+  readonly connection: string;
+  start(): Promise<void>;
+  kill(): Promise<void>;
+  /** Kills it, if it runs, and removes what `start` made outside its directory. */
+  remove(): Promise<void>;
+  pause(): void;
+  continue(): void;
+  /** Runs `fdbcli` with one command and returns what it printed. */
+  cli(command: string): Promise<string>;
+  version(): Promise<string>;
+}
+
+/** Why the driver cannot be loaded here, in one line; undefined when it can. */
+export async function missingClient(): Promise<string | undefined> {
   try {
     await loadClient();
     return undefined;
@@ -52,68 +70,64 @@ export async function missingFoundationdb(): Promise<string | undefined> {
   }
 }
 
-/** The cluster that was given, or a new server with an empty database. */
-export async function startFoundationdb(): Promise<FoundationdbServer> {
-  const given = clusterFileGiven();
-  if (given !== undefined) return { clusterFile: given, stop: async () => {} };
-  return await startServer(await mkdtemp(join(tmpdir(), "fleet-fdb-")));
+/** Why no test with a FoundationDB server can run here, in one line; undefined when they can. */
+export async function missingFoundationdb(): Promise<string | undefined> {
+  const programs = clusterFileGiven() === undefined ? missingPrograms() : undefined;
+  const docker = programs === undefined ? undefined : await missingDocker();
+  if (docker !== undefined) return `${programs}, ${docker}, FLEET_TEST_FDB_CLUSTER_FILE is not set`;
+  return await missingClient();
 }
 
-async function startServer(directory: string): Promise<FoundationdbServer> {
+/** The cluster that was given, emptied, or a new server with an empty database. */
+export async function startFoundationdb(): Promise<FoundationdbServer> {
+  const given = clusterFileGiven();
+  if (given === undefined) return await startServer();
+  const store = await openFoundationdb({ clusterFile: given });
+  await eraseEverything(store).finally(() => store.close({ drainMs: 0 }));
+  return { clusterFile: given, stop: async () => {} };
+}
+
+/** Clears every key that a store can hold. */
+export async function eraseEverything(store: Store): Promise<void> {
+  await store.transact({ label: "erase", deadlineMs: READY_MS, onUnknown: "safe" }, async (tx) =>
+    tx.clearRange(KEY_SPACE),
+  );
+}
+
+async function startServer(): Promise<FoundationdbServer> {
+  const directory = await mkdtemp(join(tmpdir(), "fleet-fdb-"));
   const port = await freePort();
   const clusterFile = join(directory, "fdb.cluster");
-  await Promise.all(["data", "log"].map((name) => mkdir(join(directory, name))));
-  await writeFile(clusterFile, `test:test@127.0.0.1:${port}\n`);
-
-  let server = launch(directory, clusterFile, port);
-  const killNow = () => server.kill("SIGKILL");
-  process.once("exit", killNow); // a test that dies must not leave a server behind
-  const kill = async () => {
-    if (server.exitCode !== null || server.signalCode !== null) return;
-    const exited = once(server, "exit");
-    killNow();
-    await exited;
-  };
-  const restart = async () => {
-    await kill();
-    server = launch(directory, clusterFile, port);
-    await untilAvailable(clusterFile);
-  };
+  const machine =
+    missingPrograms() === undefined ? processMachine(port, directory, clusterFile) : containerMachine(port);
+  await writeFile(clusterFile, `${machine.connection}\n`);
   const stop = async () => {
-    process.removeListener("exit", killNow);
-    await kill();
+    await machine.remove();
     await rm(directory, { recursive: true, force: true });
   };
+  const restart = async () => {
+    await machine.kill();
+    await machine.start();
+    await untilAvailable(machine);
+  };
   try {
+    await machine.start();
     // Only ever on the cluster file written above: on a cluster in use this would begin a new database.
-    await cli(clusterFile, "configure new single ssd");
-    await untilAvailable(clusterFile);
+    await machine.cli("configure new single ssd");
+    await untilAvailable(machine);
   } catch (error) {
     await stop();
     throw error;
   }
-  const pause = () => void server.kill("SIGSTOP");
-  return {
-    clusterFile,
-    control: { kill, pause, continue: () => void server.kill("SIGCONT"), restart },
-    stop,
-  };
+  return { clusterFile, control: { ...machine, restart }, stop };
 }
 
-function launch(directory: string, clusterFile: string, port: number): ChildProcess {
-  const address = `127.0.0.1:${port}`;
-  const [data, log] = [join(directory, "data"), join(directory, "log")];
-  // Kernel AIO needs a file system with O_DIRECT, which the ones under containers often lack.
-  const flags = ["-p", address, "-l", address, "-C", clusterFile, "-d", data, "-L", log];
-  return spawn("fdbserver", [...flags, "--knob_disable_posix_kernel_aio=1"], { stdio: "ignore" });
-}
-
-async function untilAvailable(clusterFile: string): Promise<void> {
+async function untilAvailable(machine: Machine): Promise<void> {
   const endsAt = performance.now() + READY_MS;
   let last: unknown;
   while (performance.now() < endsAt) {
     try {
-      const status = JSON.parse(await cli(clusterFile, "status json"));
+      const status = JSON.parse(await machine.cli("status json"));
       if (status.client?.database_status?.available === true) return;
       last = status.client?.messages;
     } catch (error) {
@@ -123,29 +137,8 @@ async function untilAvailable(clusterFile: string): Promise<void> {
   throw new Error("the FoundationDB server did not become available", { cause: last });
 }
 
-async function cli(clusterFile: string, command: string): Promise<string> {
-  const { stdout } = await run("fdbcli", ["-C", clusterFile, "--exec", command, "--timeout", "30"], {
-    maxBuffer: 16_000_000,
-  });
-  return stdout;
-}
-
 function clusterFileGiven(): string | undefined {
   return process.env.FLEET_TEST_FDB_CLUSTER_FILE || undefined;
-}
-
-function programPath(program: string): string | undefined {
-  const directories = (process.env.PATH ?? "").split(delimiter).filter((directory) => directory !== "");
-  return directories.map((directory) => join(directory, program)).find(executable);
-}
-
-function executable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function freePort(): Promise<number> {

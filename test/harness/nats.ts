@@ -1,7 +1,6 @@
 // A real nats-server for one test file: on a random port, with its own folder, with the settings that Fleet runs with. It can be
 // killed, paused and brought back on the same port. Without a server the tests fail and say what to run; they never skip.
 
-import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +10,7 @@ import {
   startNatsServer,
 } from "../../services/standalone/nats-server.ts";
 import { createLogger, type Logger } from "../../shared/runtime/log.ts";
+import { pauseProcess } from "./pause.ts";
 
 export interface TestNats {
   readonly url: string;
@@ -60,9 +60,7 @@ export async function startNats(options: Partial<NatsServerOptions> = {}): Promi
       server = await start(port);
     },
     pause() {
-      server.kill("SIGSTOP");
-      // The signal takes a moment to reach all of its threads, in which it would still answer.
-      while (existsSync(`/proc/${server.pid}/stat`) && !isStopped(server.pid));
+      pauseProcess(server.pid);
     },
     resume: () => server.kill("SIGCONT"),
     async stop() {
@@ -86,9 +84,4 @@ function externalNats(url: string): TestNats {
     resume: refuse,
     stop: async () => {},
   };
-}
-
-function isStopped(pid: number): boolean {
-  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
 }

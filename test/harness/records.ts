@@ -14,9 +14,17 @@ import { type Format, openFormat } from "../../shared/records/format.ts";
 import { type Caller, CheckpointRepository } from "../../shared/records/repository.ts";
 import { openStore } from "../../shared/store/open.ts";
 import type { Store } from "../../shared/store/store.ts";
+import {
+  eraseEverything,
+  type FoundationdbServer,
+  missingFoundationdb,
+  startFoundationdb,
+} from "./foundationdb.ts";
 
-export const ENGINES = ["memory", "lmdb"] as const;
-export type Engine = (typeof ENGINES)[number];
+export type Engine = Store["name"];
+const missing = await missingFoundationdb();
+/** All that can run on this machine. */
+export const ENGINES: readonly Engine[] = ["memory", "lmdb", ...(missing ? [] : ["foundationdb" as const])];
 
 export interface Bench {
   readonly store: Store;
@@ -28,7 +36,7 @@ export interface Bench {
 
 export async function openBench(engine: Engine, now: () => number = Date.now): Promise<Bench> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-records-"));
-  const store = await openStore(engine === "memory" ? "memory:" : `lmdb:${folder}/store`);
+  const store = await openEmpty(engine, folder);
   const format = await openFormat(store);
   const corrupt: CorruptCheckpoint[] = [];
   const repository = new CheckpointRepository({
@@ -48,6 +56,18 @@ export async function openBench(engine: Engine, now: () => number = Date.now): P
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** One server for all benches of a test file, emptied for each; it ends with the process. */
+let server: Promise<FoundationdbServer> | undefined;
+
+async function openEmpty(engine: Engine, folder: string): Promise<Store> {
+  if (engine === "memory") return await openStore("memory:");
+  if (engine === "lmdb") return await openStore(`lmdb:${folder}/store`);
+  server ??= startFoundationdb();
+  const store = await openStore(`fdb:${(await server).clusterFile}`);
+  await eraseEverything(store);
+  return store;
 }
 
 export interface Sending {
