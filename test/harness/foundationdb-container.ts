@@ -3,8 +3,7 @@
 import { execFile, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { promisify } from "node:util";
-import type { Machine } from "./foundationdb.ts";
-import { CLI_TIMEOUT_S } from "./foundationdb-process.ts";
+import { CLI_TIMEOUT_S, type Machine } from "./foundationdb-machine.ts";
 import { type Guard, whenThisProcessEnds } from "./guard.ts";
 
 const IMAGE = "foundationdb/foundationdb:7.3.63";

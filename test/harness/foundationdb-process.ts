@@ -5,11 +5,10 @@ import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
-import type { Machine } from "./foundationdb.ts";
+import { CLI_TIMEOUT_S, type Machine } from "./foundationdb-machine.ts";
 import { type Guard, whenThisProcessEnds } from "./guard.ts";
 import { pauseProcess } from "./pause.ts";
 
-export const CLI_TIMEOUT_S = "30";
 const run = promisify(execFile);
 
 /** Which of its programs cannot be found, in a few words. */

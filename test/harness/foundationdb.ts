@@ -20,6 +20,7 @@ import { loadClient } from "../../shared/store/foundationdb/client.ts";
 import { KEY_SPACE } from "../../shared/store/limits.ts";
 import { type Store, StoreError } from "../../shared/store/store.ts";
 import { containerMachine, missingDocker } from "./foundationdb-container.ts";
+import type { Machine } from "./foundationdb-machine.ts";
 import { missingPrograms, processMachine } from "./foundationdb-process.ts";
 
 const READY_MS = 60_000;
@@ -41,21 +42,6 @@ export interface FoundationdbControl {
   /** Kills it if it runs, starts it with the same data, and waits until the database is available. */
   restart(): Promise<void>;
   /** What `fdbserver --version` says. */
-  version(): Promise<string>;
-}
-
-/** Whatever runs the server. */
-export interface Machine {
-  /** The line of its cluster file. */
-  readonly connection: string;
-  start(): Promise<void>;
-  kill(): Promise<void>;
-  /** Kills it, if it runs, and removes what `start` made outside its directory. */
-  remove(): Promise<void>;
-  pause(): void;
-  continue(): void;
-  /** Runs `fdbcli` with one command and returns what it printed. */
-  cli(command: string): Promise<string>;
   version(): Promise<string>;
 }
 
