@@ -93,7 +93,7 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
 
 /** Tells a retry, which repeats its subject and its bytes, from another command under the same id. */
 function requestHash(subject: string, bytes: Uint8Array): string {
-  return hash("sha256", Buffer.concat([Buffer.from(`${subject}\n`), bytes]), "hex");
+  return hash("sha256", `${subject}\n${hash("sha256", bytes, "hex")}`, "hex");
 }
 
 function requireAgentType(command: CreateCommand, agentTypes: ReadonlySet<string>): void {

@@ -22,11 +22,6 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-function isSorted(names: readonly string[]): boolean {
-  for (let i = 1; i < names.length; i += 1) if ((names[i - 1] as string) > (names[i] as string)) return false;
-  return true;
-}
-
 /**
  * The value with the members of every object in UTF-16 order of their names. What is in order already is not copied: the schemas list
  * their members in order, so a validated checkpoint mostly is. Throws {@link INTEGER_LIKE}.
@@ -48,19 +43,33 @@ function sortedItems(items: readonly unknown[]): readonly unknown[] {
 }
 
 function sortedMembers(value: Json): Json {
-  const names = Object.keys(value);
-  let isChanged = !isSorted(names);
-  if (isChanged) names.sort();
-  const members: unknown[] = [];
-  for (const name of names) {
-    if (isDigit(name.charCodeAt(0))) throw INTEGER_LIKE;
-    const member = sorted(value[name]);
-    isChanged ||= member !== value[name];
-    members.push(member);
+  let copy = inOrder(value) ? null : sortedCopy(value);
+  // `for in` needs no list of the names; plain data has no inherited ones.
+  for (const name in value) {
+    const member = value[name];
+    if (typeof member !== "object" || member === null) continue;
+    const ordered = sorted(member);
+    if (ordered === member) continue;
+    copy ??= { ...value };
+    copy[name] = ordered;
   }
-  if (!isChanged) return value;
+  return copy ?? value;
+}
+
+function inOrder(value: Json): boolean {
+  let before = "";
+  let isOrdered = true;
+  for (const name in value) {
+    if (isDigit(name.charCodeAt(0))) throw INTEGER_LIKE;
+    if (name < before) isOrdered = false;
+    before = name;
+  }
+  return isOrdered;
+}
+
+function sortedCopy(value: Json): Json {
   const copy: Json = {};
-  for (let i = 0; i < names.length; i += 1) copy[names[i] as string] = members[i];
+  for (const name of Object.keys(value).sort()) copy[name] = value[name];
   return copy;
 }
 

@@ -49,23 +49,24 @@ export function appendAudit(
   transition: Transition,
 ): ChainHead {
   const seq = (place.head?.audit_seq ?? 0) + 1;
+  // In the order of their names, which saves the sorting.
   const entry = canonicalText({
-    v: 1,
-    tenant: place.tenant,
-    task: place.task,
-    seq,
-    prev: place.head?.audit_hash ?? CHAIN_START,
-    at: transition.at,
-    op: transition.op,
     actor: transition.actor,
-    command_id: transition.commandId,
+    at: transition.at,
     checkpoint_id: transition.checkpointId,
-    version: transition.version,
-    old_hash: transition.oldHash,
+    command_id: transition.commandId,
+    fence: transition.fence,
     new_hash: transition.newHash,
+    old_hash: transition.oldHash,
+    op: transition.op,
+    prev: place.head?.audit_hash ?? CHAIN_START,
+    seq,
     state_from: transition.stateFrom,
     state_to: transition.stateTo,
-    fence: transition.fence,
+    task: place.task,
+    tenant: place.tenant,
+    v: 1,
+    version: transition.version,
     ...transition.facts,
   });
   tx.set(keys.audit(place.task, seq), encode(entry));

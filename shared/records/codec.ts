@@ -3,7 +3,7 @@
  * bytes, callers see records, and this is the one place in between.
  */
 import { crc32, zstdCompressSync, zstdDecompressSync } from "node:zlib";
-import { Packr } from "msgpackr";
+import { Packr, RESERVE_START_SPACE } from "msgpackr";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { Bytes } from "../store/store.ts";
@@ -37,28 +37,30 @@ export function decompressed(bytes: Bytes, maxBytes: number): Bytes {
 }
 
 export function encode(value: unknown): Bytes {
-  const packed = packr.pack(value);
-  const smaller = compressed(packed);
-  return smaller
-    ? Buffer.concat([Buffer.from([ZSTD]), smaller])
-    : Buffer.concat([Buffer.from([PLAIN]), packed]);
+  const framed = packedBehind(1, value);
+  const smaller = compressed(framed.subarray(1));
+  if (smaller) return Buffer.concat([Buffer.from([ZSTD]), smaller]);
+  framed[0] = PLAIN;
+  return framed;
+}
+
+/** The packed value behind `room` bytes that are free to be written: no second copy. */
+function packedBehind(room: number, value: unknown): Buffer {
+  return packr.pack(value, RESERVE_START_SPACE | room);
 }
 
 /** For records that others are decided by: damage to them is noticed at the next read. */
 export function encodeChecked(value: unknown): Bytes {
-  const packed = packr.pack(value);
-  return Buffer.concat([Buffer.from([CHECKED]), checkOf(packed), packed]);
-}
-
-function checkOf(packed: Bytes): Buffer {
-  const check = Buffer.allocUnsafe(CHECK_BYTES);
-  check.writeUInt32BE(crc32(packed));
-  return check;
+  const framed = packedBehind(1 + CHECK_BYTES, value);
+  framed[0] = CHECKED;
+  framed.writeUInt32BE(crc32(framed.subarray(1 + CHECK_BYTES)), 1);
+  return framed;
 }
 
 function checked(bytes: Bytes): Bytes {
   const packed = bytes.subarray(CHECK_BYTES);
-  if (checkOf(packed).compare(bytes, 0, CHECK_BYTES) !== 0) throw new RangeError("the check does not match");
+  const view = new DataView(bytes.buffer, bytes.byteOffset, CHECK_BYTES);
+  if (view.getUint32(0) !== crc32(packed)) throw new RangeError("the check does not match");
   return packed;
 }
 

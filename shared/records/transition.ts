@@ -66,7 +66,8 @@ export async function begin(
  * write over what was committed. A person decides.
  */
 async function requireNewest(tx: Tx, keys: TenantKeys, task: string, head: Task | null): Promise<void> {
-  const [audit, order] = await tx.getMany([
+  // Whoever writes these keys also writes the head, so the head's read conflict covers them.
+  const [audit, order] = await tx.snapshot.getMany([
     keys.audit(task, (head?.audit_seq ?? 0) + 1),
     keys.order(task, (head?.seq ?? 0) + 1),
   ]);

@@ -109,7 +109,7 @@ export interface Committed<T> {
   readonly attempts: number;
 }
 
-/** Reads. Returned arrays belong to the caller. */
+/** Reads. Returned arrays belong to the caller, arrays handed over to the store: nobody changes them afterwards. */
 export interface Reader {
   get(key: Bytes): Promise<Bytes | undefined>;
   getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]>;

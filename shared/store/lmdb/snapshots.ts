@@ -24,6 +24,10 @@ export class Snapshots {
   readonly #open = new Set<Pin>();
   #newest: Pin | undefined;
   #sweep: NodeJS.Timeout | undefined;
+  #known: number | undefined;
+  readonly #forget = (): void => {
+    this.#known = undefined;
+  };
 
   constructor(database: Environment, clock: Clock) {
     this.#database = database;
@@ -33,7 +37,7 @@ export class Snapshots {
   take(): Snapshot {
     const now = this.#clock.monotonic();
     let pin = this.#newest;
-    const commits = this.commits();
+    const commits = this.#commitsNow();
     if (pin === undefined || pin.released || pin.commits !== commits || now - pin.openedAt > SHARE_MS) {
       pin = new Pin(this.#database, { openedAt: now, commits }, (ended) => this.#ended(ended));
       this.#newest = pin;
@@ -46,6 +50,18 @@ export class Snapshots {
   /** Changes with every commit, whoever makes it. */
   commits(): number {
     return lastTransaction(this.#database);
+  }
+
+  /**
+   * Like {@link commits}, asked once for all transactions that begin in one run of the event loop's callback: what made them begin
+   * had arrived before it.
+   */
+  #commitsNow(): number {
+    if (this.#known === undefined) {
+      this.#known = this.commits();
+      queueMicrotask(this.#forget);
+    }
+    return this.#known;
   }
 
   close(): void {

@@ -16,7 +16,7 @@ import {
   StoreError,
   type Tx,
 } from "../store.ts";
-import { rowsEvidence, valueEvidence } from "./evidence.ts";
+import { rowsEvidence } from "./evidence.ts";
 import { keyText } from "./order.ts";
 import { Overlay, seenThrough } from "./overlay.ts";
 import { readPage } from "./page.ts";
@@ -47,7 +47,6 @@ export class OptimisticAttempt implements Tx {
   readonly #meter = new TransactionMeter();
   #overlay = new Overlay();
   #reads = new ReadSet();
-  #keysRead = new Set<string>();
   readonly #places = new StampedPlaces();
   #ended = false;
   #released = false;
@@ -143,7 +142,6 @@ export class OptimisticAttempt implements Tx {
     // The request is encoded. Kept until its commit returns, these would be most of the garbage collector's work.
     this.#overlay = new Overlay();
     this.#reads = new ReadSet();
-    this.#keysRead = new Set();
     try {
       return await this.#pending.done;
     } finally {
@@ -188,15 +186,12 @@ export class OptimisticAttempt implements Tx {
     if (record) this.#meter.get(key);
     else this.#meter.snapshotGet(key);
     this.#places.checkKey(key);
-    const text = keyText(key);
-    const own = this.#overlay.at(text);
+    // Most reads come before the first write.
+    const own = this.#overlay.empty ? undefined : this.#overlay.at(keyText(key));
     if (own === "cleared") return undefined;
     if (own?.kind === "value") return own.value && Uint8Array.from(own.value);
     const stored = this.#context.snapshot.get(key);
-    if (record && !this.#keysRead.has(text)) {
-      this.#keysRead.add(text);
-      this.#reads.key(key, valueEvidence(stored));
-    }
+    if (record) this.#reads.key(key, stored);
     if (own === undefined) return stored;
     const seen = seenThrough(own, stored);
     return seen && Uint8Array.from(seen); // never the array that will be committed

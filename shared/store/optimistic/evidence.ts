@@ -7,6 +7,7 @@
  */
 import { createHash, hash } from "node:crypto";
 import type { Bytes, KeyValue } from "../store.ts";
+import type { ByteWriter } from "./request.ts";
 
 const RAW_BYTES_MAX = 4_096;
 const ABSENT = 0;
@@ -28,6 +29,17 @@ export function valueEvidence(value: Bytes | undefined): Buffer {
   return value.length <= RAW_BYTES_MAX
     ? tagged(RAW, value)
     : tagged(DIGEST, hash("sha256", value, { outputEncoding: "buffer" }));
+}
+
+/** The same as a sized byte string, without an array of its own. */
+export function writeValueEvidence(out: ByteWriter, value: Bytes | undefined): void {
+  if (value === undefined || value.length > RAW_BYTES_MAX) {
+    out.sized(valueEvidence(value));
+  } else {
+    out.u32(1 + value.length);
+    out.u8(RAW);
+    out.raw(value);
+  }
 }
 
 /** Lengths go in front: two different lists of rows must never give the same bytes. */

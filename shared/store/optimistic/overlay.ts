@@ -27,9 +27,6 @@ interface Cleared {
   readonly end: string;
 }
 
-/** The caller may change its array after the call. */
-const owned = (bytes: Bytes): Buffer => Buffer.from(bytes);
-
 export class Overlay {
   /** By {@link keyText}. */
   readonly writes = new Map<string, OwnWrite>();
@@ -46,7 +43,7 @@ export class Overlay {
   }
 
   set(key: Bytes, value: Bytes | undefined): void {
-    this.#put(keyText(key), { kind: "value", value: value === undefined ? undefined : owned(value) });
+    this.#put(keyText(key), { kind: "value", value });
   }
 
   clearRange(range: KeyRange): void {
@@ -55,7 +52,7 @@ export class Overlay {
     if (begin >= end) return;
     for (const text of this.writes.keys()) if (begin <= text && text < end) this.writes.delete(text);
     this.#sorted = undefined;
-    this.#cleared.push({ range: { begin: owned(range.begin), end: owned(range.end) }, begin, end });
+    this.#cleared.push({ range, begin, end });
   }
 
   atomic(key: Bytes, atomic: Atomic): void {
@@ -64,31 +61,20 @@ export class Overlay {
     if (own?.kind === "stamped") {
       throw new StoreError("unreadable", "the value carries this transaction's own stamp");
     }
-    const operation: Atomic =
-      atomic.kind === "byte_max" ? { kind: "byte_max", value: owned(atomic.value) } : atomic;
     if (own?.kind === "value" || this.#isCleared(text)) {
       const before = own?.kind === "value" ? own.value : undefined;
-      this.#put(text, { kind: "value", value: applyAtomic(before, operation) });
+      this.#put(text, { kind: "value", value: applyAtomic(before, atomic) });
     } else {
-      this.#put(text, { kind: "atomic", atomics: [...(own?.atomics ?? []), operation] });
+      this.#put(text, { kind: "atomic", atomics: own === undefined ? [atomic] : [...own.atomics, atomic] });
     }
   }
 
   setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
-    this.#put(keyText(key), {
-      kind: "stamped",
-      prefix: owned(prefix),
-      suffix: owned(suffix),
-    });
+    this.#put(keyText(key), { kind: "stamped", prefix, suffix });
   }
 
   setStampedKey(write: StampedKeyWrite): void {
-    this.stampedKeys.push({
-      prefix: owned(write.prefix),
-      suffix: owned(write.suffix),
-      order: write.order,
-      value: owned(write.value),
-    });
+    this.stampedKeys.push(write);
   }
 
   /** The own write at a key, as far as it is known without the stored value. */

@@ -8,6 +8,7 @@
 
 import type { Bytes, KeyRange } from "../store.ts";
 import type { Atomic } from "./atomics.ts";
+import { writeValueEvidence } from "./evidence.ts";
 import type { Overlay, OwnWrite } from "./overlay.ts";
 
 export const READ = { key: 1, range: 2 } as const;
@@ -142,11 +143,11 @@ export class ReadSet {
   /** Set when a range was too long to record: then any commit since the snapshot counts as a conflict. */
   guard = false;
 
-  key(key: Bytes, evidence: Bytes): void {
+  key(key: Bytes, value: Bytes | undefined): void {
     const out = this.#open();
     out.u8(READ.key);
     out.sized(key);
-    out.sized(evidence);
+    writeValueEvidence(out, value);
   }
 
   range(range: KeyRange, rows: number, evidence: Bytes): void {

@@ -89,13 +89,12 @@ function valueCases({ store }: Bench): void {
     expect(await look(store(), async (reader) => i64Of(await reader.get(key)))).toBe(-(2n ** 63n));
   });
 
-  it("keeps its arrays apart from the caller's", async () => {
+  it("hands out arrays of the caller's own", async () => {
     const space = testSpace();
     const key = Buffer.from(space.key("a"));
     const value = Buffer.from("value");
     await write(store(), async (tx) => {
       tx.set(key, value);
-      value.fill(0);
       (await tx.get(key))?.fill(0);
       const { rows } = await tx.getRange(space.range(), { limit: 1 });
       rows[0]?.value.fill(0);
