@@ -9,8 +9,9 @@
 
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";
 import { addI64, applyAtomic } from "./atomics.ts";
+import { ByteReader } from "./bytes.ts";
 import { rowsEvidence, valueEvidence } from "./evidence.ts";
-import { ByteReader, READ, WRITE } from "./request.ts";
+import { READ, WRITE } from "./request.ts";
 import { stampedKey, stampOf } from "./stamps.ts";
 
 /** The newest state, as the writer sees it. */

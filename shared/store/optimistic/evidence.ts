@@ -7,7 +7,7 @@
  */
 import { createHash, hash } from "node:crypto";
 import type { Bytes, KeyValue } from "../store.ts";
-import type { ByteWriter } from "./request.ts";
+import type { ByteWriter } from "./bytes.ts";
 
 const RAW_BYTES_MAX = 4_096;
 const ABSENT = 0;

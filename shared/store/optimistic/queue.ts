@@ -8,8 +8,9 @@
 import type { Clock } from "../../runtime/clock.ts";
 import { type Bytes, StoreError, type TransactOptions } from "../store.ts";
 import type { PendingCommit } from "./attempt.ts";
+import { ByteWriter } from "./bytes.ts";
 import { type BatchResult, NOT_COMMITTED, type Slab } from "./commit.ts";
-import { ByteWriter, type CommitRequest, encodeRequest, withdrawRequest } from "./request.ts";
+import { type CommitRequest, encodeRequest, withdrawRequest } from "./request.ts";
 import { stampOf } from "./stamps.ts";
 
 const BATCH_WAIT_MS = 50;

@@ -1,9 +1,10 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, it } from "vitest";
+import { ByteReader } from "../../../shared/store/optimistic/bytes.ts";
 import type { BatchResult, Slab } from "../../../shared/store/optimistic/commit.ts";
 import { Overlay } from "../../../shared/store/optimistic/overlay.ts";
 import { CommitQueue } from "../../../shared/store/optimistic/queue.ts";
-import { ByteReader, ReadSet } from "../../../shared/store/optimistic/request.ts";
+import { ReadSet } from "../../../shared/store/optimistic/request.ts";
 import { StoreError } from "../../../shared/store/store.ts";
 import { manualClock } from "../../harness/clock.ts";
 
