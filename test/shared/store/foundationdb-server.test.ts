@@ -9,14 +9,12 @@ import { openFoundationdb } from "../../../shared/store/drivers/foundationdb.ts"
 import { type Store, StoreError } from "../../../shared/store/store.ts";
 import {
   type FoundationdbServer,
-  missingClient,
   missingFoundationdb,
   startFoundationdb,
 } from "../../harness/foundationdb.ts";
 
 const run = promisify(execFile);
 const missing = await missingFoundationdb();
-const missingLibrary = await missingClient();
 const driver = new URL("../../../shared/store/drivers/foundationdb.ts", import.meta.url).href;
 
 const key = (name: string) => Buffer.from(`\x02server/${name}`);
@@ -27,7 +25,7 @@ const failure = (promise: Promise<unknown>) =>
     (error) => (error instanceof StoreError ? error : undefined),
   );
 
-describe.skipIf(missingLibrary !== undefined)("an absent cluster", () => {
+describe.skipIf(missing !== undefined)("an absent cluster", () => {
   let directory: string;
   let store: Store;
 
