@@ -86,6 +86,8 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => str
   FORBIDDEN: () => "Check --tenant and --agent; the credentials may act for these only.",
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: () => "Upgrade Fleet here to the version that wrote it.",
+  EXPIRED: (_, { fleet }) =>
+    `See in \`${fleet} audit show <task>\` whether it was applied; if not, send it again as a new command.`,
   TIMEOUT: timeout,
   INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
 };

@@ -25,6 +25,8 @@ export interface TestFleet {
   client(agentId?: string, tenant?: string): Promise<FleetClient>;
   /** SIGKILL of the fleet's process; resolves when it is gone. */
   kill9(): Promise<void>;
+  /** SIGKILL of the fleet's nats-server, which a running fleet starts again; resolves at once. */
+  killNats(): Promise<void>;
   /** SIGTERM; resolves with the exit code. */
   terminate(): Promise<number | null>;
   /** Starts the process again with the same folder and the same bus port. */
@@ -92,6 +94,7 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
       return client;
     },
     kill9: async () => void (await end("SIGKILL")),
+    killNats: async () => void process.kill(natsPid(home), "SIGKILL"),
     terminate: () => end("SIGTERM"),
     start,
     output: () => output,
@@ -101,6 +104,14 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
       rmSync(home, { recursive: true, force: true });
     },
   };
+}
+
+function natsPid(home: string): number {
+  const claim = JSON.parse(readFileSync(join(home, "nats", "claim.json"), "utf8")) as {
+    server?: { pid: number };
+  };
+  if (claim.server === undefined) throw new Error("the fleet has no nats-server");
+  return claim.server.pid;
 }
 
 function readAddresses(home: string): Addresses | undefined {
