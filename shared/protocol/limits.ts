@@ -72,6 +72,8 @@ export const LIMITS = {
   queue_headers_bytes_max: 32_768,
   dead_limit_max: 100,
   dead_limit_default: 20,
+  /** Bytes of commands that wait on a machine for a bus, for each agent. */
+  spool_bytes_max: 64 * 1024 * 1024,
   /** Bytes of a value that stay in a row; larger bodies are stored in chunks. */
   inline_bytes_max: 60_000,
   chunk_bytes_max: 60_000,

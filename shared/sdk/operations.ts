@@ -4,6 +4,7 @@ import type { CheckpointPage, LatestResult, QueryInput } from "../protocol/queri
 import type { Task } from "../protocol/task.ts";
 import type { AskOptions } from "./asking.ts";
 import type { Camel } from "./casing.ts";
+import type { Fallback } from "./delivery.ts";
 import type { Outcome } from "./outcome.ts";
 
 export interface CommandOptions extends AskOptions {
@@ -12,6 +13,8 @@ export interface CommandOptions extends AskOptions {
   /** The fence under which the caller owns the task. */
   readonly fence?: number | undefined;
   readonly expectedVersion?: number | undefined;
+  /** What becomes of this command when no writer answers. Default: what `connect()` was told. */
+  readonly fallback?: Fallback | undefined;
 }
 
 export interface TakeOptions extends AskOptions {

@@ -89,7 +89,13 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
     opsUrl: () => running?.addresses.opsUrl ?? "",
     pid: () => running?.addresses.pid ?? 0,
     async client(agentId = "tester", tenant = "default") {
-      const client = await connect({ url, agentId, tenant, onWarning: () => {} });
+      const client = await connect({
+        url,
+        agentId,
+        tenant,
+        spoolDir: join(home, "spool"),
+        onWarning: () => {},
+      });
       clients.push(client);
       return client;
     },
