@@ -9,7 +9,7 @@ import type { CommittedAnswer, OwnershipAnswer, QueuedAnswer } from "../protocol
 import { COMMAND_SCHEMAS } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { CONTENT_TYPES, type CommandOp, SUBJECTS } from "../protocol/subjects.ts";
+import { CONTENT_TYPES, type CommandOp, isQueuedOp, type QueuedOp, SUBJECTS } from "../protocol/subjects.ts";
 import { validate } from "../protocol/validation.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { currentTraceparent, withSpan } from "../runtime/tracing.ts";
@@ -80,7 +80,11 @@ export class Delivery {
       fallback !== "none" && isQueuedOp(op)
         ? await this.#traced(command, () => this.#find<A>({ ...command, op }, options, fallback))
         : await this.#ask<A>(command, options);
-    if (answer.status === "queued") order.queued(taskId, commandId);
+    if (answer.status === "queued") {
+      order.queued(taskId, commandId);
+      // Before the caller goes on, perhaps in another process.
+      await order.saved();
+    }
     if (answer.status === "committed") order.committed(taskId, commandId);
     return answer;
   }

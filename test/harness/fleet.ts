@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
+import { type ConnectOptions, connect, type FleetClient } from "../../shared/sdk/sdk.ts";
 
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -22,7 +22,7 @@ export interface TestFleet {
   readonly url: string;
   opsUrl(): string;
   pid(): number;
-  client(agentId?: string, tenant?: string): Promise<FleetClient>;
+  client(agentId?: string, tenant?: string, options?: ConnectOptions): Promise<FleetClient>;
   /** SIGKILL of the fleet's process; resolves when it is gone. */
   kill9(): Promise<void>;
   /** SIGKILL of the fleet's nats-server, which a running fleet starts again; resolves at once. */
@@ -83,19 +83,14 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
 
   await start();
   const url = running?.addresses.busUrl ?? "";
+  const own = { url, spoolDir: join(home, "spool"), onWarning: () => {} };
   return {
     home,
     url,
     opsUrl: () => running?.addresses.opsUrl ?? "",
     pid: () => running?.addresses.pid ?? 0,
-    async client(agentId = "tester", tenant = "default") {
-      const client = await connect({
-        url,
-        agentId,
-        tenant,
-        spoolDir: join(home, "spool"),
-        onWarning: () => {},
-      });
+    async client(agentId = "tester", tenant = "default", options = {}) {
+      const client = await connect({ ...own, agentId, tenant, ...options });
       clients.push(client);
       return client;
     },
