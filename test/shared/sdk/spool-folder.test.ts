@@ -240,7 +240,9 @@ describe("what may have been sent a day ago", () => {
 
 describe("the claim", () => {
   test("has one holder, and is void when its process is gone", async () => {
-    await append(folderOf(), spooled("t"));
+    const folder = folderOf();
+    await append(folder, spooled("t"));
+    await folder.end();
     const release = claimSpool(path);
     expect(release).toBeTypeOf("function");
     expect(claimSpool(path)).toBeUndefined();
