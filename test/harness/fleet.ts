@@ -29,6 +29,8 @@ export interface TestFleet {
   killNats(): Promise<void>;
   /** SIGTERM; resolves with the exit code. */
   terminate(): Promise<number | null>;
+  /** Resolves with the exit code of the process that runs now, when it ends by itself. */
+  ended(): Promise<number | null>;
   /** Starts the process again with the same folder and the same bus port. */
   start(): Promise<void>;
   /** What the process wrote so far. */
@@ -93,6 +95,13 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
       const client = await connect({ ...own, agentId, tenant, ...options });
       clients.push(client);
       return client;
+    },
+    async ended() {
+      const child = running?.child;
+      if (!child) throw new Error("the fleet does not run");
+      const [code] = (await once(child, "exit")) as [number | null];
+      running = undefined;
+      return code;
     },
     kill9: async () => void (await end("SIGKILL")),
     killNats: async () => void process.kill(natsPid(home), "SIGKILL"),
