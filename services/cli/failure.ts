@@ -99,6 +99,8 @@ function unavailable({ details }: FleetError, place: Place): string {
       details.indexed_through === undefined ? "" : `: it is complete through ${details.indexed_through}`;
     return `The index has not reached this position, which may not exist yet${through}.`;
   }
+  if (details.spool !== undefined)
+    return `Make room in ${details.spool} or set FLEET_SPOOL_DIR, and start a fleet with \`${fleet} up\`.`;
   if (details.bus === undefined)
     return `The fleet is overloaded or its store is away: try again, see \`${fleet} status\`.`;
   const where = at(place);

@@ -70,6 +70,9 @@ const TASKS_REMEMBERED = 10_000;
 /** Queries that set something going. */
 const CHANGING: ReadonlySet<QueryOp> = new Set<QueryOp>(["index_rebuild", "dead_retry", "dead_drop"]);
 
+/** A process that only ever does one thing, such as a hook, must bring the spool on a little as well. */
+const CLOSE_MS = 250;
+
 const NOTHING_PENDING: Pending = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
 
 export class FleetClient implements TaskOperations {
@@ -108,8 +111,12 @@ export class FleetClient implements TaskOperations {
   }
 
   /** Gives the task back, at once or behind what is queued: nobody owns it then, and its fence stays as it is. */
-  async releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<void> {
-    await this.#send<OwnershipAnswer>("release", taskId, {}, options);
+  async releaseTask(
+    taskId: string,
+    options: CommandOptions & { fence: number },
+  ): Promise<Outcome["outcome"]> {
+    const { answer } = await this.#send<OwnershipAnswer>("release", taskId, {}, options);
+    return answer.status;
   }
 
   async createCheckpoint(params: CreateCheckpointParams): Promise<Outcome> {
@@ -286,9 +293,10 @@ export class FleetClient implements TaskOperations {
     return (await this.#context.spool?.flush(deadlineMs, signal)) ?? NOTHING_PENDING;
   }
 
-  /** What waits in the spool stays there for the next process of this agent. */
+  /** What waits in the spool is sent if that takes a moment; else it stays there for the next process of this agent. */
   async close(): Promise<void> {
     const { link, order, spool } = this.#context;
+    if (link.isUp) await spool?.flush(CLOSE_MS);
     await spool?.close();
     await order.saved();
     await link.close();

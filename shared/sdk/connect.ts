@@ -14,6 +14,7 @@ import { FleetClient, type FleetWarning } from "./client.ts";
 import { type Fallback, publish } from "./delivery.ts";
 import { BusLink } from "./link.ts";
 import { TaskOrder } from "./order.ts";
+import { spoolName } from "./spool/listing.ts";
 import { Spool } from "./spool/spool.ts";
 
 export const clientFields = {
@@ -93,7 +94,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
     });
   const link = new BusLink(open, { clock, log });
   // Agents without a name of their own share a spool, because nobody will ever have their name again.
-  const path = join(spoolFolder(options, env), `${tenant}.${named ?? hostName()}`);
+  const path = join(spoolFolder(options, env), spoolName(tenant, named ?? hostName()));
   const order = new TaskOrder(clock, fallback === "spool" ? path : undefined);
   const spool =
     fallback === "spool"

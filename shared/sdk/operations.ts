@@ -45,7 +45,7 @@ export interface TaskOperations {
   updateCheckpoint(id: string, patch: Record<string, unknown>, options?: ChangeOptions): Promise<Outcome>;
   finalizeCheckpoint(id: string, status: FinalStatus, options?: FinalizeOptions): Promise<Outcome>;
   linkCheckpoints(parentId: string, childId: string, options?: ChangeOptions): Promise<Outcome>;
-  releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<void>;
+  releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<Outcome["outcome"]>;
   getLatestCheckpoint(taskId: string, options?: AskOptions): Promise<Checkpoint | null>;
   latest(taskId: string, options?: AskOptions): Promise<LatestResult>;
   getCheckpointHistory(taskId: string, options?: HistoryOptions & AskOptions): Promise<CheckpointPage>;

@@ -4,13 +4,11 @@
 import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { jetstreamManager } from "@nats-io/jetstream";
-import { connect as connectNats } from "@nats-io/transport-node";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams.ts";
-import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Stop } from "../../../shared/runtime/service.ts";
 import {
   type CheckpointInput,
@@ -19,18 +17,12 @@ import {
   type FleetClient,
 } from "../../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { storedOf } from "./stored.ts";
 
 const checkpoint: CheckpointInput = {
   metadata: { agent_type: "qa" },
   execution_state: { phase: "testing" },
 };
-
-interface Stored {
-  readonly subject: string;
-  readonly body: { readonly command_id: string; readonly after?: string };
-  readonly text: string;
-  readonly messageId: string | undefined;
-}
 
 let nats: TestNats;
 let bus: Bus;
@@ -65,23 +57,7 @@ async function client(options: ConnectOptions = {}): Promise<FleetClient> {
 }
 
 /** What lies in the queue for this test's task, in order. */
-async function stored(): Promise<Stored[]> {
-  const admin = await connectNats({ servers: nats.url });
-  try {
-    const { streams } = await jetstreamManager(admin);
-    const { state } = await streams.info(STREAMS.queue);
-    const places = Array.from({ length: state.messages }, (_, i) => state.first_seq + i);
-    const all = await Promise.all(places.map((seq) => streams.getMessage(STREAMS.queue, { seq })));
-    return all.flatMap((message) => {
-      if (!message?.subject.includes(`.${task}.`)) return [];
-      const text = message.string();
-      const messageId = message.header.get("Nats-Msg-Id");
-      return [{ subject: message.subject, body: JSON.parse(text), text, messageId }];
-    });
-  } finally {
-    await admin.close();
-  }
-}
+const stored = () => storedOf(nats.url, task);
 
 /** Answers commands as a writer would. */
 function writer(
