@@ -1,10 +1,15 @@
-/** Keeps the standalone's nats-server running: one that ends unasked is started again on the same port, later and later. */
+/**
+ * Keeps the standalone's nats-server working: one that ends unasked is started again on the same port, later and later; one that can no
+ * longer write a stream, as after a full disk, is started again as soon as there is room.
+ */
 import { type Clock, systemClock } from "../../shared/runtime/clock.ts";
+import { needsRestart } from "./nats-health.ts";
 import { type NatsServer, type NatsServerOptions, startNatsServer } from "./nats-server.ts";
 
 const PAUSE_MS = { first: 100, last: 10_000 };
 /** A server that ran this long failed for a new reason. */
 const STEADY_MS = 60_000;
+const LOOK_EVERY_MS = 2_000;
 
 export interface SupervisedNatsServer {
   readonly url: string;
@@ -44,7 +49,18 @@ export async function superviseNatsServer(
       }
     }
   };
-  const watching = watch();
+  const look = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      await clock.sleep(LOOK_EVERY_MS, stopping.signal).catch(() => {});
+      if (stopping.signal.aborted || !(await needsRestart(server, o.dir)) || stopping.signal.aborted)
+        continue;
+      o.log.error({ nats_pid: server.pid }, "nats-server can no longer write a stream, ending it");
+      // Its end is unasked for the watch, which starts it again.
+      server.kill("SIGTERM");
+      await server.exited;
+    }
+  };
+  const watching = Promise.all([watch(), look()]);
   return {
     url: first.url,
     port: first.port,

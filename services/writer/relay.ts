@@ -117,12 +117,12 @@ async function publishBatch(context: RelayContext, { lease, entries }: Batch): P
   context.metrics.outboxPublishedTotal.inc(entries.length);
 }
 
-function message({ event, json }: OutboxEntry): OrderedMessage {
+function message({ event }: OutboxEntry): OrderedMessage {
   return {
     subject: SUBJECTS.event(event.tenant, event.type, event.subject),
     messageId: event.id,
     orderKey: `${event.tenant}/${event.subject}`,
-    body: encoder.encode(json),
+    body: encoder.encode(JSON.stringify(event)),
     headers: {
       [HEADERS.contentType]: CONTENT_TYPES.event,
       ...(event.traceparent !== undefined && { traceparent: event.traceparent }),

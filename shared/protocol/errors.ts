@@ -16,7 +16,6 @@ export const ERROR_CODES = [
   "FORBIDDEN",
   "UNAVAILABLE",
   "UNSUPPORTED_VERSION",
-  "EXPIRED",
   "TIMEOUT",
   "INTERNAL",
 ] as const;
@@ -70,12 +69,6 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorMeaning>> = {
     exit: 10,
     status: 400,
     meaning: "Made by a newer major version of Fleet.",
-  },
-  EXPIRED: {
-    retryable: false,
-    exit: 11,
-    status: 410,
-    meaning: "The command is too old to tell whether it was applied before.",
   },
   TIMEOUT: {
     retryable: true,

@@ -34,12 +34,7 @@ let server: TestFleet;
 let client: FleetClient;
 
 function start(args: readonly string[], { env = {}, ...call }: Call = {}) {
-  const own = {
-    FLEET_URL: server.url,
-    FLEET_SPOOL_DIR: join(server.home, "spool"),
-    FLEET_AGENT_ID: "tester",
-  };
-  return startCli(args, { ...call, env: { ...own, ...env } });
+  return startCli(args, { ...call, env: { FLEET_URL: server.url, FLEET_AGENT_ID: "tester", ...env } });
 }
 
 const fleet = (args: readonly string[], call?: Call): Promise<Result> => resultOf(start(args, call));

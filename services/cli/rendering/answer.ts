@@ -22,16 +22,9 @@ export function renderOutcome(outcome: Outcome, done: string, view: View): strin
   const id = colors.bold(shownId(String(outcome.checkpointId)));
   if (outcome.outcome === "queued") {
     return [
-      `${colors.yellow(`Queued, not yet carried out: ${verb(done)}`)} ${id}`,
+      `${colors.yellow("Queued:")} ${id}`,
       `Task: ${outcome.taskId}`,
-      `Store or writer is away; the command is kept (place ${outcome.position} in the queue) and will be carried out once, in order.`,
-    ];
-  }
-  if (outcome.outcome === "spooled") {
-    return [
-      `${colors.yellow(`Spooled, not yet sent: ${verb(done)}`)} ${id}`,
-      `Task: ${outcome.taskId}`,
-      "No bus answers; the command is on this machine's disk and will be sent when one does.",
+      "The store is away; the command is kept and will be carried out once, in order.",
     ];
   }
   const again = outcome.replayed ? " (it had been before: same command id)" : "";
@@ -40,12 +33,6 @@ export function renderOutcome(outcome: Outcome, done: string, view: View): strin
     `Task: ${outcome.taskId}`,
     `Version: ${outcome.version}, checkpoint ${outcome.seq} of the task`,
   ];
-}
-
-/** "Checkpoint created" as what is still to be: "checkpoint to be created". */
-function verb(done: string): string {
-  const [what = "", how = ""] = done.toLowerCase().split(" ");
-  return `${what} to be ${how}`;
 }
 
 /** What a new checkpoint says about the work, below {@link renderOutcome}. */

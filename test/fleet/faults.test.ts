@@ -1,0 +1,111 @@
+/**
+ * A short run of `npm run faults`: correct builds go through faults without a violation, and each broken build is caught by the check
+ * that is there for it. Longer runs are for a person or a night: `npm run faults -- --minutes 10`.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { projectRoot } from "../harness/fleet.ts";
+import { BROKEN, BROKEN_NAMES } from "./faults/broken.ts";
+import type { RoundResult } from "./faults/round.ts";
+
+interface Run {
+  readonly code: number | null;
+  readonly output: string;
+  readonly report: { readonly violations: number; readonly command: string; readonly rounds: RoundResult[] };
+}
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-faults-test-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function run(name: string, ...options: string[]): Promise<Run> {
+  const json = join(folder, `${name}.json`);
+  const child = spawn(process.execPath, ["test/fleet/faults/main.ts", ...options, "--json", json], {
+    cwd: projectRoot,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk: Buffer) => {
+      output += chunk.toString();
+    });
+  }
+  const [code] = (await once(child, "close")) as [number | null];
+  try {
+    return { code, output, report: JSON.parse(readFileSync(json, "utf8")) };
+  } catch (error) {
+    throw new Error(`the run left no report:\n${output}`, { cause: error });
+  }
+}
+
+describe("a correct build", () => {
+  test("keeps everything it promised, in one process and in several on one store", async () => {
+    const { code, output, report } = await run(
+      "correct",
+      "--minutes",
+      "0.6",
+      "--rounds",
+      "alone,several",
+      "--seed",
+      "11",
+    );
+    expect(report.violations, output).toBe(0);
+    expect(code).toBe(0);
+    for (const { faults, checked, copies, evidence } of report.rounds) {
+      expect(Object.keys(faults).length).toBeGreaterThan(8);
+      expect(checked.audit_entries).toBeGreaterThan(50);
+      expect(checked.reads).toBeGreaterThan(30);
+      expect(Object.keys(copies).length).toBeGreaterThan(2);
+      expect(evidence).toBeNull();
+    }
+    const tried = report.rounds.reduce((sum, { zombies }) => sum + zombies.tried, 0);
+    expect(tried, "superseded agents that tried to write").toBeGreaterThan(0);
+  }, 300_000);
+});
+
+describe("a broken build is caught", () => {
+  test.each(BROKEN_NAMES)(
+    "%s",
+    async (name) => {
+      const faults = ["--faults", "kill_service,pause_agents"];
+      const { code, output, report } = await run(
+        name,
+        "--broken",
+        name,
+        "--minutes",
+        "0.12",
+        "--rounds",
+        "alone",
+        "--seed",
+        "5",
+        ...faults,
+      );
+      expect(code).toBe(1);
+      const [round] = report.rounds;
+      expect(round?.violations.map(({ kind }) => kind)).toContain(BROKEN[name].caughtBy);
+      expect(output).toContain(report.command);
+      expect(report.command).toContain("--seed 5");
+      if (round?.evidence) rmSync(round.evidence, { recursive: true });
+    },
+    120_000,
+  );
+});
+
+test("a wrong option is one line and the help, not a stack", async () => {
+  const child = spawn(process.execPath, ["test/fleet/faults/main.ts", "--seed", "x"], { cwd: projectRoot });
+  let text = "";
+  child.stderr.on("data", (chunk: Buffer) => {
+    text += chunk.toString();
+  });
+  const [code] = (await once(child, "close")) as [number | null];
+  expect(code).toBe(2);
+  expect(text).toContain("--seed takes a whole number");
+  expect(text).toContain("--minutes");
+  expect(text).not.toMatch(/^\s+at /m);
+});

@@ -1,0 +1,151 @@
+/**
+ * Broken builds: the same services over a store that undoes one of their safeguards. They are the proof that the checker sees what it
+ * is there to see; production code has no switch for any of this.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import tuple from "fdb-tuple";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import { COMMAND_OPS } from "../../../shared/protocol/subjects.ts";
+import type { Task } from "../../../shared/protocol/task.ts";
+import { decode, encodeChecked } from "../../../shared/records/codec.ts";
+import {
+  type Bytes,
+  type Committed,
+  STAMP_BYTES,
+  type Store,
+  type TransactOptions,
+  type Tx,
+} from "../../../shared/store/store.ts";
+import type { ViolationKind } from "./checker/evidence.ts";
+
+type Break = (store: Store) => Store["transact"];
+
+/** What each build leaves out, and the violation that it must be caught by. */
+export const BROKEN = {
+  fence_off: { breaking: withoutFences, caughtBy: "zombie_accepted" },
+  early_answer: { breaking: answeringEarly, caughtBy: "lost" },
+  audit_skipped: { breaking: skippingAudit, caughtBy: "chain_broken" },
+  idempotency_off: { breaking: withoutIdempotency, caughtBy: "applied_twice" },
+} as const satisfies Record<string, { breaking: Break; caughtBy: ViolationKind }>;
+export type BrokenName = keyof typeof BROKEN;
+
+export const BROKEN_NAMES = Object.keys(BROKEN) as BrokenName[];
+
+export function brokenStore(name: BrokenName, store: Store): Store {
+  const transact = BROKEN[name].breaking(store);
+  return {
+    name: store.name,
+    transact,
+    read: (options, body) => store.read(options, body),
+    changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
+    health: (options) => store.health(options),
+    close: (options) => store.close(options),
+  };
+}
+
+const isCommand = ({ label }: TransactOptions): boolean => (COMMAND_OPS as readonly string[]).includes(label);
+
+/** The part of the key space that a tenant's key lies in: the second element of its tuple. */
+const subspaceOf = (key: Bytes): unknown => (tuple.unpack(Buffer.from(key)) as unknown[])[1];
+
+/** The same transaction with some of its functions replaced. */
+function altered(tx: Tx, changes: Partial<Tx>): Tx {
+  return new Proxy(tx, {
+    get(target, name) {
+      if (Object.hasOwn(changes, name)) return Reflect.get(changes, name);
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+function reading(tx: Tx, see: (key: Bytes, value: Bytes | undefined) => Bytes | undefined): Partial<Tx> {
+  return {
+    get: async (key) => see(key, await tx.get(key)),
+    getMany: async (keys) => (await tx.getMany(keys)).map((value, i) => see(keys[i]!, value)),
+  };
+}
+
+/** One write of an audit entry in ten is left out. */
+function skippingAudit(store: Store): Store["transact"] {
+  let writes = 0;
+  return (options, body) =>
+    store.transact(options, (tx) =>
+      body(
+        altered(tx, {
+          set(key, value) {
+            if (subspaceOf(key) === "audit" && ++writes % 10 === 0) return;
+            tx.set(key, value);
+          },
+        }),
+      ),
+    );
+}
+
+/** No command finds the record of its first time. */
+function withoutIdempotency(store: Store): Store["transact"] {
+  return (options, body) =>
+    store.transact(options, (tx) =>
+      body(
+        altered(
+          tx,
+          reading(tx, (key, value) => (subspaceOf(key) === "idem" ? undefined : value)),
+        ),
+      ),
+    );
+}
+
+/** A command with an old fence is shown a task that still has that fence. */
+function withoutFences(store: Store): Store["transact"] {
+  return (options, body) =>
+    store.transact(options, async (tx) => {
+      try {
+        return await body(tx);
+      } catch (error) {
+        if (!(error instanceof FleetError) || error.code !== "FENCED") throw error;
+        const { given, fence, owner } = error.details as {
+          given: number | null;
+          fence: number;
+          owner: string;
+        };
+        const shown = (head: Task): Task => ({
+          ...head,
+          fence: given ?? fence,
+          owner: given === null ? null : owner,
+        });
+        return body(
+          altered(tx, {
+            ...reading(tx, (key, value) =>
+              value !== undefined && subspaceOf(key) === "tasks"
+                ? encodeChecked(shown(decode<Task>(value)))
+                : value,
+            ),
+            set: (key, value) =>
+              tx.set(
+                key,
+                subspaceOf(key) === "tasks" ? encodeChecked({ ...decode<Task>(value), fence, owner }) : value,
+              ),
+          }),
+        );
+      }
+    });
+}
+
+const COMMIT_AFTER_MS = 150;
+
+/** The answer leaves as soon as the command is worked out; the commit follows, or fails, or is cut off. */
+function answeringEarly(store: Store): Store["transact"] {
+  return <T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> => {
+    if (!isCommand(options)) return store.transact(options, body);
+    const answer = Promise.withResolvers<Committed<T>>();
+    store
+      .transact(options, async (tx) => {
+        const value = await body(tx);
+        answer.resolve({ value, stamp: Buffer.alloc(STAMP_BYTES, 1), attempts: tx.attempt });
+        await sleep(COMMIT_AFTER_MS);
+        return value;
+      })
+      .then(answer.resolve, answer.reject);
+    return answer.promise;
+  };
+}

@@ -1,0 +1,59 @@
+/** All checks of one round, and how much there was to check. */
+import { checkCommands } from "./commands.ts";
+import { checkEvents } from "./events.ts";
+import { commandsOf, type Evidence, type Violation } from "./evidence.ts";
+import { checkFences, countZombies, type ZombieCounts } from "./fences.ts";
+import { checkOrder } from "./order.ts";
+import { checkQueued } from "./queued.ts";
+import { checkTrails } from "./trail.ts";
+
+export interface Verdict {
+  readonly violations: readonly Violation[];
+  readonly checked: {
+    readonly tasks: number;
+    readonly commands: number;
+    readonly reads: number;
+    readonly audit_entries: number;
+    readonly versions: number;
+    readonly events: number;
+  };
+  readonly zombies: ZombieCounts;
+}
+
+export function judge(evidence: Evidence): Verdict {
+  const { attempts, truth } = evidence;
+  const commands = commandsOf(attempts);
+  const tasks = [...truth.tasks.values()];
+  const violations = [
+    ...checkCommands(evidence, commands),
+    ...checkTrails(truth),
+    ...checkOrder(evidence, commands),
+    ...checkFences(evidence, commands),
+    ...checkEvents(truth),
+    ...checkQueued(evidence, commands),
+    ...checkCorruption(evidence),
+  ];
+  return {
+    violations,
+    checked: {
+      tasks: tasks.length,
+      commands: commands.size,
+      reads: attempts.filter(({ outcome }) => outcome === "read").length,
+      audit_entries: tasks.reduce((sum, { entries }) => sum + entries.length, 0),
+      versions: tasks.reduce((sum, { hashes }) => sum + hashes.size, 0),
+      events: truth.events.length,
+    },
+    zombies: countZombies(evidence, commands),
+  };
+}
+
+/** No fault of this program damages stored bytes, so corruption that anybody met was made by the system itself. */
+function checkCorruption({ attempts }: Evidence): Violation[] {
+  const met = attempts.filter(({ code }) => code === "CORRUPT");
+  return met.map(({ task, op, call }) => ({
+    kind: "corrupt",
+    task,
+    text: "stored state did not verify, although nobody damaged it",
+    details: { op, call },
+  }));
+}

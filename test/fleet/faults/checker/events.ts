@@ -1,0 +1,76 @@
+/** The event stream against the trails: every transition is there at least once, the first copies in order per task, and no event is
+ * about something that was not committed. */
+import type { FleetEvent } from "../../../../shared/protocol/events.ts";
+import type { Entry, Truth, Violation } from "./evidence.ts";
+
+const TYPES: Readonly<Record<string, string>> = {
+  create: "CHECKPOINT_CREATED",
+  update: "CHECKPOINT_UPDATED",
+  link: "CHECKPOINT_UPDATED",
+  finalize: "CHECKPOINT_FINALIZED",
+  quarantine: "CHECKPOINT_CORRUPTED",
+  take: "TASK_TAKEN",
+  release: "TASK_RELEASED",
+};
+
+export function checkEvents(truth: Truth): Violation[] {
+  const byTask = Map.groupBy(truth.events, ({ subject }) => subject);
+  const found: Violation[] = [];
+  for (const { task, entries } of truth.tasks.values())
+    found.push(...checkTask(task, entries, byTask.get(task) ?? []));
+  for (const [task, events] of byTask) {
+    if (!truth.tasks.has(task)) {
+      found.push({
+        kind: "event_unfounded",
+        task,
+        text: "events of a task that does not exist",
+        details: { events: events.length },
+      });
+    }
+  }
+  return found;
+}
+
+function checkTask(task: string, entries: readonly Entry[], events: readonly FleetEvent[]): Violation[] {
+  const found: Violation[] = [];
+  const bySeq = new Map(entries.map((entry) => [entry.seq, entry]));
+  const seen = new Set<number>();
+  let highest = 0;
+  for (const event of events) {
+    const { sequence } = event;
+    const entry = bySeq.get(sequence);
+    if (entry === undefined || TYPES[entry.op] !== event.type || !isAbout(event, entry)) {
+      found.push({
+        kind: "event_unfounded",
+        task,
+        text: "an event says what no audit entry says",
+        details: { id: event.id, type: event.type, op: entry?.op ?? null },
+      });
+    }
+    if (seen.has(sequence)) continue;
+    seen.add(sequence);
+    if (sequence < highest) {
+      found.push({
+        kind: "event_out_of_order",
+        task,
+        text: "an event was first published behind a later one of its task",
+        details: { sequence, highest },
+      });
+    }
+    highest = Math.max(highest, sequence);
+  }
+  const missing = entries.filter(({ seq }) => !seen.has(seq)).map(({ seq }) => seq);
+  if (missing.length > 0) {
+    found.push({
+      kind: "event_missing",
+      task,
+      text: "transitions without an event",
+      details: { missing: missing.length, first: missing[0] },
+    });
+  }
+  return found;
+}
+
+function isAbout({ data }: FleetEvent, { checkpoint_id }: Entry): boolean {
+  return checkpoint_id === null || (data as { checkpointId?: string }).checkpointId === checkpoint_id;
+}

@@ -1,0 +1,141 @@
+/** What the checker judges: the recorded history, and the truth that is left in the store and on the event stream at the end. */
+import type { FleetEvent } from "../../../../shared/protocol/events.ts";
+import type { Task } from "../../../../shared/protocol/task.ts";
+import type { Attempt, CommittedFacts } from "../history.ts";
+
+/** An audit entry, parsed; the chain is verified over its exact text. */
+export interface Entry {
+  readonly seq: number;
+  readonly op: string;
+  readonly command_id: string | null;
+  readonly checkpoint_id: string | null;
+  readonly version: number | null;
+  readonly old_hash: string | null;
+  readonly new_hash: string | null;
+  readonly state_from: string | null;
+  readonly state_to: string;
+  readonly fence: number;
+  readonly owner_to?: string | null;
+}
+
+export interface TaskTruth {
+  readonly task: string;
+  readonly head: Task;
+  /** Place and exact text of every entry, in the order of their keys. */
+  readonly records: readonly { readonly seq: number; readonly entry: string }[];
+  readonly entries: readonly Entry[];
+  /** The checkpoints in the task's order, each at its current version. */
+  readonly current: readonly { readonly checkpoint_id: string; readonly version: number }[];
+  /** Hashes of the versions that were read back and verified, by {@link versionName}. */
+  readonly hashes: ReadonlyMap<string, string>;
+}
+
+/** A command that left the queue without being applied. */
+export interface DeadLetter {
+  readonly command_id: string | null;
+  readonly reason: string;
+}
+
+export interface Truth {
+  readonly tasks: ReadonlyMap<string, TaskTruth>;
+  /** How many transitions the system counted by itself, over all tasks: each rang one bell. */
+  readonly bells: number;
+  /** The stream, in its order, duplicates included. */
+  readonly events: readonly FleetEvent[];
+  readonly dead: readonly DeadLetter[];
+}
+
+export interface Evidence {
+  readonly attempts: readonly Attempt[];
+  readonly truth: Truth;
+}
+
+export const VIOLATIONS = [
+  "lost",
+  "applied_twice",
+  "refused_but_applied",
+  "unasked",
+  "answers_differ",
+  "expectation_broken",
+  "not_linearizable",
+  "unresolved",
+  "zombie_accepted",
+  "audit_incomplete",
+  "chain_broken",
+  "state_wrong",
+  "event_missing",
+  "event_out_of_order",
+  "event_unfounded",
+  "queued_lost",
+  "queued_out_of_order",
+  "corrupt",
+  "process_failed",
+  "not_recovered",
+] as const;
+export type ViolationKind = (typeof VIOLATIONS)[number];
+
+export interface Violation {
+  readonly kind: ViolationKind;
+  readonly task: string | null;
+  /** Static text: what is wrong. What varies is in `details`. */
+  readonly text: string;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+export const versionName = (id: string | null, version: number | null): string => `${id}/${version}`;
+
+/** All that is known of one command: every time it was sent, by whomever. */
+export interface Command {
+  readonly id: string;
+  readonly task: string;
+  readonly attempts: readonly Attempt[];
+  /** It cannot have taken effect before. */
+  readonly begin: number;
+  /** The first time anybody knew that it is committed; infinite while nobody does. */
+  readonly knownAt: number;
+  /** Its first answer. */
+  readonly committed: CommittedFacts | undefined;
+  readonly wasQueued: boolean;
+}
+
+export function commandsOf(attempts: readonly Attempt[]): Map<string, Command> {
+  const byId = new Map<string, Attempt[]>();
+  for (const attempt of attempts) {
+    if (attempt.command_id === undefined) continue;
+    const known = byId.get(attempt.command_id);
+    if (known === undefined) byId.set(attempt.command_id, [attempt]);
+    else known.push(attempt);
+  }
+  return new Map([...byId].map(([id, own]) => [id, commandOf(id, own)]));
+}
+
+function commandOf(id: string, attempts: readonly Attempt[]): Command {
+  const answered = attempts.filter(({ outcome }) => outcome === "committed");
+  const first = answered.reduce<Attempt | undefined>(
+    (best, one) => (best === undefined || one.end < best.end ? one : best),
+    undefined,
+  );
+  return {
+    id,
+    task: attempts[0]!.task,
+    attempts,
+    begin: Math.min(...attempts.map(({ begin }) => begin)),
+    knownAt: first?.end ?? Number.POSITIVE_INFINITY,
+    committed: first?.committed,
+    wasQueued: attempts.some(({ outcome }) => outcome === "queued"),
+  };
+}
+
+/** Where a command stands in the audit trails: almost always once. */
+export function placesOf(truth: Truth): Map<string, { task: string; entry: Entry }[]> {
+  const places = new Map<string, { task: string; entry: Entry }[]>();
+  for (const { task, entries } of truth.tasks.values()) {
+    for (const entry of entries) {
+      if (entry.command_id === null) continue;
+      const known = places.get(entry.command_id);
+      if (known === undefined) places.set(entry.command_id, [{ task, entry }]);
+      else known.push({ task, entry });
+    }
+  }
+  return places;
+}

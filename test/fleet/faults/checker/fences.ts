@@ -1,0 +1,59 @@
+/**
+ * Fences: at its place in the task's order, every command that carried a fence carried the current one, and a command without a
+ * fence found no owner. Counted is also how often superseded agents tried: a check that nobody tries proves nothing.
+ */
+import { type Command, type Evidence, placesOf, type Violation } from "./evidence.ts";
+
+export interface ZombieCounts {
+  /** Calls with a fence that was known to be superseded before they began. */
+  readonly tried: number;
+  readonly refused: number;
+}
+
+export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
+  const found: Violation[] = [];
+  for (const { task, entries } of truth.tasks.values()) {
+    let fence = 0;
+    let owner: string | null = null;
+    for (const { seq, op, command_id, owner_to } of entries) {
+      const given = command_id === null ? undefined : commands.get(command_id)?.attempts[0]?.fence;
+      const isAllowed =
+        given === undefined ? owner === null || op === "take" || op === "quarantine" : given === fence;
+      if (!isAllowed) {
+        found.push({
+          kind: "zombie_accepted",
+          task,
+          text: "a command was applied under a fence that was not the current one",
+          details: { seq, op, command_id, given: given ?? null, fence, owner },
+        });
+      }
+      if (op === "take") fence += 1;
+      if (op === "take" || op === "release") owner = owner_to ?? null;
+    }
+  }
+  return found;
+}
+
+export function countZombies(
+  { attempts, truth }: Evidence,
+  commands: ReadonlyMap<string, Command>,
+): ZombieCounts {
+  const places = placesOf(truth);
+  /** By task: when each fence was known to be given. */
+  const takes = new Map<string, { fence: number; knownAt: number }[]>();
+  for (const command of commands.values()) {
+    const fence = command.committed?.fence;
+    if (typeof fence !== "number" || places.get(command.id)?.[0]?.entry.op !== "take") continue;
+    const known = takes.get(command.task) ?? [];
+    known.push({ fence, knownAt: command.knownAt });
+    takes.set(command.task, known);
+  }
+  const zombies = attempts.filter(
+    ({ fence, task, begin, command_id, copy }) =>
+      fence !== undefined &&
+      // A late copy of a command that was applied in its time rightly gets its answer again.
+      (copy === undefined || commands.get(command_id!)?.committed === undefined) &&
+      (takes.get(task) ?? []).some((take) => take.fence > fence && take.knownAt < begin),
+  );
+  return { tried: zombies.length, refused: zombies.filter(({ code }) => code === "FENCED").length };
+}

@@ -1,0 +1,42 @@
+/**
+ * Commands by way of the queue keep their order: what an agent sent for a task after it was told `queued` stands behind that command,
+ * if both were applied. That each was applied once or dead-lettered is checked with the other commands.
+ */
+import type { Attempt } from "../history.ts";
+import { type Command, type Evidence, placesOf, type Violation } from "./evidence.ts";
+
+export function checkQueued(
+  { attempts, truth }: Evidence,
+  commands: ReadonlyMap<string, Command>,
+): Violation[] {
+  const places = placesOf(truth);
+  const placeOf = ({ command_id }: Attempt): number | undefined => places.get(command_id!)?.[0]?.entry.seq;
+  const own = attempts.filter(({ command_id, copy }) => command_id !== undefined && copy === undefined);
+  const found: Violation[] = [];
+  for (const [, calls] of Map.groupBy(own, ({ agent, task }) => `${agent} ${task}`)) {
+    let last: Attempt | undefined;
+    for (const call of calls) {
+      const [before, after] = [last && placeOf(last), placeOf(call)];
+      if (
+        last !== undefined &&
+        last.end < call.begin &&
+        before !== undefined &&
+        after !== undefined &&
+        after < before
+      ) {
+        found.push({
+          kind: "queued_out_of_order",
+          task: call.task,
+          text: "a command overtook one that its agent had queued before",
+          details: {
+            queued: last.command_id,
+            overtaking: call.command_id,
+            codes: commands.get(call.command_id!)?.attempts.length,
+          },
+        });
+      }
+      if (call.outcome === "queued") last = call;
+    }
+  }
+  return found;
+}

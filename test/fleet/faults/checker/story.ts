@@ -1,0 +1,198 @@
+/** Hand-made histories for the checker's own tests: a story is told step by step, its store and its stream follow by the book, and a test
+ * then bends one fact of it. */
+import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
+import { CHAIN_START, entryHash } from "../../../../shared/integrity/chain.ts";
+import type { FleetEvent } from "../../../../shared/protocol/events.ts";
+import type { Task } from "../../../../shared/protocol/task.ts";
+import type { Attempt, CommittedFacts, SeenVersion } from "../history.ts";
+import type { DeadLetter, Entry, Evidence, TaskTruth } from "./evidence.ts";
+import { versionName } from "./evidence.ts";
+
+/** Everything may be changed: that is what it is for. */
+export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+const TYPES: Record<string, FleetEvent["type"]> = {
+  create: "CHECKPOINT_CREATED",
+  update: "CHECKPOINT_UPDATED",
+  take: "TASK_TAKEN",
+  release: "TASK_RELEASED",
+};
+
+interface Told {
+  readonly op: "create" | "update" | "take" | "release";
+  readonly agent?: string;
+  readonly checkpoint?: string;
+  readonly fence?: number;
+  readonly expected?: number;
+}
+
+/** One task, `t`, written to by a correct fleet; each call takes ten units of time, and the next begins after it. */
+export class Story {
+  readonly attempts: Mutable<Attempt>[] = [];
+  readonly entries: Mutable<Entry>[] = [];
+  readonly events: Mutable<FleetEvent>[] = [];
+  readonly dead: DeadLetter[] = [];
+  readonly hashes = new Map<string, string>();
+  readonly current: { checkpoint_id: string; version: number }[] = [];
+  bells = 0;
+  #time = 0;
+  #count = 0;
+  #fence = 0;
+  #owner: string | null = null;
+
+  /** A command that is applied and answered. */
+  write(told: Told): Mutable<Attempt> {
+    const attempt = this.ask(told);
+    attempt.outcome = "committed";
+    attempt.committed = this.apply(attempt, told.checkpoint);
+    return attempt;
+  }
+
+  /** A command that is refused. */
+  refuse(told: Told, code: string): Mutable<Attempt> {
+    const attempt = this.ask(told);
+    attempt.outcome = "refused";
+    attempt.code = code;
+    return attempt;
+  }
+
+  /** A command whose outcome is open. */
+  ask({ op, agent = "a", fence, expected }: Told): Mutable<Attempt> {
+    this.#count += 1;
+    return this.#add({
+      call: `call-${this.#count}`,
+      op,
+      agent,
+      task: "t",
+      command_id: `command-${this.#count}`,
+      ...this.#times(),
+      outcome: "unknown",
+      ...(fence !== undefined && { fence }),
+      ...(expected !== undefined && { expected_version: expected }),
+    });
+  }
+
+  /** The same command once more. */
+  copy(
+    of: Attempt,
+    ending: Pick<Attempt, "outcome" | "code" | "committed">,
+    copy: Attempt["copy"] = "late",
+  ): Mutable<Attempt> {
+    const { code: _code, committed: _committed, ...call } = of;
+    return this.#add({
+      ...call,
+      ...this.#times(),
+      call: `${of.call}-again-${this.attempts.length}`,
+      copy,
+      ...ending,
+    });
+  }
+
+  latest(): Mutable<Attempt> {
+    const id = this.current.at(-1)?.checkpoint_id;
+    const entry = this.entries.findLast(({ checkpoint_id }) => id !== undefined && checkpoint_id === id);
+    return this.read("latest", entry === undefined ? [] : [seen(entry)]);
+  }
+
+  read(op: "latest" | "get" | "history", versions: readonly SeenVersion[]): Mutable<Attempt> {
+    return this.#add({
+      call: `read-${this.attempts.length}`,
+      op,
+      agent: "r",
+      task: "t",
+      ...this.#times(),
+      outcome: "read",
+      seen: { versions },
+    });
+  }
+
+  /** What the transaction of a command would write. */
+  apply(attempt: Attempt, checkpoint: string | undefined): CommittedFacts {
+    const { op, agent } = attempt;
+    const id = op === "create" ? attempt.command_id! : (checkpoint ?? null);
+    const version =
+      id === null ? null : (this.current.find((one) => one.checkpoint_id === id)?.version ?? 0) + 1;
+    const before = this.hashes.get(versionName(id, (version ?? 0) - 1)) ?? null;
+    const hash = id === null ? null : sha256Hex(`${id}/${version}`);
+    if (op === "take") this.#fence += 1;
+    if (op === "take" || op === "release") this.#owner = op === "take" ? agent : null;
+    this.entries.push({
+      seq: this.entries.length + 1,
+      op,
+      command_id: attempt.command_id!,
+      checkpoint_id: id,
+      version,
+      old_hash: before,
+      new_hash: hash,
+      state_from: this.entries.length === 0 ? null : "active",
+      state_to: "active",
+      fence: this.#fence,
+      ...((op === "take" || op === "release") && { owner_to: this.#owner }),
+    });
+    if (id !== null && hash !== null && version !== null) {
+      this.hashes.set(versionName(id, version), hash);
+      const known = this.current.find((one) => one.checkpoint_id === id);
+      if (known) known.version = version;
+      else this.current.push({ checkpoint_id: id, version });
+    }
+    this.bells += 1;
+    this.events.push({
+      subject: "t",
+      sequence: this.entries.length,
+      type: TYPES[op]!,
+      data: { checkpointId: id },
+    } as never);
+    const seq = id === null ? null : this.current.findIndex((one) => one.checkpoint_id === id) + 1;
+    return {
+      checkpoint_id: id,
+      version,
+      seq,
+      hash,
+      fence: id === null ? this.#fence : null,
+      position: String(this.entries.length),
+    };
+  }
+
+  /** With a chain over the entries as they are now. */
+  evidence(): Evidence {
+    let prev = CHAIN_START;
+    const records = this.entries.map((entry) => {
+      const text = canonicalText({ ...entry, prev });
+      prev = entryHash(text);
+      return { seq: entry.seq, entry: text };
+    });
+    const head = {
+      state: "active",
+      fence: this.#fence,
+      owner: this.#owner,
+      seq: this.current.length,
+      latest_id: this.current.at(-1)?.checkpoint_id ?? null,
+      audit_seq: records.length,
+      audit_hash: prev,
+    } as Task;
+    const task: TaskTruth = {
+      task: "t",
+      head,
+      records,
+      entries: this.entries,
+      current: this.current,
+      hashes: this.hashes,
+    };
+    const truth = { tasks: new Map([["t", task]]), bells: this.bells, events: this.events, dead: this.dead };
+    return { attempts: [...this.attempts].sort((a, b) => a.begin - b.begin), truth };
+  }
+
+  #add(attempt: Attempt): Mutable<Attempt> {
+    this.attempts.push(attempt);
+    return attempt as Mutable<Attempt>;
+  }
+
+  #times(): { begin: number; end: number } {
+    this.#time += 20;
+    return { begin: this.#time, end: this.#time + 10 };
+  }
+}
+
+export function seen({ checkpoint_id, version, new_hash, seq }: Entry): SeenVersion {
+  return { checkpoint_id: checkpoint_id!, version: version!, hash: new_hash!, entry: seq };
+}

@@ -1,0 +1,115 @@
+/** `npm run faults`: real fleets under faults, and the proof that they kept what they promise. */
+import { writeFileSync } from "node:fs";
+import {
+  type FoundationdbServer,
+  missingFoundationdb,
+  startFoundationdb,
+} from "../../harness/foundationdb.ts";
+import { commandFor, HELP, type Options, type RoundName, readOptions } from "./options.ts";
+import { formatReport } from "./report.ts";
+import { type RoundResult, runRound } from "./round.ts";
+import { missingSmallDisk } from "./zone.ts";
+
+const EXIT = { kept: 0, violated: 1, failed: 2, interrupted: 130 } as const;
+
+function options(): Options {
+  try {
+    const read = readOptions(process.argv.slice(2));
+    if (read !== null) return read;
+    process.stdout.write(HELP);
+    process.exit(EXIT.kept);
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${HELP}`);
+    process.exit(EXIT.failed);
+  }
+}
+
+const say = (text: string): void => void process.stderr.write(`  ${text}\n`);
+
+/** Why a round cannot run here, in one line. */
+const MISSING: Readonly<Record<RoundName, () => Promise<string | undefined>>> = {
+  alone: async () => undefined,
+  "small-disk": async () => missingSmallDisk(),
+  several: async () => undefined,
+  foundationdb: missingFoundationdb,
+};
+
+async function possible(
+  rounds: readonly RoundName[],
+): Promise<{ run: RoundName[]; skipped: Record<string, string> }> {
+  const run: RoundName[] = [];
+  const skipped: Record<string, string> = {};
+  for (const name of rounds) {
+    const missing = await MISSING[name]();
+    if (missing === undefined) run.push(name);
+    else {
+      skipped[name] = missing;
+      say(`${name} is skipped: ${missing}`);
+    }
+  }
+  return { run, skipped };
+}
+
+async function oneRound(o: Options, name: RoundName, place: number, share: number): Promise<RoundResult> {
+  const foundationdb: FoundationdbServer | undefined =
+    name === "foundationdb" ? await startFoundationdb() : undefined;
+  try {
+    return await runRound({
+      name,
+      shape: name === "several" || name === "foundationdb" ? "several" : "alone",
+      smallDisk: name === "small-disk",
+      foundationdb,
+      seed: o.seed + 10_000 * place,
+      durationMs: (o.minutes * 60_000) / share,
+      broken: o.broken,
+      kinds: o.faults,
+      keepEvidence: o.keep,
+      say,
+      signal: stopping.signal,
+    });
+  } finally {
+    await foundationdb?.stop();
+  }
+}
+
+async function run(o: Options): Promise<number> {
+  const { run: rounds, skipped } = await possible(o.rounds);
+  say(`seed ${o.seed}; rounds: ${rounds.join(", ") || "none"}`);
+  const results: RoundResult[] = [];
+  for (const [place, name] of rounds.entries()) {
+    if (stopping.signal.aborted) break;
+    results.push(await oneRound(o, name, place, rounds.length));
+  }
+  process.stdout.write(`${formatReport(results)}\n`);
+  const violations = results.reduce((sum, { violations: found }) => sum + found.length, 0);
+  const command = commandFor({ ...o, rounds });
+  if (o.json !== null) {
+    const { seed, minutes, broken } = o;
+    writeFileSync(
+      o.json,
+      `${JSON.stringify({ seed, minutes, broken, command, skipped, violations, rounds: results }, null, 2)}\n`,
+    );
+  }
+  if (violations > 0) {
+    process.stdout.write(`\n${violations} violations. The same plan again: ${command}\n`);
+    return EXIT.violated;
+  }
+  process.stdout.write(`\nNo violation. Not tested: a power cut, a disk that lies, several machines.\n`);
+  return stopping.signal.aborted ? EXIT.interrupted : EXIT.kept;
+}
+
+const stopping = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    // A second time means at once; what was started is killed on the way out.
+    if (stopping.signal.aborted) process.exit(EXIT.interrupted);
+    say("interrupted: the faults end here; once more to leave at once");
+    stopping.abort();
+  });
+}
+process.exit(
+  await run(options()).catch((error: unknown) => {
+    console.error("the run failed:", error);
+    return EXIT.failed;
+  }),
+);

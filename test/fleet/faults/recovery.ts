@@ -1,0 +1,136 @@
+/**
+ * After the faults: everything is repaired, the fleet must come to rest by itself, and whatever is still open is asked once more, with
+ * the same bytes, until it has an answer.
+ */
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createLogger } from "../../../shared/runtime/log.ts";
+import { FleetClient } from "../../../shared/sdk/client.ts";
+import type { Violation } from "./checker/evidence.ts";
+import { sendCopy } from "./copies.ts";
+import type { FaultFleet } from "./fleet.ts";
+import { HistoryWriter, pairedHistory, readHistory } from "./history.ts";
+import type { Zone } from "./zone.ts";
+
+const READY_MS = 30_000;
+const QUIET_MS = 60_000;
+const ASKING_MS = 30_000;
+const AT_ONCE = 16;
+
+/** Undoes every fault, also those whose end got lost in a restart. */
+export async function heal(fleet: FaultFleet, zone: Zone): Promise<void> {
+  zone.free();
+  fleet.nats.resume();
+  for (const proxy of fleet.proxies.values()) proxy.set({ kind: "clear" });
+  for (const one of [...fleet.services, ...fleet.agents]) one.resume();
+  for (const one of fleet.services) one.send({ kind: "sound" });
+  await fleet.nats.ready(READY_MS);
+  await Promise.all(fleet.services.map((one) => one.ready(READY_MS)));
+  // Who came up while a fault was being undone begins sound; who was up already may have missed the message while it was paused.
+  for (const one of fleet.services) one.send({ kind: "sound" });
+}
+
+export interface Recovery {
+  readonly violations: readonly Violation[];
+  /** Until nothing waited any more: no event to publish, nothing to index. */
+  readonly quietMs: number;
+  /** Commands that were open at the end of the faults, and how they ended. */
+  readonly resolved: Readonly<Record<string, number>>;
+}
+
+export async function recover(fleet: FaultFleet, zone: Zone): Promise<Recovery> {
+  const bus = await directBus(fleet);
+  try {
+    const first = await comeToRest(bus);
+    const resolved = await resolveAll(bus, zone);
+    const second = await comeToRest(bus);
+    return {
+      violations: [...first.violations, ...second.violations],
+      quietMs: first.ms + second.ms,
+      resolved,
+    };
+  } finally {
+    await bus.close();
+  }
+}
+
+/** Past the proxies. */
+function directBus(fleet: FaultFleet): Promise<Bus> {
+  const log = createLogger({ service: "faults", level: "silent" });
+  return connectBus({
+    url: fleet.nats.url,
+    name: "faults",
+    identity: "faults",
+    log,
+    connectTimeoutMs: 10_000,
+  });
+}
+
+async function comeToRest(bus: Bus): Promise<{ ms: number; violations: Violation[] }> {
+  const client = new FleetClient({
+    bus,
+    clock: systemClock,
+    tenant: DEFAULT_TENANT,
+    agentId: "faults",
+    onWarning: () => {},
+  });
+  const begin = performance.now();
+  let last: unknown = null;
+  for (;;) {
+    const ms = performance.now() - begin;
+    try {
+      const { outbox, index } = await client.status();
+      if (outbox.depth === 0 && index.behind === 0) return { ms, violations: [] };
+      last = { outbox, index };
+    } catch (error) {
+      last = String(error);
+    }
+    if (ms > QUIET_MS) {
+      const text = "with every fault undone, the fleet does not come to rest by itself";
+      return {
+        ms,
+        violations: [
+          { kind: "not_recovered", task: null, text, details: { after_ms: Math.round(ms), last } },
+        ],
+      };
+    }
+    await sleep(100);
+  }
+}
+
+/** Sends every command without a definite answer again until it has one. */
+async function resolveAll(bus: Bus, zone: Zone): Promise<Record<string, number>> {
+  const { attempts, sent } = pairedHistory(readHistory(zone.history));
+  const open = new Set(
+    attempts.flatMap(({ outcome, command_id }) =>
+      outcome === "unknown" && command_id !== undefined ? [command_id] : [],
+    ),
+  );
+  for (const { outcome, command_id } of attempts) if (outcome === "committed") open.delete(command_id!);
+  const waiting = [...open].flatMap((id) => sent.get(id) ?? []);
+  const history = new HistoryWriter(join(zone.history, "resolving.jsonl"));
+  const counts: Record<string, number> = {};
+  let calls = 0;
+  const resolve = async ({ subject, body }: { subject: string; body: string }): Promise<string> => {
+    for (const end = performance.now() + ASKING_MS; ; ) {
+      const call = `resolving/${++calls}`;
+      const { outcome, code } = await sendCopy(bus, history, { call, copy: "resolving", subject, body });
+      const isOpen = outcome === "unknown" || code === "UNAVAILABLE";
+      if (!isOpen || performance.now() > end) return outcome;
+      await sleep(200);
+    }
+  };
+  const lane = async (): Promise<void> => {
+    for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
+      const outcome = await resolve(one);
+      counts[outcome] = (counts[outcome] ?? 0) + 1;
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  await history.close();
+  return counts;
+}

@@ -1,0 +1,65 @@
+/** The counts of a run, for people: one column for each round. */
+import type { Violation } from "./checker/evidence.ts";
+import type { RoundResult } from "./round.ts";
+
+type Counts = Readonly<Record<string, number>>;
+
+const VIOLATIONS_SHOWN = 10;
+
+/** Blocks of counts, then the violations in words. */
+export function formatReport(rounds: readonly RoundResult[]): string {
+  const blocks = [
+    table("operations, by outcome", rounds, ({ operations }) => operations),
+    table("commands sent again, by outcome", rounds, ({ copies }) => copies),
+    table("faults", rounds, ({ faults }) => faults),
+    table("checked", rounds, (round) => ({
+      ...round.checked,
+      "zombies tried": round.zombies.tried,
+      "zombies refused": round.zombies.refused,
+      "restarts after a kill": round.restarts.after_kill,
+      "restarts of its own": round.restarts.own,
+      "ms to come to rest": round.quiet_ms,
+      VIOLATIONS: round.violations.length,
+    })),
+  ];
+  return [...blocks, ...rounds.flatMap(problems)].join("\n\n");
+}
+
+function table(title: string, rounds: readonly RoundResult[], of: (round: RoundResult) => Counts): string {
+  const columns = rounds.map(of);
+  const names = [...new Set(columns.flatMap((counts) => Object.keys(counts)))];
+  const rows = names.map((name) => [
+    name.replaceAll("_", " "),
+    ...columns.map((counts) => (counts[name] ?? 0).toLocaleString("en-US")),
+  ]);
+  return aligned([[title, ...rounds.map(({ name }) => name)], ...rows]);
+}
+
+function aligned(rows: readonly (readonly string[])[]): string {
+  const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));
+  const cell = (text: string, i: number): string =>
+    i === 0 ? text.padEnd(widths[i]!) : text.padStart(widths[i]!);
+  return rows
+    .map(
+      (row, i) =>
+        `${i === 0 ? "" : "  "}${cell(row[0]!, 0).slice(0, widths[0]! + (i === 0 ? 2 : 0))}${i === 0 ? "  " : ""}  ${row
+          .slice(1)
+          .map((text, j) => cell(text, j + 1))
+          .join("  ")}`,
+    )
+    .join("\n");
+}
+
+function problems({ name, violations, evidence }: RoundResult): string[] {
+  if (violations.length === 0) return [];
+  const kinds = Map.groupBy(violations, ({ kind }) => kind);
+  const lines = [...kinds].flatMap(([kind, found]) => [
+    `  ${kind}: ${found.length}`,
+    ...found.slice(0, VIOLATIONS_SHOWN).map((one) => `    ${inWords(one)}`),
+  ]);
+  return [[`VIOLATIONS in ${name}; evidence in ${evidence ?? "nothing"}`, ...lines].join("\n")];
+}
+
+function inWords({ task, text, details }: Violation): string {
+  return `${task === null ? "" : `${task}: `}${text} ${JSON.stringify(details)}`;
+}

@@ -1,0 +1,200 @@
+/** One round: a fresh fleet, its faults, its repair, and the verdict over all that was recorded. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { FoundationdbServer } from "../../harness/foundationdb.ts";
+import type { BrokenName } from "./broken.ts";
+import { judge, type Verdict } from "./checker/checker.ts";
+import type { Violation } from "./checker/evidence.ts";
+import { type FaultFleet, type Shape, startFaultFleet } from "./fleet.ts";
+import { type Attempt, pairedHistory, readHistory } from "./history.ts";
+import { Nemesis, targetsOf } from "./nemesis.ts";
+import { type FaultKind, type Planning, planFaults } from "./plan.ts";
+import { heal, type Recovery, recover } from "./recovery.ts";
+import { readEvents, readStore } from "./truth.ts";
+import { openZone, type Zone } from "./zone.ts";
+
+export interface RoundOptions {
+  readonly name: string;
+  readonly shape: Shape;
+  readonly smallDisk: boolean;
+  /** Absent: the embedded store. */
+  readonly foundationdb: FoundationdbServer | undefined;
+  readonly seed: number;
+  readonly durationMs: number;
+  readonly broken: BrokenName | null;
+  /** Kinds of faults to plan; null: all that are possible. */
+  readonly kinds: readonly FaultKind[] | null;
+  readonly keepEvidence: boolean;
+  readonly say: (text: string) => void;
+  /** Ends the faults early; repair and verdict follow all the same. */
+  readonly signal: AbortSignal;
+}
+
+export interface RoundResult {
+  readonly name: string;
+  readonly engine: "lmdb" | "foundationdb";
+  readonly shape: Shape;
+  readonly seed: number;
+  readonly seconds: number;
+  /** The agents' own calls, by operation and outcome. */
+  readonly operations: Readonly<Record<string, number>>;
+  /** Commands that were sent again, by how and outcome. */
+  readonly copies: Readonly<Record<string, number>>;
+  readonly faults: Readonly<Record<string, number>>;
+  /** Starts after a kill, and after an end of the process's own. */
+  readonly restarts: { readonly after_kill: number; readonly own: number };
+  readonly quiet_ms: number;
+  readonly checked: Verdict["checked"];
+  readonly zombies: Verdict["zombies"];
+  readonly violations: readonly Violation[];
+  /** Where the evidence is; null when it was removed. */
+  readonly evidence: string | null;
+}
+
+const SAY_EVERY_MS = 10_000;
+const FAULT_LOG = "faults.jsonl";
+
+export async function runRound(o: RoundOptions): Promise<RoundResult> {
+  const zone = openZone({ smallDisk: o.smallDisk });
+  const storeUrl =
+    o.foundationdb === undefined
+      ? `lmdb:${join(zone.data, "store")}${o.shape === "several" ? "?shared" : ""}`
+      : `fdb:${o.foundationdb.clusterFile}`;
+  let operations = 0;
+  const fleet = await startFaultFleet({
+    ...o,
+    zone,
+    storeUrl,
+    onProgress: ({ done }) => {
+      for (const count of Object.values(done)) operations += count;
+    },
+  });
+  process.once("exit", fleet.destroy);
+  try {
+    const begin = performance.now();
+    const faults = await endure(o, { fleet, zone, operations: () => operations });
+    const recovered = await finish(fleet, zone);
+    const history = pairedHistory(readHistory(zone.history));
+    const events = await readEvents(fleet.nats.url);
+    const truth = { ...(await readStore(storeUrl)), events, dead: [] };
+    const verdict = judge({ attempts: history.attempts, truth });
+    const violations = [...recovered.violations, ...verdict.violations];
+    return {
+      name: o.name,
+      engine: o.foundationdb === undefined ? "lmdb" : "foundationdb",
+      shape: o.shape,
+      seed: o.seed,
+      seconds: (performance.now() - begin) / 1_000,
+      ...countCalls(history.attempts),
+      faults,
+      restarts: restartsOf(fleet),
+      quiet_ms: Math.round(recovered.quietMs),
+      checked: verdict.checked,
+      zombies: verdict.zombies,
+      violations,
+      evidence: await leave(o, fleet, zone, violations),
+    };
+  } finally {
+    process.removeListener("exit", fleet.destroy);
+    fleet.destroy();
+    for (const proxy of fleet.proxies.values()) await proxy.close();
+  }
+}
+
+interface Running {
+  readonly fleet: FaultFleet;
+  readonly zone: Zone;
+  readonly operations: () => number;
+}
+
+async function endure(
+  o: RoundOptions,
+  { fleet, zone, operations }: Running,
+): Promise<Readonly<Record<string, number>>> {
+  const { smallDisk, foundationdb, seed, durationMs, name, say, signal } = o;
+  const field = {
+    fleet,
+    zone,
+    smallDisk,
+    fdbserver: foundationdb?.control,
+    faultLog: join(zone.root, FAULT_LOG),
+  };
+  const nemesis = new Nemesis(field);
+  const begin = performance.now();
+  const report = (what: string): void => {
+    const seconds = Math.round((performance.now() - begin) / 1_000);
+    say(
+      `${name.padEnd(10)} ${String(seconds).padStart(4)} s  ${operations()} operations, ${nemesis.total} faults${what}`,
+    );
+  };
+  const saying = setInterval(report, SAY_EVERY_MS, "");
+  const plan = planFaults({ seed, durationMs, targets: chosen(targetsOf(field), o.kinds) });
+  await nemesis.run(plan, durationMs, signal).finally(() => clearInterval(saying));
+  report("; repairing and checking");
+  return nemesis.counts;
+}
+
+function chosen(targets: Planning["targets"], kinds: readonly FaultKind[] | null): Planning["targets"] {
+  if (kinds === null) return targets;
+  return Object.fromEntries(kinds.map((kind) => [kind, targets[kind] ?? []]));
+}
+
+/** Repairs, waits, resolves, and stops everything but the bus. */
+async function finish(fleet: FaultFleet, zone: Zone): Promise<Recovery> {
+  await heal(fleet, zone);
+  const violations: Violation[] = [];
+  const failed = (process: string, text: string, details: object): void => {
+    violations.push({ kind: "process_failed", task: null, text, details: { process, ...details } });
+  };
+  for (const one of fleet.agents) {
+    const ending = await one.stop({ message: { stop: true } });
+    if (ending !== null) failed(one.name, "the agents did not end well", ending);
+  }
+  const recovered = await recover(fleet, zone);
+  for (const one of fleet.services) {
+    const ending = await one.stop("SIGTERM");
+    if (ending !== null) failed(one.name, "a service did not stop cleanly", ending);
+  }
+  for (const one of [...fleet.services, ...fleet.agents]) {
+    for (const ending of one.endings) {
+      if (ending.wasReady) failed(one.name, "a process that was up ended by itself", { ...ending });
+    }
+  }
+  return { ...recovered, violations: [...recovered.violations, ...violations] };
+}
+
+function countCalls(attempts: readonly Attempt[]): Pick<RoundResult, "operations" | "copies"> {
+  const operations: Record<string, number> = {};
+  const copies: Record<string, number> = {};
+  for (const { op, copy, outcome, code } of attempts) {
+    const ending = outcome === "refused" ? (code ?? outcome) : outcome;
+    const [counts, name] =
+      copy === undefined ? [operations, `${op} ${ending}`] : [copies, `${copy} ${ending}`];
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return { operations, copies };
+}
+
+function restartsOf({ services, agents, nats }: FaultFleet): RoundResult["restarts"] {
+  const processes = [...services, ...agents];
+  const starts = processes.reduce((sum, one) => sum + one.starts - 1, nats.starts - 1);
+  const own = processes.reduce((sum, one) => sum + one.endings.length, nats.ownEndings);
+  return { after_kill: Math.max(0, starts - own), own };
+}
+
+/** Evidence stays when something is wrong, and where it was asked for. */
+async function leave(
+  o: RoundOptions,
+  fleet: FaultFleet,
+  zone: Zone,
+  violations: readonly Violation[],
+): Promise<string | null> {
+  await fleet.nats.stop();
+  if (violations.length === 0 && !o.keepEvidence) {
+    zone.remove();
+    return null;
+  }
+  writeFileSync(join(zone.root, "violations.json"), `${JSON.stringify(violations, null, 2)}\n`);
+  zone.release();
+  return zone.root;
+}

@@ -1,0 +1,122 @@
+/** Reads what is left at the end: the store directly, with no service in between, and the event stream from its first message. */
+import { DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
+import type { FleetEvent } from "../../../shared/protocol/events.ts";
+import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { STREAMS } from "../../../shared/protocol/subjects.ts";
+import type { Task } from "../../../shared/protocol/task.ts";
+import { readAudit } from "../../../shared/records/audit.ts";
+import { decode } from "../../../shared/records/codec.ts";
+import { openFormat } from "../../../shared/records/format.ts";
+import { tenantKeys } from "../../../shared/records/keyspace.ts";
+import { readTransitions } from "../../../shared/records/outbox.ts";
+import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import type { Reader, Store } from "../../../shared/store/store.ts";
+import { type Entry, type TaskTruth, type Truth, versionName } from "./checker/evidence.ts";
+
+const READ = { label: "truth", deadlineMs: 60_000 } as const;
+const TASKS_MAX = 10_000;
+const AT_ONCE = 32;
+
+/** Only while no service has the store open. */
+export async function readStore(url: string): Promise<Omit<Truth, "events" | "dead">> {
+  const store = await openStore(url);
+  try {
+    const repository = new CheckpointRepository({
+      store,
+      format: await openFormat(store),
+      finder: "faults",
+      now: Date.now,
+    });
+    const keys = tenantKeys(DEFAULT_TENANT);
+    const { rows } = await store.read(READ, (reader) => reader.getRange(keys.tasks(), { limit: TASKS_MAX }));
+    const tasks = new Map<string, TaskTruth>();
+    for (const { value } of rows) {
+      const head = decode<Task>(value);
+      tasks.set(head.task_id, await readTask(store, repository, head));
+    }
+    return { tasks, bells: await store.read(READ, readTransitions) };
+  } finally {
+    await store.close({ drainMs: 5_000 });
+  }
+}
+
+async function readTask(store: Store, repository: CheckpointRepository, head: Task): Promise<TaskTruth> {
+  const task = head.task_id;
+  const records = await store.read(READ, (reader) => readTrail(reader, task));
+  const entries = records.map(({ entry }) => JSON.parse(entry) as Entry);
+  const current: { checkpoint_id: string; version: number }[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await repository.history(DEFAULT_TENANT, {
+      task_id: task,
+      limit: LIMITS.history_limit_max,
+      order: "oldest",
+      cursor,
+    });
+    current.push(
+      ...page.checkpoints.map(({ metadata }) => ({
+        checkpoint_id: metadata.checkpoint_id,
+        version: metadata.version,
+      })),
+    );
+    cursor = page.cursor;
+    if (cursor === undefined) break;
+  }
+  return { task, head, records, entries, current, hashes: await readHashes(repository, entries) };
+}
+
+async function readTrail(reader: Reader, task: string): Promise<{ seq: number; entry: string }[]> {
+  const records: { seq: number; entry: string }[] = [];
+  for (let more = true, from = 1; more; ) {
+    const page = await readAudit(reader, tenantKeys(DEFAULT_TENANT), task, from, LIMITS.audit_limit_max);
+    records.push(...page.entries.map(({ seq, entry }) => ({ seq, entry })));
+    more = page.more;
+    from = (page.entries.at(-1)?.seq ?? 0) + 1;
+  }
+  return records;
+}
+
+/** Each version is read through the repository, which verifies its hash; one that does not verify, or is gone, is left out. */
+async function readHashes(
+  repository: CheckpointRepository,
+  entries: readonly Entry[],
+): Promise<Map<string, string>> {
+  const hashes = new Map<string, string>();
+  const waiting = entries.filter(({ checkpoint_id, version }) => checkpoint_id !== null && version !== null);
+  const lane = async (): Promise<void> => {
+    for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
+      const { checkpoint_id: id, version } = entry;
+      const found = await repository.get(DEFAULT_TENANT, id!, version!).catch(() => null);
+      if (found !== null) hashes.set(versionName(id, version), found.compliance.hash);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return hashes;
+}
+
+/** The event stream, oldest first, duplicates included. */
+export async function readEvents(url: string): Promise<FleetEvent[]> {
+  const events: FleetEvent[] = [];
+  await eachMessage(url, STREAMS.events, (data) =>
+    events.push(JSON.parse(new TextDecoder().decode(data)) as FleetEvent),
+  );
+  return events;
+}
+
+async function eachMessage(url: string, stream: string, see: (data: Uint8Array) => void): Promise<void> {
+  const connection = await connect({ servers: url, timeout: 10_000 });
+  try {
+    const manager = await jetstreamManager(connection);
+    const { state } = await manager.streams.info(stream);
+    if (state.messages === 0) return;
+    const consumer = await jetstream(connection).consumers.get(stream, { deliver_policy: DeliverPolicy.All });
+    for await (const message of await consumer.consume({ max_messages: 1_000 })) {
+      see(message.data);
+      if (message.seq >= state.last_seq) return;
+    }
+  } finally {
+    await connection.close();
+  }
+}
