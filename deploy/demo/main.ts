@@ -32,7 +32,7 @@ const timeline = createTimeline((text) => process.stdout.write(text));
 
 async function running(): Promise<FleetClient | null> {
   try {
-    return await connect({ url, agentId: "demo", connectTimeoutMs: 500 });
+    return await connect({ url, agentId: "demo", connectTimeoutMs: 500, fallback: "none" });
   } catch {
     return null;
   }

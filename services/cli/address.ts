@@ -1,45 +1,34 @@
 // Whom a call means: which bus, which tenant, and as which agent. An option wins over the environment, and the
-// environment over the fleet that runs in this folder, so that a fleet on an unusual port is found without a setting.
+// environment over the fleet that runs in this folder.
 
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { isToken } from "../../shared/protocol/ids.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import { type Environment, type Field, readConfig } from "../../shared/runtime/config.ts";
 import {
-  type Environment,
-  type Field,
-  optional,
-  readConfig,
-  text,
-  url,
-} from "../../shared/runtime/config.ts";
+  addressFields,
+  BUS_SCHEMES,
+  BUS_URL_DEFAULT,
+  type BusAddress,
+  discoverBus,
+  fleetOfHome as fleetOfFolder,
+} from "../../shared/sdk/address.ts";
 import { clientFields } from "../../shared/sdk/connect.ts";
 import type { Settings } from "./config.ts";
 import { UsageError } from "./usage.ts";
 
-export interface Address {
-  readonly url: string;
-  /** Where it was found, in words: "from FLEET_URL". */
-  readonly origin: string;
-}
+export type Address = BusAddress;
 
 export interface Identity {
   readonly tenant: string;
   readonly agentId: string | undefined;
 }
 
-const SCHEMES = ["nats", "tls", "ws", "wss"] as const;
 const TOKEN = `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -`;
 
 const fields = {
-  url: optional(
-    url(clientFields.url.name, { description: clientFields.url.description, schemes: SCHEMES }) as Field<
-      string | undefined
-    >,
-  ),
+  ...addressFields,
   tenant: token(clientFields.tenant),
   agentId: token(clientFields.agentId),
-  home: text("FLEET_HOME", { default: ".fleet", description: "Where the standalone fleet keeps everything" }),
 } as const;
 
 /** Throws ConfigError with every variable that is wrong, UsageError for an option that is. */
@@ -52,10 +41,7 @@ export function readIdentity({ tenant, agent }: Settings, env: Environment): Ide
 
 /** Throws as {@link readIdentity} does. */
 export function discover(settings: Settings, env: Environment): Address {
-  return (
-    namedAddress(settings, env) ??
-    fleetOfHome(env) ?? { url: clientFields.url.default!, origin: "the default" }
-  );
+  return namedAddress(settings, env) ?? discoverBus(env);
 }
 
 /** What an option or a variable says. */
@@ -68,27 +54,9 @@ export function namedAddress({ url: option }: Settings, env: Environment): Addre
   return variable === undefined ? undefined : { url: variable, origin: "from FLEET_URL" };
 }
 
-/** The fleet that runs in a folder; undefined when its process is gone, because its address then says nothing. */
+/** The fleet that runs in a folder, by default in that of the environment. */
 export function fleetOfHome(env: Environment, given?: string): Address | undefined {
-  const path = join(given ?? readConfig(fields, env).home, "addresses.json");
-  try {
-    const { busUrl, pid } = JSON.parse(readFileSync(path, "utf8")) as { busUrl?: unknown; pid?: unknown };
-    if (typeof busUrl !== "string" || !URL.canParse(busUrl) || !isAlive(pid)) return undefined;
-    return { url: busUrl, origin: `from ${path}` };
-  } catch {
-    // No file, or half of one: nobody runs here yet.
-    return undefined;
-  }
-}
-
-function isAlive(pid: unknown): boolean {
-  // 0 and negative numbers would ask about groups of processes.
-  if (typeof pid !== "number" || !Number.isSafeInteger(pid) || pid < 1) return false;
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
+  return fleetOfFolder(given ?? readConfig(fields, env).home);
 }
 
 function token<T extends string | undefined>(field: Field<T>): Field<T> {
@@ -104,10 +72,10 @@ function requireToken(option: string, value: string | undefined): void {
 function requireScheme(urls: string): void {
   for (const one of urls.split(",")) {
     const scheme = /^\s*([a-z][a-z0-9+.-]*):\/\//i.exec(one)?.[1]?.toLowerCase();
-    if (scheme === undefined || SCHEMES.some((known) => known === scheme)) continue;
+    if (scheme === undefined || BUS_SCHEMES.some((known) => known === scheme)) continue;
     throw new UsageError(
       `--url has the wrong scheme: ${scheme}`,
-      `Give a URL that starts with ${SCHEMES.join(", ")}, such as ${clientFields.url.default}.`,
+      `Give a URL that starts with ${BUS_SCHEMES.join(", ")}, such as ${BUS_URL_DEFAULT}.`,
     );
   }
 }

@@ -86,6 +86,8 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => str
   FORBIDDEN: () => "Check --tenant and --agent; the credentials may act for these only.",
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: () => "Upgrade Fleet here to the version that wrote it.",
+  EXPIRED: (_, { fleet }) =>
+    `See in \`${fleet} audit show <task>\` whether it was applied; if not, send it again as a new command.`,
   TIMEOUT: timeout,
   INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
 };
@@ -97,6 +99,8 @@ function unavailable({ details }: FleetError, place: Place): string {
       details.indexed_through === undefined ? "" : `: it is complete through ${details.indexed_through}`;
     return `The index has not reached this position, which may not exist yet${through}.`;
   }
+  if (details.spool !== undefined)
+    return `Make room in ${details.spool} or set FLEET_SPOOL_DIR, and start a fleet with \`${fleet} up\`.`;
   if (details.bus === undefined)
     return `The fleet is overloaded or its store is away: try again, see \`${fleet} status\`.`;
   const where = at(place);

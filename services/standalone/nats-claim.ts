@@ -7,8 +7,8 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
+import { processMark } from "../../shared/runtime/process-mark.ts";
 import { StartupError } from "../../shared/runtime/startup.ts";
-import { processMark } from "./process-mark.ts";
 
 interface Claim {
   owner: { pid: number; mark: string | undefined };

@@ -4,6 +4,7 @@
  */
 
 import { hash } from "node:crypto";
+import { crc32 } from "node:zlib";
 import type { Answer, Request } from "../../shared/bus/endpoint.ts";
 import type { CommittedAnswer, OwnershipAnswer } from "../../shared/protocol/answers.ts";
 import {
@@ -93,7 +94,7 @@ export function createCommands(repository: CheckpointRepository, agentTypes: Rea
 
 /** Tells a retry, which repeats its subject and its bytes, from another command under the same id. */
 function requestHash(subject: string, bytes: Uint8Array): string {
-  return hash("sha256", `${subject}\n${hash("sha256", bytes, "hex")}`, "hex");
+  return `${hash("sha256", bytes, "hex")}${crc32(subject).toString(16).padStart(8, "0")}`;
 }
 
 function requireAgentType(command: CreateCommand, agentTypes: ReadonlySet<string>): void {

@@ -1,6 +1,9 @@
-/** Removes idempotency records whose hour has passed: a duty of one instance, in small steps that may be repeated. */
+/**
+ * Removes idempotency records whose hour has passed: a duty of one instance, in small steps that may be repeated. One hour's records
+ * a run: many more than come in that time, and few enough that a clock which is put right again soon does no harm.
+ */
 import { createDuty } from "../../shared/records/duty.ts";
-import { clearExpired } from "../../shared/records/idempotency.ts";
+import { clearExpired } from "../../shared/records/expiry.ts";
 import { requireLease } from "../../shared/records/lease.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
@@ -37,8 +40,8 @@ export function startExpiry(
           await requireLease(tx, lease);
           return clearExpired(tx, clock.now(), STEP);
         });
-        if (value > 0) log.info({ cleared: value }, "idempotency records expired");
-        more = value === STEP;
+        if (value.cleared > 0) log.info({ cleared: value.cleared }, "idempotency records expired");
+        more = value.more;
       }
     },
   });

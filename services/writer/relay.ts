@@ -117,12 +117,12 @@ async function publishBatch(context: RelayContext, { lease, entries }: Batch): P
   context.metrics.outboxPublishedTotal.inc(entries.length);
 }
 
-function message({ event }: OutboxEntry): OrderedMessage {
+function message({ event, json }: OutboxEntry): OrderedMessage {
   return {
     subject: SUBJECTS.event(event.tenant, event.type, event.subject),
     messageId: event.id,
     orderKey: `${event.tenant}/${event.subject}`,
-    body: encoder.encode(JSON.stringify(event)),
+    body: encoder.encode(json),
     headers: {
       [HEADERS.contentType]: CONTENT_TYPES.event,
       ...(event.traceparent !== undefined && { traceparent: event.traceparent }),

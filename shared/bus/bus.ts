@@ -92,7 +92,10 @@ export interface Bus {
   /** Fire and forget: lost when nobody listens or the server is away. */
   publish(subject: string, out: Outgoing): void;
   subscribe(subject: string, handler: (m: Message) => void): Promise<Stop>;
-  /** Stored when it resolves. Retries with the same id inside `timeoutMs`; throws the last BusError. */
+  /**
+   * Stored when it resolves. Retries with the same id inside `timeoutMs`; throws `timeout` when an attempt may have been stored, else
+   * the last BusError.
+   */
   publishDurable(
     subject: string,
     out: Outgoing,

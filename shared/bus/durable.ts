@@ -28,6 +28,7 @@ export async function publishDurable(
   o: { messageId: string; timeoutMs: number },
 ): Promise<PublishAck> {
   const end = performance.now() + o.timeoutMs;
+  let unknown: BusError | undefined;
   for (let pauseMs = PAUSE_MS.first; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MS.last)) {
     const leftMs = end - performance.now();
     try {
@@ -38,7 +39,8 @@ export async function publishDurable(
       });
     } catch (error) {
       const failure = busError(error, { subject });
-      if (!failure.retryable || end - performance.now() <= pauseMs) throw failure;
+      if (failure.kind === "timeout") unknown = failure;
+      if (!failure.retryable || end - performance.now() <= pauseMs) throw unknown ?? failure;
     }
     await sleep(pauseMs);
   }

@@ -8,6 +8,9 @@ interface KnownStream {
   readonly atomic: boolean;
 }
 
+const atomicName = (stream: KnownStream | undefined): string | undefined =>
+  stream?.atomic ? stream.name : undefined;
+
 export class StreamDirectory {
   readonly #manager: Promise<JetStreamManager>;
   readonly #enabled: () => boolean;
@@ -21,11 +24,10 @@ export class StreamDirectory {
   }
 
   /** Undefined when the stream takes no batches, when there is none, or when we may not look. */
-  async atomicStreamOf(subject: string): Promise<string | undefined> {
+  atomicStreamOf(subject: string): Promise<string | undefined> | string | undefined {
     if (!this.#enabled()) return undefined;
     const known = this.#known.find(({ subjects }) => subjects.some((pattern) => covers(pattern, subject)));
-    const stream = known ?? (await this.#lookUp(subject));
-    return stream?.atomic ? stream.name : undefined;
+    return known === undefined ? this.#lookUp(subject).then(atomicName) : atomicName(known);
   }
 
   forget(): void {

@@ -68,7 +68,7 @@ export function parseJson(bytes: Uint8Array): unknown {
   } catch {
     throw invalid("", "a JSON text");
   }
-  if (gate(value) !== countMembers(text)) {
+  if (gate(value, "", true) !== countMembers(text)) {
     const field = { path: duplicateName(text), expected: "each member name once", got: "a duplicate" };
     throw new FleetError("INVALID", "the input is not plain JSON data", { fields: [field] });
   }

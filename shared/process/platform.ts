@@ -115,7 +115,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     closers.add("tracing", () => tracing.stop());
     const store = await openedStore(options.storeUrl, log);
     closers.add("store", () => store.close({ drainMs: options.stopTimeout }));
-    const format = await openFormat(store);
+    const format = await openedFormat(store, options.storeUrl);
     const instance = instanceName();
     const bus = await connectedBus(options, instance, log);
     closers.add("bus", () => bus.close());
@@ -166,15 +166,28 @@ async function openedStore(storeUrl: string, log: Logger): Promise<Store> {
     log.info({ engine: store.name, store: storeUrl }, "store opened");
     return store;
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    const { hint, ...details } = error.details as { hint?: string };
-    throw new StartupError(error.message, {
-      exitCode: 69,
-      details: { store: storeUrl, ...details },
-      hint: hint ?? "check FLEET_STORE, or stop the process that holds the store",
-      cause: error,
-    });
+    throw storeProblem(error, storeUrl, "check FLEET_STORE, or stop the process that holds the store");
   }
+}
+
+/** The first use: a store of more than one machine shows only here whether it is there. */
+async function openedFormat(store: Store, storeUrl: string): Promise<Format> {
+  try {
+    return await openFormat(store);
+  } catch (error) {
+    throw storeProblem(error, storeUrl, "start the store, or check FLEET_STORE");
+  }
+}
+
+function storeProblem(error: unknown, storeUrl: string, usualHint: string): unknown {
+  if (!(error instanceof StoreError)) return error;
+  const { hint, ...details } = error.details as { hint?: string };
+  return new StartupError(error.message, {
+    exitCode: 69,
+    details: { store: storeUrl, ...details },
+    hint: hint ?? usualHint,
+    cause: error,
+  });
 }
 
 async function connectedBus(options: PlatformOptions, instance: string, log: Logger): Promise<Bus> {

@@ -66,23 +66,23 @@ const itemObject = section({
 });
 const bareItem = z.string().min(1, "a title of at least one character");
 
-/** A work item; a bare string is its title. */
-export const itemSchema = z.union([bareItem.transform((title) => ({ title })), itemObject], {
+/** A work item; a bare string is its title. The object comes first here and below: a branch that fails costs as much as one that fits. */
+export const itemSchema = z.union([itemObject, bareItem.transform((title) => ({ title }))], {
   error: "a title, or an item {id?, title, files_created?, files_modified?, at?, notes?}",
 });
 
 const blockedItemSchema = z.union(
-  [bareItem.transform((title) => ({ title })), section({ ...itemObject.shape, blocker: text.optional() })],
+  [section({ ...itemObject.shape, blocker: text.optional() }), bareItem.transform((title) => ({ title }))],
   { error: "a title, or an item with what blocks it: {id?, title, blocker?, …}" },
 );
 
 const decisionSchema = z.union(
   [
+    section({ decision: z.string().min(1), rationale: text.optional(), at: time.optional() }),
     z
       .string()
       .min(1)
       .transform((decision) => ({ decision })),
-    section({ decision: z.string().min(1), rationale: text.optional(), at: time.optional() }),
   ],
   { error: "a decision as text, or {decision, rationale?, at?}" },
 );

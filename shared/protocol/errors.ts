@@ -16,6 +16,7 @@ export const ERROR_CODES = [
   "FORBIDDEN",
   "UNAVAILABLE",
   "UNSUPPORTED_VERSION",
+  "EXPIRED",
   "TIMEOUT",
   "INTERNAL",
 ] as const;
@@ -69,6 +70,12 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorMeaning>> = {
     exit: 10,
     status: 400,
     meaning: "Made by a newer major version of Fleet.",
+  },
+  EXPIRED: {
+    retryable: false,
+    exit: 11,
+    status: 410,
+    meaning: "The command is too old to tell whether it was applied before.",
   },
   TIMEOUT: {
     retryable: true,

@@ -59,8 +59,9 @@ export const LIMITS = {
   /** New requests are refused while the oldest one has waited this long. */
   request_wait_ms_max: 1_200,
   overload_retry_ms: 200,
-  /** Idempotency records outlive every possible redelivery of their command. */
+  /** How long the record of a command is kept at least; an older command without a record is refused (`shared/records/expiry.ts`). */
   idempotency_ms: 48 * 3_600_000,
+  /** How long after a command was made it may be sent again, by its caller, a spool or the queue, sure to find its record. */
   redelivery_ms_max: 24 * 3_600_000,
   outbox_partition_count: 8,
   outbox_batch_count_max: 256,
@@ -71,6 +72,8 @@ export const LIMITS = {
   queue_headers_bytes_max: 32_768,
   dead_limit_max: 100,
   dead_limit_default: 20,
+  /** Bytes of commands that wait on a machine for a bus, for each agent. */
+  spool_bytes_max: 64 * 1024 * 1024,
   /** Bytes of a value that stay in a row; larger bodies are stored in chunks. */
   inline_bytes_max: 60_000,
   chunk_bytes_max: 60_000,
@@ -91,8 +94,12 @@ const relations: [holds: boolean, why: string][] = [
   ],
   [LIMITS.reply_bytes_max < LIMITS.payload_bytes_max, "a reply must fit into one message"],
   [
-    LIMITS.idempotency_ms > LIMITS.redelivery_ms_max,
+    LIMITS.idempotency_ms >= LIMITS.redelivery_ms_max + LIMITS.id_ahead_ms_max,
     "a redelivered command must find its idempotency record",
+  ],
+  [
+    LIMITS.redelivery_ms_max > LIMITS.request_deadline_ms_default + LIMITS.command_deadline_ms,
+    "a caller must be able to ask again until its deadline",
   ],
   [
     LIMITS.command_deadline_ms < LIMITS.request_deadline_ms_default,

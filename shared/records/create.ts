@@ -3,7 +3,6 @@ import { seal } from "../integrity/seal.ts";
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { CreateCommand } from "../protocol/commands.ts";
 import { FleetError, invalid } from "../protocol/errors.ts";
-import { idTime } from "../protocol/ids.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { requireSupported } from "../protocol/migrations.ts";
 import { DEFAULT_RETENTION } from "../protocol/retention.ts";
@@ -78,7 +77,7 @@ export async function createCheckpoint(
 }
 
 /** The subject says who writes where; a body that says otherwise is a mistake worth naming. */
-function requireIdentity({ actor, nowMs }: CommandContext, command: CreateCommand): void {
+function requireIdentity({ actor }: CommandContext, command: CreateCommand): void {
   const { metadata, schema_version } = command.checkpoint;
   requireSupported(schema_version);
   const expected = {
@@ -92,9 +91,6 @@ function requireIdentity({ actor, nowMs }: CommandContext, command: CreateComman
     if (given !== undefined && given !== value) {
       throw invalid(`checkpoint.metadata.${field}`, `${value}, as in the subject and the command`, given);
     }
-  }
-  if (idTime(command.command_id) > nowMs + LIMITS.id_ahead_ms_max) {
-    throw invalid("command_id", "a UUIDv7 whose time is not ahead of the writer's clock", command.command_id);
   }
 }
 

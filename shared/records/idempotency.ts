@@ -1,15 +1,12 @@
 /**
  * One record per command, read and written in the command's own transaction: however often a command is sent, retried or
- * redelivered, whichever copy commits first wins and every other finds its answer. The record ends by hour buckets, later than
- * any redelivery can come.
+ * redelivered, whichever copy commits first wins and every other finds its answer.
  */
 import { FleetError } from "../protocol/errors.ts";
-import { LIMITS } from "../protocol/limits.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
-import { parseExpiry, systemKeys, type TenantKeys, tenantKeys } from "./keyspace.ts";
-
-const HOUR_MS = 3_600_000;
+import { expire } from "./expiry.ts";
+import type { TenantKeys } from "./keyspace.ts";
 
 /** What is remembered of an answer: everything but the position, which is the stamp that the store puts before it. */
 export type RememberedAnswer = RememberedCheckpoint | RememberedOwnership;
@@ -59,17 +56,5 @@ export function remember(
 ): void {
   const value: Remembered = { request: Buffer.from(record.requestHash, "hex"), answer: record.answer };
   tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encode(value));
-  const hour = Math.ceil((record.nowMs + LIMITS.idempotency_ms) / HOUR_MS);
-  tx.set(systemKeys.expiry(hour, record.tenant, record.command), new Uint8Array(0));
-}
-
-/** Clears up to `limit` records whose hour has passed; returns how many. */
-export async function clearExpired(tx: Tx, nowMs: number, limit: number): Promise<number> {
-  const { rows } = await tx.getRange(systemKeys.expiredBefore(Math.floor(nowMs / HOUR_MS)), { limit });
-  for (const { key } of rows) {
-    const { tenant, command } = parseExpiry(key);
-    tx.clear(tenantKeys(tenant).command(command));
-    tx.clear(key);
-  }
-  return rows.length;
+  expire(tx, record);
 }

@@ -25,7 +25,8 @@
  *
  * | key, after the system's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
- * | `meta`, name                                      | layout version, incarnation, index state | open, indexer         |
+ * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry |
+ * |                                                   | up to which id commands may be forgotten |                       |
  * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
  * | `outbox`, partition, incarnation, stamp           | event to publish                         | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
@@ -203,11 +204,11 @@ export function stampOf(key: Bytes): Bytes {
   return key.subarray(key.length - STAMP_ELEMENT_BYTES + 1);
 }
 
-/** Reads the tenant and the command out of an `expiry` key. */
-export function parseExpiry(key: Bytes): { tenant: string; command: string } {
+/** Reads hour, tenant and command out of an `expiry` key. */
+export function parseExpiry(key: Bytes): { hour: number; tenant: string; command: string } {
   const elements = tuple.unpack(Buffer.from(key)) as unknown[];
   const id = elements[5] as { value: Buffer };
-  return { tenant: elements[4] as string, command: formatUuid(id.value) };
+  return { hour: elements[3] as number, tenant: elements[4] as string, command: formatUuid(id.value) };
 }
 
 /** Reads the checkpoint out of an index key, which ends in its bytes. */

@@ -16,6 +16,8 @@ export type EventFact = { [T in EventType]: { type: T; data: EventData<T> } }[Ev
 export interface OutboxEntry {
   readonly key: Bytes;
   readonly event: FleetEvent;
+  /** The event as it goes out: the JSON that was stored. */
+  readonly json: string;
 }
 
 /** FNV-1a over the tenant and the task; stable across processes and releases. */
@@ -32,7 +34,12 @@ const NO_SUFFIX = new Uint8Array(0);
 export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): void {
   const partition = partitionOf(event.tenant, event.subject);
   tx.addI64(systemKeys.bell(partition), 1n);
-  tx.setStampedKey(systemKeys.outboxPrefix(partition, incarnation), NO_SUFFIX, encode(event));
+  tx.setStampedKey(systemKeys.outboxPrefix(partition, incarnation), NO_SUFFIX, encode(JSON.stringify(event)));
+}
+
+function entry(key: Bytes, value: Bytes): OutboxEntry {
+  const json = decode<string>(value);
+  return { key, event: JSON.parse(json) as FleetEvent, json };
 }
 
 /** The oldest entries of a partition, in commit order. */
@@ -42,7 +49,7 @@ export async function readOutbox(
   limit: number,
 ): Promise<{ entries: OutboxEntry[]; more: boolean }> {
   const { rows, more } = await reader.getRange(systemKeys.outboxRange(partition), { limit });
-  return { entries: rows.map(({ key, value }) => ({ key, event: decode<FleetEvent>(value) })), more };
+  return { entries: rows.map(({ key, value }) => entry(key, value)), more };
 }
 
 /** Transitions so far, of all tasks: each rang one bell once. */
@@ -67,7 +74,7 @@ export async function outboxBacklog(reader: Reader): Promise<{ depth: number; ol
     const { rows } = await reader.getRange(systemKeys.outboxRange(partition), { limit: 1 });
     const first = rows[0];
     if (!first) continue;
-    const at = Date.parse(decode<FleetEvent>(first.value).time);
+    const at = Date.parse(entry(first.key, first.value).event.time);
     oldestMs = oldestMs === null ? at : Math.min(oldestMs, at);
   }
   if (oldestMs === null) return { depth: 0, oldestMs };

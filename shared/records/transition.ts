@@ -10,6 +10,7 @@ import { TASK_TABLE, type Task, type TaskEvent, type TaskState } from "../protoc
 import type { Bytes, Tx } from "../store/store.ts";
 import { appendAudit, type Transition } from "./audit.ts";
 import { decode, encodeChecked } from "./codec.ts";
+import { forgottenKey, requireRemembered } from "./expiry.ts";
 import { appendFeed } from "./feed.ts";
 import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
@@ -38,7 +39,7 @@ export interface Begun {
 export type Replay = { readonly replay: { answer: RememberedAnswer; position: string } };
 
 /**
- * Reads the idempotency record, the task's head and `wanted` at once. `supersedes`: the command is there to take the task from
+ * Reads the idempotency record, up to when records may be gone, the task's head and `wanted` at once. `supersedes`: the command is there to take the task from
  * whoever owns it, so it needs no fence; one that is given must still be the current one.
  */
 export async function begin(
@@ -49,12 +50,14 @@ export async function begin(
 ): Promise<Begun | Replay> {
   const { tenant, task } = context.actor;
   const keys = tenantKeys(tenant);
-  const [seen, head, ...values] = await tx.getMany([
+  const [seen, forgotten, head, ...values] = await tx.getMany([
     keys.command(context.commandId),
+    forgottenKey(),
     keys.task(task),
     ...wanted(keys),
   ]);
   if (seen) return { replay: recall(seen, context.requestHash) };
+  requireRemembered(context.commandId, forgotten, context.nowMs);
   const known = head ? decode<Task>(head) : null;
   await requireNewest(tx, keys, task, known);
   requireFence(known, context.fence, supersedes);

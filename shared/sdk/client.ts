@@ -3,7 +3,6 @@
  * functions and options are camelCase. Operations as in seed 000 §5.1.
  */
 import { uuidv7 } from "uuidv7";
-import type { Bus } from "../bus/bus.ts";
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
 import type { CommittedAnswer, OwnershipAnswer } from "../protocol/answers.ts";
 import type { Checkpoint, FinalStatus } from "../protocol/checkpoint.ts";
@@ -14,10 +13,14 @@ import { LIMITS } from "../protocol/limits.ts";
 import type {
   AuditPage,
   CheckpointPage,
+  DeadLetterPage,
+  DroppedLetter,
   FleetStatus,
   IndexStatus,
   LatestResult,
   QueryResults,
+  QueueStatus,
+  RetriedLetter,
   SearchResult,
 } from "../protocol/queries.ts";
 import { type CommandOp, type QueryOp, SUBJECTS } from "../protocol/subjects.ts";
@@ -25,6 +28,8 @@ import type { Task } from "../protocol/task.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { type AskOptions, ask } from "./asking.ts";
 import { toCamel, toSnake } from "./casing.ts";
+import { type Answer, type Applied, Delivery, type Fallback } from "./delivery.ts";
+import type { Link } from "./link.ts";
 import type {
   AgentRange,
   ChangeOptions,
@@ -36,18 +41,23 @@ import type {
   TakeOptions,
   TaskOperations,
 } from "./operations.ts";
+import type { TaskOrder } from "./order.ts";
 import type { Committed, Outcome } from "./outcome.ts";
+import type { Pending, Spool } from "./spool/spool.ts";
 import { TaskHandle } from "./task.ts";
 
 /** Something that is not an error of the call, but must not go unseen. */
 export interface FleetWarning {
-  readonly code: "CHECKPOINT_CORRUPT" | "LARGE_CHECKPOINT";
+  readonly code: "CHECKPOINT_CORRUPT" | "LARGE_CHECKPOINT" | "SPOOL_SET_ASIDE";
   readonly text: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
 export interface ClientContext {
-  readonly bus: Bus;
+  readonly link: Link;
+  readonly spool: Spool | undefined;
+  readonly order: TaskOrder;
+  readonly fallback: Fallback;
   readonly clock: Clock;
   readonly tenant: string;
   readonly agentId: string;
@@ -57,12 +67,22 @@ export interface ClientContext {
 /** Tasks of the checkpoints that this client saw last, so that changing them needs no look-up. */
 const TASKS_REMEMBERED = 10_000;
 
+/** Queries that set something going. */
+const CHANGING: ReadonlySet<QueryOp> = new Set<QueryOp>(["index_rebuild", "dead_retry", "dead_drop"]);
+
+/** A process that only ever does one thing, such as a hook, must bring the spool on a little as well. */
+const CLOSE_MS = 250;
+
+const NOTHING_PENDING: Pending = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
+
 export class FleetClient implements TaskOperations {
   readonly #context: ClientContext;
+  readonly #delivery: Delivery;
   readonly #taskOf = new Map<string, string>();
 
   constructor(context: ClientContext) {
     this.#context = context;
+    this.#delivery = new Delivery(context);
   }
 
   get agentId(): string {
@@ -79,18 +99,29 @@ export class FleetClient implements TaskOperations {
    * need not exist yet. Throws CONFLICT when `expectedFence` is not the task's: somebody else was faster.
    */
   async takeTask(taskId: string, options: TakeOptions = {}): Promise<TaskHandle> {
-    const { fence } = await this.#send<OwnershipAnswer>("take", taskId, {}, options);
-    return this.task(taskId, { fence });
+    // Without the new fence nobody could go on, so it is not left to the queue.
+    const { answer } = await this.#send<OwnershipAnswer>(
+      "take",
+      taskId,
+      {},
+      { ...options, fallback: "none" },
+    );
+    if (answer.status !== "committed") throw new FleetError("UNAVAILABLE", "the task was not taken yet");
+    return this.task(taskId, { fence: answer.fence });
   }
 
-  /** Gives the task back: nobody owns it then, and its fence stays as it is. */
-  async releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<void> {
-    await this.#send<OwnershipAnswer>("release", taskId, {}, options);
+  /** Gives the task back, at once or behind what is queued: nobody owns it then, and its fence stays as it is. */
+  async releaseTask(
+    taskId: string,
+    options: CommandOptions & { fence: number },
+  ): Promise<Outcome["outcome"]> {
+    const { answer } = await this.#send<OwnershipAnswer>("release", taskId, {}, options);
+    return answer.status;
   }
 
   async createCheckpoint(params: CreateCheckpointParams): Promise<Outcome> {
     const { taskId, checkpoint, ...options } = params;
-    return this.#command("create", taskId, { checkpoint }, options);
+    return this.#command("create", taskId, { checkpoint }, options, (commandId) => commandId);
   }
 
   /** `patch`: a JSON merge patch (RFC 7396); null removes, arrays are replaced. */
@@ -100,24 +131,26 @@ export class FleetClient implements TaskOperations {
     options: ChangeOptions = {},
   ): Promise<Outcome> {
     const task = await this.#task(id, options);
-    return this.#command("update", task, { checkpoint_id: normalizeCheckpointId(id), patch }, options);
+    const checkpoint_id = normalizeCheckpointId(id);
+    return this.#command("update", task, { checkpoint_id, patch }, options, () => checkpoint_id);
   }
 
   async finalizeCheckpoint(id: string, status: FinalStatus, options: FinalizeOptions = {}): Promise<Outcome> {
     const { retentionPolicy, ...rest } = options;
     const task = await this.#task(id, options);
+    const checkpoint_id = normalizeCheckpointId(id);
     const body = {
-      checkpoint_id: normalizeCheckpointId(id),
+      checkpoint_id,
       status,
       ...(retentionPolicy && { retention_policy: retentionPolicy }),
     };
-    return this.#command("finalize", task, body, rest);
+    return this.#command("finalize", task, body, rest, () => checkpoint_id);
   }
 
   async linkCheckpoints(parentId: string, childId: string, options: ChangeOptions = {}): Promise<Outcome> {
     const task = await this.#task(childId, options);
     const [parent_id, child_id] = [normalizeCheckpointId(parentId), normalizeCheckpointId(childId)];
-    return this.#command("link", task, { parent_id, child_id }, options);
+    return this.#command("link", task, { parent_id, child_id }, options, () => child_id);
   }
 
   /** null when there is none; throws CORRUPT when its bytes do not verify. */
@@ -210,56 +243,121 @@ export class FleetClient implements TaskOperations {
   }
 
   /** Events of this tenant, or of one task, from now on. At least once, in order per task. */
-  onEvent(
+  async onEvent(
     handler: (event: FleetEvent) => void,
     options: { taskId?: string } = {},
   ): Promise<() => Promise<void>> {
-    const { tenant, bus } = this.#context;
+    const { tenant, link } = this.#context;
     const subject =
       options.taskId === undefined
         ? SUBJECTS.tenantEvents(tenant)
         : SUBJECTS.taskEvents(tenant, options.taskId);
-    return bus.subscribe(subject, (message) => {
+    return link.bus.subscribe(subject, (message) => {
       handler(JSON.parse(new TextDecoder().decode(message.body)) as FleetEvent);
     });
   }
 
-  close(): Promise<void> {
-    return this.#context.bus.close();
+  queueStatus(options: AskOptions = {}): Promise<QueueStatus> {
+    return this.#query("queue_status", {}, options);
   }
 
-  async #send<A>(
+  /** Commands that could not be applied, oldest first; `fromSeq`: the `next_seq` of the page before. */
+  deadLetters(options: AskOptions & { fromSeq?: number; limit?: number } = {}): Promise<DeadLetterPage> {
+    const { deadlineMs, signal, ...query } = options;
+    return this.#query("dead_list", toSnake(query), { deadlineMs, signal });
+  }
+
+  /** Puts a dead letter's command back into the queue, under its own id. Throws NOT_FOUND. */
+  retryDeadLetter(seq: number, options: AskOptions = {}): Promise<RetriedLetter> {
+    return this.#query("dead_retry", { seq }, options);
+  }
+
+  /** Removes a dead letter for good. Throws NOT_FOUND. */
+  dropDeadLetter(seq: number, options: AskOptions = {}): Promise<DroppedLetter> {
+    return this.#query("dead_drop", { seq }, options);
+  }
+
+  /** Commands that wait on this machine for a bus; of this agent, whichever process spooled them. */
+  async pending(): Promise<Pending> {
+    return (await this.#context.spool?.pending()) ?? NOTHING_PENDING;
+  }
+
+  /**
+   * Waits until the spool is empty, at most `deadlineMs`; resolves with what is left. Sending goes on by itself in any case: this is
+   * for a process that is about to end.
+   */
+  async flush({
+    deadlineMs = LIMITS.request_deadline_ms_default,
+    signal,
+  }: AskOptions = {}): Promise<Pending> {
+    return (await this.#context.spool?.flush(deadlineMs, signal)) ?? NOTHING_PENDING;
+  }
+
+  /** What waits in the spool is sent if that takes a moment; else it stays there for the next process of this agent. */
+  async close(): Promise<void> {
+    const { link, order, spool } = this.#context;
+    if (link.isUp) await spool?.flush(CLOSE_MS);
+    await spool?.close();
+    await order.saved();
+    await link.close();
+  }
+
+  async #send<A extends Applied>(
     op: CommandOp,
     taskId: string,
     body: object,
     options: CommandOptions & TakeOptions,
-  ): Promise<A> {
+  ): Promise<{ answer: Answer<A>; commandId: string }> {
     const { fence, expectedVersion, expectedFence } = options;
     // One spelling of an id on the wire: a retry must repeat its bytes.
     const commandId = options.commandId === undefined ? uuidv7() : normalizeCheckpointId(options.commandId);
-    const request = { command_id: commandId, ...body, ...toSnake({ fence, expectedVersion, expectedFence }) };
-    const subject = SUBJECTS.command(this.#context.tenant, this.#context.agentId, taskId, op);
-    return ask<A>(this.#context, subject, request, options).catch((error: unknown) => {
+    const whole = { ...body, ...toSnake({ fence, expectedVersion, expectedFence }) };
+    try {
+      const answer = await this.#delivery.deliver<A>({ op, taskId, commandId, body: whole }, options);
+      return { answer, commandId };
+    } catch (error) {
       throw withCommand(error, commandId);
-    });
+    }
   }
 
-  async #command(op: CommandOp, taskId: string, body: object, options: CommandOptions): Promise<Committed> {
-    const { status, ...answer } = await this.#send<CommittedAnswer>(op, taskId, body, options);
-    this.#remember(answer.checkpoint_id, taskId);
+  async #command(
+    op: CommandOp,
+    taskId: string,
+    body: object,
+    options: CommandOptions,
+    checkpointOf: (commandId: string) => string,
+  ): Promise<Outcome> {
+    const { answer, commandId } = await this.#send<CommittedAnswer>(op, taskId, body, options);
+    const checkpointId = checkpointOf(commandId);
+    this.#remember(checkpointId, taskId);
+    return this.#outcome(answer, { commandId, taskId, checkpointId });
+  }
+
+  #outcome(
+    answer: Answer<CommittedAnswer>,
+    ids: { commandId: string; taskId: string; checkpointId: string },
+  ): Outcome {
+    if (answer.status === "spooled") return { outcome: "spooled", ...ids };
+    if (answer.status === "queued") return { outcome: "queued", ...ids, position: answer.position };
+    const { status, ...rest } = answer;
     if (answer.warnings?.includes("large_checkpoint")) {
       this.#context.onWarning({
         code: "LARGE_CHECKPOINT",
         text: "the checkpoint is large; keep artifacts elsewhere and refer to them",
-        details: { checkpoint_id: answer.checkpoint_id, task_id: taskId },
+        details: { checkpoint_id: answer.checkpoint_id, task_id: ids.taskId },
       });
     }
-    return { ...(toCamel(answer) as Omit<Committed, "outcome">), outcome: status };
+    return { ...(toCamel(rest) as Omit<Committed, "outcome">), outcome: status };
   }
 
   async #query<Op extends QueryOp>(op: Op, body: object, options: AskOptions): Promise<QueryResults[Op]> {
-    const subject = SUBJECTS.query(this.#context.tenant, op);
-    const answer = await ask<{ result: QueryResults[Op] }>(this.#context, subject, body, options);
+    const { clock, link, tenant } = this.#context;
+    const answer = await ask<{ result: QueryResults[Op] }>(
+      { bus: link.bus, clock },
+      SUBJECTS.query(tenant, op),
+      body,
+      { ...options, effect: CHANGING.has(op) },
+    );
     return answer.result;
   }
 

@@ -4,6 +4,7 @@ import type { CheckpointPage, LatestResult, QueryInput } from "../protocol/queri
 import type { Task } from "../protocol/task.ts";
 import type { AskOptions } from "./asking.ts";
 import type { Camel } from "./casing.ts";
+import type { Fallback } from "./delivery.ts";
 import type { Outcome } from "./outcome.ts";
 
 export interface CommandOptions extends AskOptions {
@@ -12,6 +13,8 @@ export interface CommandOptions extends AskOptions {
   /** The fence under which the caller owns the task. */
   readonly fence?: number | undefined;
   readonly expectedVersion?: number | undefined;
+  /** What becomes of this command when no writer answers. Default: what `connect()` was told. */
+  readonly fallback?: Fallback | undefined;
 }
 
 export interface TakeOptions extends AskOptions {
@@ -42,7 +45,7 @@ export interface TaskOperations {
   updateCheckpoint(id: string, patch: Record<string, unknown>, options?: ChangeOptions): Promise<Outcome>;
   finalizeCheckpoint(id: string, status: FinalStatus, options?: FinalizeOptions): Promise<Outcome>;
   linkCheckpoints(parentId: string, childId: string, options?: ChangeOptions): Promise<Outcome>;
-  releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<void>;
+  releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<Outcome["outcome"]>;
   getLatestCheckpoint(taskId: string, options?: AskOptions): Promise<Checkpoint | null>;
   latest(taskId: string, options?: AskOptions): Promise<LatestResult>;
   getCheckpointHistory(taskId: string, options?: HistoryOptions & AskOptions): Promise<CheckpointPage>;

@@ -1,4 +1,7 @@
-/** What a command came to. An error is thrown instead; then nothing happened, except for TIMEOUT, where it is not known. */
+/**
+ * What a command came to. Each of the three is a success: the command is safe, and is applied once. An error is thrown instead; then
+ * nothing happened, except for TIMEOUT, where it is not known.
+ */
 import type { CommittedAnswer } from "../protocol/answers.ts";
 import type { Camel } from "./casing.ts";
 
@@ -7,13 +10,26 @@ export interface Committed extends Omit<Camel<CommittedAnswer>, "status"> {
   readonly outcome: "committed";
 }
 
-/** The store is away; the command is durable in the queue and will be applied once, in order. */
-export interface Queued {
-  readonly outcome: "queued";
+interface Accepted {
   readonly commandId: string;
   readonly taskId: string;
   /** A create's checkpoint takes the command's id, so it is known by name already. */
   readonly checkpointId: string;
 }
 
-export type Outcome = Committed | Queued;
+/** Store or writer is away; the command is durable in the queue and will be applied once, in order, or be a dead letter with the reason. */
+export interface Queued extends Accepted {
+  readonly outcome: "queued";
+  /** Its place in the queue. */
+  readonly position: number;
+}
+
+/**
+ * The bus is away; the command is on the disk of this machine and goes into the queue, in order, when the bus is back: from this
+ * process or from the next one of the same agent.
+ */
+export interface Spooled extends Accepted {
+  readonly outcome: "spooled";
+}
+
+export type Outcome = Committed | Queued | Spooled;

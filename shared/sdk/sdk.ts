@@ -12,5 +12,7 @@ export type { FleetEvent } from "../protocol/events.ts";
 export type { Task } from "../protocol/task.ts";
 export { FleetClient, type FleetWarning } from "./client.ts";
 export { type ConnectOptions, connect } from "./connect.ts";
-export type { Committed, Outcome, Queued } from "./outcome.ts";
+export type { Fallback } from "./delivery.ts";
+export type { Committed, Outcome, Queued, Spooled } from "./outcome.ts";
+export type { Pending } from "./spool/spool.ts";
 export { TaskHandle } from "./task.ts";

@@ -11,8 +11,6 @@ import { backoffMs } from "../runtime/retry.ts";
 import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "./store.ts";
 
 const BACKOFF_BASE_MS = 5;
-/** The longest delay that setTimeout can hold; a longer one would fire at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
 /** From harmless to worst. */
 const OUTCOMES: readonly CommitOutcome[] = ["no", "maybe_settled", "maybe_in_flight"];
 
@@ -54,10 +52,9 @@ export class Operation {
 
   /** Runs `once` until it succeeds, fails for good, or the operation is ended. */
   async run<T>(once: (attempt: number) => Promise<T>): Promise<T> {
-    const { deadlineMs, signal } = this.#rules;
+    const { signal } = this.#rules;
     const abort = () => this.end("aborted", "the operation was aborted");
-    const passed = () => this.end("deadline", "the operation's deadline passed");
-    const timer = setTimeout(passed, Math.min(deadlineMs, TIMER_MS_MAX));
+    watchDeadline(this);
     signal?.addEventListener("abort", abort, { once: true });
     try {
       if (signal?.aborted) abort();
@@ -65,9 +62,14 @@ export class Operation {
     } catch (error) {
       throw error instanceof StoreError ? this.#final(error) : error;
     } finally {
-      clearTimeout(timer);
+      underWay.delete(this);
       signal?.removeEventListener("abort", abort);
     }
+  }
+
+  /** Ends the operation when its deadline has passed. */
+  checkDeadline(nowMs: number): void {
+    if (nowMs >= this.#endsAt) this.end("deadline", "the operation's deadline passed");
   }
 
   /** The attempt that is under way; ending the operation cancels it. */
@@ -129,4 +131,23 @@ export class Operation {
       cause: error.cause,
     });
   }
+}
+
+/**
+ * All operations of this thread that are under way. One timer looks at all of their deadlines: a timer for each would cost more than
+ * the reading of a key does.
+ */
+const underWay = new Set<Operation>();
+const SWEEP_MS = 10;
+let sweep: NodeJS.Timeout | undefined;
+
+function watchDeadline(operation: Operation): void {
+  underWay.add(operation);
+  sweep ??= setInterval(() => {
+    const nowMs = performance.now();
+    for (const one of underWay) one.checkDeadline(nowMs);
+    if (underWay.size > 0) return;
+    clearInterval(sweep);
+    sweep = undefined;
+  }, SWEEP_MS);
 }

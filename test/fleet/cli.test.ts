@@ -34,7 +34,12 @@ let server: TestFleet;
 let client: FleetClient;
 
 function start(args: readonly string[], { env = {}, ...call }: Call = {}) {
-  return startCli(args, { ...call, env: { FLEET_URL: server.url, FLEET_AGENT_ID: "tester", ...env } });
+  const own = {
+    FLEET_URL: server.url,
+    FLEET_SPOOL_DIR: join(server.home, "spool"),
+    FLEET_AGENT_ID: "tester",
+  };
+  return startCli(args, { ...call, env: { ...own, ...env } });
 }
 
 const fleet = (args: readonly string[], call?: Call): Promise<Result> => resultOf(start(args, call));

@@ -10,6 +10,9 @@ const checkpoint = (n: number): CheckpointInput => ({
   execution_state: { phase: "testing", completed_items: [`step ${n}`] },
 });
 
+/** These clients wait for a writer however long it takes, instead of leaving their commands to the queue. */
+const PATIENT = { fallback: "none" } as const;
+
 describe("a fleet that is killed", () => {
   let fleet: TestFleet;
   beforeAll(async () => {
@@ -18,7 +21,7 @@ describe("a fleet that is killed", () => {
   afterAll(() => fleet.stop());
 
   test("keeps every committed checkpoint through SIGKILL under load, and repeats answers for the rest", async () => {
-    const client = await fleet.client("writer-1");
+    const client = await fleet.client("writer-1", "default", PATIENT);
     const committed = new Map<string, Committed>();
     const asked: { id: string; task: string }[] = [];
     let stop = false;
@@ -60,7 +63,7 @@ describe("a fleet that is killed", () => {
   }, 120_000);
 
   test("publishes every committed transition, in order per task, although it was killed in between", async () => {
-    const client = await fleet.client("writer-2");
+    const client = await fleet.client("writer-2", "default", PATIENT);
     const events: FleetEvent[] = [];
     await client.onEvent((event) => events.push(event));
     const tasks = Array.from({ length: 10 }, (_, i) => `events-${i}`);
@@ -86,7 +89,7 @@ describe("a fleet that is killed", () => {
   }, 120_000);
 
   test("stops cleanly on SIGTERM, also in the middle of work, and keeps everything", async () => {
-    const client = await fleet.client("writer-3");
+    const client = await fleet.client("writer-3", "default", PATIENT);
     const first = await client.createCheckpoint({ taskId: "graceful", checkpoint: checkpoint(0) });
     const underway = Array.from({ length: 50 }, (_, n) =>
       client.createCheckpoint({ taskId: `graceful-${n}`, checkpoint: checkpoint(n), deadlineMs: 60_000 }),

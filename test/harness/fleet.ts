@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
+import { type ConnectOptions, connect, type FleetClient } from "../../shared/sdk/sdk.ts";
 
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -22,11 +22,15 @@ export interface TestFleet {
   readonly url: string;
   opsUrl(): string;
   pid(): number;
-  client(agentId?: string, tenant?: string): Promise<FleetClient>;
+  client(agentId?: string, tenant?: string, options?: ConnectOptions): Promise<FleetClient>;
   /** SIGKILL of the fleet's process; resolves when it is gone. */
   kill9(): Promise<void>;
+  /** SIGKILL of the fleet's nats-server, which a running fleet starts again; resolves at once. */
+  killNats(): Promise<void>;
   /** SIGTERM; resolves with the exit code. */
   terminate(): Promise<number | null>;
+  /** Resolves with the exit code of the process that runs now, when it ends by itself. */
+  ended(): Promise<number | null>;
   /** Starts the process again with the same folder and the same bus port. */
   start(): Promise<void>;
   /** What the process wrote so far. */
@@ -81,17 +85,26 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
 
   await start();
   const url = running?.addresses.busUrl ?? "";
+  const own = { url, spoolDir: join(home, "spool"), onWarning: () => {} };
   return {
     home,
     url,
     opsUrl: () => running?.addresses.opsUrl ?? "",
     pid: () => running?.addresses.pid ?? 0,
-    async client(agentId = "tester", tenant = "default") {
-      const client = await connect({ url, agentId, tenant, onWarning: () => {} });
+    async client(agentId = "tester", tenant = "default", options = {}) {
+      const client = await connect({ ...own, agentId, tenant, ...options });
       clients.push(client);
       return client;
     },
+    async ended() {
+      const child = running?.child;
+      if (!child) throw new Error("the fleet does not run");
+      const [code] = (await once(child, "exit")) as [number | null];
+      running = undefined;
+      return code;
+    },
     kill9: async () => void (await end("SIGKILL")),
+    killNats: async () => void process.kill(natsPid(home), "SIGKILL"),
     terminate: () => end("SIGTERM"),
     start,
     output: () => output,
@@ -101,6 +114,14 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
       rmSync(home, { recursive: true, force: true });
     },
   };
+}
+
+function natsPid(home: string): number {
+  const claim = JSON.parse(readFileSync(join(home, "nats", "claim.json"), "utf8")) as {
+    server?: { pid: number };
+  };
+  if (claim.server === undefined) throw new Error("the fleet has no nats-server");
+  return claim.server.pid;
 }
 
 function readAddresses(home: string): Addresses | undefined {

@@ -45,17 +45,6 @@ export interface FoundationdbControl {
   version(): Promise<string>;
 }
 
-/** Why the driver cannot be loaded here, in one line; undefined when it can. */
-export async function missingClient(): Promise<string | undefined> {
-  try {
-    await loadClient();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    return `${error.message} (${String(error.details.reason)})`;
-  }
-}
-
 /** Why no test with a FoundationDB server can run here, in one line; undefined when they can. */
 export async function missingFoundationdb(): Promise<string | undefined> {
   const programs = clusterFileGiven() === undefined ? missingPrograms() : undefined;
@@ -121,6 +110,16 @@ async function untilAvailable(machine: Machine): Promise<void> {
     }
   }
   throw new Error("the FoundationDB server did not become available", { cause: last });
+}
+
+async function missingClient(): Promise<string | undefined> {
+  try {
+    await loadClient();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return `${error.message} (${String(error.details.reason)})`;
+  }
 }
 
 function clusterFileGiven(): string | undefined {

@@ -9,6 +9,8 @@ import { DEFAULT_TENANT } from "../../shared/protocol/ids.ts";
 import { systemClock } from "../../shared/runtime/clock.ts";
 import { createLogger } from "../../shared/runtime/log.ts";
 import { FleetClient } from "../../shared/sdk/client.ts";
+import { linkTo } from "../../shared/sdk/link.ts";
+import { TaskOrder } from "../../shared/sdk/order.ts";
 import { serveJobs } from "./jobs.ts";
 import { arrivals, closedLoop, openLoop } from "./pacing.ts";
 import { type Summary, summarize } from "./percentiles.ts";
@@ -44,8 +46,12 @@ async function connect({ url, agents }: { url: string; agents: number }): Promis
     { length: agents },
     (_, agent) =>
       new FleetClient({
-        bus: buses[agent % CONNECTIONS]!,
+        link: linkTo(buses[agent % CONNECTIONS]!),
         clock: systemClock,
+        order: new TaskOrder(systemClock),
+        spool: undefined,
+        // What is measured is a writer's answer.
+        fallback: "none",
         tenant: DEFAULT_TENANT,
         agentId: workload.agentId(agent),
         onWarning: ({ text }) => {

@@ -18,6 +18,8 @@ export interface Fleet {
 
 export interface FleetOptions {
   readonly home: string;
+  /** null: the embedded one in `home`. */
+  readonly storeUrl: string | null;
   /** Folder for CPU profiles of the process; null: none. */
   readonly profile: string | null;
 }
@@ -31,7 +33,7 @@ const STOP_MS = 30_000;
 const LOG_TAIL_CHARS = 2_000;
 
 /** Throws, with the end of its log, when it does not come up. */
-export async function startFleet({ home, profile }: FleetOptions): Promise<Fleet> {
+export async function startFleet({ home, storeUrl, profile }: FleetOptions): Promise<Fleet> {
   const addresses = join(home, "addresses.json");
   rmSync(addresses, { force: true }); // an earlier run's
   const log = join(home, "fleet.log");
@@ -39,7 +41,13 @@ export async function startFleet({ home, profile }: FleetOptions): Promise<Fleet
   const flags = profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
   const child = spawn(process.execPath, [...flags, "services/standalone/main.ts"], {
     cwd: projectRoot,
-    env: { ...foreign(), FLEET_HOME: home, FLEET_NATS_PORT: "-1", FLEET_OPS_PORT: "0" },
+    env: {
+      ...foreign(),
+      FLEET_HOME: home,
+      FLEET_NATS_PORT: "-1",
+      FLEET_OPS_PORT: "0",
+      ...(storeUrl !== null && { FLEET_STORE: storeUrl }),
+    },
     stdio: ["ignore", output, output],
     detached: true, // Ctrl-C reaches the benchmark, which stops the fleet after the agents
   });

@@ -2,6 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { measureBurst } from "./groups/burst.ts";
+import { measureFoundationdb } from "./groups/foundationdb.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
 import { measureSustained } from "./groups/sustained.ts";
@@ -20,6 +21,7 @@ const measure = {
   burst: measureBurst,
   sustained: measureSustained,
   reads: measureReads,
+  foundationdb: measureFoundationdb,
 } as const;
 
 function options(): Options {
@@ -44,10 +46,11 @@ async function run(session: Session): Promise<number> {
   if (isBusy) session.say(warning);
   const groups: Group[] = [];
   for (const name of GROUPS) {
-    // Reads are measured while nothing else runs.
+    // Reads, and all after them, are measured while nothing else runs.
     if (name === "reads") await session.stopWriters();
     if (!only.has(name)) continue;
     const group = await measure[name](session);
+    if (group === null) continue;
     groups.push(quick ? { ...group, rows: group.rows.map(judgedQuickly) } : group);
   }
   process.stdout.write(

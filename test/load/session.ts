@@ -61,8 +61,14 @@ export class Session {
     return this.#keep(startProgram<J>(new URL(file, import.meta.url)));
   }
 
-  async fleet(home: string): Promise<Fleet> {
-    return this.#keep(await startFleet({ home, profile: this.options.profile }));
+  /** `storeUrl`: default, the embedded store in `home`. */
+  async fleet(home: string, storeUrl: string | null = null): Promise<Fleet> {
+    return this.#keep(await startFleet({ home, storeUrl, profile: this.options.profile }));
+  }
+
+  /** Stopped at the end of the run. */
+  async keep<T extends Stoppable>(starting: Promise<T>): Promise<T> {
+    return this.#keep(await starting);
   }
 
   /** A server of the same kind and settings as the fleet's own. */

@@ -11,6 +11,9 @@ export async function showOutcome(
 ): Promise<void> {
   const { outcomeData, renderOutcome } = await import("../rendering/answer.ts");
   const { shownId } = await import("../rendering/text.ts");
+  if (quiet && !session.json && outcome.outcome !== "committed") {
+    session.warn({ code: "NOT_COMMITTED", text: `not carried out yet, but ${outcome.outcome}`, details: {} });
+  }
   await session.show(outcomeData(outcome), () =>
     quiet
       ? shownId(String(outcome.checkpointId))

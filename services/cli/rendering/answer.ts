@@ -22,9 +22,16 @@ export function renderOutcome(outcome: Outcome, done: string, view: View): strin
   const id = colors.bold(shownId(String(outcome.checkpointId)));
   if (outcome.outcome === "queued") {
     return [
-      `${colors.yellow("Queued:")} ${id}`,
+      `${colors.yellow(`Queued, not yet carried out: ${verb(done)}`)} ${id}`,
       `Task: ${outcome.taskId}`,
-      "The store is away; the command is kept and will be carried out once, in order.",
+      `Store or writer is away; the command is kept (place ${outcome.position} in the queue) and will be carried out once, in order.`,
+    ];
+  }
+  if (outcome.outcome === "spooled") {
+    return [
+      `${colors.yellow(`Spooled, not yet sent: ${verb(done)}`)} ${id}`,
+      `Task: ${outcome.taskId}`,
+      "No bus answers; the command is on this machine's disk and will be sent when one does.",
     ];
   }
   const again = outcome.replayed ? " (it had been before: same command id)" : "";
@@ -33,6 +40,12 @@ export function renderOutcome(outcome: Outcome, done: string, view: View): strin
     `Task: ${outcome.taskId}`,
     `Version: ${outcome.version}, checkpoint ${outcome.seq} of the task`,
   ];
+}
+
+/** "Checkpoint created" as what is still to be: "checkpoint to be created". */
+function verb(done: string): string {
+  const [what = "", how = ""] = done.toLowerCase().split(" ");
+  return `${what} to be ${how}`;
 }
 
 /** What a new checkpoint says about the work, below {@link renderOutcome}. */

@@ -38,6 +38,15 @@ export function progressText(state: Checkpoint["execution_state"]): string {
   return total === 0 ? "-" : `${done}/${total}`;
 }
 
+const SIZES = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
+
+/** "1.5 KiB". */
+export function bytesText(bytes: number): string {
+  const place = bytes < 1 ? 0 : Math.min(SIZES.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** place;
+  return `${place === 0 || value >= 100 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, "")} ${SIZES[place]}`;
+}
+
 /** A value of unknown shape in one line. */
 export function short(value: unknown): string {
   return plain(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));

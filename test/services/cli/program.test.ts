@@ -64,7 +64,9 @@ describe("help", () => {
     const { out } = await fleet(`${path} --help`, { env: { npm_command: "exec" } });
     expect(out).toContain(`Usage: npx fleet ${path}`);
     expect(
-      out.match(/(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|audit|index|events)\b/),
+      out.match(
+        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|fence|audit|index|queue|spool|events)\b/,
+      ),
     ).toBeNull();
   });
 
@@ -73,6 +75,7 @@ describe("help", () => {
     ["checkpoints search", "(default 20, at most 100)"],
     ["checkpoints history", "(default 20, at most 1000)"],
     ["audit show", "(default 100, at most 500)"],
+    ["queue dead list", "(default 20, at most 100)"],
   ])("fleet %s names its limits", async (path, range) => {
     expect((await fleet(`${path} --help`)).out.replace(/\s+/g, " ")).toContain(range);
   });

@@ -12,8 +12,8 @@ import {
   startNatsServer,
 } from "../../../services/standalone/nats-server.ts";
 import { superviseNatsServer } from "../../../services/standalone/nats-supervision.ts";
-import { processMark } from "../../../services/standalone/process-mark.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { processMark } from "../../../shared/runtime/process-mark.ts";
 import { StartupError, startupProblemOf } from "../../../shared/runtime/startup.ts";
 import { projectRoot, testLog } from "../../harness/nats.ts";
 

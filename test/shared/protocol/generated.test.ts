@@ -124,7 +124,7 @@ describe("JSON Schemas", () => {
       enum: expect.not.arrayContaining(["verification"]),
     });
     expect(input.properties.execution_state?.properties.pending_items).toMatchObject({
-      items: { anyOf: [{ type: "string" }, { type: "object" }] },
+      items: { anyOf: [{ type: "object" }, { type: "string" }] },
     });
     expect(stored.properties.execution_state?.properties.pending_items).toMatchObject({
       items: { type: "object" },

@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { decode, encode } from "../../../shared/records/codec.ts";
-import { clearExpired } from "../../../shared/records/idempotency.ts";
+import { clearExpired } from "../../../shared/records/expiry.ts";
 import { type IndexState, indexKey } from "../../../shared/records/index-state.ts";
 import { stepIndex } from "../../../shared/records/indexer.ts";
 import { systemKeys, tenantKeys } from "../../../shared/records/keyspace.ts";
@@ -97,7 +97,7 @@ async function duties(store: Store, clock: ManualClock): Promise<void> {
     await requireLease(tx, lease!);
     return await clearExpired(tx, clock.now(), 20);
   };
-  expect((await store.transact(writing, expire)).value).toBe(20);
+  expect((await store.transact(writing, expire)).value.cleared).toBe(20);
   await stepIndex(store, async () => {});
 }
 

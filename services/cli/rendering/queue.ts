@@ -1,0 +1,62 @@
+// The queue and its dead letters for people.
+
+import type { DeadLetter, QueueStatus } from "../../../shared/protocol/queries.ts";
+import { field } from "./checkpoint.ts";
+import { tableLines } from "./table.ts";
+import { bytesText, count, counted, percentText, plain } from "./text.ts";
+import { ago, brieflyAgo, span } from "./time.ts";
+import type { View } from "./view.ts";
+
+export function renderQueue(queue: QueueStatus, view: View): string {
+  const { colors } = view;
+  const since = queue.oldest_age_ms === null ? "" : `, the oldest for ${span(queue.oldest_age_ms)}`;
+  const full = queue.bytes_max === 0 ? 0 : (queue.bytes / queue.bytes_max) * 100;
+  const size = `${bytesText(queue.bytes)} of ${bytesText(queue.bytes_max)} (${percentText(full)})`;
+  const dead = counted(queue.dead, "letter");
+  return [
+    field("Store", queue.store === "ok" ? colors.green("ok") : colors.red("away; commands are queued"), view),
+    field("Waiting", `${counted(queue.depth, "command")}${since}`, view),
+    field("Size", full < 80 ? size : colors.yellow(size), view),
+    field("Left so far", counted(queue.left_total, "command"), view),
+    field("Dead", queue.dead === 0 ? dead : colors.yellow(dead), view),
+  ].join("\n");
+}
+
+export interface LettersText {
+  readonly letters: readonly DeadLetter[];
+  readonly next: string | undefined;
+  /** How the program is called here. */
+  readonly fleet: string;
+}
+
+const GIVE = [
+  undefined,
+  { brief: brieflyAgo },
+  { leaves: 1 },
+  { leaves: 2 },
+  { least: 8 },
+  undefined,
+  { least: 20 },
+] as const;
+
+export function renderLetters({ letters, next, fleet }: LettersText, view: View): string {
+  if (letters.length === 0) return "No dead letters.";
+  const heads = ["NUMBER", "WHEN", "AGENT", "OP", "TASK", "REASON", "WHAT"];
+  const rows = letters.map((letter) => [
+    String(letter.seq),
+    ago(letter.dead_at, view.now),
+    plain(letter.agent_id ?? "-"),
+    plain(letter.op ?? "-"),
+    plain(letter.task_id ?? "-"),
+    view.colors.yellow(plain(letter.reason)),
+    plain(letter.error.message),
+  ]);
+  return [
+    ...tableLines(rows, { heads, view, right: [0], give: GIVE }),
+    "",
+    ...(next === undefined
+      ? [`Total shown: ${count(letters.length)}`]
+      : [`${counted(letters.length, "letter")}; more with:`, `  ${view.colors.cyan(next)}`]),
+    `Apply one again with \`${fleet} queue dead retry <number>\`, or give it up with \`${fleet} queue dead drop <number>\`.`,
+  ].join("\n");
+}

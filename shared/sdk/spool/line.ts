@@ -1,0 +1,162 @@
+/**
+ * The lines of a spool file. Every line begins with the line break that ends whatever stands before it and ends with a checksum, so a
+ * write that was cut short, by a kill or a full disk, spoils itself alone: it has no checksum, and no later line can lend it one.
+ * A body is one line of JSON already, which makes the file readable by people and the sent bytes the stored ones.
+ *
+ *     <line break> <head as JSON> <tab> <body> <tab> <CRC-32 of head, tab and body in hex>
+ */
+import { crc32 } from "node:zlib";
+import { isCheckpointId, isToken } from "../../protocol/ids.ts";
+import { QUEUED_OPS, type QueuedOp } from "../../protocol/subjects.ts";
+
+/** A command as it waits: whose it is and the bytes that will be sent. */
+export interface SpooledCommand {
+  readonly tenant: string;
+  readonly agentId: string;
+  readonly taskId: string;
+  readonly op: QueuedOp;
+  readonly commandId: string;
+  /** When it was spooled, in milliseconds since 1970. */
+  readonly at: number;
+  /** It was sent before and nobody answered, so it may have been applied already. */
+  readonly sent: boolean;
+  readonly traceparent?: string | undefined;
+  readonly body: Uint8Array;
+}
+
+/** How far the sending of a file has come. Written before a batch goes out; after a crash it says what may have been sent. */
+export interface Mark {
+  /** Everything before this place in the file is in the queue. */
+  readonly acked: number;
+  /** Everything before this place may be. */
+  readonly sending: number;
+  readonly at: number;
+}
+
+/** What could not be sent, kept for a person. */
+export interface Aside {
+  readonly reason: AsideReason;
+  readonly at: number;
+  /** The line as it was, from its head to its checksum; base64 where it is no text. */
+  readonly line: string;
+}
+
+export type AsideReason = "damaged" | "doubtful" | "too_large" | "forbidden";
+
+/** `start` and `end`: places in the file. */
+export type Line = { readonly start: number; readonly end: number } & (
+  | { readonly kind: "command"; readonly command: SpooledCommand }
+  | { readonly kind: "mark"; readonly mark: Mark }
+  | { readonly kind: "aside"; readonly aside: Aside }
+  | { readonly kind: "damaged" }
+);
+
+const BREAK = 0x0a;
+const TAB = 0x09;
+const SUM_CHARS = 8;
+const FORMAT = 1;
+
+export function commandLine({ body, ...command }: SpooledCommand): Buffer {
+  const { tenant, agentId, taskId, op, commandId, at, sent, traceparent } = command;
+  const head = {
+    tenant,
+    agent_id: agentId,
+    task_id: taskId,
+    op,
+    command_id: commandId,
+    at,
+    sent,
+    traceparent,
+  };
+  return line({ kind: "command", ...head }, body);
+}
+
+export function markLine({ acked, sending, at }: Mark): Buffer {
+  return line({ kind: "mark", acked, sending, at }, new Uint8Array(0));
+}
+
+export function asideLine({ reason, at, line: kept }: Aside): Buffer {
+  return line({ kind: "aside", reason, at }, Buffer.from(JSON.stringify(kept)));
+}
+
+function line(head: object, body: Uint8Array): Buffer {
+  if (body.includes(BREAK) || body.includes(TAB)) throw new TypeError("a spooled body must be one line");
+  const start = Buffer.from(`${JSON.stringify({ v: FORMAT, ...head })}\t`);
+  return Buffer.concat([Buffer.from("\n"), start, body, Buffer.from(`\t${sum(start, body)}`)]);
+}
+
+function sum(start: Uint8Array, body: Uint8Array): string {
+  return crc32(body, crc32(start)).toString(16).padStart(SUM_CHARS, "0");
+}
+
+/** Every line of a file, in order; never throws, whatever the bytes are. */
+export function* linesOf(file: Uint8Array): Generator<Line> {
+  for (let start = 0; start < file.length; ) {
+    const next = file.indexOf(BREAK, start + 1);
+    const end = next === -1 ? file.length : next;
+    // What stands before the first line break was never a line.
+    const content = file.subarray(file[start] === BREAK ? start + 1 : start, end);
+    if (content.length > 0) yield { start, end, ...parsed(content) };
+    start = end;
+  }
+}
+
+type Content =
+  | { kind: "command"; command: SpooledCommand }
+  | { kind: "mark"; mark: Mark }
+  | { kind: "aside"; aside: Aside }
+  | { kind: "damaged" };
+
+function parsed(content: Uint8Array): Content {
+  const split = content.indexOf(TAB);
+  const last = content.length - SUM_CHARS - 1;
+  if (split === -1 || last <= split || content[last] !== TAB) return { kind: "damaged" };
+  const start = content.subarray(0, split + 1);
+  const body = content.subarray(split + 1, last);
+  const found = Buffer.from(content.subarray(last + 1)).toString("latin1");
+  return found === sum(start, body) ? understood(start, body) : { kind: "damaged" };
+}
+
+function understood(start: Uint8Array, body: Uint8Array): Content {
+  try {
+    const head = JSON.parse(Buffer.from(start).toString()) as Record<string, unknown>;
+    if (head.v !== FORMAT) return { kind: "damaged" };
+    if (head.kind === "mark" && isPlace(head.acked) && isPlace(head.sending) && isPlace(head.at))
+      return { kind: "mark", mark: { acked: head.acked, sending: head.sending, at: head.at } };
+    if (head.kind === "aside") return { kind: "aside", aside: aside(head, body) };
+    const command = head.kind === "command" ? commandOf(head, body) : undefined;
+    return command === undefined ? { kind: "damaged" } : { kind: "command", command };
+  } catch {
+    return { kind: "damaged" };
+  }
+}
+
+function aside(head: Record<string, unknown>, body: Uint8Array): Aside {
+  const kept = JSON.parse(Buffer.from(body).toString()) as string;
+  return { reason: head.reason as AsideReason, at: Number(head.at), line: kept };
+}
+
+/** Checked like any input: the subject is made of it. */
+function commandOf(head: Record<string, unknown>, body: Uint8Array): SpooledCommand | undefined {
+  const {
+    tenant,
+    agent_id: agentId,
+    task_id: taskId,
+    op,
+    command_id: commandId,
+    at,
+    sent,
+    traceparent,
+  } = head;
+  if (!isName(tenant) || !isName(agentId) || !isName(taskId)) return undefined;
+  if (typeof commandId !== "string" || !isCheckpointId(commandId) || !isPlace(at)) return undefined;
+  const known = QUEUED_OPS.find((one) => one === op);
+  if (known === undefined) return undefined;
+  return {
+    ...{ tenant, agentId, taskId, op: known, commandId, at, body, sent: sent === true },
+    ...(typeof traceparent === "string" && { traceparent }),
+  };
+}
+
+const isName = (value: unknown): value is string => typeof value === "string" && isToken(value);
+const isPlace = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;

@@ -1,0 +1,159 @@
+/** Two writers and two readers, each a process of its own, on one FoundationDB server that is killed and paused under them. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { CheckpointInput, FleetClient } from "../../shared/sdk/sdk.ts";
+import { type FoundationdbServer, missingFoundationdb, startFoundationdb } from "../harness/foundationdb.ts";
+import { startNats, type TestNats } from "../harness/nats.ts";
+import { clientOf, type Place, startService, type TestService } from "../harness/services.ts";
+
+const missing = await missingFoundationdb();
+const PATIENT_MS = 60_000;
+/** Of a request without a deadline of its own, with what a busy machine may add. */
+const ANSWERED_MS = 15_000;
+
+const checkpoint = (n: number): CheckpointInput => ({
+  metadata: { agent_type: "qa" },
+  execution_state: { phase: "testing", completed_items: [`step ${n}`] },
+});
+
+describe.skipIf(missing !== undefined)("a fleet of several processes on FoundationDB", () => {
+  let server: FoundationdbServer;
+  let nats: TestNats;
+  let place: Place;
+  let services: TestService[];
+  let clients: FleetClient[];
+
+  beforeAll(async () => {
+    [server, nats] = await Promise.all([startFoundationdb(), startNats()]);
+    place = { busUrl: nats.url, storeUrl: `fdb:${server.clusterFile}` };
+    const roles = ["writer", "reader", "writer", "reader"] as const;
+    services = await Promise.all(roles.map((role) => startService(role, place)));
+    clients = await Promise.all([0, 1, 2, 3].map((n) => clientOf(place, `agent-${n}`)));
+  }, 120_000);
+
+  afterAll(async () => {
+    server?.control?.continue();
+    await Promise.all((clients ?? []).map((client) => client.close()));
+    await Promise.all((services ?? []).map((service) => service.kill9()));
+    await Promise.all([server?.stop(), nats?.stop()]);
+  });
+
+  /** Creates on `tasks`, from all clients at once, until `stop`; each command is carried through to its answer. */
+  function workload(tasks: readonly string[]) {
+    const commands = new Map<string, string>();
+    let stop = false;
+    let committed = 0;
+    let look = () => {};
+    const lane = async (client: FleetClient, lane: number) => {
+      for (let n = 0; !stop; n += 1) {
+        const [commandId, taskId] = [uuidv7(), tasks[(n + lane) % tasks.length]!];
+        commands.set(commandId, taskId);
+        const command = { taskId, commandId, checkpoint: checkpoint(n), deadlineMs: PATIENT_MS };
+        if ((await client.createCheckpoint(command)).outcome === "committed") committed += 1;
+        look();
+      }
+    };
+    const lanes = clients.flatMap((client, n) => [lane(client, n), lane(client, n + 1), lane(client, n + 2)]);
+    return {
+      more: (count: number) => {
+        const enough = committed + count;
+        return new Promise<void>((resolve) => {
+          look = () => committed >= enough && resolve();
+        });
+      },
+      async end() {
+        stop = true;
+        await Promise.all(lanes);
+        return commands;
+      },
+    };
+  }
+
+  /** Each command has one effect, if need be after it was queued; each task's history is whole, and its audit chain verifies. */
+  async function verify(tasks: readonly string[], commands: ReadonlyMap<string, string>): Promise<void> {
+    const client = clients[0]!;
+    const endsAt = performance.now() + PATIENT_MS;
+    const history = (task: string) => client.getCheckpointHistory(task, { limit: 1_000, order: "oldest" });
+    const all = async () => await Promise.all(tasks.map(history));
+    let pages = await all();
+    const found = () =>
+      pages.flatMap((page) => page.checkpoints.map(({ metadata }) => metadata.checkpoint_id));
+    while (found().length < commands.size && performance.now() < endsAt) pages = await all();
+    expect(found().sort()).toEqual([...commands.keys()].sort());
+    for (const { checkpoints, corrupt } of pages) {
+      expect(corrupt).toEqual([]);
+      expect(checkpoints.map(({ metadata }) => metadata.seq)).toEqual(checkpoints.map((_, i) => i + 1));
+    }
+    for (const task of tasks) expect((await client.verifyAudit(task)).ok).toBe(true);
+  }
+
+  test("writers share the tasks, one of them is killed, and every command has one effect", async () => {
+    const tasks = ["shared-1", "shared-2", "shared-3"];
+    const work = workload(tasks);
+    await work.more(60);
+    await services[0]!.kill9();
+    await work.more(60);
+    services[0] = await startService("writer", place);
+    await work.more(60);
+    await verify(tasks, await work.end());
+  }, 180_000);
+
+  test.each(["killed", "paused"])(
+    "the database is %s under load: work goes on when it is back",
+    async (how) => {
+      const { control } = server;
+      if (control === undefined) return;
+      const tasks = [`${how}-1`, `${how}-2`];
+      const work = workload(tasks);
+      await work.more(60);
+      if (how === "killed") await control.kill();
+      else control.pause();
+      const startedAt = performance.now();
+      const asked = clients[0]!.getLatestCheckpoint(tasks[0]!);
+      await expect(asked).rejects.toMatchObject({ code: expect.stringMatching(/^(UNAVAILABLE|TIMEOUT)$/) });
+      expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
+      if (how === "killed") await control.restart();
+      else control.continue();
+      await work.more(60);
+      await verify(tasks, await work.end());
+    },
+    180_000,
+  );
+
+  test("readers find by index what writers committed, and the outbox runs empty", async () => {
+    const client = clients[1]!;
+    const { position } = (await client.createCheckpoint({ taskId: "found", checkpoint: checkpoint(1) })) as {
+      position: string;
+    };
+    const result = await client.searchCheckpoints({ agentId: "agent-1", taskId: "found", waitFor: position });
+    expect(result.checkpoints).toHaveLength(1);
+    while ((await client.status()).outbox.depth > 0);
+  }, 60_000);
+
+  test("all stop cleanly on SIGTERM, also a writer and a reader whose database does not answer", async () => {
+    const [writer, reader, ...others] = services as [TestService, TestService, ...TestService[]];
+    const stop = async (some: TestService[]) => Promise.all(some.map((service) => service.terminate()));
+    expect(await stop([writer, reader])).toEqual([0, 0]);
+    server.control?.pause();
+    try {
+      expect(await stop(others)).toEqual([0, 0]);
+    } finally {
+      server.control?.continue();
+    }
+    services = [];
+  }, 60_000);
+
+  test("a writer that starts while the database is away says so and ends", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "fleet-fdb-"));
+    const clusterFile = join(folder, "fdb.cluster");
+    await writeFile(clusterFile, "absent:absent@127.0.0.1:1\n");
+    const startedAt = performance.now();
+    const start = startService("writer", { ...place, storeUrl: `fdb:${clusterFile}` });
+    await expect(start).rejects.toThrow("the writer ended with 69");
+    expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
+    await rm(folder, { recursive: true });
+  }, 60_000);
+});

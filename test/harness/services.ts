@@ -1,0 +1,59 @@
+/** Writers and readers as processes of their own, on one bus and one store, as they run in a cluster. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
+import { projectRoot } from "./fleet.ts";
+
+export type Role = "writer" | "reader";
+
+export interface TestService {
+  readonly role: Role;
+  /** SIGKILL; resolves when it is gone. */
+  kill9(): Promise<void>;
+  /** SIGTERM; resolves with its exit code. */
+  terminate(): Promise<number | null>;
+  /** What it wrote so far. */
+  output(): string;
+}
+
+export interface Place {
+  readonly busUrl: string;
+  readonly storeUrl: string;
+}
+
+/** Resolves when it serves; throws with its output when it ends instead. */
+export async function startService(role: Role, { busUrl, storeUrl }: Place): Promise<TestService> {
+  const child = spawn(process.execPath, [`services/${role}/main.ts`], {
+    cwd: projectRoot,
+    env: { ...process.env, FLEET_URL: busUrl, FLEET_STORE: storeUrl, FLEET_OPS_PORT: "0" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  const started = Promise.withResolvers<void>();
+  const collect = (chunk: Buffer): void => {
+    output += chunk.toString();
+    if (output.includes(`${role} started`)) started.resolve();
+  };
+  child.stdout.on("data", collect);
+  child.stderr.on("data", collect);
+  child.once("exit", (code) => started.reject(new Error(`the ${role} ended with ${code}:\n${output}`)));
+  await started.promise;
+  return {
+    role,
+    kill9: async () => void (await end(child, "SIGKILL")),
+    terminate: () => end(child, "SIGTERM"),
+    output: () => output,
+  };
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+  const exited = once(child, "exit");
+  child.kill(signal);
+  const [code] = (await exited) as [number | null];
+  return code;
+}
+
+export function clientOf({ busUrl }: Place, agentId: string): Promise<FleetClient> {
+  return connect({ url: busUrl, agentId, onWarning: () => {} });
+}

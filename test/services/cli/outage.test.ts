@@ -1,0 +1,143 @@
+// The `fleet` command while parts of the fleet are away: what is kept is said, and looks different from what is done.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { renderLetters, renderQueue } from "../../../services/cli/rendering/queue.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { storedOf } from "../../shared/sdk/stored.ts";
+import { type Result, resultOf, startCli } from "./process.ts";
+import { view } from "./view.ts";
+
+const NOWHERE = "nats://127.0.0.1:1";
+const home = mkdtempSync(join(tmpdir(), "fleet-cli-outage-"));
+let nats: TestNats;
+
+beforeAll(async () => {
+  nats = await startNats();
+  const bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
+  await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
+  await bus.close();
+});
+afterAll(async () => {
+  await nats?.stop();
+  rmSync(home, { recursive: true, force: true });
+});
+
+const fleet = (line: string, env: Record<string, string> = {}): Promise<Result> =>
+  resultOf(startCli(line.split(" "), { env: { FLEET_URL: NOWHERE, FLEET_HOME: home, ...env } }));
+
+const CHECKPOINT = "checkpoint --type qa --phase testing --agent coder --task auth";
+
+test("without a bus a checkpoint is spooled, shown, and sent by the next call that meets one", async () => {
+  const first = await fleet(CHECKPOINT);
+  expect(first).toMatchObject({ exit: 0, err: "" });
+  expect(first.out).toMatch(
+    /^Spooled, not yet sent: checkpoint to be created chk-[0-9a-f-]{36}\nTask: auth\n/,
+  );
+  const second = JSON.parse((await fleet(`${CHECKPOINT} --json`)).out);
+  expect(second).toMatchObject({ status: "spooled", task_id: "auth", checkpoint_id: second.command_id });
+  const quiet = await fleet(`${CHECKPOINT} --quiet`);
+  expect(quiet.out).toMatch(/^chk-[0-9a-f-]{36}\n$/);
+  expect(quiet.err).toBe("warning: not carried out yet, but spooled\n");
+
+  const status = await fleet("spool status");
+  expect(status).toMatchObject({ exit: 0, err: "" });
+  expect(status.out).toMatch(/^AGENT +TENANT +COMMANDS +SIZE +OLDEST +TASKS +SET ASIDE\ncoder +default +3 /);
+  expect(JSON.parse((await fleet("spool status --json")).out).spools).toMatchObject([
+    { agent_id: "coder", tenant: "default", commands: 3, tasks: ["auth"], aside: 0 },
+  ]);
+  expect(JSON.parse((await fleet("spool status --agent other --json")).out)).toEqual({ spools: [] });
+  const stuck = await fleet("spool flush --timeout 200ms");
+  expect(stuck).toMatchObject({ exit: 69, err: "" });
+  expect(stuck.out).toContain("Not done: 0 commands sent, 3 commands left");
+
+  const queued = JSON.parse((await fleet(`${CHECKPOINT} --json`, { FLEET_URL: nats.url })).out);
+  expect(queued).toMatchObject({ status: "queued", position: 4 });
+  const stored = await storedOf(nats.url, "auth");
+  expect(stored.map(({ body }) => body.command_id)).toEqual([
+    first.out.match(/chk-(\S+)/)?.[1],
+    second.command_id,
+    quiet.out.trim().slice("chk-".length),
+    queued.command_id,
+  ]);
+  // The next process goes behind what the last one queued.
+  const next = await fleet(CHECKPOINT, { FLEET_URL: nats.url });
+  expect(next.out).toMatch(/^Queued, not yet carried out: checkpoint to be created chk-/);
+  expect((await storedOf(nats.url, "auth")).at(-1)?.body.after).toBe(queued.command_id);
+  expect((await fleet("spool status")).out).toBe("Nothing waits on this machine.\n");
+}, 120_000);
+
+test("flush sends what all agents left", async () => {
+  await fleet("checkpoint --type qa --phase testing --agent a --task flush");
+  await fleet("checkpoint --type qa --phase testing --agent b --task flush");
+  const sent = await fleet("spool flush --json", { FLEET_URL: nats.url });
+  expect(sent).toMatchObject({ exit: 0, err: "" });
+  expect(JSON.parse(sent.out)).toEqual({ sent: 2, remaining: 0, spools: [] });
+  const agents = (await storedOf(nats.url, "flush")).map(({ subject }) => subject.split(".")[4]);
+  expect(agents.sort()).toEqual(["a", "b"]);
+}, 120_000);
+
+test("what is refused, and what cannot even be spooled", async () => {
+  const wrong = await fleet("checkpoint --type qa --phase resting --task auth --json");
+  expect(wrong).toMatchObject({ exit: 65, out: "" });
+  expect(JSON.parse(wrong.err).error.fields[0].path).toBe("checkpoint.execution_state.phase");
+  writeFileSync(join(home, "file"), "");
+  const none = await fleet(CHECKPOINT, { FLEET_SPOOL_DIR: join(home, "file") });
+  expect(none).toMatchObject({ exit: 69, out: "" });
+  expect(none.err).toContain("or set FLEET_SPOOL_DIR");
+  for (const line of ["queue status", "queue dead list", "fence check auth 1", "fence take auth"]) {
+    expect(await fleet(`${line} --json`), line).toMatchObject({ exit: 69, out: "" });
+  }
+}, 120_000);
+
+test("the queue and its dead letters, for people", () => {
+  const queue = {
+    depth: 1_200,
+    oldest_age_ms: 65_000,
+    bytes: 1_536,
+    bytes_max: 3_072,
+    left_total: 3,
+    dead: 1,
+  };
+  expect(renderQueue({ ...queue, store: "away" }, view).replaceAll(/ +/g, " ")).toBe(
+    [
+      "Store: away; commands are queued",
+      "Waiting: 1,200 commands, the oldest for 1m 5s",
+      "Size: 1.5 KiB of 3 KiB (50%)",
+      "Left so far: 3 commands",
+      "Dead: 1 letter",
+    ].join("\n"),
+  );
+  expect(renderLetters({ letters: [], next: undefined, fleet: "fleet" }, view)).toBe("No dead letters.");
+  const letter = {
+    ...{
+      seq: 17,
+      stream: "FLEET_QUEUE",
+      reason: "fenced",
+      tenant: "default",
+      agent_id: "a",
+      task_id: "auth",
+    },
+    ...{
+      op: "create",
+      command_id: "id",
+      queued_at: "",
+      dead_at: new Date(view.now).toISOString(),
+      size_bytes: 9,
+    },
+    error: { code: "FENCED", message: "another agent \u001b[2Jowns the task", retryable: false },
+  } as const;
+  const shown = renderLetters(
+    { letters: [letter], next: "fleet queue dead list --from 18", fleet: "fleet" },
+    view,
+  );
+  expect(shown).toMatch(
+    /^NUMBER +WHEN +AGENT +OP +TASK +REASON +WHAT\n +17 +just now +a +create +auth +fenced +another agent \ufffd\[2Jowns/,
+  );
+  expect(shown).toContain("more with:\n  fleet queue dead list --from 18\n");
+  expect(shown).toContain("`fleet queue dead retry <number>`");
+});

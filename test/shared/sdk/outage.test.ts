@@ -1,0 +1,334 @@
+// What a client's commands come to while parts of the fleet are away: real servers that are killed and started, no service in front
+// of the store unless a test serves one itself, and what lies in the queue's stream at the end.
+
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import type { Stop } from "../../../shared/runtime/service.ts";
+import {
+  type CheckpointInput,
+  type ConnectOptions,
+  connect,
+  type FleetClient,
+} from "../../../shared/sdk/sdk.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { storedOf } from "./stored.ts";
+
+const checkpoint: CheckpointInput = {
+  metadata: { agent_type: "qa" },
+  execution_state: { phase: "testing" },
+};
+
+let nats: TestNats;
+let bus: Bus;
+const root = mkdtempSync(join(tmpdir(), "fleet-outage-"));
+const clients: FleetClient[] = [];
+let tests = 0;
+let task: string;
+
+beforeAll(async () => {
+  nats = await startNats();
+  bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
+  await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
+});
+beforeEach(() => {
+  tests += 1;
+  task = `t${tests}`;
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await bus?.close();
+  await nats?.stop();
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function client(options: ConnectOptions = {}): Promise<FleetClient> {
+  const one = await connect({
+    ...{ url: nats.url, agentId: "agent", spoolDir: join(root, String(tests)), env: {} },
+    ...options,
+  });
+  clients.push(one);
+  return one;
+}
+
+/** What lies in the queue for this test's task, in order. */
+const stored = () => storedOf(nats.url, task);
+
+/** Answers commands as a writer would. */
+function writer(
+  answer: (body: { command_id: string; after?: string }, text: string) => object,
+): Promise<Stop> {
+  const encode = (value: object) => ({ body: Buffer.from(JSON.stringify(value)) });
+  return bus.serve(
+    SUBJECTS.everyCommand,
+    {
+      queue: "writer",
+      concurrencyMax: 100,
+      waitMsMax: 10_000,
+      overload: () => encode({}),
+      failed: () => encode({}),
+    },
+    async ({ body }) => {
+      const text = Buffer.from(body).toString();
+      return encode(answer(JSON.parse(text), text));
+    },
+  );
+}
+
+const committed = (command_id: string) => ({
+  ...{ status: "committed", command_id, task_id: task, checkpoint_id: command_id, version: 1, seq: 1 },
+  ...{ hash: "", committed_at: "", position: "", replayed: false },
+});
+
+const create = (one: FleetClient, options: { deadlineMs?: number; commandId?: string } = {}) =>
+  one.createCheckpoint({ taskId: task, checkpoint, ...options });
+
+const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
+  const begin = performance.now();
+  return [await work, performance.now() - begin];
+};
+
+describe("no writer", () => {
+  test("a command goes into the queue, with its id and its bytes; the next ones behind it", async () => {
+    const one = await client();
+    const first = await create(one);
+    expect(first).toMatchObject({ outcome: "queued", taskId: task, checkpointId: first.commandId });
+    const [second, ms] = await timed(create(one));
+    expect(second.outcome).toBe("queued");
+    // Nobody answered the first one, so the second does not wait for somebody again.
+    expect(ms).toBeLessThan(500);
+    const lying = await stored();
+    expect(lying.map(({ body, messageId }) => [body.command_id, body.after, messageId])).toEqual([
+      [first.commandId, undefined, first.commandId],
+      [second.commandId, first.commandId, second.commandId],
+    ]);
+    expect(lying[0]!.subject).toMatch(new RegExp(`^fleet\\.q\\.\\d+\\.default\\.agent\\.${task}\\.create$`));
+  });
+
+  test("a hook with 100 ms has its answer in about that time", async () => {
+    const [outcome, ms] = await timed(create(await client(), { deadlineMs: 100 }));
+    expect(outcome.outcome).toBe("queued");
+    expect(ms).toBeLessThan(1_000);
+  });
+
+  test("a writer that is back in a moment answers itself", async () => {
+    const one = await client();
+    const answer = create(one);
+    const stop = await writer(({ command_id }) => committed(command_id));
+    expect((await answer).outcome).toBe("committed");
+    await stop();
+    expect(await stored()).toEqual([]);
+  });
+
+  test("what nobody could ever apply is refused here", async () => {
+    const one = await client();
+    const wrong = { ...checkpoint, execution_state: { phase: "resting" } } as never;
+    await expect(one.createCheckpoint({ taskId: task, checkpoint: wrong })).rejects.toMatchObject({
+      code: "INVALID",
+      fields: [{ path: "checkpoint.execution_state.phase" }],
+    });
+    await expect(one.takeTask(task, { deadlineMs: 300 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    expect(await stored()).toEqual([]);
+  });
+
+  test("with fallback none it is UNAVAILABLE at the deadline", async () => {
+    const one = await client({ fallback: "none" });
+    await expect(create(one, { deadlineMs: 300 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    expect(await stored()).toEqual([]);
+  });
+});
+
+describe("a writer's answers", () => {
+  test("queued is passed on, and later commands go behind it until one of them is committed", async () => {
+    const seen: (string | undefined)[] = [];
+    let status = "queued";
+    const stop = await writer(({ command_id, after }) => {
+      seen.push(after);
+      return status === "queued" ? { status, command_id, task_id: task, position: 7 } : committed(command_id);
+    });
+    const one = await client();
+    const first = await create(one);
+    expect(first).toMatchObject({ outcome: "queued", position: 7, checkpointId: first.commandId });
+    const second = await create(one);
+    // Another process of the agent goes behind it too.
+    const other = await client();
+    status = "committed";
+    expect((await create(other)).outcome).toBe("committed");
+    await create(one);
+    await create(one);
+    // A repetition repeats its bytes.
+    await create(one, { commandId: second.commandId });
+    await stop();
+    const [a, b] = [first.commandId, second.commandId];
+    expect(seen).toEqual([undefined, a, b, b, undefined, a]);
+  });
+
+  test("an error is final, also one that says that something is away", async () => {
+    let code = "CONFLICT";
+    const stop = await writer(() => ({
+      status: "error",
+      error: { code, message: "no", retryable: code !== "CONFLICT" },
+    }));
+    const one = await client();
+    await expect(create(one)).rejects.toMatchObject({ code: "CONFLICT" });
+    code = "UNAVAILABLE";
+    await expect(create(one, { deadlineMs: 300 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    await stop();
+    expect(await stored()).toEqual([]);
+    expect((await one.pending()).commands).toBe(0);
+  });
+
+  test("silence: the command goes into the queue, with the same bytes", async () => {
+    const asked: string[] = [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const stop = await bus.subscribe(SUBJECTS.everyCommand, ({ body }) => {
+      asked.push(Buffer.from(body).toString());
+    });
+    const one = await client();
+    const outcome = await create(one, { deadlineMs: 400 });
+    expect(outcome.outcome).toBe("queued");
+    resolve();
+    await promise;
+    await stop();
+    expect((await stored()).map(({ text }) => text)).toEqual([asked[0]]);
+  });
+
+  test("a query that ran out of time says what it was answered last", async () => {
+    let count = 0;
+    const stop = await bus.subscribe(SUBJECTS.everyQuery, ({ replyTo }) => {
+      count += 1;
+      const error = { code: "UNAVAILABLE", message: "the index is behind", retryable: true };
+      if (count === 1)
+        bus.publish(replyTo!, { body: Buffer.from(JSON.stringify({ status: "error", error })) });
+    });
+    const one = await client();
+    await expect(one.searchCheckpoints({ deadlineMs: 400 })).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: "the index is behind",
+    });
+    await stop();
+    expect(count).toBeGreaterThan(1);
+  });
+});
+
+describe("no bus", () => {
+  const nowhere = { url: "nats://127.0.0.1:1" };
+
+  test("commands are spooled at once, queries are UNAVAILABLE at once", async () => {
+    const one = await client(nowhere);
+    const [outcome, ms] = await timed(create(one));
+    expect(outcome).toEqual({
+      outcome: "spooled",
+      commandId: outcome.commandId,
+      taskId: task,
+      checkpointId: outcome.commandId,
+    });
+    expect(ms).toBeLessThan(1_000);
+    await expect(one.status()).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      details: { bus: "unavailable" },
+    });
+    expect(await one.pending()).toMatchObject({ commands: 1, tasks: [task], aside: 0 });
+    expect(await one.flush({ deadlineMs: 50 })).toMatchObject({ commands: 1 });
+  });
+
+  test("without a spool, connecting fails as it always did", async () => {
+    await expect(client({ ...nowhere, fallback: "queue" })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  });
+
+  test("the next process of the agent sends what the last one left, before its own", async () => {
+    const one = await client(nowhere);
+    const left = [await create(one), await create(one)];
+    await one.close();
+    const next = await client();
+    const own = await create(next);
+    expect(own.outcome).toBe("queued");
+    const ids = [...left, own].map(({ commandId }) => commandId);
+    const lying = await stored();
+    expect(lying.map(({ body }) => body.command_id)).toEqual(ids);
+    expect(lying[2]!.body.after).toBe(ids[1]);
+    expect(await next.pending()).toMatchObject({ commands: 0, bytes: 0 });
+  });
+
+  test("a spool that is full or cannot be written is an error, and nothing happened", async () => {
+    const small = await client({ ...nowhere, spoolBytesMax: 500 });
+    await create(small);
+    await expect(create(small)).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: "the spool is full and no bus takes commands",
+    });
+    expect((await small.pending()).commands).toBe(1);
+    writeFileSync(join(root, "file"), "");
+    const none = await client({ ...nowhere, spoolDir: join(root, "file") });
+    await expect(create(none)).rejects.toMatchObject({ code: "UNAVAILABLE", details: { reason: "ENOTDIR" } });
+  });
+
+  test("agents without a name share a spool, which is their machine's", async () => {
+    const { agentId: _, ...unnamed } = { agentId: "", ...nowhere, spoolDir: join(root, "unnamed"), env: {} };
+    const one = await connect(unnamed);
+    await create(one);
+    const agentId = one.agentId;
+    await one.close();
+    expect(
+      statSync(join(root, "unnamed", `default.${agentId.slice(0, agentId.lastIndexOf("-"))}`)).isDirectory(),
+    ).toBe(true);
+    const next = await connect({ ...unnamed, url: nats.url });
+    expect(await next.flush()).toMatchObject({ commands: 0 });
+    await next.close();
+    expect((await stored())[0]!.subject).toContain(`.${agentId}.`);
+  });
+});
+
+describe("a bus that is killed", () => {
+  test("direct, queued, spooled and back: one order, nothing lost, nothing twice", async () => {
+    const one = await client();
+    let isWriting = true;
+    const direct: string[] = [];
+    const stop = await writer(({ command_id }) => {
+      if (!isWriting) throw new Error("down");
+      direct.push(command_id);
+      return committed(command_id);
+    });
+    const outcomes = [await create(one)];
+    isWriting = false;
+    await stop();
+    outcomes.push(await create(one), await create(one));
+    await nats.kill9();
+    for (let n = 0; n < 5; n += 1) {
+      const [outcome, ms] = await timed(create(one));
+      // The first may have to find out; none waits for seconds.
+      expect(ms).toBeLessThan(4_000);
+      outcomes.push(outcome);
+    }
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual([
+      ...["committed", "queued", "queued"],
+      ...Array.from({ length: 5 }, () => "spooled"),
+    ]);
+    await nats.restart();
+    expect(await one.flush({ deadlineMs: 20_000 })).toMatchObject({ commands: 0 });
+    outcomes.push(await create(one));
+    expect(outcomes.at(-1)!.outcome).toBe("queued");
+    expect(direct).toEqual([outcomes[0]!.commandId]);
+    const lying = await stored();
+    const ids = outcomes.slice(1).map(({ commandId }) => commandId);
+    expect(lying.map(({ body }) => body.command_id)).toEqual(ids);
+    expect(lying.at(-1)!.body.after).toBe(ids.at(-2));
+    await expect(one.getTask(task, { deadlineMs: 200 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  }, 60_000);
+
+  test("a client that was there before the bus finds it", async () => {
+    await nats.kill9();
+    const one = await client();
+    const first = await create(one);
+    expect(first.outcome).toBe("spooled");
+    await nats.restart();
+    expect(await one.flush({ deadlineMs: 20_000 })).toMatchObject({ commands: 0 });
+    expect((await stored()).map(({ body }) => body.command_id)).toEqual([first.commandId]);
+    expect((await create(one)).outcome).toBe("queued");
+  }, 60_000);
+});

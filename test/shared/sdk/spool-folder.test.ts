@@ -1,0 +1,256 @@
+// The folder of a spool: what was appended is there, whoever closes files in between, and a failure says what is the case.
+
+import { spawnSync } from "node:child_process";
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { BusError } from "../../../shared/bus/bus.ts";
+import { claimSpool } from "../../../shared/sdk/spool/claim.ts";
+import { SpoolFolder } from "../../../shared/sdk/spool/folder.ts";
+import { commandLine, linesOf, type SpooledCommand } from "../../../shared/sdk/spool/line.ts";
+import { SpoolSender } from "../../../shared/sdk/spool/sending.ts";
+import { manualClock } from "../../harness/clock.ts";
+import { spooled } from "./spool-command.ts";
+
+const root = mkdtempSync(join(tmpdir(), "fleet-spool-"));
+let path: string;
+let count = 0;
+beforeEach(() => {
+  count += 1;
+  path = join(root, String(count), "default.agent");
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const MIB = 1024 * 1024;
+const folderOf = (bytesMax = MIB) => new SpoolFolder(path, bytesMax);
+const append = (folder: SpoolFolder, command: SpooledCommand) => folder.append(commandLine(command));
+
+async function idsIn(folder: SpoolFolder): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const lines of folder.lines())
+    for (const line of lines) if (line.kind === "command") ids.push(line.command.commandId);
+  return ids;
+}
+
+interface Sent {
+  readonly ids: string[];
+  readonly gone: string[];
+  readonly aside: string[];
+  readonly sender: SpoolSender;
+}
+
+function sending(
+  folder: SpoolFolder,
+  fail: (command: SpooledCommand) => Error | "too_large" | "forbidden" | undefined = () => undefined,
+  clock = manualClock(),
+): Sent {
+  const [ids, gone, aside]: string[][] = [[], [], []];
+  const sender = new SpoolSender({
+    folder,
+    clock,
+    send: async (command) => {
+      const how = fail(command);
+      if (how instanceof Error) throw how;
+      if (how === undefined) ids!.push(command.commandId);
+      return how;
+    },
+    onGone: ({ commandId }) => gone!.push(commandId),
+    onAside: ({ reason }) => aside!.push(reason),
+  });
+  return { ids: ids!, gone: gone!, aside: aside!, sender };
+}
+
+const never = new AbortController().signal;
+
+describe("appending", () => {
+  test("keeps the order, and nobody else may read it", async () => {
+    const folder = folderOf();
+    const commands = Array.from({ length: 20 }, (_, n) => spooled(`t${n}`));
+    await Promise.all(commands.map((command) => append(folder, command)));
+    expect(await idsIn(folderOf())).toEqual(commands.map(({ commandId }) => commandId));
+    expect(statSync(path).mode & 0o777).toBe(0o700);
+    expect(statSync(join(path, "open")).mode & 0o777).toBe(0o600);
+    await folder.end();
+  });
+
+  test("loses nothing and keeps the order while another one sends all the time", async () => {
+    const folder = folderOf();
+    const { ids, sender } = sending(folderOf());
+    const commands = Array.from({ length: 200 }, () => spooled("t"));
+    let done = false;
+    const taking = (async () => {
+      while (!done) await sender.run(never);
+      await sender.run(never);
+    })();
+    for (const command of commands) await append(folder, command);
+    done = true;
+    await taking;
+    // A command may go out twice, but those that go out for the first time keep the order.
+    expect([...new Set(ids)]).toEqual(commands.map(({ commandId }) => commandId));
+    expect(await folder.isEmpty()).toBe(true);
+    await folder.end();
+  });
+
+  test("survives the removal of the folder", async () => {
+    const folder = folderOf();
+    await append(folder, spooled("t"));
+    rmSync(path, { recursive: true });
+    const after = spooled("t");
+    await append(folder, after);
+    expect(await idsIn(folder)).toEqual([after.commandId]);
+    await folder.end();
+  });
+
+  test("a full spool refuses, says so, and keeps what it has", async () => {
+    const first = spooled("t");
+    const folder = folderOf(commandLine(first).length + 10);
+    await append(folder, first);
+    await expect(append(folder, spooled("t"))).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: "the spool is full and no bus takes commands",
+      details: { spool: path },
+    });
+    expect(await idsIn(folder)).toEqual([first.commandId]);
+    await folder.end();
+  });
+
+  test("a folder that cannot be made is an error with its reason", async () => {
+    writeFileSync(join(root, "file"), "");
+    const folder = new SpoolFolder(join(root, "file", "spool"), MIB);
+    await expect(append(folder, spooled("t"))).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      details: { reason: "ENOTDIR" },
+    });
+    await folder.end();
+  });
+});
+
+describe("sending", () => {
+  test("sends each file in order and removes it", async () => {
+    const folder = folderOf();
+    const commands = Array.from({ length: 200 }, () => spooled("t"));
+    for (const [n, command] of commands.entries()) {
+      await append(folder, command);
+      if (n % 50 === 10) await folder.close();
+    }
+    const { ids, gone, sender } = sending(folder);
+    expect(await sender.run(never)).toBe(true);
+    expect(ids).toEqual(commands.map(({ commandId }) => commandId));
+    expect(gone).toEqual(ids);
+    expect(readdirSync(path)).toEqual([]);
+    await folder.end();
+  });
+
+  test("goes on where it failed, and what a crash leaves open is repeated, no more", async () => {
+    const folder = folderOf();
+    const commands = Array.from({ length: 150 }, () => spooled("t"));
+    await Promise.all(commands.map((command) => append(folder, command)));
+    let left = 100;
+    const first = sending(folder, () => (left-- > 0 ? undefined : new BusError("timeout")));
+    await expect(first.sender.run(never)).rejects.toThrow("no answer in time");
+    expect(first.ids).toHaveLength(100);
+    left = 10;
+    await expect(first.sender.run(never)).rejects.toThrow("no answer in time");
+    expect(first.ids).toEqual(commands.slice(0, 110).map(({ commandId }) => commandId));
+    // Another process knows the marks alone.
+    const second = sending(folderOf());
+    expect(await second.sender.run(never)).toBe(true);
+    expect(second.ids).toEqual(commands.slice(100).map(({ commandId }) => commandId));
+    await folder.end();
+  });
+
+  test("tasks do not wait for each other, but for nothing else do they change places", async () => {
+    const folder = folderOf();
+    const commands = Array.from({ length: 60 }, (_, n) => spooled(`t${n % 3}`));
+    for (const command of commands) await append(folder, command);
+    const stuck = sending(folder, ({ taskId }) =>
+      taskId === "t1" ? new BusError("unavailable") : undefined,
+    );
+    await expect(stuck.sender.run(never)).rejects.toThrow();
+    expect(stuck.ids).toHaveLength(40);
+    const rest = sending(folder);
+    await rest.sender.run(never);
+    const of = (ids: string[]) =>
+      ids.filter((one) => commands.some((c) => c.commandId === one && c.taskId === "t1"));
+    expect(of(rest.ids)).toEqual(
+      commands.filter(({ taskId }) => taskId === "t1").map(({ commandId }) => commandId),
+    );
+    await folder.end();
+  });
+
+  test("what is damaged or refused is set aside, once, and holds nobody up", async () => {
+    const folder = folderOf();
+    const [first, large, last] = [spooled("t"), spooled("t"), spooled("t")];
+    await append(folder, first);
+    appendFileSync(join(path, "open"), commandLine(spooled("t")).subarray(0, 60));
+    await append(folder, large);
+    await append(folder, last);
+    const { ids, aside, sender } = sending(folder, ({ commandId }) =>
+      commandId === large.commandId ? "too_large" : undefined,
+    );
+    await sender.run(never);
+    expect(ids).toEqual([first.commandId, last.commandId]);
+    expect(aside).toEqual(["too_large", "damaged"]);
+    const kept = await folder.aside();
+    expect(kept.map(({ reason }) => reason)).toEqual(["too_large", "damaged"]);
+    expect([...linesOf(Buffer.from(kept[0]!.line))]).toMatchObject([
+      { kind: "command", command: { commandId: large.commandId } },
+    ]);
+    await folder.end();
+  });
+});
+
+describe("what may have been sent a day ago", () => {
+  const DAY_MS = 25 * 3_600_000;
+
+  test("is not sent again, as the fleet may have forgotten it", async () => {
+    const folder = folderOf();
+    const clock = manualClock();
+    const maybe = spooled("t", { at: clock.now(), sent: true });
+    const never_ = spooled("t", { at: clock.now() });
+    await append(folder, maybe);
+    await append(folder, never_);
+    await clock.advance(DAY_MS);
+    const { ids, aside, sender } = sending(folder, undefined, clock);
+    await sender.run(never);
+    expect(ids).toEqual([never_.commandId]);
+    expect(aside).toEqual(["doubtful"]);
+    await folder.end();
+  });
+
+  test.each([
+    ["timeout", ["doubtful"]],
+    ["no_responders", []],
+  ] as const)("after %s", async (kind, expected) => {
+    const folder = folderOf();
+    const clock = manualClock();
+    const command = spooled("t", { at: clock.now() });
+    await append(folder, command);
+    const failed = sending(folder, () => new BusError(kind), clock);
+    await expect(failed.sender.run(never)).rejects.toThrow();
+    await clock.advance(DAY_MS);
+    const { ids, aside, sender } = sending(folder, undefined, clock);
+    await sender.run(never);
+    expect(aside).toEqual(expected);
+    expect(ids).toEqual(expected.length === 0 ? [command.commandId] : []);
+    await folder.end();
+  });
+});
+
+describe("the claim", () => {
+  test("has one holder, and is void when its process is gone", async () => {
+    const folder = folderOf();
+    await append(folder, spooled("t"));
+    await folder.end();
+    const release = claimSpool(path);
+    expect(release).toBeTypeOf("function");
+    expect(claimSpool(path)).toBeUndefined();
+    release!();
+    const code = `import { claimSpool } from "${new URL("../../../shared/sdk/spool/claim.ts", import.meta.url)}";
+      process.exit(claimSpool(${JSON.stringify(path)}) === undefined ? 1 : 0);`;
+    expect(spawnSync(process.execPath, ["--input-type=module", "-e", code]).status).toBe(0);
+    expect(readdirSync(path)).toContain("sender");
+    expect(claimSpool(path)).toBeTypeOf("function");
+  });
+});
