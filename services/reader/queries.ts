@@ -1,6 +1,6 @@
 /** The reader's queries: one handler for each, from validated parameters to the result that the protocol names for it. */
 import type { Answer, Facts, Request } from "../../shared/bus/endpoint.ts";
-import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import { invalid } from "../../shared/protocol/errors.ts";
 import {
   type FleetStatus,
   QUERY_SCHEMAS,
@@ -10,6 +10,7 @@ import {
 import { parseQuerySubject, QUERY_OPS, type QueryOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { QueueQueries } from "./queue.ts";
 
 export interface Queries {
   handle(request: Request): Promise<Answer>;
@@ -24,11 +25,11 @@ export function isQueryOp(op: string): op is QueryOp {
   return (QUERY_OPS as readonly string[]).includes(op);
 }
 
-async function notServed(): Promise<never> {
-  throw new FleetError("UNAVAILABLE", "the queue is not served yet");
-}
-
-export function createQueries(repository: CheckpointRepository, status: () => Promise<FleetStatus>): Queries {
+export function createQueries(
+  repository: CheckpointRepository,
+  queue: QueueQueries,
+  status: () => Promise<FleetStatus>,
+): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
       checkpoint: await repository.get(tenant, query.checkpoint_id, query.version),
@@ -43,10 +44,10 @@ export function createQueries(repository: CheckpointRepository, status: () => Pr
     status,
     index_rebuild: () => repository.rebuildIndex(),
     index_status: () => repository.indexStatus(),
-    queue_status: notServed,
-    dead_list: notServed,
-    dead_retry: notServed,
-    dead_drop: notServed,
+    queue_status: () => queue.status(),
+    dead_list: (tenant, query) => queue.list(tenant, query),
+    dead_retry: (tenant, { seq }) => queue.retry(tenant, seq),
+    dead_drop: (tenant, { seq }) => queue.drop(tenant, seq),
   };
   const answer = async <Op extends QueryOp>(op: Op, tenant: string, body: unknown): Promise<unknown> => {
     const params = validate(QUERY_SCHEMAS[op], body) as QueryParams<Op>;

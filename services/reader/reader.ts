@@ -7,6 +7,7 @@ import type { Stop } from "../../shared/runtime/service.ts";
 import type { ReaderContext } from "./context.ts";
 import { startIndexing } from "./indexing.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
+import { createQueueQueries } from "./queue.ts";
 import { createStatus } from "./status.ts";
 
 export async function start(context: ReaderContext): Promise<Stop> {
@@ -21,7 +22,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
       log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
     },
   });
-  const queries = createQueries(repository, createStatus(context));
+  const queries = createQueries(repository, createQueueQueries(context, repository), createStatus(context));
   const stopServing = await serveEndpoint(
     {
       bus,

@@ -1,13 +1,12 @@
 /**
- * The writer's commands: from a request on the bus to one transaction and its answer. The subject says who acts on which task, and
- * the server's permissions guard the subject, so the body is never asked.
+ * The writer's commands: from a request, direct or out of the queue, to something that can be checked and applied. The subject says
+ * who acts on which task, and the server's permissions guard the subject, so the body is never asked.
  */
 
-import { hash } from "node:crypto";
-import { crc32 } from "node:zlib";
-import type { Answer, Request } from "../../shared/bus/endpoint.ts";
+import { requestHash } from "../../shared/integrity/request-hash.ts";
 import type { CommittedAnswer, OwnershipAnswer } from "../../shared/protocol/answers.ts";
 import {
+  type Actor,
   type CreateCommand,
   createCommandSchema,
   finalizeCommandSchema,
@@ -17,84 +16,128 @@ import {
   updateCommandSchema,
 } from "../../shared/protocol/commands.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
-import { COMMAND_OPS, type CommandOp, parseCommandSubject } from "../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
+import { checkNewCheckpoint } from "../../shared/records/create.ts";
+import { requireRemembered } from "../../shared/records/expiry.ts";
 import type { Caller, CheckpointRepository } from "../../shared/records/repository.ts";
+import { checkPatch } from "../../shared/records/update.ts";
 import { currentTraceparent } from "../../shared/runtime/tracing.ts";
 
-export interface Commands {
-  handle(request: Request): Promise<Answer>;
+/** A command that has the right form. */
+export interface Command {
+  readonly op: CommandOp;
+  readonly actor: Actor;
+  readonly id: string;
+  /** A command that must have been applied before. */
+  readonly after: string | undefined;
+  /** Tells a retry, which repeats its subject and its bytes, from another command under the same id. */
+  readonly hash: string;
+  /** Throws what can be refused without the store. */
+  check(): void;
+  apply(deadlineMs: number): Promise<Promised>;
 }
 
-type Identified = { command_id: string; fence?: number | undefined };
+export type Promised = CommittedAnswer | OwnershipAnswer;
+
+export interface Commands {
+  /** Throws INVALID, with every field that is wrong. */
+  read(address: CommandAddress, body: unknown, bytes: Uint8Array): Command;
+}
+
+type Envelope = { command_id: string; fence?: number | undefined; after?: string | undefined };
+
+/** One kind of command, read: its envelope, and what can be done with it. */
+interface Read {
+  readonly envelope: Envelope;
+  readonly check: (context: { actor: Actor; nowMs: number }) => void;
+  readonly apply: (by: Caller) => Promise<Promised>;
+}
 
 export function isCommandOp(op: string): op is CommandOp {
   return (COMMAND_OPS as readonly string[]).includes(op);
 }
 
-export function createCommands(repository: CheckpointRepository, agentTypes: ReadonlySet<string>): Commands {
-  const apply = (
-    op: CommandOp,
-    body: unknown,
-    by: (command: Identified) => Caller,
-  ): Promise<CommittedAnswer | OwnershipAnswer> => {
-    switch (op) {
-      case "create": {
-        const command = validate(createCommandSchema, body);
-        requireAgentType(command, agentTypes);
-        return repository.create(by(command), command);
-      }
-      case "update": {
-        const command = validate(updateCommandSchema, body);
-        return repository.update(by(command), command);
-      }
-      case "finalize": {
-        const command = validate(finalizeCommandSchema, body);
-        return repository.finalize(by(command), command);
-      }
-      case "link": {
-        const command = validate(linkCommandSchema, body);
-        return repository.link(by(command), command);
-      }
-      case "take": {
-        const command = validate(takeCommandSchema, body);
-        return repository.take(by(command), command);
-      }
-      case "release": {
-        const command = validate(releaseCommandSchema, body);
-        return repository.release(by(command));
-      }
-    }
-  };
+const nothing = (): void => {};
 
+/** Complete by compilation: one reader for each kind of command. */
+function readersOf(
+  repository: CheckpointRepository,
+  agentTypes: ReadonlySet<string>,
+): Readonly<Record<CommandOp, (body: unknown) => Read>> {
   return {
-    async handle({ subject, body, bytes }) {
-      const { op, ...actor } = parseCommandSubject(subject);
-      if (!isCommandOp(op)) throw invalid("op", `one of ${COMMAND_OPS.join(", ")}`, op);
-      const answer = await apply(op, body, (command) => ({
-        actor,
-        commandId: command.command_id,
-        fence: command.fence,
-        requestHash: requestHash(subject, bytes),
-        traceparent: currentTraceparent(),
-      }));
-      const { task_id, checkpoint_id, version, replayed } = answer;
-      const facts = {
-        tenant: actor.tenant,
-        agent_id: actor.agent,
-        task_id,
-        checkpoint_id,
-        version,
-        replayed,
+    create(body) {
+      const command = validate(createCommandSchema, body);
+      requireAgentType(command, agentTypes);
+      return {
+        envelope: command,
+        check: (context) => checkNewCheckpoint(context, command),
+        apply: (by) => repository.create(by, command),
       };
-      return { value: answer, facts };
+    },
+    update(body) {
+      const command = validate(updateCommandSchema, body);
+      return {
+        envelope: command,
+        check: () => void checkPatch(command),
+        apply: (by) => repository.update(by, command),
+      };
+    },
+    finalize(body) {
+      const command = validate(finalizeCommandSchema, body);
+      return { envelope: command, check: nothing, apply: (by) => repository.finalize(by, command) };
+    },
+    link(body) {
+      const command = validate(linkCommandSchema, body);
+      return { envelope: command, check: nothing, apply: (by) => repository.link(by, command) };
+    },
+    take(body) {
+      const command = validate(takeCommandSchema, body);
+      const { command_id, fence } = command;
+      return { envelope: { command_id, fence }, check: nothing, apply: (by) => repository.take(by, command) };
+    },
+    release(body) {
+      const command = validate(releaseCommandSchema, body);
+      return { envelope: command, check: nothing, apply: (by) => repository.release(by) };
     },
   };
 }
 
-/** Tells a retry, which repeats its subject and its bytes, from another command under the same id. */
-function requestHash(subject: string, bytes: Uint8Array): string {
-  return `${hash("sha256", bytes, "hex")}${crc32(subject).toString(16).padStart(8, "0")}`;
+export function createCommands(
+  repository: CheckpointRepository,
+  agentTypes: ReadonlySet<string>,
+  now: () => number,
+): Commands {
+  const readers = readersOf(repository, agentTypes);
+  return {
+    read({ op, ...actor }, body, bytes) {
+      if (!isCommandOp(op)) throw invalid("op", `one of ${COMMAND_OPS.join(", ")}`, op);
+      const { envelope, check, apply } = readers[op](body);
+      const { command_id: id, fence, after } = envelope;
+      const hash = requestHash({ ...actor, op }, bytes);
+      return {
+        op,
+        actor,
+        id,
+        after,
+        hash,
+        check: () => {
+          const context = { actor, nowMs: now() };
+          requireRemembered(id, undefined, context.nowMs);
+          check(context);
+        },
+        apply: (deadlineMs) =>
+          apply({
+            actor,
+            commandId: id,
+            fence,
+            requestHash: hash,
+            traceparent: currentTraceparent(),
+            deadlineMs,
+          }),
+      };
+    },
+  };
 }
 
 function requireAgentType(command: CreateCommand, agentTypes: ReadonlySet<string>): void {

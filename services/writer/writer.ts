@@ -1,4 +1,7 @@
-/** The writer: applies commands, each in one transaction, and relays the events that the transactions left behind. */
+/**
+ * The writer: applies commands, each in one transaction, queues them while the store is away and drains the queue when it is back, and
+ * relays the events that the transactions left behind.
+ */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { serveEndpoint } from "../../shared/bus/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
@@ -10,8 +13,12 @@ import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 import { createCommands, isCommandOp } from "./commands.ts";
 import type { WriterConfig } from "./config.ts";
+import { startDraining } from "./draining.ts";
+import { createEntrance } from "./entrance.ts";
 import { startExpiry } from "./expiry.ts";
+import { startQueueGauges } from "./queue-gauges.ts";
 import { startRelay } from "./relay.ts";
+import { storeBreaker } from "./store-breaker.ts";
 
 export interface WriterContext extends ServiceContext {
   readonly store: Store;
@@ -34,7 +41,10 @@ export async function start(context: WriterContext): Promise<Stop> {
       log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
     },
   });
-  const commands = createCommands(repository, new Set([...BUILTIN_AGENT_TYPES, ...config.agentTypes]));
+  const agentTypes = new Set([...BUILTIN_AGENT_TYPES, ...config.agentTypes]);
+  const commands = createCommands(repository, agentTypes, () => clock.now());
+  const breaker = storeBreaker(context);
+  const parts = { ...context, breaker, commands, repository };
   const stopServing = await serveEndpoint(
     {
       bus,
@@ -53,14 +63,17 @@ export async function start(context: WriterContext): Promise<Stop> {
       decode: decodeBody,
       encode: encodeBody,
     },
-    (request) => commands.handle(request),
+    createEntrance(parts),
   );
+  const stopDraining = startDraining(parts);
+  const stopGauges = startQueueGauges(context);
   const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
     await stopServing();
-    await Promise.all([stopRelay(), stopExpiry()]);
+    await Promise.all([stopDraining(), stopGauges(), stopRelay(), stopExpiry()]);
+    await breaker.stop();
     log.info("writer stopped");
   };
 }

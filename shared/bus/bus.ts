@@ -33,12 +33,18 @@ export interface PublishAck {
 export interface DurableMessage extends Message {
   /** Position in the stream. */
   readonly seq: number;
+  /** When the stream took it, in milliseconds since the epoch. */
+  readonly storedAt: number;
   /** Delivered before. Not to be trusted when false: a server that crashed may have forgotten. */
   readonly redelivered: boolean;
+  /** How often it was delivered, this time included; as little to be trusted. */
+  readonly deliveries: number;
   /** Done, never deliver again. Called by the bus itself when the handler resolves. */
   ack(): void;
   /** Still at it: the acknowledgement wait starts anew. */
   working(): void;
+  /** Not now and not here: whoever asks next gets it, before any later message. Called by those who stop asking. */
+  giveBack(): void;
   /** Hopeless: never deliver again. Put the message where people will see it first; the stream only notes the reason. */
   dead(reason: string): void;
 }
@@ -48,6 +54,13 @@ export interface OrderedMessage extends Outgoing {
   readonly messageId: string;
   /** Messages of one key keep their order; different keys may overtake each other. */
   readonly orderKey: string;
+}
+
+export interface DurableOptions {
+  readonly messageId: string;
+  readonly timeoutMs: number;
+  /** A full stream is an answer and no reason to wait for room. Default false. */
+  readonly refuseFull?: boolean;
 }
 
 export interface RequestOptions {
@@ -78,6 +91,40 @@ export interface ConsumeOptions {
   /** Handlers that run at once. With 1 the order is strict, also through crashes and redelivery; with more it is not. */
   readonly maxAckPending: number;
   readonly ackWaitMs: number;
+  /** How long one request for messages waits at the server. Default 5,000; longer is cheaper while nothing comes. */
+  readonly pullMs?: number;
+}
+
+/** A stream's numbers. */
+export interface StreamState {
+  readonly messages: number;
+  readonly bytes: number;
+  readonly bytesMax: number;
+  /** The place of the newest message ever stored; 0 before the first. */
+  readonly lastSeq: number;
+  /** When the oldest message was stored, in milliseconds since the epoch; null when there is none. */
+  readonly oldestAt: number | null;
+}
+
+/** A message at rest. */
+export interface StoredHead {
+  readonly seq: number;
+  readonly subject: string;
+  readonly headers: Headers;
+}
+
+export interface StoredBody extends StoredHead {
+  readonly body: Uint8Array;
+}
+
+/** Looking into a stream, for people; nothing is consumed. Throws BusError. */
+export interface StreamView {
+  state(): Promise<StreamState>;
+  /** Messages from `fromSeq` on without their bodies, oldest first, at most `limit`. */
+  list(fromSeq: number, limit: number): Promise<StoredHead[]>;
+  get(seq: number): Promise<StoredBody | null>;
+  /** False when it was gone already. */
+  remove(seq: number): Promise<boolean>;
 }
 
 export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck";
@@ -96,11 +143,7 @@ export interface Bus {
    * Stored when it resolves. Retries with the same id inside `timeoutMs`; throws `timeout` when an attempt may have been stored, else
    * the last BusError.
    */
-  publishDurable(
-    subject: string,
-    out: Outgoing,
-    o: { messageId: string; timeoutMs: number },
-  ): Promise<PublishAck>;
+  publishDurable(subject: string, out: Outgoing, o: DurableOptions): Promise<PublishAck>;
   /** In order and all of them, or it throws: then send the whole batch again; the ids make duplicates harmless. */
   publishOrdered(messages: readonly OrderedMessage[], o: { timeoutMs: number }): Promise<void>;
   /** At least once. A handler that resolves acknowledges; one that throws gets the message again, later and later. */
@@ -110,6 +153,7 @@ export interface Bus {
     o: { stream: string; filter: string; from: "new" | "all" },
     handler: (m: Message) => void,
   ): Promise<Stop>;
+  stream(name: string): StreamView;
   /** Creates what is missing, updates what is safe to update. Throws StartupError where the difference is not safe. */
   reconcileStreams(specs: readonly StreamSpec[]): Promise<void>;
   /** Whether the server writes to disk before it acknowledges; "unknown" without a monitoring address. */

@@ -24,12 +24,18 @@ import { ReceivedMessage } from "./message.ts";
 const NANOS_PER_MS = 1_000_000;
 const PREFETCH_MAX = 256;
 const REDELIVERY_MS = { first: 250, last: 30_000 };
-const PULL = { expires: 5_000, idle_heartbeat: 1_000 };
+const PULL_MS = 5_000;
+/** Heartbeats in one request for messages; two that stay away say that the request was forgotten. */
+const HEARTBEATS = 5;
 
 export interface StreamAccess {
   readonly client: JetStreamClient;
   readonly manager: JetStreamManager;
   readonly log: Logger;
+}
+
+function pull(ms: number) {
+  return { expires: ms, idle_heartbeat: Math.floor(ms / HEARTBEATS) };
 }
 
 export async function consume(
@@ -59,7 +65,7 @@ export async function consume(
     const consumer = await client.consumers.get(o.stream, o.durable);
     const prefetch = Math.min(o.maxAckPending, PREFETCH_MAX);
     const messages = await consumer.consume({
-      ...PULL,
+      ...pull(o.pullMs ?? PULL_MS),
       max_messages: prefetch,
       // Below one, so that a prefetch of one never asks for nothing.
       threshold_messages: Math.max(0.5, prefetch / 2),
@@ -151,7 +157,11 @@ export async function follow(
     const after = o.from === "new" ? (await manager.streams.info(o.stream)).state.last_seq : 0;
     const start = { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: after + 1 };
     const consumer = await client.consumers.get(o.stream, { filter_subjects: o.filter, ...start });
-    const messages = await consumer.consume({ ...PULL, max_messages: PREFETCH_MAX, callback: deliver });
+    const messages = await consumer.consume({
+      ...pull(PULL_MS),
+      max_messages: PREFETCH_MAX,
+      callback: deliver,
+    });
     return async () => {
       await messages.close();
       await consumer
@@ -182,8 +192,16 @@ class StoredMessage extends StreamMessage implements DurableMessage {
     return this.#raw.seq;
   }
 
+  get storedAt(): number {
+    return this.#raw.time.getTime();
+  }
+
   get redelivered(): boolean {
     return this.#raw.redelivered;
+  }
+
+  get deliveries(): number {
+    return this.#raw.info.deliveryCount;
   }
 
   ack(): void {
@@ -192,6 +210,10 @@ class StoredMessage extends StreamMessage implements DurableMessage {
 
   working(): void {
     this.#raw.working();
+  }
+
+  giveBack(): void {
+    this.#raw.nak();
   }
 
   dead(reason: string): void {

@@ -7,7 +7,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { HEADERS } from "../protocol/subjects.ts";
-import { BusError, type Outgoing, type PublishAck } from "./bus.ts";
+import { BusError, type DurableOptions, type Outgoing, type PublishAck } from "./bus.ts";
 import { busError, streamError } from "./failure.ts";
 import type { Requests } from "./request.ts";
 
@@ -25,7 +25,7 @@ export async function publishDurable(
   requests: Requests,
   subject: string,
   out: Outgoing,
-  o: { messageId: string; timeoutMs: number },
+  o: DurableOptions,
 ): Promise<PublishAck> {
   const end = performance.now() + o.timeoutMs;
   let unknown: BusError | undefined;
@@ -40,7 +40,8 @@ export async function publishDurable(
     } catch (error) {
       const failure = busError(error, { subject });
       if (failure.kind === "timeout") unknown = failure;
-      if (!failure.retryable || end - performance.now() <= pauseMs) throw unknown ?? failure;
+      const isOver = end - performance.now() <= pauseMs || (o.refuseFull && failure.kind === "stream_full");
+      if (!failure.retryable || isOver) throw unknown ?? failure;
     }
     await sleep(pauseMs);
   }

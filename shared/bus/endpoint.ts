@@ -11,7 +11,7 @@ import type { Logger } from "../runtime/log.ts";
 import type { Metrics } from "../runtime/metrics.ts";
 import type { Stop } from "../runtime/service.ts";
 import { withSpan } from "../runtime/tracing.ts";
-import type { Bus, Message, Outgoing } from "./bus.ts";
+import type { Bus, Headers, Message, Outgoing } from "./bus.ts";
 
 export interface Request {
   readonly subject: string;
@@ -19,6 +19,7 @@ export interface Request {
   readonly body: unknown;
   /** As it came: what a retry repeats byte for byte. */
   readonly bytes: Uint8Array;
+  readonly headers: Headers;
 }
 
 /** Facts for the log line of a request. */
@@ -26,6 +27,8 @@ export type Facts = Readonly<Record<string, unknown>>;
 
 export interface Answer {
   readonly value: unknown;
+  /** For the metrics and the log. Default "ok". */
+  readonly outcome?: string;
   readonly facts?: Facts;
 }
 
@@ -142,23 +145,24 @@ async function answer(
 ): Promise<Outgoing> {
   const { clock, log, lines } = options;
   const begin = clock.monotonic();
-  const done = (outcome: string, facts: Facts): void => {
+  const done = (outcome: string, facts: Facts): Facts => {
     const ms = clock.monotonic() - begin;
     record(op, outcome, ms);
-    const fields = { op, outcome, ms: Math.round(ms * 100) / 100, ...facts };
-    if (outcome === "ok") lines.info(fields, "request answered");
-    else if (isOwnFault(outcome)) log.warn(fields, "request failed");
-    else log.info(fields, "request refused");
+    return { op, outcome, ms: Math.round(ms * 100) / 100, ...facts };
   };
   try {
     const body = options.decode(message.body, message.headers.get(HEADERS.contentType));
-    const { value, facts } = await handle({ subject: message.subject, body, bytes: message.body });
-    done("ok", facts ?? {});
+    const { subject, headers } = message;
+    const { value, outcome, facts } = await handle({ subject, body, bytes: message.body, headers });
+    lines.info(done(outcome ?? "ok", facts ?? {}), "request answered");
     return reply(options, message, value);
   } catch (error) {
     const known = error instanceof FleetError ? error : FAULT;
     if (known.code === "INTERNAL") log.error({ error, op }, "request met a fault of ours");
-    done(known.code, { subject: message.subject, fields: known.fields, details: known.details });
+    const { code, fields, details } = known;
+    const refused = done(code, { subject: message.subject, fields, details });
+    if (isOwnFault(code)) log.warn(refused, "request failed");
+    else log.info(refused, "request refused");
     return reply(options, message, errorAnswer(known));
   }
 }

@@ -29,14 +29,17 @@ export class ReceivedMessage implements Message {
   }
 
   get headers(): Headers {
-    const raw = this.#raw.headers;
-    if (raw === undefined) return NO_HEADERS;
-    return { get: (name) => (raw.has(name) ? raw.get(name) : undefined), keys: () => raw.keys() };
+    return messageHeaders(this.#raw.headers);
   }
 
   get replyTo(): string | undefined {
     return this.#raw.reply || undefined;
   }
+}
+
+export function messageHeaders(raw: MsgHdrs | undefined): Headers {
+  if (raw === undefined) return NO_HEADERS;
+  return { get: (name) => (raw.has(name) ? raw.get(name) : undefined), keys: () => raw.keys() };
 }
 
 /** The status that the server itself sends in place of an answer: 503 says that nobody serves the subject. */

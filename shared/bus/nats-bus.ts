@@ -10,12 +10,14 @@ import {
   type BusStatus,
   type ConsumeOptions,
   type DurableMessage,
+  type DurableOptions,
   type Message,
   type OrderedMessage,
   type Outgoing,
   type PublishAck,
   type RequestOptions,
   type ServeOptions,
+  type StreamView,
 } from "./bus.ts";
 import { consume, follow } from "./consume.ts";
 import { publishDurable } from "./durable.ts";
@@ -27,6 +29,7 @@ import { Requests } from "./request.ts";
 import { known, serve, subscribed } from "./serve.ts";
 import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server.ts";
 import { StreamDirectory } from "./stream-directory.ts";
+import { streamView } from "./stream-view.ts";
 import type { StreamSpec } from "./streams.ts";
 
 const DRAIN_MS = 5_000;
@@ -103,11 +106,7 @@ export class NatsBus implements Bus {
     });
   }
 
-  publishDurable(
-    subject: string,
-    out: Outgoing,
-    o: { messageId: string; timeoutMs: number },
-  ): Promise<PublishAck> {
+  publishDurable(subject: string, out: Outgoing, o: DurableOptions): Promise<PublishAck> {
     return publishDurable(this.#requests, subject, out, o);
   }
 
@@ -125,6 +124,10 @@ export class NatsBus implements Bus {
     handler: (m: Message) => void,
   ): Promise<Stop> {
     return this.#stoppable(await follow(await this.#access(), o, handler));
+  }
+
+  stream(name: string): StreamView {
+    return streamView(() => this.#access(), name);
   }
 
   async reconcileStreams(specs: readonly StreamSpec[]): Promise<void> {

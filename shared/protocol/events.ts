@@ -16,6 +16,12 @@ const data = {
     previousOwner: z.string().nullable(),
   }),
   TASK_RELEASED: z.object({ taskId: z.string(), agentId: z.string(), fence: z.int() }),
+  /** A queued command was refused for good: `fenced`, or `dropped` by a person. */
+  COMMAND_REFUSED: z.object({
+    commandId: z.string().nullable(),
+    agentId: z.string(),
+    reason: z.enum(["fenced", "dropped"]),
+  }),
   AGENT_HANDOFF: z.object({ fromCheckpoint: z.string(), toAgent: z.string() }),
   RECOVERY_INITIATED: z.object({ checkpointId: z.string(), reason: z.string() }),
   RECOVERY_COMPLETED: z.object({ checkpointId: z.string(), newAgentId: z.string() }),

@@ -50,6 +50,12 @@ export const LIMITS = {
   request_attempt_ms_default: 2_000,
   /** A writer's own budget for one command, over all attempts of its transaction. */
   command_deadline_ms: 3_000,
+  /**
+   * How long a caller waits for a store that may be away before its command goes into the queue instead; and until when it has its
+   * answer, whichever it is.
+   */
+  direct_deadline_ms: 1_000,
+  command_answer_ms_max: 1_800,
   query_deadline_ms: 3_000,
   /**
    * Requests that one service holds at once; beyond it the answer is UNAVAILABLE with a retry time. No more than it can answer
@@ -70,10 +76,16 @@ export const LIMITS = {
   queue_partition_count: 32,
   /** What a queued command leaves of a message for the headers that a dead letter adds to it. */
   queue_headers_bytes_max: 32_768,
+  /** Deliveries after which a command is suspected of ending the writers that take it. */
+  queue_deliveries_max: 64,
   dead_limit_max: 100,
   dead_limit_default: 20,
   /** Bytes of commands that wait on a machine for a bus, for each agent. */
   spool_bytes_max: 64 * 1024 * 1024,
+  /** Letters that one request may look through for those of its tenant. */
+  dead_scan_max: 1_000,
+  /** Of the error in a dead letter's header. */
+  dead_error_chars_max: 8_000,
   /** Bytes of a value that stay in a row; larger bodies are stored in chunks. */
   inline_bytes_max: 60_000,
   chunk_bytes_max: 60_000,
@@ -117,6 +129,22 @@ const relations: [holds: boolean, why: string][] = [
   [
     LIMITS.request_wait_ms_max < LIMITS.request_attempt_ms_default,
     "a request must be answered or refused before its caller asks again",
+  ],
+  [
+    LIMITS.direct_deadline_ms < LIMITS.request_wait_ms_max,
+    "a store that is away must not look like too much work",
+  ],
+  [
+    LIMITS.direct_deadline_ms + 500 <= LIMITS.command_answer_ms_max,
+    "a command that waited for the store must still have the time to be queued",
+  ],
+  [
+    LIMITS.command_answer_ms_max < LIMITS.request_attempt_ms_default,
+    "a command must be queued before its caller asks again",
+  ],
+  [
+    LIMITS.dead_error_chars_max * 2 <= LIMITS.queue_headers_bytes_max,
+    "a queued command of the largest size must fit into a dead letter",
   ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];

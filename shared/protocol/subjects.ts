@@ -38,6 +38,8 @@ export const QUERY_OPS = [
 ] as const;
 export type QueryOp = (typeof QUERY_OPS)[number];
 
+const INBOX_REST = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
+
 function token(name: string, value: string): string {
   if (!isToken(value)) throw invalid(name, "1 to 64 characters of A-Z a-z 0-9 _ -", value);
   return value;
@@ -93,6 +95,13 @@ export const HEADERS = {
   messageId: "Nats-Msg-Id",
   /** Where the answer of a queued command goes; only an inbox of the agent in its subject is taken. */
   replyTo: "Fleet-Reply-To",
+  /** Of a dead letter: the subject that its command was stored under, its id, what was wrong, and when. */
+  deadSubject: "Fleet-Dead-Subject",
+  deadCommand: "Fleet-Dead-Command",
+  deadError: "Fleet-Dead-Error",
+  deadAt: "Fleet-Dead-At",
+  queuedAt: "Fleet-Queued-At",
+  size: "Fleet-Size",
 } as const;
 
 export const CONTENT_TYPES = {
@@ -117,6 +126,29 @@ export function parseCommandSubject(subject: string): CommandAddress {
     task: token("task_id", task),
     op,
   };
+}
+
+/** The tokens of a queued command's subject, as they stand there: nobody has checked them yet. */
+export function queuedTokens(subject: string): CommandAddress {
+  const [, , , tenant = "", agent = "", task = "", op = ""] = subject.split(".");
+  return { tenant, agent, task, op };
+}
+
+/** Parses `fleet.q.<partition>.<tenant>.<agent>.<task>.<op>`; throws INVALID with the token that is wrong. */
+export function parseQueuedSubject(subject: string): CommandAddress {
+  const { tenant, agent, task, op } = queuedTokens(subject);
+  return {
+    tenant: token("tenant", tenant),
+    agent: token("agent_id", agent),
+    task: token("task_id", task),
+    op,
+  };
+}
+
+/** Whether a subject is below the agent's own inbox: an answer may go there, and nowhere else. */
+export function isInboxOf(agent: string, subject: string): boolean {
+  const prefix = `_INBOX.${agent}.`;
+  return subject.length <= 256 && subject.startsWith(prefix) && INBOX_REST.test(subject.slice(prefix.length));
 }
 
 export function parseQuerySubject(subject: string): { readonly tenant: string; readonly op: string } {

@@ -10,7 +10,16 @@ import type { Bytes, Reader, Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { parseSeq, type TenantKeys } from "./keyspace.ts";
 
-export const AUDIT_OPS = ["create", "update", "finalize", "link", "take", "release", "quarantine"] as const;
+export const AUDIT_OPS = [
+  "create",
+  "update",
+  "finalize",
+  "link",
+  "take",
+  "release",
+  "quarantine",
+  "refuse",
+] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 
 export interface AuditActor {

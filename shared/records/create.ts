@@ -76,8 +76,20 @@ export async function createCheckpoint(
   });
 }
 
+/** What can be refused without the store: for a command that will be applied when its caller no longer waits. */
+export function checkNewCheckpoint(
+  context: Pick<CommandContext, "actor" | "nowMs">,
+  command: CreateCommand,
+): void {
+  requireIdentity(context, command);
+  const { metadata, recovery } = command.checkpoint;
+  const fallback = recovery.last_successful_state ?? null;
+  // The place in the task adds some bytes that are not known yet.
+  seal(composed(context, command, { head: null }, { parents: metadata.parent_ids ?? [], fallback }));
+}
+
 /** The subject says who writes where; a body that says otherwise is a mistake worth naming. */
-function requireIdentity({ actor }: CommandContext, command: CreateCommand): void {
+function requireIdentity({ actor }: Pick<CommandContext, "actor">, command: CreateCommand): void {
   const { metadata, schema_version } = command.checkpoint;
   requireSupported(schema_version);
   const expected = {
@@ -156,9 +168,9 @@ export async function requireInTask(
 }
 
 function composed(
-  context: CommandContext,
+  context: Pick<CommandContext, "actor" | "nowMs">,
   command: CreateCommand,
-  begun: Begun,
+  begun: Pick<Begun, "head">,
   links: Links,
 ): UnsealedCheckpoint {
   const { checkpoint } = command;

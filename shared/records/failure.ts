@@ -19,6 +19,21 @@ const CODES: Readonly<Record<StoreErrorKind, ErrorCode>> = {
   fatal: "UNAVAILABLE",
 };
 
+const AWAY: ReadonlySet<StoreErrorKind> = new Set([
+  "unavailable",
+  "commit_unknown",
+  "deadline",
+  "closed",
+  "fatal",
+]);
+
+/** Whether the store itself is away. A race that was lost until the deadline says the contrary: others won it. */
+export function isStoreAway(error: unknown): boolean {
+  const failure = error instanceof FleetError ? error.cause : error;
+  if (!(failure instanceof StoreError) || !AWAY.has(failure.kind)) return false;
+  return !(failure.cause instanceof StoreError && failure.cause.retryable);
+}
+
 export function asFleetError(error: unknown): FleetError {
   if (error instanceof FleetError) return error;
   if (error instanceof StoreError) {

@@ -58,3 +58,13 @@ export function remember(
   tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encode(value));
   expire(tx, record);
 }
+
+/** That something without an answer was done; forgotten like a command. */
+export function rememberOccasion(
+  tx: Tx,
+  keys: TenantKeys,
+  { tenant, mark, nowMs }: { tenant: string; mark: string; nowMs: number },
+): void {
+  tx.set(keys.command(mark), new Uint8Array(0));
+  expire(tx, { tenant, command: mark, nowMs });
+}

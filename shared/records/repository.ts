@@ -38,12 +38,16 @@ import { linkCheckpoints } from "./link.ts";
 import { findLatest, findVersion, readHistory, readTask } from "./lookup.ts";
 import { releaseTask, takeTask } from "./ownership.ts";
 import { type Finding, quarantine } from "./quarantine.ts";
+import { type Refusal, recordRefusal } from "./refusal.ts";
 import { search } from "./search.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 import { updateCheckpoint } from "./update.ts";
 
 /** What the caller of a command knows; time and incarnation are the repository's. */
-export type Caller = Omit<CommandContext, "nowMs" | "incarnation">;
+export type Caller = Omit<CommandContext, "nowMs" | "incarnation"> & {
+  /** For the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
+  readonly deadlineMs?: number;
+};
 
 export interface RepositoryOptions {
   readonly store: Store;
@@ -194,14 +198,31 @@ export class CheckpointRepository {
     }
   }
 
+  /** Whether a command was applied; false also when that is longer ago than idempotency records are kept. */
+  isApplied(tenant: string, commandId: string, deadlineMs: number): Promise<boolean> {
+    const key = tenantKeys(tenant).command(commandId);
+    return this.#read("is_applied", async (reader) => (await reader.get(key)) !== undefined, deadlineMs);
+  }
+
+  /** Puts a refusal into the task's audit trail; false when there is no such task, or when it is there already. */
+  async recordRefusal(refusal: Refusal): Promise<boolean> {
+    const { incarnation } = this.#options.format;
+    const { value } = await this.#transact("refuse", (tx) =>
+      recordRefusal(tx, refusal, { nowMs: this.#options.now(), incarnation, traceparent: undefined }),
+    );
+    return value;
+  }
+
   async #command<A extends RememberedAnswer>(
     op: string,
     caller: Caller,
     verb: Verb<A>,
   ): Promise<Answered<A>> {
     const { incarnation } = this.#options.format;
-    const { value, stamp } = await this.#transact(op, (tx) =>
-      verb(tx, { ...caller, nowMs: this.#options.now(), incarnation }),
+    const { value, stamp } = await this.#transact(
+      op,
+      (tx) => verb(tx, { ...caller, nowMs: this.#options.now(), incarnation }),
+      caller.deadlineMs,
     ).catch((error: unknown) => this.#reported(caller, error));
     const replayed = "replay" in value;
     // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
@@ -223,18 +244,26 @@ export class CheckpointRepository {
     throw error;
   }
 
-  async #transact<T>(op: string, body: (tx: Tx) => Promise<T>) {
+  async #transact<T>(
+    op: string,
+    body: (tx: Tx) => Promise<T>,
+    deadlineMs: number = LIMITS.command_deadline_ms,
+  ) {
     try {
-      const options = { label: op, deadlineMs: LIMITS.command_deadline_ms, onUnknown: "safe" } as const;
+      const options = { label: op, deadlineMs, onUnknown: "safe" } as const;
       return await this.#store.transact(options, body);
     } catch (error) {
       throw asFleetError(error);
     }
   }
 
-  async #read<T>(op: string, body: (reader: Reader) => Promise<T>): Promise<T> {
+  async #read<T>(
+    op: string,
+    body: (reader: Reader) => Promise<T>,
+    deadlineMs: number = LIMITS.query_deadline_ms,
+  ): Promise<T> {
     try {
-      return await this.#store.read({ label: op, deadlineMs: LIMITS.query_deadline_ms }, body);
+      return await this.#store.read({ label: op, deadlineMs }, body);
     } catch (error) {
       throw asFleetError(error);
     }

@@ -68,7 +68,12 @@ export async function begin(
  * The head must be the newest: where the trail goes on behind it, the head was lost or rolled back, and going on from it would
  * write over what was committed. A person decides.
  */
-async function requireNewest(tx: Tx, keys: TenantKeys, task: string, head: Task | null): Promise<void> {
+export async function requireNewest(
+  tx: Tx,
+  keys: TenantKeys,
+  task: string,
+  head: Task | null,
+): Promise<void> {
   // Whoever writes these keys also writes the head, so the head's read conflict covers them.
   const [audit, order] = await tx.snapshot.getMany([
     keys.audit(task, (head?.audit_seq ?? 0) + 1),

@@ -40,13 +40,19 @@ function requireWritable(fields: readonly string[]): void {
   if (problems.length > 0) throw new FleetError("INVALID", "the input is not valid", { fields: problems });
 }
 
+/** Refuses what the patch alone shows to be wrong; returns the dotted paths that it touches. */
+export function checkPatch(command: UpdateCommand): readonly string[] {
+  const fields = patchedFields(command.patch);
+  requireWritable(fields);
+  return fields;
+}
+
 export async function updateCheckpoint(
   tx: Tx,
   context: CommandContext,
   command: UpdateCommand,
 ): Promise<RememberedCheckpoint | Replay> {
-  const fields = patchedFields(command.patch);
-  requireWritable(fields);
+  const fields = checkPatch(command);
   const now = await current(tx, context, command.checkpoint_id, command.expected_version);
   if ("replay" in now) return now;
   const next = validate(unsealedCheckpointSchema, mergePatch(now.checkpoint, command.patch), "patch");

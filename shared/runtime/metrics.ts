@@ -85,6 +85,23 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "fleet_outbox_oldest_age_ms",
       "Age of the oldest event not on the bus yet, in milliseconds.",
     ),
+    storeBreakerState: make.gauge(
+      "fleet_store_breaker_state",
+      "Circuit breaker around the store: 0 closed, 1 probing, 2 open.",
+    ),
+    queueDepth: make.gauge("fleet_queue_depth", "Queued commands that are not applied yet."),
+    queueOldestAgeMs: make.gauge(
+      "fleet_queue_oldest_age_ms",
+      "Age of the oldest queued command, in milliseconds.",
+    ),
+    queuePutTotal: make.counter("fleet_queue_put_total", "Commands that a writer put into the queue.", [
+      "why",
+    ]),
+    queueAppliedTotal: make.counter("fleet_queue_applied_total", "Queued commands applied.", ["op"]),
+    queueDeadTotal: make.counter("fleet_queue_dead_total", "Queued commands that became dead letters.", [
+      "reason",
+    ]),
+    deadLetters: make.gauge("fleet_dead_letters", "Dead letters that nobody has retried or dropped."),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index has not taken in yet."),
     checkpointCorruptTotal: make.counter(
       "fleet_checkpoint_corrupt_total",

@@ -4,6 +4,7 @@
  * two of them is applied once. What a writer refuses is refused: no other way is tried.
  */
 import { type Bus, BusError } from "../bus/bus.ts";
+import { queueMessageId, requestHash } from "../integrity/request-hash.ts";
 import { decodeBody, encodeBody } from "../integrity/wire.ts";
 import type { CommittedAnswer, OwnershipAnswer, QueuedAnswer } from "../protocol/answers.ts";
 import { COMMAND_SCHEMAS } from "../protocol/commands.ts";
@@ -238,7 +239,9 @@ export async function publish(
 ): Promise<number> {
   const subject = SUBJECTS.queue(tenant, agentId, taskId, op);
   const headers = traceparent === undefined ? {} : { traceparent };
-  return (await bus.publishDurable(subject, { body, headers }, { messageId: commandId, timeoutMs })).seq;
+  const hash = requestHash({ tenant, agent: agentId, task: taskId, op }, body);
+  const messageId = queueMessageId(commandId, hash);
+  return (await bus.publishDurable(subject, { body, headers }, { messageId, timeoutMs })).seq;
 }
 
 /**

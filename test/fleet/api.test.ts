@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { COMMAND_OPS, QUEUE_OPS } from "../../shared/protocol/subjects.ts";
+import { COMMAND_OPS } from "../../shared/protocol/subjects.ts";
 import { startFleet, type TestFleet } from "../harness/fleet.ts";
 
 type Json = Record<string, unknown>;
@@ -20,13 +20,13 @@ const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
 /** What differs from one fleet to the next, and what it looks like. */
 const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [
-    /^(committed_at|timestamp|created_at|updated_at|retain_until|time|at)$/,
+    /^(committed_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at)$/,
     /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
   ],
   [/^(hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
   [/^server_version$/, /^\d+\.\d+\.\d+$/],
-  [/^(uptime_ms|oldest_ms)$/, /^\d+$/],
+  [/^(uptime_ms|oldest_ms|bytes_max)$/, /^\d+$/],
   [/^detail$/, /^/],
 ];
 
@@ -79,6 +79,19 @@ async function settled(): Promise<void> {
     .toMatchObject({ outbox: { depth: 0 }, index: { behind: 0, state: "ready" } });
 }
 
+/** The shell command of the queue's section; resolves when its command has become the letter that the page goes on with. */
+async function publishToQueue(): Promise<void> {
+  const shell = blocks.filter(({ language }) => language === "sh")[1]!.text;
+  const [, subject, body] = /^nats request (\S+)[\s\\]+'([^']+)'/.exec(shell)!;
+  expect(await ask(subject!, body!)).toMatchObject({ stream: "FLEET_QUEUE", seq: 1 });
+  await dead(1);
+}
+
+async function dead(seq: number): Promise<void> {
+  const list = async () => (await ask("fleet.query.default.dead_list", "{}")).result;
+  await expect.poll(list, { timeout: 10_000, interval: 20 }).toMatchObject({ letters: [{ seq }] });
+}
+
 test("the shell commands at the top work", async () => {
   const shell = blocks.find(({ language }) => language === "sh")!.text;
   const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
@@ -105,15 +118,14 @@ const played = blocks.flatMap(({ tag, text }, i) => {
 });
 
 describe("the page's requests, in its order", () => {
-  test.each(played.filter(({ op }) => !(QUEUE_OPS as readonly string[]).includes(op)))(
-    "$op",
-    async ({ op, text, answer }) => {
-      if (op === "status" || op === "index_status") await settled();
-      const got = await ask(subjectOf(op), text);
-      expect(masked(got)).toEqual(masked(answer));
-      if (answer.status === "committed") positions.set(answer.position as string, got.position as string);
-    },
-  );
+  test.each(played)("$op", async ({ op, text, answer }) => {
+    if (op === "status" || op === "index_status") await settled();
+    if (op === "queue_status") await publishToQueue();
+    if (op === "dead_drop") await dead(2);
+    const got = await ask(subjectOf(op), text);
+    expect(masked(got)).toEqual(masked(answer));
+    if (answer.status === "committed") positions.set(answer.position as string, got.position as string);
+  });
 });
 
 describe("the page's errors", () => {

@@ -103,9 +103,11 @@ describe("no writer", () => {
     // Nobody answered the first one, so the second does not wait for somebody again.
     expect(ms).toBeLessThan(500);
     const lying = await stored();
+    const named = ({ commandId }: { commandId: string }) =>
+      expect.stringMatching(new RegExp(`^${commandId}\\.[0-9a-f]{24}$`));
     expect(lying.map(({ body, messageId }) => [body.command_id, body.after, messageId])).toEqual([
-      [first.commandId, undefined, first.commandId],
-      [second.commandId, first.commandId, second.commandId],
+      [first.commandId, undefined, named(first)],
+      [second.commandId, first.commandId, named(second)],
     ]);
     expect(lying[0]!.subject).toMatch(new RegExp(`^fleet\\.q\\.\\d+\\.default\\.agent\\.${task}\\.create$`));
   });

@@ -1,0 +1,171 @@
+/**
+ * The queue and its dead letters, for people: how much waits, what could not be applied, putting one back, dropping one. A tenant sees
+ * and touches its own letters only; those whose tenant cannot be read belong to the default one, or nobody would ever see them.
+ */
+import { BusError, type StreamView } from "../../shared/bus/bus.ts";
+import { queueMessageId, requestHash } from "../../shared/integrity/request-hash.ts";
+import { keptHeaders, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
+import { FleetError } from "../../shared/protocol/errors.ts";
+import { DEFAULT_TENANT } from "../../shared/protocol/ids.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
+import type {
+  DeadLetter,
+  DeadLetterPage,
+  DroppedLetter,
+  QueryParams,
+  QueueStatus,
+  RetriedLetter,
+} from "../../shared/protocol/queries.ts";
+import {
+  HEADERS,
+  isQueuedOp,
+  parseQueuedSubject,
+  STREAMS,
+  SUBJECTS,
+} from "../../shared/protocol/subjects.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { ReaderContext } from "./context.ts";
+
+const HEALTH_TIMEOUT_MS = 500;
+const PUBLISH_MS = 1_500;
+/** A page of letters is cut out of pages of this size of the stream. */
+const SCAN = 100;
+
+export interface QueueQueries {
+  status(): Promise<QueueStatus>;
+  list(tenant: string, query: QueryParams<"dead_list">): Promise<DeadLetterPage>;
+  retry(tenant: string, seq: number): Promise<RetriedLetter>;
+  drop(tenant: string, seq: number): Promise<DroppedLetter>;
+}
+
+export function createQueueQueries(context: ReaderContext, repository: CheckpointRepository): QueueQueries {
+  const { bus, log } = context;
+  const letters = bus.stream(STREAMS.dead);
+
+  return {
+    status: () => known(() => status(context)),
+    list: (tenant, query) => known(() => list(letters, tenant, query)),
+
+    retry: (tenant, seq) =>
+      known(async () => {
+        const letter = await ownLetter(letters, tenant, seq);
+        const position = await putBack(context, letter);
+        // A crash before this leaves the letter; putting it back once more has no second effect.
+        await letters.remove(seq);
+        const { task_id, command_id } = letter.shown;
+        log.info(
+          { tenant, letter: seq, task_id, command_id, position },
+          "dead letter put back into the queue",
+        );
+        return { seq, command_id, position };
+      }),
+
+    drop: (tenant, seq) =>
+      known(async () => {
+        const { shown } = await ownLetter(letters, tenant, seq);
+        const { task_id, agent_id, command_id } = shown;
+        const audited =
+          task_id !== null &&
+          (await repository.recordRefusal({
+            tenant,
+            task: task_id,
+            agent: agent_id ?? "unknown",
+            actor: { id: "reader", type: "service" },
+            commandId: command_id,
+            reason: "dropped",
+            occasion: `${STREAMS.dead}/${seq}/${shown.dead_at}`,
+          }));
+        await letters.remove(seq);
+        log.warn({ tenant, letter: seq, task_id, command_id, audited }, "dead letter dropped");
+        return { seq, command_id };
+      }),
+  };
+}
+
+async function known<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof BusError)) throw error;
+    throw new FleetError("UNAVAILABLE", "the queue does not answer", {
+      details: { bus: error.kind },
+      cause: error,
+    });
+  }
+}
+
+async function status({ bus, store, clock }: ReaderContext): Promise<QueueStatus> {
+  const [queue, dead, health] = await Promise.all([
+    bus.stream(STREAMS.queue).state(),
+    bus.stream(STREAMS.dead).state(),
+    store.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
+  ]);
+  return {
+    depth: queue.messages,
+    oldest_age_ms: queue.oldestAt === null ? null : Math.max(0, clock.now() - queue.oldestAt),
+    bytes: queue.bytes,
+    bytes_max: queue.bytesMax,
+    left_total: queue.lastSeq - queue.messages,
+    dead: dead.messages,
+    store: health.ok ? "ok" : "away",
+  };
+}
+
+function isOf(tenant: string, letter: DeadLetter): boolean {
+  return (letter.tenant ?? DEFAULT_TENANT) === tenant;
+}
+
+/** Ends by the number of letters found, and by the number looked through; then `next_seq` goes on. */
+async function list(
+  letters: StreamView,
+  tenant: string,
+  { from_seq, limit }: QueryParams<"dead_list">,
+): Promise<DeadLetterPage> {
+  const found: DeadLetter[] = [];
+  let next = from_seq;
+  for (let scanned = 0; scanned < LIMITS.dead_scan_max; ) {
+    const page = await letters.list(next, SCAN);
+    for (const head of page) {
+      next = head.seq + 1;
+      const letter = readDeadLetter(head);
+      if (isOf(tenant, letter)) found.push(letter);
+      if (found.length > limit) return { letters: found.slice(0, limit), next_seq: head.seq };
+    }
+    if (page.length < SCAN) return { letters: found, next_seq: null };
+    scanned += page.length;
+  }
+  return { letters: found, next_seq: next };
+}
+
+interface OwnLetter {
+  readonly shown: DeadLetter;
+  readonly body: Uint8Array;
+  readonly headers: { get(name: string): string | undefined };
+}
+
+async function ownLetter(letters: StreamView, tenant: string, seq: number): Promise<OwnLetter> {
+  const found = await letters.get(seq);
+  const shown = found === null ? null : readDeadLetter(found);
+  if (found === null || shown === null || !isOf(tenant, shown)) {
+    throw new FleetError("NOT_FOUND", "there is no such dead letter", { details: { seq } });
+  }
+  return { shown, body: found.body, headers: found.headers };
+}
+
+/** Under the same command id, but as another message: the queue's stream would take it for a copy of the one that died. */
+async function putBack({ bus }: ReaderContext, { shown, body, headers }: OwnLetter): Promise<number> {
+  const address = parseQueuedSubject(headers.get(HEADERS.deadSubject) ?? "");
+  const { tenant, agent, task, op } = address;
+  if (shown.stream !== STREAMS.queue || !isQueuedOp(op)) {
+    throw new FleetError("INVALID", "this letter is no command that could be queued", {
+      details: { seq: shown.seq, stream: shown.stream, op },
+    });
+  }
+  const name = queueMessageId(shown.command_id ?? "none", requestHash(address, body));
+  const ack = await bus.publishDurable(
+    SUBJECTS.queue(tenant, agent, task, op),
+    { body, headers: keptHeaders(headers) },
+    { messageId: `${name}.${shown.seq}.${shown.dead_at}`, timeoutMs: PUBLISH_MS, refuseFull: true },
+  );
+  return ack.seq;
+}

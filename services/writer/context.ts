@@ -1,0 +1,16 @@
+/** What the parts of a writer are given. */
+import type { Bus } from "../../shared/bus/bus.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { Breaker } from "../../shared/runtime/breaker.ts";
+import type { ServiceContext } from "../../shared/runtime/service.ts";
+import type { Commands } from "./commands.ts";
+
+/** For whatever takes commands, from callers or out of the queue. */
+export interface WriterParts extends ServiceContext {
+  readonly bus: Bus;
+  readonly backgroundBus: Bus;
+  /** Around the store. */
+  readonly breaker: Breaker;
+  readonly commands: Commands;
+  readonly repository: CheckpointRepository;
+}

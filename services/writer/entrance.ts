@@ -1,0 +1,77 @@
+/**
+ * The entrance of commands: into the store, or into the queue while the store is away or the command's predecessor still waits there.
+ * Whoever comes first after the store went away waits a bounded time; when the breaker is open nobody waits.
+ *
+ * A command may go both ways, when the direct attempt did not end in time; its idempotency record makes that one effect.
+ */
+
+import type { Answer, Request } from "../../shared/bus/endpoint.ts";
+import { FleetError } from "../../shared/protocol/errors.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
+import { parseCommandSubject } from "../../shared/protocol/subjects.ts";
+import { isStoreAway } from "../../shared/records/failure.ts";
+import { BreakerOpen } from "../../shared/runtime/breaker.ts";
+import type { Command } from "./commands.ts";
+import type { WriterParts } from "./context.ts";
+import { putIntoQueue } from "./queue.ts";
+
+/** Less would only be a refusal that takes a detour. */
+const PUT_MS_LEAST = 100;
+
+/** Why a command goes into the queue. `isOpen`: the direct attempt may still have an effect. */
+interface Detour {
+  readonly why: "store_away" | "after";
+  readonly isOpen: boolean;
+}
+
+export function createEntrance(context: WriterParts): (request: Request) => Promise<Answer> {
+  const { bus, breaker, commands, repository, clock, metrics } = context;
+
+  const direct = (command: Command) =>
+    breaker.run(async () => {
+      const { after, actor } = command;
+      if (
+        after !== undefined &&
+        !(await repository.isApplied(actor.tenant, after, LIMITS.direct_deadline_ms))
+      )
+        return { why: "after", isOpen: false } as const;
+      return command.apply(LIMITS.direct_deadline_ms);
+    });
+
+  return async (request) => {
+    const begin = clock.monotonic();
+    const command = commands.read(parseCommandSubject(request.subject), request.body, request.bytes);
+    const outcome = await direct(command).catch((error: unknown): Detour => {
+      if (error instanceof BreakerOpen) return { why: "store_away", isOpen: error.begun };
+      if (!isStoreAway(error)) throw error;
+      return { why: "store_away", isOpen: (error as FleetError).code === "TIMEOUT" };
+    });
+    if ("status" in outcome) {
+      const { task_id, checkpoint_id, version, replayed } = outcome;
+      return { value: outcome, facts: { ...who(command), task_id, checkpoint_id, version, replayed } };
+    }
+    const leftMs = LIMITS.command_answer_ms_max - (clock.monotonic() - begin);
+    const value = await detour(command, request, outcome, Math.max(PUT_MS_LEAST, leftMs));
+    metrics.queuePutTotal.inc({ why: outcome.why });
+    const facts = { ...who(command), task_id: value.task_id, why: outcome.why, position: value.position };
+    return { value, outcome: "queued", facts };
+  };
+
+  async function detour(command: Command, request: Request, { isOpen }: Detour, timeoutMs: number) {
+    try {
+      command.check();
+      return await putIntoQueue(bus, command, request, timeoutMs);
+    } catch (error) {
+      if (!isOpen || !(error instanceof FleetError)) throw error;
+      // What the direct attempt came to is not known, so nothing but TIMEOUT would be true.
+      throw new FleetError("TIMEOUT", "the store does not answer; the outcome is not known", {
+        details: { ...error.details, queue_error: error.code },
+        cause: error,
+      });
+    }
+  }
+}
+
+function who({ actor, id }: Command) {
+  return { tenant: actor.tenant, agent_id: actor.agent, command_id: id };
+}

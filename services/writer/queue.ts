@@ -1,0 +1,75 @@
+/**
+ * Putting a command into the queue: what the stream has acknowledged is on disk and will be applied once, or end in the dead
+ * letters. A queue that is full or away is an error, never a loss.
+ */
+import type { Bus, Headers } from "../../shared/bus/bus.ts";
+import { BusError } from "../../shared/bus/bus.ts";
+import { queueMessageId } from "../../shared/integrity/request-hash.ts";
+import type { QueuedAnswer } from "../../shared/protocol/answers.ts";
+import { keptHeaders } from "../../shared/protocol/dead-letter.ts";
+import { FleetError } from "../../shared/protocol/errors.ts";
+import { isQueuedOp, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { withSpan } from "../../shared/runtime/tracing.ts";
+import type { Command } from "./commands.ts";
+
+const RETRY_MS = 1_000;
+
+export interface Sent {
+  readonly bytes: Uint8Array;
+  readonly headers: Headers;
+}
+
+/** Throws UNAVAILABLE when it is certain that the stream has not taken the command, else TIMEOUT. */
+export async function putIntoQueue(
+  bus: Bus,
+  command: Command,
+  { bytes, headers }: Sent,
+  timeoutMs: number,
+): Promise<QueuedAnswer> {
+  const { op, id, actor, hash } = command;
+  if (!isQueuedOp(op)) {
+    throw new FleetError("UNAVAILABLE", "the store is away, and this command cannot wait in the queue", {
+      details: { op },
+      retryAfterMs: RETRY_MS,
+    });
+  }
+  const subject = SUBJECTS.queue(actor.tenant, actor.agent, actor.task, op);
+  const out = { body: bytes, headers: keptHeaders(headers) };
+  const options = { messageId: queueMessageId(id, hash), timeoutMs, refuseFull: true };
+  try {
+    const ack = await withSpan(
+      "queue put",
+      { "fleet.op": op },
+      () => bus.publishDurable(subject, out, options),
+      {
+        kind: "producer",
+      },
+    );
+    return {
+      status: "queued",
+      command_id: id,
+      task_id: actor.task,
+      ...(op === "create" && { checkpoint_id: id }),
+      position: ack.seq,
+    };
+  } catch (error) {
+    throw error instanceof BusError ? refusal(error) : error;
+  }
+}
+
+function refusal(error: BusError): FleetError {
+  const options = { details: { queue: error.kind }, cause: error };
+  switch (error.kind) {
+    case "stream_full":
+      return new FleetError("UNAVAILABLE", "the store is away and the queue is full", {
+        ...options,
+        retryAfterMs: RETRY_MS,
+      });
+    case "timeout":
+      return new FleetError("TIMEOUT", "the store is away and the queue did not answer", options);
+    case "too_large":
+      return new FleetError("UNAVAILABLE", "the store is away and the queue takes no such size", options);
+    default:
+      return new FleetError("UNAVAILABLE", "the store and the queue are away", options);
+  }
+}

@@ -1,0 +1,30 @@
+/** The writer's circuit breaker around its store: opens when the store is away, closes when a probe of it commits again. */
+import { isStoreAway } from "../../shared/records/failure.ts";
+import { Breaker, type BreakerState } from "../../shared/runtime/breaker.ts";
+import type { ServiceContext } from "../../shared/runtime/service.ts";
+import type { Store } from "../../shared/store/store.ts";
+
+/** One failure can be an accident; more would let more callers wait. */
+const FAILURES = 3;
+const PROBE_EVERY_MS = 500;
+const PROBE_TIMEOUT_MS = 1_000;
+
+const SHOWN: Readonly<Record<BreakerState, number>> = { closed: 0, half_open: 1, open: 2 };
+
+export function storeBreaker({
+  store,
+  clock,
+  log,
+  metrics,
+}: ServiceContext & { readonly store: Store }): Breaker {
+  return new Breaker({
+    name: "store",
+    failures: FAILURES,
+    isFailure: isStoreAway,
+    probe: async () => (await store.health({ timeoutMs: PROBE_TIMEOUT_MS })).ok,
+    probeEveryMs: PROBE_EVERY_MS,
+    onChange: (state) => metrics.storeBreakerState.set(SHOWN[state]),
+    clock,
+    log,
+  });
+}

@@ -1,0 +1,82 @@
+/**
+ * Refusals that must be on record: a command out of the queue that a later owner's fence shut out, or that a person dropped. Nothing of
+ * the task changes but its audit trail, and the event that goes with every entry. Recorded once for each occasion, however often
+ * a crash makes it be said again.
+ */
+import { sha256Hex } from "../integrity/canonical.ts";
+import type { Task } from "../protocol/task.ts";
+import type { Tx } from "../store/store.ts";
+import { type AuditActor, appendAudit } from "./audit.ts";
+import { decode, encodeChecked } from "./codec.ts";
+import { appendFeed } from "./feed.ts";
+import { rememberOccasion } from "./idempotency.ts";
+import { formatUuid, tenantKeys } from "./keyspace.ts";
+import { appendEvent } from "./outbox.ts";
+import { eventOf, requireNewest } from "./transition.ts";
+
+export interface Refusal {
+  readonly tenant: string;
+  readonly task: string;
+  /** The agent whose command it was. */
+  readonly agent: string;
+  /** Who refused it, or tried it. */
+  readonly actor: AuditActor;
+  readonly commandId: string | null;
+  readonly reason: "fenced" | "dropped";
+  /** The same text for every copy of this refusal. */
+  readonly occasion: string;
+}
+
+export interface RefusalContext {
+  readonly nowMs: number;
+  readonly incarnation: number;
+  readonly traceparent: string | undefined;
+}
+
+/** False when there is no such task, or when it is on record already. */
+export async function recordRefusal(tx: Tx, refusal: Refusal, context: RefusalContext): Promise<boolean> {
+  const { tenant, task, agent, commandId, reason } = refusal;
+  const keys = tenantKeys(tenant);
+  const mark = markOf(refusal.occasion);
+  const [seen, headValue] = await tx.getMany([keys.command(mark), keys.task(task)]);
+  if (seen !== undefined || headValue === undefined) return false;
+  const head = decode<Task>(headValue);
+  await requireNewest(tx, keys, task, head);
+  const at = new Date(context.nowMs).toISOString();
+  rememberOccasion(tx, keys, { tenant, mark, nowMs: context.nowMs });
+  const chain = appendAudit(
+    tx,
+    keys,
+    { tenant, task, head },
+    {
+      op: "refuse",
+      actor: refusal.actor,
+      at,
+      commandId,
+      checkpointId: null,
+      version: null,
+      oldHash: null,
+      newHash: null,
+      stateFrom: head.state,
+      stateTo: head.state,
+      fence: head.fence,
+      facts: { reason, agent_id: agent },
+    },
+  );
+  const next: Task = { ...head, audit_seq: chain.seq, audit_hash: chain.hash, updated_at: at };
+  tx.set(keys.task(task), encodeChecked(next));
+  appendFeed(tx, context.incarnation, { tenant, task, checkpoint: null, version: null });
+  const by = { actor: { tenant, task, agent }, traceparent: context.traceparent };
+  appendEvent(
+    tx,
+    context.incarnation,
+    eventOf(by, chain.seq, at, { type: "COMMAND_REFUSED", data: { commandId, agentId: agent, reason } }),
+  );
+  return true;
+}
+
+/** In the form of a command id, but of a version that no command's id has. */
+function markOf(occasion: string): string {
+  const hex = sha256Hex(occasion);
+  return formatUuid(Buffer.from(`${hex.slice(0, 12)}8${hex.slice(13, 32)}`, "hex"));
+}

@@ -1,0 +1,112 @@
+/**
+ * The fallback queue against a real nats-server and a real store that goes away: commands are taken and answered at once, applied
+ * once and in order when it is back, and never lost, not even when the queue is full.
+ */
+import { uuidv7 } from "uuidv7";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Message } from "../../../shared/bus/bus.ts";
+import { HEADERS } from "../../../shared/protocol/subjects.ts";
+import { input } from "../../harness/records.ts";
+import { creation, openWriterBench, type WriterBench } from "../../harness/writer.ts";
+
+type Json = Record<string, unknown>;
+
+let writer: WriterBench;
+
+beforeEach(async () => {
+  writer = await openWriterBench();
+});
+afterEach(() => writer.close());
+
+const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
+
+describe("the queue", () => {
+  test("full is a clear error and loses nothing", async () => {
+    writer.away = "refuses";
+    const body = (n: number) => creation({ checkpoint: input({ goal: `${n}`.padEnd(400_000, "x") }) });
+    const queued: string[] = [];
+    let refusal: Json | undefined;
+    for (let n = 0; refusal === undefined && n < 400; n += 1) {
+      const one = body(n);
+      const answer = await writer.send("create", one, { task: `task-${n % 7}` });
+      if (answer.status === "queued") queued.push(one.command_id as string);
+      else refusal = answer.error as Json;
+    }
+    expect(refusal).toMatchObject({
+      code: "UNAVAILABLE",
+      retryable: true,
+      details: { queue: "stream_full" },
+      retry_after_ms: expect.any(Number),
+    });
+    expect(await writer.depth()).toBe(queued.length);
+    writer.away = "no";
+    await writer.drained();
+    const found = await Promise.all(Array.from({ length: 7 }, (_, n) => writer.applied(`task-${n}`)));
+    expect(found.flat().sort()).toEqual([...queued].sort());
+  }, 60_000);
+
+  test("takes what agents publish themselves, and answers them, in their own inboxes only", async () => {
+    const answers: Json[] = [];
+    const inbox = "_INBOX.agent-1.queue.1";
+    await writer.bus.subscribe("_INBOX.>", ({ subject, body }: Message) => {
+      if (!/queue/.test(subject)) return;
+      answers.push({ subject, ...(JSON.parse(Buffer.from(body).toString()) as Json) });
+    });
+    const [own, others] = [creation(), creation()];
+    await writer.enqueue("create", own, { headers: { [HEADERS.replyTo]: inbox } });
+    await writer.enqueue("create", others, { headers: { [HEADERS.replyTo]: "_INBOX.agent-2.queue.1" } });
+    await writer.enqueue("link", { command_id: uuidv7() }, { headers: { [HEADERS.replyTo]: inbox } });
+    await writer.drained();
+    expect(await writer.applied()).toEqual([own.command_id, others.command_id]);
+    await expect.poll(() => answers).toHaveLength(1);
+    expect(answers).toMatchObject([{ subject: inbox, status: "committed", command_id: own.command_id }]);
+  });
+});
+
+describe("while the store is away", () => {
+  test.each(["refuses", "hangs"] as const)(
+    "(it %s) commands are queued at once, and applied in order when it is back",
+    async (how) => {
+      expect(await writer.send("create", creation())).toMatchObject({ status: "committed" });
+      const [before] = await writer.applied();
+      writer.away = how;
+      const first = Array.from({ length: 5 }, () => creation());
+      const begin = performance.now();
+      const answers = await Promise.all(first.map((body) => writer.send("create", body)));
+      expect(performance.now() - begin).toBeLessThan(2_000);
+      for (const [i, answer] of answers.entries()) {
+        const { command_id } = first[i]!;
+        expect(answer).toEqual({
+          status: "queued",
+          command_id,
+          task_id: "task-1",
+          checkpoint_id: command_id,
+          position: expect.any(Number),
+        });
+      }
+      await writer.opened();
+      const later: string[] = [];
+      const took: number[] = [];
+      for (let n = 0; n < 20; n += 1) {
+        const body = creation();
+        const at = performance.now();
+        expect(await writer.send("create", body)).toMatchObject({ status: "queued" });
+        took.push(performance.now() - at);
+        later.push(body.command_id as string);
+      }
+      // On a machine that is busy with other tests a single one may be unlucky.
+      expect(median(took)).toBeLessThan(100);
+      expect(await writer.depth()).toBe(25);
+      writer.away = "no";
+      await writer.drained();
+      const order = await writer.applied();
+      expect(order.slice(0, 1)).toEqual([before]);
+      expect([...order.slice(1, 6)].sort()).toEqual(first.map(({ command_id }) => command_id).sort());
+      expect(order.slice(6)).toEqual(later);
+      expect(await writer.letters()).toEqual([]);
+      // The direct way is open again, and a retry of a queued command is a replay.
+      expect(await writer.send("create", first[0]!)).toMatchObject({ status: "committed", replayed: true });
+      expect(await writer.send("create", creation())).toMatchObject({ status: "committed", replayed: false });
+    },
+  );
+});
