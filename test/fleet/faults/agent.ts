@@ -3,6 +3,7 @@ import { uuidv7 } from "uuidv7";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { FleetClient } from "../../../shared/sdk/client.ts";
+import type { Outcome } from "../../../shared/sdk/outcome.ts";
 import {
   type CommittedFacts,
   type DoneLine,
@@ -66,7 +67,7 @@ async function write(
   by: { readonly commandId: string; readonly deadlineMs: number },
 ): Promise<Ending> {
   const outcome = await send(client, step, by);
-  if (outcome === "queued") return { outcome };
+  if (outcome !== "committed") return { outcome };
   const committed = answerOf(by.commandId);
   if (committed === undefined) throw new Error("the SDK says committed and no answer did");
   const { checkpoint_id: id, version, seq, fence } = committed;
@@ -80,7 +81,7 @@ async function send(
   client: FleetClient,
   step: WriteStep,
   by: { readonly commandId: string; readonly deadlineMs: number },
-): Promise<"committed" | "queued"> {
+): Promise<Outcome["outcome"]> {
   const { task: taskId, fence } = step;
   const options = { ...by, taskId, fence };
   switch (step.op) {
@@ -100,8 +101,7 @@ async function send(
       await client.takeTask(taskId, { ...by, expectedFence: step.expectedFence });
       return "committed";
     case "release":
-      await client.releaseTask(taskId, { ...by, fence: step.fence });
-      return "committed";
+      return client.releaseTask(taskId, { ...by, fence: step.fence });
   }
 }
 

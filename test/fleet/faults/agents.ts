@@ -6,13 +6,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/log.ts";
-import { FleetClient } from "../../../shared/sdk/client.ts";
 import { seededRandom } from "../../load/workload.ts";
 import { takeStep } from "./agent.ts";
+import { clientOn } from "./client.ts";
 import { Copies } from "./copies.ts";
 import { HistoryWriter, instant } from "./history.ts";
 import { recordingBus } from "./recording.ts";
@@ -82,13 +80,7 @@ process.send?.({ ready: true });
 
 async function live(agent: number): Promise<void> {
   const agentId = `${o.name}-${agent}`;
-  const client = new FleetClient({
-    bus: recording.bus,
-    clock: systemClock,
-    tenant: DEFAULT_TENANT,
-    agentId,
-    onWarning: () => {},
-  });
+  const client = clientOn(recording.bus, agentId);
   const mind = new AgentMind(agentId, o.seed + agent, random);
   const onDone = (op: string, outcome: string): void => {
     const name = `${op} ${outcome}`;

@@ -66,7 +66,7 @@ export interface DoneLine {
   readonly call: string;
   readonly at: number;
   /** `refused`: an error that says nothing happened. `unknown`: TIMEOUT, or a failure that leaves it open. */
-  readonly outcome: "committed" | "queued" | "refused" | "unknown" | "read";
+  readonly outcome: "committed" | "queued" | "spooled" | "refused" | "unknown" | "read";
   readonly code?: string;
   readonly committed?: CommittedFacts;
   readonly seen?: Seen;

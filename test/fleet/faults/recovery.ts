@@ -6,11 +6,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
-import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/log.ts";
-import { FleetClient } from "../../../shared/sdk/client.ts";
 import type { Violation } from "./checker/evidence.ts";
+import { clientOn } from "./client.ts";
 import { sendCopy } from "./copies.ts";
 import type { FaultFleet } from "./fleet.ts";
 import { HistoryWriter, pairedHistory, readHistory } from "./history.ts";
@@ -71,13 +69,7 @@ function directBus(fleet: FaultFleet): Promise<Bus> {
 }
 
 async function comeToRest(bus: Bus): Promise<{ ms: number; violations: Violation[] }> {
-  const client = new FleetClient({
-    bus,
-    clock: systemClock,
-    tenant: DEFAULT_TENANT,
-    agentId: "faults",
-    onWarning: () => {},
-  });
+  const client = clientOn(bus, "faults");
   const begin = performance.now();
   let last: unknown = null;
   for (;;) {

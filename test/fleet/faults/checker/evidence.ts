@@ -122,7 +122,7 @@ function commandOf(id: string, attempts: readonly Attempt[]): Command {
     begin: Math.min(...attempts.map(({ begin }) => begin)),
     knownAt: first?.end ?? Number.POSITIVE_INFINITY,
     committed: first?.committed,
-    wasQueued: attempts.some(({ outcome }) => outcome === "queued"),
+    wasQueued: attempts.some(({ outcome }) => outcome === "queued" || outcome === "spooled"),
   };
 }
 

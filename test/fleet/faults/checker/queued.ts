@@ -35,7 +35,7 @@ export function checkQueued(
           },
         });
       }
-      if (call.outcome === "queued") last = call;
+      if (call.outcome === "queued" || call.outcome === "spooled") last = call;
     }
   }
   return found;
