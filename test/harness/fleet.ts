@@ -48,16 +48,9 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
   let running: { child: ChildProcess; addresses: Addresses } | undefined;
 
   async function start(): Promise<void> {
-    const child = spawn(process.execPath, ["services/standalone/main.ts"], {
-      cwd: projectRoot,
-      env: { ...process.env, FLEET_HOME: home, FLEET_NATS_PORT: port, FLEET_OPS_PORT: "0", ...env },
-      stdio: ["ignore", "pipe", "pipe"],
+    const child = launch({ FLEET_HOME: home, FLEET_NATS_PORT: port, FLEET_OPS_PORT: "0", ...env }, (text) => {
+      output += text;
     });
-    const collect = (chunk: Buffer): void => {
-      output += chunk.toString();
-    };
-    child.stdout.on("data", collect);
-    child.stderr.on("data", collect);
     const addresses = await ready(child);
     port = new URL(addresses.busUrl).port;
     running = { child, addresses };
@@ -114,6 +107,17 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
       rmSync(home, { recursive: true, force: true });
     },
   };
+}
+
+function launch(env: Record<string, string>, see: (text: string) => void): ChildProcess {
+  const child = spawn(process.execPath, ["services/standalone/main.ts"], {
+    cwd: projectRoot,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (chunk: Buffer) => see(chunk.toString()));
+  return child;
 }
 
 function natsPid(home: string): number {
