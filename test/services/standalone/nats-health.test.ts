@@ -26,7 +26,13 @@ test("after a full disk, publishing works again by itself, and nothing stored is
   }
   cleanups.push(() => execFileSync("umount", ["--lazy", folder]));
   const dir = join(folder, "nats");
-  const supervised = await superviseNatsServer({ root: projectRoot, env: process.env, dir, port: -1, log: testLog });
+  const supervised = await superviseNatsServer({
+    root: projectRoot,
+    env: process.env,
+    dir,
+    port: -1,
+    log: testLog,
+  });
   cleanups.push(() => supervised.stop());
   const bus = await connectBus({ url: supervised.url, name: "x", identity: "x", log: testLog });
   cleanups.push(() => bus.close());
@@ -43,8 +49,13 @@ test("after a full disk, publishing works again by itself, and nothing stored is
   expect(await needsRestart(first, dir), "while there is no room, a start would only fail").toBe(false);
 
   rmSync(join(folder, "ballast"));
-  await vi.waitFor(() => expect(supervised.current().pid).not.toBe(first.pid), { timeout: 20_000, interval: 50 });
-  await vi.waitFor(async () => expect((await publish("after")).stream).toBe("FLEET_EVENTS"), { timeout: 20_000 });
+  await vi.waitFor(() => expect(supervised.current().pid).not.toBe(first.pid), {
+    timeout: 20_000,
+    interval: 50,
+  });
+  await vi.waitFor(async () => expect((await publish("after")).stream).toBe("FLEET_EVENTS"), {
+    timeout: 20_000,
+  });
   expect((await publish("before")).duplicate).toBe(true);
   expect(await needsRestart(supervised.current(), dir)).toBe(false);
 }, 60_000);

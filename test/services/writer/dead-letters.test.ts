@@ -23,94 +23,79 @@ async function alerts(): Promise<Json[]> {
   const heads = await view.list(1, 100);
   const bodies = await Promise.all(heads.map(async ({ seq }) => (await view.get(seq))!));
   return bodies.map(({ subject, body }) => ({
-    subject,
     ...(JSON.parse(Buffer.from(body).toString()) as Json),
+    subject,
   }));
 }
 
-describe("a queued command that is refused", () => {
-  test("becomes a letter with its error, and what comes behind it is applied", async () => {
-    const made = await writer.send("create", creation());
-    const checkpoint_id = made.checkpoint_id as string;
-    await writer.send("finalize", { command_id: uuidv7(), checkpoint_id, status: "succeeded" });
-    await writer.send("take", { command_id: uuidv7() }, { task: "task-2", agent: "agent-2" });
-    const used = creation();
-    await writer.send("create", used);
-    const big = input({ goal: "x".repeat(1_000_001) });
+interface Doomed {
+  readonly code: string;
+  readonly op: "create" | "update" | "release";
+  readonly body: Json;
+  readonly task?: string;
+}
 
-    const dead: [
-      reason: string,
-      code: string,
-      op: "create" | "update" | "release",
-      body: Json,
-      task?: string,
-    ][] = [
-      [
-        "not_found",
-        "NOT_FOUND",
-        "update",
-        { checkpoint_id: uuidv7(), patch: { metrics: { tokens_consumed: 1 } } },
-      ],
-      ["finalized", "FINALIZED", "update", { checkpoint_id, patch: { metrics: { tokens_consumed: 1 } } }],
-      ["conflict", "CONFLICT", "create", { checkpoint: input(), expected_version: 7 }],
-      ["conflict", "CONFLICT", "create", { ...used, checkpoint: input({ goal: "another" }) }],
-      [
-        "invalid",
-        "INVALID",
-        "create",
-        { checkpoint: { metadata: { agent_type: "nobody" }, execution_state: { phase: "planning" } } },
-      ],
-      ["invalid", "INVALID", "create", { checkpoint: input(), fence: 9 }],
-      ["too_large", "TOO_LARGE", "create", { checkpoint: big }],
-      ["fenced", "FENCED", "create", { checkpoint: input() }, "task-2"],
-      ["fenced", "FENCED", "create", { checkpoint: input(), fence: 0 }, "task-2"],
-      ["invalid", "INVALID", "release", { fence: 1 }],
-    ];
-    const ids: string[] = [];
-    for (const [, , op, body, task = "task-1"] of dead) {
-      const command = { command_id: uuidv7(), ...body };
-      ids.push(command.command_id as string);
-      await writer.enqueue(op, command, { task });
-    }
-    const last = creation();
-    await writer.enqueue("create", last);
-    await writer.drained();
+/** One command for each way to be refused for good; `checkpoint_id` is finalized, `used` an id with another content. */
+function doomed(checkpoint_id: string, used: string): Doomed[] {
+  const patch = { metrics: { tokens_consumed: 1 } };
+  const stranger = { metadata: { agent_type: "nobody" }, execution_state: { phase: "planning" } };
+  const big = input({ goal: "x".repeat(1_000_001) });
+  return [
+    { code: "NOT_FOUND", op: "update", body: { checkpoint_id: uuidv7(), patch } },
+    { code: "FINALIZED", op: "update", body: { checkpoint_id, patch } },
+    { code: "CONFLICT", op: "create", body: { checkpoint: input(), expected_version: 7 } },
+    { code: "CONFLICT", op: "create", body: { command_id: used, checkpoint: input({ goal: "another" }) } },
+    { code: "INVALID", op: "create", body: { checkpoint: stranger } },
+    { code: "INVALID", op: "create", body: { checkpoint: input(), fence: 9 } },
+    { code: "INVALID", op: "release", body: { fence: 1 } },
+    { code: "TOO_LARGE", op: "create", body: { checkpoint: big } },
+    { code: "FENCED", op: "create", body: { checkpoint: input() }, task: "task-2" },
+    { code: "FENCED", op: "create", body: { checkpoint: input(), fence: 0 }, task: "task-2" },
+  ];
+}
 
-    const letters = await writer.letters();
-    const expected = dead.map(([reason, code, op, , task = "task-1"], i) =>
-      expect.objectContaining({
-        stream: "FLEET_QUEUE",
-        reason,
-        error: expect.objectContaining({ code, retryable: false }),
-        tenant: "default",
-        agent_id: "agent-1",
-        task_id: task,
-        op,
-        command_id: ids[i],
-      }),
-    );
-    expect(letters).toHaveLength(dead.length);
-    expect(letters).toEqual(expect.arrayContaining(expected));
-    expect((await alerts()).map(({ subject, type, severity }) => [subject, type, severity]).sort()).toEqual(
-      dead
-        .map(([, , , , task = "task-1"]) => [
-          SUBJECTS.alert("default", "warning", task),
-          "COMMAND_DEAD",
-          "warning",
-        ])
-        .sort(),
-    );
-    expect((await writer.applied()).at(-1)).toBe(last.command_id);
-    // The fenced ones are on record in the trail of the task that they were kept out of.
-    const trail = await writer.audit("task-2");
-    expect(trail.slice(1)).toMatchObject([
-      { op: "refuse", reason: "fenced", command_id: ids[7], actor: { id: "agent-1" }, fence: 1 },
-      { op: "refuse", reason: "fenced", command_id: ids[8], actor: { id: "agent-1" }, fence: 1 },
-    ]);
-    expect(
-      (await writer.metrics.queueDeadTotal.get()).values.reduce((sum, { value }) => sum + value, 0),
-    ).toBe(dead.length);
-  });
+test("a queued command that is refused becomes a letter, and what comes behind it is applied", async () => {
+  const used = creation();
+  const { checkpoint_id } = await writer.send("create", used);
+  await writer.send("finalize", { command_id: uuidv7(), checkpoint_id, status: "succeeded" });
+  await writer.send("take", { command_id: uuidv7() }, { task: "task-2", agent: "agent-2" });
+  const dead = doomed(checkpoint_id as string, used.command_id as string).map((one) => ({
+    task: "task-1",
+    ...one,
+    body: { command_id: uuidv7(), ...one.body } as Json,
+  }));
+  for (const { op, body, task } of dead) await writer.enqueue(op, body, { task });
+  const last = creation();
+  await writer.enqueue("create", last);
+  await writer.drained();
+
+  const letters = await writer.letters();
+  const expected = dead.map(({ code, op, body, task }) =>
+    expect.objectContaining({
+      stream: "FLEET_QUEUE",
+      reason: code.toLowerCase(),
+      error: expect.objectContaining({ code, retryable: false }),
+      tenant: "default",
+      agent_id: "agent-1",
+      task_id: task,
+      op,
+      command_id: body.command_id,
+    }),
+  );
+  expect(letters).toHaveLength(dead.length);
+  expect(letters).toEqual(expect.arrayContaining(expected));
+  const raised = (await alerts()).map(({ subject, type }) => `${subject} ${type}`);
+  const due = dead.map(({ task }) => `${SUBJECTS.alert("default", "warning", task)} COMMAND_DEAD`);
+  expect(raised.sort()).toEqual(due.sort());
+  expect((await writer.applied()).at(-1)).toBe(last.command_id);
+  // The fenced ones are on record in the trail of the task that they were kept out of.
+  const fenced = dead.filter(({ code }) => code === "FENCED").map(({ body }) => body.command_id);
+  const refused = { op: "refuse", reason: "fenced", actor: { id: "agent-1", type: "agent" }, fence: 1 };
+  expect((await writer.audit("task-2")).slice(1)).toMatchObject(
+    fenced.map((command_id) => ({ ...refused, command_id })),
+  );
+  const { values } = await writer.metrics.queueDeadTotal.get();
+  expect(values.reduce((sum, { value }) => sum + value, 0)).toBe(dead.length);
 });
 
 describe("rubbish", () => {
