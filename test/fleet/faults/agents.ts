@@ -5,15 +5,14 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../shared/bus/bus.ts";
-import { connectBus } from "../../../shared/bus/connection.ts";
-import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { createLogger } from "../../../shared/runtime/log.ts";
+import type { FleetClient } from "../../../shared/sdk/client.ts";
 import { seededRandom } from "../../load/workload.ts";
 import { takeStep } from "./agent.ts";
-import { clientOn } from "./client.ts";
+import { connectAgent } from "./client.ts";
 import { Copies } from "./copies.ts";
 import { HistoryWriter, instant } from "./history.ts";
-import { recordingBus } from "./recording.ts";
+import { Recorder } from "./recording.ts";
 import { AgentMind } from "./workload.ts";
 
 export interface AgentsArguments {
@@ -22,6 +21,7 @@ export interface AgentsArguments {
   readonly seed: number;
   readonly url: string;
   readonly historyFolder: string;
+  readonly spoolFolder: string;
   readonly agents: number;
   /** When the round began, as {@link instant}. */
   readonly beganAt: number;
@@ -35,6 +35,9 @@ export interface Progress {
 const GENERATION_US = 15_000_000;
 const PAUSE_MS = 30;
 const SAY_EVERY_MS = 500;
+const FLUSH_MS = 15_000;
+/** Commands were left in a spool. */
+const EXIT_SPOOLED = 3;
 
 const o = JSON.parse(process.argv[2]!) as AgentsArguments;
 const log = createLogger({ service: o.name, level: "warn" });
@@ -56,49 +59,38 @@ function say(): void {
   done = {};
 }
 
-async function connected(): Promise<Bus> {
-  for (;;) {
-    try {
-      return await connectBus({ url: o.url, name: o.name, identity: o.name, log });
-    } catch (error) {
-      if (isStopping) process.exit();
-      log.warn({ error }, "the bus cannot be reached yet");
-      await sleep(200);
-    }
-  }
-}
+const copies = new Copies({ history, random, nextCall });
+const recorder = new Recorder(history, copies);
 
-const real = await connected();
-const commands = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
-const copies = new Copies({ bus: real, history, random, nextCall });
-const recording = recordingBus(real, {
-  history,
-  copies,
-  isCommand: (subject) => subject.startsWith(commands),
-});
-process.send?.({ ready: true });
-
-async function live(agent: number): Promise<void> {
+async function live(agent: number): Promise<FleetClient> {
   const agentId = `${o.name}-${agent}`;
-  const client = clientOn(recording.bus, agentId);
+  const recorded = (bus: Bus): Bus => recorder.recorded(bus);
+  const client = await connectAgent({ url: o.url, agentId, spoolFolder: o.spoolFolder, log, recorded });
   const mind = new AgentMind(agentId, o.seed + agent, random);
   const onDone = (op: string, outcome: string): void => {
     const name = `${op} ${outcome}`;
     done[name] = (done[name] ?? 0) + 1;
   };
-  const { answerOf } = recording;
+  const answerOf = (commandId: string) => recorder.answerOf(commandId);
   const context = { client, mind, history, nextCall, random, answerOf, onDone };
   while (!isStopping) {
     const generation = Math.floor((instant() - o.beganAt) / GENERATION_US);
     await takeStep(context, mind.next(generation));
     await sleep(random() * PAUSE_MS);
   }
+  return client;
 }
 
-await Promise.all(Array.from({ length: o.agents }, (_, agent) => live(agent)));
+process.send?.({ ready: true });
+const clients = await Promise.all(Array.from({ length: o.agents }, (_, agent) => live(agent)));
 await copies.settled();
+for (const client of clients) {
+  // With all repaired, nothing may stay behind on this machine.
+  const { commands } = await client.flush({ deadlineMs: FLUSH_MS });
+  if (commands > 0) process.exitCode = EXIT_SPOOLED;
+  await client.close();
+}
 await history.close();
-await real.close();
 clearInterval(saying);
 say();
 process.disconnect?.();

@@ -135,6 +135,7 @@ function agentProcess(
       seed: seed + 17 * incarnation,
       url,
       historyFolder: o.zone.history,
+      spoolFolder: join(o.zone.data, "spool"),
       agents: AGENTS_EACH,
       beganAt,
     }),

@@ -20,7 +20,7 @@ export interface CallLine {
   readonly task: string;
   readonly command_id?: string;
   /** Absent: the agent's own call. Else the same bytes sent once more by somebody. */
-  readonly copy?: "duplicate" | "late" | "reordered" | "resolving";
+  readonly copy?: "duplicate" | "late" | "reordered" | "queued_twice" | "resolving";
   readonly fence?: number;
   readonly expected_version?: number;
   /** What is read, where it is not the task. */
@@ -167,7 +167,7 @@ export function pairedHistory(lines: readonly Line[]): History {
     .map(({ line: _line, at, ...call }): Attempt => {
       const done = ends.get(call.call);
       // Killed between the call and its first bytes: it never left, so it must never be found.
-      const isUnsent = call.command_id !== undefined && !sent.has(call.command_id);
+      const isUnsent = done === undefined && call.command_id !== undefined && !sent.has(call.command_id);
       if (isUnsent) return { ...call, begin: at, end: at, outcome: "refused", code: "never sent" };
       if (done === undefined)
         return { ...call, begin: at, end: Number.POSITIVE_INFINITY, outcome: "unknown" };

@@ -34,7 +34,7 @@ export async function heal(fleet: FaultFleet, zone: Zone): Promise<void> {
 
 export interface Recovery {
   readonly violations: readonly Violation[];
-  /** Until nothing waited any more: no event to publish, nothing to index. */
+  /** Until nothing waited any more: no queued command, no event to publish, nothing to index. */
   readonly quietMs: number;
   /** Commands that were open at the end of the faults, and how they ended. */
   readonly resolved: Readonly<Record<string, number>>;
@@ -76,8 +76,9 @@ async function comeToRest(bus: Bus): Promise<{ ms: number; violations: Violation
     const ms = performance.now() - begin;
     try {
       const { outbox, index } = await client.status();
-      if (outbox.depth === 0 && index.behind === 0) return { ms, violations: [] };
-      last = { outbox, index };
+      const queue = await client.queueStatus();
+      if (queue.depth === 0 && outbox.depth === 0 && index.behind === 0) return { ms, violations: [] };
+      last = { queue, outbox, index };
     } catch (error) {
       last = String(error);
     }

@@ -10,7 +10,7 @@ import { type Attempt, pairedHistory, readHistory } from "./history.ts";
 import { Nemesis, targetsOf } from "./nemesis.ts";
 import { type FaultKind, type Planning, planFaults } from "./plan.ts";
 import { heal, type Recovery, recover } from "./recovery.ts";
-import { readEvents, readStore } from "./truth.ts";
+import { readStore, readStreams } from "./truth.ts";
 import { openZone, type Zone } from "./zone.ts";
 
 export interface RoundOptions {
@@ -44,6 +44,8 @@ export interface RoundResult {
   /** Starts after a kill, and after an end of the process's own. */
   readonly restarts: { readonly after_kill: number; readonly own: number };
   readonly quiet_ms: number;
+  /** Commands that were told `queued` or `spooled`; by the end each was applied, or is a dead letter. */
+  readonly queue: { readonly queued: number; readonly spooled: number; readonly dead: number };
   readonly checked: Verdict["checked"];
   readonly zombies: Verdict["zombies"];
   readonly violations: readonly Violation[];
@@ -75,8 +77,8 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const faults = await endure(o, { fleet, zone, operations: () => operations });
     const recovered = await finish(fleet, zone);
     const history = pairedHistory(readHistory(zone.history));
-    const events = await readEvents(fleet.nats.url);
-    const truth = { ...(await readStore(storeUrl)), events, dead: [] };
+    const streams = await readStreams(fleet.nats.url);
+    const truth = { ...(await readStore(storeUrl)), ...streams };
     const verdict = judge({ attempts: history.attempts, truth });
     const violations = [...recovered.violations, ...verdict.violations];
     return {
@@ -89,6 +91,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       faults,
       restarts: restartsOf(fleet),
       quiet_ms: Math.round(recovered.quietMs),
+      queue: countQueue(history.attempts, truth.dead.length),
       checked: verdict.checked,
       zombies: verdict.zombies,
       violations,
@@ -173,6 +176,12 @@ function countCalls(attempts: readonly Attempt[]): Pick<RoundResult, "operations
     counts[name] = (counts[name] ?? 0) + 1;
   }
   return { operations, copies };
+}
+
+function countQueue(attempts: readonly Attempt[], dead: number): RoundResult["queue"] {
+  const told = (how: string): number =>
+    new Set(attempts.flatMap(({ outcome, command_id }) => (outcome === how ? [command_id] : []))).size;
+  return { queued: told("queued"), spooled: told("spooled"), dead };
 }
 
 function restartsOf({ services, agents, nats }: FaultFleet): RoundResult["restarts"] {

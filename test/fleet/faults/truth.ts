@@ -1,10 +1,10 @@
 /** Reads what is left at the end: the store directly, with no service in between, and the event stream from its first message. */
-import { DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { DeliverPolicy, type JsMsg, jetstream, jetstreamManager } from "@nats-io/jetstream";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { STREAMS } from "../../../shared/protocol/subjects.ts";
+import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { readAudit } from "../../../shared/records/audit.ts";
 import { decode } from "../../../shared/records/codec.ts";
@@ -14,7 +14,7 @@ import { readTransitions } from "../../../shared/records/outbox.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Reader, Store } from "../../../shared/store/store.ts";
-import { type Entry, type TaskTruth, type Truth, versionName } from "./checker/evidence.ts";
+import { type DeadLetter, type Entry, type TaskTruth, type Truth, versionName } from "./checker/evidence.ts";
 
 const READ = { label: "truth", deadlineMs: 60_000 } as const;
 const TASKS_MAX = 10_000;
@@ -96,27 +96,33 @@ async function readHashes(
   return hashes;
 }
 
-/** The event stream, oldest first, duplicates included. */
-export async function readEvents(url: string): Promise<FleetEvent[]> {
-  const events: FleetEvent[] = [];
-  await eachMessage(url, STREAMS.events, (data) =>
-    events.push(JSON.parse(new TextDecoder().decode(data)) as FleetEvent),
-  );
-  return events;
-}
-
-async function eachMessage(url: string, stream: string, see: (data: Uint8Array) => void): Promise<void> {
+/** The event stream and the dead letters, oldest first, duplicates included. */
+export async function readStreams(url: string): Promise<Pick<Truth, "events" | "dead">> {
   const connection = await connect({ servers: url, timeout: 10_000 });
   try {
-    const manager = await jetstreamManager(connection);
-    const { state } = await manager.streams.info(stream);
-    if (state.messages === 0) return;
-    const consumer = await jetstream(connection).consumers.get(stream, { deliver_policy: DeliverPolicy.All });
-    for await (const message of await consumer.consume({ max_messages: 1_000 })) {
-      see(message.data);
-      if (message.seq >= state.last_seq) return;
-    }
+    const events: FleetEvent[] = [];
+    await eachMessage(connection, STREAMS.events, (message) => events.push(message.json<FleetEvent>()));
+    const dead: DeadLetter[] = [];
+    await eachMessage(connection, STREAMS.dead, ({ headers, subject }) => {
+      const reason = subject.split(".").at(-2)!;
+      dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason });
+    });
+    return { events, dead };
   } finally {
     await connection.close();
+  }
+}
+
+async function eachMessage(
+  connection: NatsConnection,
+  stream: string,
+  see: (message: JsMsg) => void,
+): Promise<void> {
+  const { state } = await (await jetstreamManager(connection)).streams.info(stream);
+  if (state.messages === 0) return;
+  const consumer = await jetstream(connection).consumers.get(stream, { deliver_policy: DeliverPolicy.All });
+  for await (const message of await consumer.consume({ max_messages: 1_000 })) {
+    see(message);
+    if (message.seq >= state.last_seq) return;
   }
 }

@@ -11,6 +11,7 @@ const TYPES: Readonly<Record<string, string>> = {
   quarantine: "CHECKPOINT_CORRUPTED",
   take: "TASK_TAKEN",
   release: "TASK_RELEASED",
+  refuse: "COMMAND_REFUSED",
 };
 
 export function checkEvents(truth: Truth): Violation[] {

@@ -126,12 +126,16 @@ function commandOf(id: string, attempts: readonly Attempt[]): Command {
   };
 }
 
-/** Where a command stands in the audit trails: almost always once. */
+/** Entries that record something about a command or a version without applying a command. */
+const REMARKS: ReadonlySet<string> = new Set(["quarantine", "refuse"]);
+export const isRemark = ({ op }: Entry): boolean => REMARKS.has(op);
+
+/** Where a command was applied, by the audit trails: once, or not at all. */
 export function placesOf(truth: Truth): Map<string, { task: string; entry: Entry }[]> {
   const places = new Map<string, { task: string; entry: Entry }[]>();
   for (const { task, entries } of truth.tasks.values()) {
     for (const entry of entries) {
-      if (entry.command_id === null) continue;
+      if (entry.command_id === null || isRemark(entry)) continue;
       const known = places.get(entry.command_id);
       if (known === undefined) places.set(entry.command_id, [{ task, entry }]);
       else known.push({ task, entry });

@@ -2,7 +2,7 @@
  * Fences: at its place in the task's order, every command that carried a fence carried the current one, and a command without a
  * fence found no owner. Counted is also how often superseded agents tried: a check that nobody tries proves nothing.
  */
-import { type Command, type Evidence, placesOf, type Violation } from "./evidence.ts";
+import { type Command, type Evidence, isRemark, placesOf, type Violation } from "./evidence.ts";
 
 export interface ZombieCounts {
   /** Calls with a fence that was known to be superseded before they began. */
@@ -15,10 +15,11 @@ export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, C
   for (const { task, entries } of truth.tasks.values()) {
     let fence = 0;
     let owner: string | null = null;
-    for (const { seq, op, command_id, owner_to } of entries) {
+    for (const entry of entries) {
+      if (isRemark(entry)) continue;
+      const { seq, op, command_id, owner_to } = entry;
       const given = command_id === null ? undefined : commands.get(command_id)?.attempts[0]?.fence;
-      const isAllowed =
-        given === undefined ? owner === null || op === "take" || op === "quarantine" : given === fence;
+      const isAllowed = given === undefined ? owner === null || op === "take" : given === fence;
       if (!isAllowed) {
         found.push({
           kind: "zombie_accepted",
@@ -55,5 +56,7 @@ export function countZombies(
       (copy === undefined || commands.get(command_id!)?.committed === undefined) &&
       (takes.get(task) ?? []).some((take) => take.fence > fence && take.knownAt < begin),
   );
-  return { tried: zombies.length, refused: zombies.filter(({ code }) => code === "FENCED").length };
+  const dead = new Set(truth.dead.map(({ command_id }) => command_id));
+  const refused = zombies.filter(({ code, command_id }) => code === "FENCED" || dead.has(command_id!));
+  return { tried: zombies.length, refused: refused.length };
 }

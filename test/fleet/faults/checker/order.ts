@@ -13,6 +13,7 @@ import {
   commandsOf,
   type Entry,
   type Evidence,
+  isRemark,
   type TaskTruth,
   type Violation,
 } from "./evidence.ts";
@@ -41,10 +42,10 @@ interface Timed {
   readonly knownAt: number;
 }
 
-/** Entries of nobody's command (a quarantine) may have happened at any time. */
+/** Entries that apply no command may have been made at any time. */
 function timeline(entries: readonly Entry[], commands: ReadonlyMap<string, Command>): Timed[] {
   return entries.map((entry) => {
-    const command = entry.command_id === null ? undefined : commands.get(entry.command_id);
+    const command = entry.command_id === null || isRemark(entry) ? undefined : commands.get(entry.command_id);
     return {
       entry,
       begin: command?.begin ?? Number.NEGATIVE_INFINITY,

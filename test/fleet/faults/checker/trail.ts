@@ -5,7 +5,7 @@
  */
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
 import { TASK_TABLE, type TaskState } from "../../../../shared/protocol/task.ts";
-import { type Entry, type TaskTruth, type Truth, type Violation, versionName } from "./evidence.ts";
+import { type Entry, isRemark, type TaskTruth, type Truth, type Violation, versionName } from "./evidence.ts";
 
 export function checkTrails(truth: Truth): Violation[] {
   const found = [...truth.tasks.values()].flatMap((task) => [
@@ -48,7 +48,7 @@ function checkVersions({ task, entries, current, hashes }: TaskTruth): Violation
   };
   const told = new Map<string, Entry>();
   for (const entry of entries) {
-    if (entry.checkpoint_id === null || entry.version === null || entry.op === "quarantine") continue;
+    if (entry.checkpoint_id === null || entry.version === null || isRemark(entry)) continue;
     const name = versionName(entry.checkpoint_id, entry.version);
     if (told.has(name)) say("two audit entries made the same version", { version: name });
     told.set(name, entry);
