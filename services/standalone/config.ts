@@ -1,12 +1,12 @@
 /** Settings of the standalone fleet. */
 
 import { availableParallelism } from "node:os";
-import { platformFields } from "../../shared/process/platform.ts";
+import { platformFields } from "../../shared/process/settings.ts";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/config.ts";
 import { writerFields } from "../writer/config.ts";
 
-/** More would take memory for a rate that one machine's disk does not give. */
-const THREADS_MAX_DEFAULT = 4;
+/** Each takes some 60 MB; more than two pay where many cores serve many agents. */
+const THREADS_MAX_DEFAULT = 2;
 
 export const standaloneFields = {
   ...platformFields,

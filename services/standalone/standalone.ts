@@ -5,7 +5,8 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { absoluteStoreUrl, type PlatformOptions } from "../../shared/process/platform.ts";
+import type { PlatformOptions } from "../../shared/process/platform.ts";
+import { absoluteStoreUrl } from "../../shared/process/settings.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/metrics.ts";
 import { serveOps } from "../../shared/runtime/ops.ts";
@@ -14,7 +15,6 @@ import { type Closers, createClosers } from "../../shared/runtime/shutdown.ts";
 import { StartupError } from "../../shared/runtime/startup.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { superviseNatsServer } from "./nats-supervision.ts";
-import { startServices } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
 import { startThreads } from "./threads.ts";
 
@@ -88,6 +88,8 @@ async function startAll(
   const lock = await lockStore(options.storeUrl);
   if (lock !== null) closers.add("store lock", async () => lock.release());
   if (lock === null || config.threads === 1) {
+    // With threads, this one has no use for the services and their libraries.
+    const { startServices } = await import("./services.ts");
     const platform = await startServices(context, options, config);
     closers.add("services", () => platform.stop());
     return platform.opsPort;

@@ -1,5 +1,6 @@
 /** Runs a writer as a process of its own. */
-import { clusterFields, openPlatform, platformFields } from "../../shared/process/platform.ts";
+import { openPlatform } from "../../shared/process/platform.ts";
+import { clusterFields, platformFields } from "../../shared/process/settings.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runMain } from "../../shared/runtime/main.ts";
 import { writerFields } from "./config.ts";

@@ -4,14 +4,13 @@
  * that no service wires them by hand.
  */
 import { hostname } from "node:os";
-import { isAbsolute, resolve } from "node:path";
 import { isMainThread, threadId } from "node:worker_threads";
 import type { Bus } from "../bus/bus.ts";
 import { connectBus } from "../bus/connection.ts";
 import { fleetStreams } from "../bus/streams.ts";
 import { type Format, openFormat } from "../records/format.ts";
-import { type ConfigOf, duration, integer, oneOf, optional, text, url } from "../runtime/config.ts";
-import { type Logger, logLevels } from "../runtime/log.ts";
+import type { ConfigOf } from "../runtime/config.ts";
+import type { Logger } from "../runtime/log.ts";
 import { type Check, serveOps } from "../runtime/ops.ts";
 import type { ServiceContext, Stop } from "../runtime/service.ts";
 import { type Closers, createClosers } from "../runtime/shutdown.ts";
@@ -19,53 +18,7 @@ import { StartupError } from "../runtime/startup.ts";
 import { startTracing } from "../runtime/tracing.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
-
-export const platformFields = {
-  logLevel: oneOf("FLEET_LOG_LEVEL", logLevels, {
-    default: "info",
-    description: "Least important log level",
-  }),
-  opsHost: text("FLEET_OPS_HOST", {
-    default: "127.0.0.1",
-    description: "Address of /metrics, /healthz and /readyz",
-  }),
-  opsPort: integer("FLEET_OPS_PORT", {
-    default: 4280,
-    min: 0,
-    max: 65_535,
-    description: "Port of /metrics, /healthz and /readyz; 0 takes any free one",
-  }),
-  otlpEndpoint: optional(
-    url("OTEL_EXPORTER_OTLP_ENDPOINT", {
-      description: "Collector for traces (OTLP over HTTP); unset: no tracing",
-    }),
-  ),
-  stopTimeout: duration("FLEET_STOP_TIMEOUT", {
-    default: "10s",
-    min: 1_000,
-    description: "Time for work under way when a service is stopped",
-  }),
-} as const;
-
-export const clusterFields = {
-  storeUrl: text("FLEET_STORE", {
-    default: "lmdb:.fleet/store",
-    description:
-      "fdb:/path/to/fdb.cluster, lmdb:path (one process only), lmdb:path?shared (of one machine), or memory: (nothing is kept)",
-  }),
-  busUrl: url("FLEET_URL", {
-    default: "nats://127.0.0.1:4222",
-    description: "Where the bus is: nats://host:port",
-  }),
-  busMonitorUrl: optional(
-    url("FLEET_NATS_MONITOR_URL", {
-      description: "The server's monitoring address, where its durability settings are proven at start",
-    }),
-  ),
-  busCredentials: optional(
-    text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
-  ),
-} as const;
+import { absoluteStoreUrl, type platformFields } from "./settings.ts";
 
 const CHECK_MS = 1_500;
 
@@ -152,12 +105,6 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     );
     throw error;
   }
-}
-
-/** Paths in a store URL are meant from the folder the process was started in. */
-export function absoluteStoreUrl(storeUrl: string, base = process.cwd()): string {
-  const path = /^lmdb:(.+)$/.exec(storeUrl)?.[1];
-  return path === undefined || isAbsolute(path) ? storeUrl : `lmdb:${resolve(base, path)}`;
 }
 
 async function openedStore(storeUrl: string, log: Logger): Promise<Store> {

@@ -1,0 +1,57 @@
+/** Settings that every service process has, apart from the parts they open: whoever only starts services loads none of those. */
+import { isAbsolute, resolve } from "node:path";
+import { duration, integer, oneOf, optional, text, url } from "../runtime/config.ts";
+import { logLevels } from "../runtime/log.ts";
+
+export const platformFields = {
+  logLevel: oneOf("FLEET_LOG_LEVEL", logLevels, {
+    default: "info",
+    description: "Least important log level",
+  }),
+  opsHost: text("FLEET_OPS_HOST", {
+    default: "127.0.0.1",
+    description: "Address of /metrics, /healthz and /readyz",
+  }),
+  opsPort: integer("FLEET_OPS_PORT", {
+    default: 4280,
+    min: 0,
+    max: 65_535,
+    description: "Port of /metrics, /healthz and /readyz; 0 takes any free one",
+  }),
+  otlpEndpoint: optional(
+    url("OTEL_EXPORTER_OTLP_ENDPOINT", {
+      description: "Collector for traces (OTLP over HTTP); unset: no tracing",
+    }),
+  ),
+  stopTimeout: duration("FLEET_STOP_TIMEOUT", {
+    default: "10s",
+    min: 1_000,
+    description: "Time for work under way when a service is stopped",
+  }),
+} as const;
+
+export const clusterFields = {
+  storeUrl: text("FLEET_STORE", {
+    default: "lmdb:.fleet/store",
+    description:
+      "fdb:/path/to/fdb.cluster, lmdb:path (one process only), lmdb:path?shared (of one machine), or memory: (nothing is kept)",
+  }),
+  busUrl: url("FLEET_URL", {
+    default: "nats://127.0.0.1:4222",
+    description: "Where the bus is: nats://host:port",
+  }),
+  busMonitorUrl: optional(
+    url("FLEET_NATS_MONITOR_URL", {
+      description: "The server's monitoring address, where its durability settings are proven at start",
+    }),
+  ),
+  busCredentials: optional(
+    text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
+  ),
+} as const;
+
+/** Paths in a store URL are meant from the folder the process was started in. */
+export function absoluteStoreUrl(storeUrl: string, base = process.cwd()): string {
+  const path = /^lmdb:(.+)$/.exec(storeUrl)?.[1];
+  return path === undefined || isAbsolute(path) ? storeUrl : `lmdb:${resolve(base, path)}`;
+}
