@@ -2,6 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { measureBurst } from "./groups/burst.ts";
+import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
@@ -20,6 +21,7 @@ const measure = {
   write: measureWrite,
   burst: measureBurst,
   sustained: measureSustained,
+  degraded: measureDegraded,
   reads: measureReads,
   foundationdb: measureFoundationdb,
 } as const;
@@ -46,8 +48,8 @@ async function run(session: Session): Promise<number> {
   if (isBusy) session.say(warning);
   const groups: Group[] = [];
   for (const name of GROUPS) {
-    // Reads, and all after them, are measured while nothing else runs.
-    if (name === "reads") await session.stopWriters();
+    // These, and all after them, are measured while nothing else runs.
+    if (name === "degraded" || name === "reads") await session.stopWriters();
     if (!only.has(name)) continue;
     const group = await measure[name](session);
     if (group === null) continue;

@@ -2,7 +2,7 @@
 
 import { parseArgs } from "node:util";
 
-export const GROUPS = ["raw", "write", "burst", "sustained", "reads", "foundationdb"] as const;
+export const GROUPS = ["raw", "write", "burst", "sustained", "degraded", "reads", "foundationdb"] as const;
 export type GroupName = (typeof GROUPS)[number];
 
 export interface Options {

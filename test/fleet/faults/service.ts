@@ -6,7 +6,8 @@
 import { start as startReader } from "../../../services/reader/reader.ts";
 import { writerFields } from "../../../services/writer/config.ts";
 import { start as startWriter } from "../../../services/writer/writer.ts";
-import { clusterFields, openPlatform, platformFields } from "../../../shared/process/platform.ts";
+import { openPlatform } from "../../../shared/process/platform.ts";
+import { clusterFields, platformFields } from "../../../shared/process/settings.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { runMain } from "../../../shared/runtime/main.ts";
 import { seededRandom } from "../../load/workload.ts";
