@@ -1,0 +1,162 @@
+/**
+ * Writers killed between each two steps of what they do with the queue, as processes of their own on a real server and a real store:
+ * what was taken is applied once and in order, a dead letter is written, audited and announced once, whoever comes next.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { uuidv7 } from "uuidv7";
+import { describe, expect, test } from "vitest";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { createChainVerifier } from "../../../shared/integrity/chain.ts";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { openFormat } from "../../../shared/records/format.ts";
+import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import { projectRoot, startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { creation } from "../../harness/writer.ts";
+
+type Json = Record<string, unknown>;
+
+interface Place {
+  readonly nats: TestNats;
+  readonly bus: Bus;
+  readonly store: string;
+}
+
+async function withPlace(run: (place: Place) => Promise<void>): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-crash-"));
+  const nats = await startNats();
+  const bus = await connectBus({ url: nats.url, name: "test", identity: "agent-1", log: testLog });
+  try {
+    await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
+    await run({ nats, bus, store: `lmdb:${folder}/store` });
+  } finally {
+    await bus.close();
+    await nats.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function writer(place: Place, env: Record<string, string> = {}): ChildProcess {
+  return spawn(process.execPath, ["test/harness/writer.program.ts"], {
+    cwd: projectRoot,
+    env: { ...process.env, FLEET_URL: place.nats.url, FLEET_STORE: place.store, FLEET_OPS_PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+}
+
+async function killed(child: ChildProcess): Promise<void> {
+  const [, signal] = (await once(child, "exit")) as [number | null, string | null];
+  expect(signal).toBe("SIGKILL");
+}
+
+async function started(child: ChildProcess): Promise<void> {
+  for await (const chunk of child.stdout!) if (String(chunk).includes("writer started")) return;
+}
+
+async function finished({ bus }: Place, child: ChildProcess): Promise<void> {
+  while ((await bus.stream(STREAMS.queue).state()).messages > 0) await sleep(50);
+  child.kill("SIGTERM");
+  await once(child, "exit");
+}
+
+const enqueue = ({ bus }: Place, op: "create" | "release", body: Json, headers = {}) =>
+  bus.publishDurable(
+    SUBJECTS.queue("default", "agent-1", "task-1", op),
+    { body: Buffer.from(JSON.stringify(body)), headers },
+    { messageId: uuidv7(), timeoutMs: 5_000 },
+  );
+
+async function ask({ bus }: Place, op: "create" | "take", body: Json, timeoutMs = 10_000): Promise<Json> {
+  const subject = SUBJECTS.command("default", op === "take" ? "agent-2" : "agent-1", "task-1", op);
+  const answer = await bus.request(subject, { body: Buffer.from(JSON.stringify(body)) }, { timeoutMs });
+  return JSON.parse(Buffer.from(answer.body).toString()) as Json;
+}
+
+/** The task's audit trail, read when no writer has the store; its chain verifies. */
+async function trail(place: Place): Promise<Json[]> {
+  const store = await openStore(place.store);
+  try {
+    const format = await openFormat(store);
+    const repository = new CheckpointRepository({ store, format, finder: "test", now: Date.now });
+    const { task, entries } = await repository.audit("default", {
+      task_id: "task-1",
+      from_seq: 1,
+      limit: 500,
+    });
+    const chain = createChainVerifier();
+    for (const entry of entries) chain.add(entry);
+    expect(chain.finish({ seq: task.audit_seq, hash: task.audit_hash })).toMatchObject({ ok: true });
+    return entries.map(({ entry }) => JSON.parse(entry) as Json);
+  } finally {
+    await store.close({ drainMs: 2_000 });
+  }
+}
+
+const count = async ({ bus }: Place, stream: string) => (await bus.stream(stream).state()).messages;
+const applied = (entries: readonly Json[]) => entries.map(({ op, command_id }) => `${op} ${command_id}`);
+
+// The next writer gets the message when its wait is over; side by side the tests wait together.
+describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () => {
+  test.each(["transact:create", "publish:reply"])("%s of a queued command", async (moment) => {
+    await withPlace(async (place) => {
+      const commands = Array.from({ length: 3 }, () => creation());
+      for (const one of commands) {
+        await enqueue(place, "create", one, { "Fleet-Reply-To": "_INBOX.agent-1.answers" });
+      }
+      await killed(writer(place, { FLEET_TEST_DIES: moment }));
+      await finished(place, writer(place));
+      expect(applied(await trail(place))).toEqual(commands.map(({ command_id }) => `create ${command_id}`));
+      expect(await count(place, STREAMS.dead)).toBe(0);
+    });
+  });
+
+  test.each(["publish:dead", "transact:refuse", "publish:alert"])(
+    "%s of a fenced command",
+    async (moment) => {
+      await withPlace(async (place) => {
+        const first = writer(place);
+        await started(first);
+        const take = { command_id: uuidv7() };
+        expect(await ask(place, "take", take)).toMatchObject({ fence: 1 });
+        await finished(place, first);
+        const [fenced, allowed] = [creation(), creation({ fence: 1 })];
+        await enqueue(place, "create", fenced);
+        await enqueue(place, "create", allowed);
+        await killed(writer(place, { FLEET_TEST_DIES: moment }));
+        await finished(place, writer(place));
+        expect(applied(await trail(place))).toEqual([
+          `take ${take.command_id}`,
+          `refuse ${fenced.command_id}`,
+          `create ${allowed.command_id}`,
+        ]);
+        expect(await count(place, STREAMS.dead)).toBe(1);
+        expect(await count(place, STREAMS.alerts)).toBe(1);
+      });
+    },
+  );
+
+  test("publish:queue of a command whose caller waits", async () => {
+    await withPlace(async (place) => {
+      const dying = writer(place, { FLEET_TEST_DIES: "publish:queue", FLEET_TEST_AWAY: "yes" });
+      await started(dying);
+      const command = creation();
+      const answer = ask(place, "create", command, 5_000).catch((error: unknown) => error);
+      await killed(dying);
+      expect(await answer).toMatchObject({ kind: "timeout" });
+      expect(await count(place, STREAMS.queue)).toBe(1);
+      const next = writer(place);
+      await started(next);
+      expect(await ask(place, "create", command)).toMatchObject({ status: "committed" });
+      await finished(place, next);
+      expect(applied(await trail(place))).toEqual([`create ${command.command_id}`]);
+      expect(await count(place, STREAMS.dead)).toBe(0);
+    });
+  });
+});
