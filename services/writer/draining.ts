@@ -10,9 +10,12 @@ import type { Stop } from "../../shared/runtime/service.ts";
 import { createApplying } from "./applying.ts";
 import type { WriterParts } from "./context.ts";
 
-/** A writer that died with a message in hand delays its partition by so much. */
-const ACK_WAIT_MS = 10_000;
-const WORKING_EVERY_MS = 3_000;
+/**
+ * A writer that died with a message in hand delays its partition by so much. One that only stood still may come back to a command that
+ * another has applied meanwhile, which is harmless.
+ */
+const ACK_WAIT_MS = 5_000;
+const WORKING_EVERY_MS = 1_500;
 /** Requests for messages wait long, because nearly always there are none. */
 const PULL_MS = 60_000;
 const HOLD_MS = 15_000;

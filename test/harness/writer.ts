@@ -73,6 +73,11 @@ export class WriterBench {
     this.#stops.push(await startReader(await this.#context()));
   }
 
+  /** Stops the service that was started first. */
+  async stopFirst(): Promise<void> {
+    await this.#stops.shift()?.();
+  }
+
   async stopAll(): Promise<void> {
     await Promise.all(this.#stops.splice(0).map((stop) => stop()));
   }

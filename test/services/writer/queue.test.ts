@@ -63,6 +63,63 @@ describe("the queue", () => {
   });
 });
 
+describe("order", () => {
+  test("a command goes behind the queued one that it names, and nobody waits for it", async () => {
+    const [first, second, third] = [creation(), creation(), creation()];
+    second.after = first.command_id;
+    third.after = second.command_id;
+    writer.away = "refuses";
+    await writer.send("create", creation());
+    await writer.opened();
+    await writer.stopAll();
+    writer.away = "no";
+    // It lies in the queue while nobody drains it, and a writer without a partition in hand is asked.
+    await writer.enqueue("create", first);
+    expect(await writer.depth()).toBe(2);
+    await writer.startWriter();
+    expect(["queued", "committed"]).toContain((await writer.send("create", second)).status);
+    expect(["queued", "committed"]).toContain((await writer.send("create", third)).status);
+    await writer.drained();
+    expect((await writer.applied()).slice(1)).toEqual([first, second, third].map((one) => one.command_id));
+    const free = creation({ after: first.command_id });
+    expect(await writer.send("create", free)).toMatchObject({ status: "committed" });
+  });
+
+  test("`after` of a command that is not there puts a command into the queue; `take` never goes there", async () => {
+    const behind = creation({ after: uuidv7() });
+    expect(await writer.send("create", behind)).toMatchObject({ status: "queued" });
+    await writer.drained();
+    expect(await writer.applied()).toEqual([behind.command_id]);
+    writer.away = "refuses";
+    const take = { command_id: uuidv7() };
+    expect(await writer.send("take", take)).toMatchObject({
+      error: { code: "UNAVAILABLE", details: { op: "take" } },
+    });
+    expect(await writer.depth()).toBe(0);
+    expect(await writer.letters()).toEqual([]);
+  });
+
+  test("holds with two writers, one of which goes away with messages in its hands", async () => {
+    const tasks = Array.from({ length: 12 }, (_, n) => `task-${n}`);
+    const sent = new Map(tasks.map((task) => [task, Array.from({ length: 8 }, () => creation())]));
+    writer.away = "hangs";
+    for (let n = 0; n < 8; n += 1) {
+      await Promise.all(tasks.map((task) => writer.enqueue("create", sent.get(task)![n]!, { task })));
+    }
+    await writer.opened();
+    // Both ask for messages; the first gives back what it holds and stops.
+    await writer.startWriter();
+    const stopped = writer.stopFirst();
+    writer.away = "no";
+    await stopped;
+    await writer.drained();
+    for (const task of tasks) {
+      expect(await writer.applied(task)).toEqual(sent.get(task)!.map((one) => one.command_id));
+    }
+    expect(await writer.letters()).toEqual([]);
+  });
+});
+
 describe("while the store is away", () => {
   test.each(["refuses", "hangs"] as const)(
     "(it %s) commands are queued at once, and applied in order when it is back",
