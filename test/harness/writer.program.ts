@@ -7,7 +7,8 @@
 import { writerFields } from "../../services/writer/config.ts";
 import { start } from "../../services/writer/writer.ts";
 import type { Bus } from "../../shared/bus/bus.ts";
-import { clusterFields, openPlatform, platformFields } from "../../shared/process/platform.ts";
+import { openPlatform } from "../../shared/process/platform.ts";
+import { clusterFields, platformFields } from "../../shared/process/settings.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runMain } from "../../shared/runtime/main.ts";
 import type { Store } from "../../shared/store/store.ts";
