@@ -5,12 +5,13 @@ import { once } from "node:events";
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
-import { commandLine } from "../../../shared/sdk/spool/line.ts";
+import { commandLine, linesOf } from "../../../shared/sdk/spool/line.ts";
 import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
 import { spooled } from "./spool-command.ts";
 import { storedOf } from "./stored.ts";
@@ -115,6 +116,34 @@ test("killed while spooling, again and again, with torn tails: nothing is lost, 
   expect((await sendAll(dir)).aside).toBeGreaterThanOrEqual(torn);
   await expectStored("torn", said);
 }, 180_000);
+
+test("a disk that takes no more: an error, and nothing of that command is ever sent", async () => {
+  const dir = join(root, "full");
+  // The system's limit on the size of a file acts as a full disk does: a write ends early, the next one fails.
+  const limited = [
+    "-c",
+    'ulimit -f 9; exec "$0" "$@"',
+    process.execPath,
+    program,
+    NOWHERE,
+    dir,
+    "full",
+    "12",
+  ];
+  const child = spawn("sh", limited, { stdio: ["ignore", "pipe", "inherit"] });
+  const printed = (await text(child.stdout)).trim().split("\n");
+  const ids = (pattern: RegExp) =>
+    printed.flatMap((line) => (pattern.test(line) ? [line.split(" ")[1]!] : []));
+  const said = ids(/^spooled /);
+  const refused = ids(/^UNAVAILABLE\/(ENOSPC|EFBIG) /);
+  expect(said.length).toBeGreaterThan(1);
+  expect(refused.length).toBeGreaterThan(1);
+  expect(said.length + refused.length).toBe(12);
+  const file = readFileSync(join(dir, "default.agent", "open"));
+  expect([...linesOf(file)].map(({ kind }) => kind)).toEqual([...said.map(() => "command"), "damaged"]);
+  await sendAll(dir);
+  expect((await storedOf(nats.url, "full")).map(({ body }) => body.command_id)).toEqual(said);
+}, 60_000);
 
 test("two processes of one agent spool side by side, and both are killed", async () => {
   const dir = join(root, "two");

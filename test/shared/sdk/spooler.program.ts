@@ -1,6 +1,7 @@
-// A process that writes checkpoints of one task until it is killed, or so many; it prints each outcome once it has it.
+// A process that writes checkpoints of one task until it is killed, or so many; it prints each outcome, or failure, once it has it.
 
-import { type CheckpointInput, connect } from "../../../shared/sdk/sdk.ts";
+import { uuidv7 } from "uuidv7";
+import { type CheckpointInput, connect, FleetError } from "../../../shared/sdk/sdk.ts";
 
 const [url = "", spoolDir = "", taskId = "", count = "1000000"] = process.argv.slice(2);
 const client = await connect({ url, spoolDir, agentId: "agent", env: {}, onWarning: () => {} });
@@ -9,7 +10,12 @@ const checkpoint: CheckpointInput = {
   execution_state: { phase: "testing", goal: "x".repeat(500) },
 };
 for (let n = 0; n < Number(count); n += 1) {
-  const { outcome, commandId } = await client.createCheckpoint({ taskId, checkpoint });
+  const commandId = uuidv7();
+  const outcome = await client.createCheckpoint({ taskId, checkpoint, commandId }).then(
+    (done) => done.outcome,
+    (error: unknown) =>
+      error instanceof FleetError ? `${error.code}/${error.details.reason}` : String(error),
+  );
   process.stdout.write(`${outcome} ${commandId}\n`);
 }
 await client.close();
