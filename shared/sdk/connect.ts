@@ -137,7 +137,10 @@ function spoolAt(
     onAside: ({ reason }, command) =>
       onWarning({
         code: "SPOOL_SET_ASIDE",
-        text: "a spooled command cannot be sent and was set aside for a person",
+        text:
+          reason === "damaged"
+            ? "a line of the spool is damaged, as a kill in the middle of writing leaves it, and was set aside"
+            : "a spooled command cannot be sent and was set aside for a person",
         details: { reason, spool: path, task_id: command?.taskId, command_id: command?.commandId },
       }),
   });
