@@ -65,6 +65,8 @@ export const LIMITS = {
   /** New requests are refused while the oldest one has waited this long. */
   request_wait_ms_max: 1_200,
   overload_retry_ms: 200,
+  /** How long a caller's command waits for those of its task that came before it; then the caller is asked to come again. */
+  lane_wait_ms_max: 600,
   /** How long the record of a command is kept at least; an older command without a record is refused (`shared/records/expiry.ts`). */
   idempotency_ms: 48 * 3_600_000,
   /** How long after a command was made it may be sent again, by its caller, a spool or the queue, sure to find its record. */
@@ -145,6 +147,10 @@ const relations: [holds: boolean, why: string][] = [
   [
     LIMITS.dead_error_chars_max * 2 <= LIMITS.queue_headers_bytes_max,
     "a queued command of the largest size must fit into a dead letter",
+  ],
+  [
+    LIMITS.lane_wait_ms_max + 300 <= LIMITS.direct_deadline_ms,
+    "a command that waited for others of its task must still have time for the store, or it would seem to be away",
   ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];

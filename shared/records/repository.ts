@@ -34,6 +34,7 @@ import type { Format } from "./format.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./index-state.ts";
 import { tenantKeys } from "./keyspace.ts";
+import { Lanes } from "./lanes.ts";
 import { linkCheckpoints } from "./link.ts";
 import { findLatest, findVersion, readHistory, readTask } from "./lookup.ts";
 import { releaseTask, takeTask } from "./ownership.ts";
@@ -60,12 +61,16 @@ export interface RepositoryOptions {
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
 }
 
+/** Of a command's time, what it may spend on waiting for others of its task; the rest is for the store. */
+const LANE_SHARE = LIMITS.lane_wait_ms_max / LIMITS.direct_deadline_ms;
+
 type Verb<A> = (tx: Tx, context: CommandContext) => Promise<A | Replay>;
 type Answered<A> = { status: "committed"; command_id: string } & A & { position: string; replayed: boolean };
 
 export class CheckpointRepository {
   readonly #store: Store;
   readonly #options: RepositoryOptions;
+  readonly #lanes = new Lanes();
 
   constructor(options: RepositoryOptions) {
     this.#store = options.store;
@@ -219,11 +224,16 @@ export class CheckpointRepository {
     verb: Verb<A>,
   ): Promise<Answered<A>> {
     const { incarnation } = this.#options.format;
-    const { value, stamp } = await this.#transact(
-      op,
-      (tx) => verb(tx, { ...caller, nowMs: this.#options.now(), incarnation }),
-      caller.deadlineMs,
-    ).catch((error: unknown) => this.#reported(caller, error));
+    const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
+    const { value, stamp } = await this.#lanes
+      .run(`${actor.tenant}/${actor.task}`, deadlineMs * LANE_SHARE, (waitedMs) =>
+        this.#transact(
+          op,
+          (tx) => verb(tx, { ...caller, nowMs: this.#options.now(), incarnation }),
+          deadlineMs - waitedMs,
+        ),
+      )
+      .catch((error: unknown) => this.#reported(caller, asFleetError(error)));
     const replayed = "replay" in value;
     // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
     const answer = replayed ? (value.replay.answer as A) : value;

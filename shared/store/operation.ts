@@ -11,6 +11,11 @@ import { backoffMs } from "../runtime/retry.ts";
 import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "./store.ts";
 
 const BACKOFF_BASE_MS = 5;
+/**
+ * Somebody else's commit won, so waiting longer relieves nothing; a pause that grows would only let those who came later go first,
+ * again and again, until the time of the one who pauses is over. About the time of a commit is enough to let the other through.
+ */
+const CONFLICT_BACKOFF_MS = 10;
 /** From harmless to worst. */
 const OUTCOMES: readonly CommitOutcome[] = ["no", "maybe_settled", "maybe_in_flight"];
 
@@ -102,7 +107,10 @@ export class Operation {
       }
       const delayMs = backoffMs(this.#attempts, {
         baseMs: BACKOFF_BASE_MS,
-        maxMs: this.#rules.maxRetryDelayMs,
+        maxMs: Math.min(
+          this.#last.kind === "conflict" ? CONFLICT_BACKOFF_MS : Number.POSITIVE_INFINITY,
+          this.#rules.maxRetryDelayMs,
+        ),
       });
       this.#pausing = new AbortController();
       await systemClock.sleep(delayMs, this.#pausing.signal);

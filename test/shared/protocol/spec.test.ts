@@ -74,6 +74,7 @@ describe("limits", () => {
     ["an identifier", `${id_chars_max} characters`],
     ["idempotency record", `${idempotency_ms / 3_600_000} hours`],
     ["requests under way in one service", count(LIMITS.requests_in_flight_max)],
+    ["the wait for others of its task", seconds(LIMITS.lane_wait_ms_max)],
     ["the wait of the oldest of them", seconds(LIMITS.request_wait_ms_max)],
   ])("%s: %s", (what, limit) => {
     const line = spec.split("\n").find((one) => one.startsWith(`| ${what} `));
@@ -89,5 +90,6 @@ describe("limits", () => {
     [`No answer** in ${seconds(LIMITS.request_attempt_ms_default)}`],
     [`when ${count(LIMITS.requests_in_flight_max)} requests are under way`],
     [`has waited for over ${seconds(LIMITS.request_wait_ms_max)}`],
+    [`has waited for over ${seconds(LIMITS.lane_wait_ms_max)} for those before it`],
   ])("API.md says the same: %s", (words) => expect(api).toContain(words));
 });

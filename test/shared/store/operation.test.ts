@@ -42,6 +42,12 @@ test.each(["conflict", "too_old", "throttled", "deadline"] as const)(
   },
 );
 
+test("who loses race after race does not wait longer and longer, so that it wins one in time", async () => {
+  const lost = Array.from({ length: 40 }, () => failure("conflict"));
+  const inTime = { ...rules, deadlineMs: 4_000, maxRetryDelayMs: 1_000 };
+  expect(await new Operation(inTime).run(script(...lost))).toBe(41);
+});
+
 test.each(["unavailable", "too_large", "invalid", "unreadable", "fatal"] as const)(
   "%s is final",
   async (kind) => {

@@ -1,0 +1,51 @@
+// Whether what callers saw fits one order. Every write here tells its place in the order that it claims (a seq, a version, a commit
+// position), so no order has to be searched for; it is enough that real time does not contradict it: nothing may have returned before
+// something was invoked that stands earlier.
+
+export interface Call {
+  readonly kind: "write" | "read";
+  /** Of a write: its place. Of a read: the place of the write that it saw; null: it saw nothing yet. */
+  readonly place: number | null;
+  /** On one clock for all callers, in milliseconds. */
+  readonly invoked: number;
+  readonly returned: number;
+  /** Who called, for the report. */
+  readonly by: string;
+}
+
+const NOTHING = Number.NEGATIVE_INFINITY;
+
+/** Sentences about what contradicts the order, at most ten; empty when the history is linearizable. */
+export function contradictions(history: readonly Call[]): string[] {
+  const place = (call: Call): number => call.place ?? NOTHING;
+  const calls = [...history].sort(
+    (a, b) => place(a) - place(b) || (a.kind === b.kind ? 0 : a.kind === "write" ? -1 : 1),
+  );
+  const found: string[] = [];
+  const written = new Set<number>();
+  /** The latest begin of all that must come before the present call: writes up to its place, reads of earlier places. */
+  let before: Call | undefined;
+  let sameReads: Call[] = [];
+  let current = NOTHING;
+  const later = (a: Call | undefined, b: Call): Call => (a === undefined || b.invoked > a.invoked ? b : a);
+  for (const call of calls) {
+    if (place(call) !== current) {
+      for (const read of sameReads) before = later(before, read);
+      sameReads = [];
+      current = place(call);
+    }
+    if (call.kind === "write" && written.has(current)) found.push(`two writes have the place ${current}`);
+    if (call.kind === "read" && call.place !== null && !written.has(call.place))
+      found.push(`${call.by} read ${call.place}, which nobody wrote`);
+    if (before !== undefined && call.returned < before.invoked) {
+      found.push(
+        `${call.kind} of ${call.place} by ${call.by} returned before ${before.kind} of ${before.place} by ${before.by} began`,
+      );
+    }
+    if (call.kind === "write") {
+      written.add(current);
+      before = later(before, call);
+    } else sameReads.push(call);
+  }
+  return found.slice(0, 10);
+}

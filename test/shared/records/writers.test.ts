@@ -1,0 +1,211 @@
+// Many writers on one task: in one process, over several repositories, and in several processes over one store. Everybody gets through,
+// nothing is lost, and what each caller saw fits the one order that the store says it was.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterEach, describe, expect, test } from "vitest";
+import { openFormat } from "../../../shared/records/format.ts";
+import { Lanes } from "../../../shared/records/lanes.ts";
+import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import { type Call, contradictions } from "../../harness/linearizability.ts";
+import { create, ENGINES, openBench, send } from "../../harness/records.ts";
+import { type Calls, contend } from "./contention.ts";
+
+const PROGRAM = new URL("./writers.program.ts", import.meta.url).pathname;
+const TASK = "hot";
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+const upTo = (count: number, first = 1): number[] => Array.from({ length: count }, (_, i) => first + i);
+
+/** What the store holds afterwards, and what the callers say, are one story. */
+async function requireOneStory(
+  repository: CheckpointRepository,
+  { shared, all, writes }: { shared: string; all: readonly Calls[]; writes: number },
+): Promise<void> {
+  const seqs = all.flatMap((calls) => calls.seqs);
+  const versions = all.flatMap((calls) => calls.versions);
+  const written = (calls: Call[]) => calls.flatMap(({ kind, place }) => (kind === "write" ? [place] : []));
+  const sorted = (places: (number | null)[]) => places.sort((a, b) => (a ?? 0) - (b ?? 0));
+  // The shared checkpoint was there before: it is the first of the task, in its first version.
+  expect(sorted(written(seqs))).toEqual(upTo(writes, 2));
+  expect(sorted(written(versions))).toEqual(upTo(writes, 2));
+  const given: Call = { kind: "write", place: 1, invoked: 0, returned: 0, by: "before" };
+  expect(contradictions([given, ...seqs])).toEqual([]);
+  expect(contradictions([given, ...versions])).toEqual([]);
+  const { execution_state, metadata } = await repository.get("default", shared);
+  expect(metadata.version).toBe(writes + 1);
+  // No update was lost: every writer's item of every round is there, once.
+  const items = (execution_state.completed_items as { title: string }[]).map(({ title }) => title);
+  expect(new Set(items).size).toBe(items.length);
+  expect(items).toHaveLength(writes + 1);
+  expect(await repository.task("default", TASK)).toMatchObject({
+    seq: writes + 1,
+    audit_seq: 2 * writes + 1,
+  });
+}
+
+describe.each(ENGINES)("many writers on %s", (engine) => {
+  test("of one task, over four repositories, all get through, and the order is linearizable", async () => {
+    const bench = await openBench(engine);
+    cleanups.push(() => bench.close());
+    const { checkpoint_id: shared } = await create(bench.repository, { task: TASK });
+    const { store, format } = bench;
+    const repositories = upTo(4).map(
+      (n) => new CheckpointRepository({ store, format, finder: `repository-${n}`, now: Date.now }),
+    );
+    const calls = await contend(repositories, { name: "w", task: TASK, shared, writers: 24, rounds: 3 });
+    await requireOneStory(bench.repository, { shared, all: [calls], writes: 72 });
+    expect(calls.conflicts).toBeGreaterThan(0);
+  }, 60_000);
+
+  test("of one task are served in the order in which they came, so that none is left behind", async () => {
+    const bench = await openBench(engine);
+    cleanups.push(() => bench.close());
+    const answers = await Promise.all(
+      upTo(64).map((n) => create(bench.repository, { task: TASK, agent: `agent-${n}` })),
+    );
+    expect(answers.map(({ seq }) => seq)).toEqual(upTo(64));
+  }, 60_000);
+
+  test("of many updates that expect one version exactly one succeeds, each time", async () => {
+    const bench = await openBench(engine);
+    cleanups.push(() => bench.close());
+    const { checkpoint_id: id } = await create(bench.repository, { task: TASK });
+    for (let version = 1; version <= 5; version += 1) {
+      const results = await Promise.allSettled(
+        upTo(32).map((n) => {
+          const patch = { execution_state: { goal: `${n}` } };
+          const body = { checkpoint_id: id, expected_version: version, patch };
+          return send(bench.repository, "update", body, { task: TASK, agent: `agent-${n}` });
+        }),
+      );
+      const reasons = results.flatMap((result) => (result.status === "rejected" ? [result.reason] : []));
+      expect(reasons).toHaveLength(31);
+      for (const reason of reasons) expect(reason).toMatchObject({ code: "CONFLICT" });
+      const winner = results.findIndex(({ status }) => status === "fulfilled") + 1;
+      expect((await bench.repository.get("default", id)).execution_state.goal).toBe(`${winner}`);
+    }
+  }, 60_000);
+});
+
+test("writers in several processes over one store: nothing lost, one order for all", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-writers-"));
+  cleanups.push(() => rmSync(folder, { recursive: true, force: true }));
+  const url = `lmdb:${folder}/store?shared`;
+  const store = await openStore(url);
+  cleanups.push(() => store.close({ drainMs: 5_000 }));
+  const format = await openFormat(store);
+  const repository = new CheckpointRepository({ store, format, finder: "test", now: Date.now });
+  const { checkpoint_id: shared } = await create(repository, { task: TASK });
+  const [processes, writers, rounds] = [3, 8, 3];
+  const children = upTo(processes).map((n) => {
+    const child = spawn(process.execPath, [PROGRAM, url, `p${n}`, String(writers), String(rounds)], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    cleanups.push(() => child.kill("SIGKILL"));
+    return { child, lines: createInterface({ input: child.stdout })[Symbol.asyncIterator]() };
+  });
+  for (const { lines } of children) expect((await lines.next()).value).toBe("ready");
+  for (const { child } of children) child.stdin.write(`${JSON.stringify({ task: TASK, shared })}\n`);
+  const all = await Promise.all(
+    children.map(async ({ child, lines }) => {
+      const ended = once(child, "exit");
+      const calls = JSON.parse((await lines.next()).value as string) as Calls;
+      expect((await ended)[0]).toBe(0);
+      return calls;
+    }),
+  );
+  await requireOneStory(repository, { shared, all, writes: processes * writers * rounds });
+}, 120_000);
+
+describe("lanes", () => {
+  test("let one at a time, in the order in which they came, and other lanes beside it", async () => {
+    const lanes = new Lanes();
+    const order: number[] = [];
+    let inside = 0;
+    const gate = Promise.withResolvers<void>();
+    const work = (n: number) => async () => {
+      inside += 1;
+      expect(inside).toBe(1);
+      if (n === 0) await gate.promise;
+      order.push(n);
+      inside -= 1;
+    };
+    const all = upTo(20, 0).map((n) => lanes.run("a", 10_000, work(n)));
+    expect(await lanes.run("b", 1, async () => "beside it")).toBe("beside it");
+    gate.resolve();
+    await Promise.all(all);
+    expect(order).toEqual(upTo(20, 0));
+  });
+
+  test("who waits while nobody gets on is told that the store does not answer", async () => {
+    const lanes = new Lanes();
+    const gate = Promise.withResolvers<void>();
+    const first = lanes.run("a", 10_000, () => gate.promise);
+    const waiting = lanes.run("a", 5, async () => "never");
+    await expect(waiting).rejects.toMatchObject({ kind: "deadline", committed: "no" });
+    gate.resolve();
+    await first;
+  });
+
+  test("who waits too long is told so and has done nothing; the others go on", async () => {
+    const lanes = new Lanes();
+    const gate = Promise.withResolvers<void>();
+    const quick = lanes.run("a", 10_000, async () => {});
+    const first = lanes.run("a", 10_000, () => gate.promise);
+    let done = false;
+    const impatient = lanes.run("a", 5, async () => {
+      done = true;
+    });
+    const patient = lanes.run("a", 10_000, async () => "after it");
+    await expect(impatient).rejects.toMatchObject({ code: "UNAVAILABLE", retryAfterMs: expect.any(Number) });
+    gate.resolve();
+    await Promise.all([quick, first]);
+    expect(await patient).toBe("after it");
+    expect(done).toBe(false);
+  });
+
+  test("work that fails leaves the lane to the next one", async () => {
+    const lanes = new Lanes();
+    const failing = lanes.run("a", 1_000, () => Promise.reject(new Error("on purpose")));
+    const next = lanes.run("a", 1_000, async () => "next");
+    await expect(failing).rejects.toThrow("on purpose");
+    expect(await next).toBe("next");
+  });
+});
+
+describe("the check itself", () => {
+  const call = (kind: Call["kind"], place: number | null, invoked: number, returned: number): Call => ({
+    kind,
+    place,
+    invoked,
+    returned,
+    by: "x",
+  });
+  const sound = [
+    call("read", null, 0, 4),
+    call("write", 1, 1, 5),
+    call("write", 2, 2, 9),
+    call("read", 1, 3, 8),
+    call("read", 2, 6, 7),
+    call("read", 2, 10, 11),
+  ];
+  test("accepts what overlaps", () => expect(contradictions(sound)).toEqual([]));
+  test.each([
+    ["a stale read", call("read", 1, 12, 13)],
+    ["a read from the future", call("read", 3, 12, 13)],
+    ["a read that goes back behind another's", call("read", 1, 7.5, 8.5)],
+    ["a write that stands before one that it followed", call("write", 1.5, 12, 13)],
+    ["a write twice", call("write", 2, 3, 9)],
+    ["nothing where something was", call("read", null, 6, 7)],
+  ])("sees %s", (_, wrong) => expect(contradictions([...sound, wrong])).not.toEqual([]));
+});
