@@ -120,7 +120,7 @@ export interface StoredBody extends StoredHead {
 /** Looking into a stream, for people; nothing is consumed. Throws BusError. */
 export interface StreamView {
   state(): Promise<StreamState>;
-  /** Messages from `fromSeq` on without their bodies, oldest first, at most `limit`. */
+  /** Messages from `fromSeq` on without their bodies, oldest first, at most `limit`; not of a work queue. */
   list(fromSeq: number, limit: number): Promise<StoredHead[]>;
   get(seq: number): Promise<StoredBody | null>;
   /** False when it was gone already. */

@@ -4,7 +4,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ReadOptions, type Store, StoreError } from "../../shared/store/store.ts";
 
-export type Away = "no" | "refuses" | "hangs";
+/** `breaks`: it is there, but has a defect. */
+export type Away = "no" | "refuses" | "hangs" | "breaks";
 
 /** `away` is asked at every call. */
 export function awayStore(store: Store, away: () => Away): Store {
@@ -14,6 +15,8 @@ export function awayStore(store: Store, away: () => Away): Store {
         return work();
       case "refuses":
         throw new StoreError("unavailable", "the store is away on purpose");
+      case "breaks":
+        throw new TypeError("a defect on purpose");
       case "hangs":
         await sleep(options.deadlineMs);
         throw new StoreError("deadline", "the store did not answer on purpose");
@@ -25,7 +28,7 @@ export function awayStore(store: Store, away: () => Away): Store {
     read: (options, body) => unless(options, () => store.read(options, body)),
     changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
     async health(options) {
-      if (away() === "no") return store.health(options);
+      if (away() === "no" || away() === "breaks") return store.health(options);
       if (away() === "hangs") await sleep(options.timeoutMs);
       return { ok: false, detail: "away on purpose" };
     },

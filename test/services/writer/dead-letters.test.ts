@@ -98,6 +98,21 @@ test("a queued command that is refused becomes a letter, and what comes behind i
   expect(values.reduce((sum, { value }) => sum + value, 0)).toBe(dead.length);
 });
 
+test("a fault of ours is tried a few times, and then holds up nobody", async () => {
+  writer.away = "breaks";
+  const doomed = creation();
+  await writer.enqueue("create", doomed);
+  await writer.drained();
+  expect(await writer.letters()).toMatchObject([
+    { reason: "internal", error: { code: "INTERNAL" }, command_id: doomed.command_id },
+  ]);
+  writer.away = "no";
+  const next = creation();
+  await writer.enqueue("create", next);
+  await writer.drained();
+  expect(await writer.applied()).toEqual([next.command_id]);
+});
+
 describe("rubbish", () => {
   test("without headers, without form, under wrong subjects is put aside and harms nobody", async () => {
     const [before, after] = [creation(), creation()];

@@ -5,7 +5,7 @@
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Message } from "../../../shared/bus/bus.ts";
-import { HEADERS } from "../../../shared/protocol/subjects.ts";
+import { HEADERS, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { input } from "../../harness/records.ts";
 import { creation, openWriterBench, type WriterBench } from "../../harness/writer.ts";
 
@@ -61,6 +61,25 @@ describe("the queue", () => {
     await expect.poll(() => answers).toHaveLength(1);
     expect(answers).toMatchObject([{ subject: inbox, status: "committed", command_id: own.command_id }]);
   });
+});
+
+test("a trace goes into the queue and out of it, to the event", async () => {
+  const trace = "0af7651916cd43dd8448eb211c80319c";
+  const headers = { traceparent: `00-${trace}-b7ad6b7169203331-01` };
+  const events: Json[] = [];
+  await writer.bus.subscribe(SUBJECTS.everyEvent, ({ body }) => {
+    events.push(JSON.parse(Buffer.from(body).toString()) as Json);
+  });
+  writer.away = "refuses";
+  const [asked, published] = [creation(), creation()];
+  expect(await writer.send("create", asked, { headers })).toMatchObject({ status: "queued" });
+  await writer.enqueue("create", published, { headers });
+  const queue = writer.bus.stream(STREAMS.queue);
+  for (const seq of [1, 2]) expect((await queue.get(seq))?.headers.get("traceparent")).toContain(trace);
+  writer.away = "no";
+  await writer.drained();
+  await expect.poll(() => events, { timeout: 10_000 }).toHaveLength(2);
+  for (const event of events) expect(event.traceparent).toContain(trace);
 });
 
 describe("order", () => {
