@@ -32,10 +32,10 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
       const { after, actor } = command;
       if (
         after !== undefined &&
-        !(await repository.isApplied(actor.tenant, after, LIMITS.direct_deadline_ms))
+        !(await repository.isApplied(actor.tenant, after, LIMITS.command_answer_ms_max))
       )
         return { why: "after", isOpen: false } as const;
-      return command.apply(LIMITS.direct_deadline_ms);
+      return command.apply(LIMITS.command_answer_ms_max);
     });
 
   return async (request) => {
@@ -43,6 +43,7 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
     const command = commands.read(parseCommandSubject(request.subject), request.body, request.bytes);
     const outcome = await direct(command).catch((error: unknown): Detour => {
       if (error instanceof BreakerOpen) return { why: "store_away", isOpen: error.begun };
+      // Late without the breaker having opened: there is more to do than the store can, and the queue would only add to it.
       if (!isStoreAway(error)) throw error;
       return { why: "store_away", isOpen: (error as FleetError).code === "TIMEOUT" };
     });

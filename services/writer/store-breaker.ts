@@ -1,4 +1,5 @@
 /** The writer's circuit breaker around its store: opens when the store is away, closes when a probe of it commits again. */
+import { LIMITS } from "../../shared/protocol/limits.ts";
 import { isStoreAway } from "../../shared/records/failure.ts";
 import { Breaker, type BreakerState } from "../../shared/runtime/breaker.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
@@ -21,6 +22,7 @@ export function storeBreaker({
     name: "store",
     failures: FAILURES,
     isFailure: isStoreAway,
+    stallMs: LIMITS.store_stall_ms,
     probe: async () => (await store.health({ timeoutMs: PROBE_TIMEOUT_MS })).ok,
     probeEveryMs: PROBE_EVERY_MS,
     onChange: (state) => metrics.storeBreakerState.set(SHOWN[state]),

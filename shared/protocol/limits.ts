@@ -50,11 +50,9 @@ export const LIMITS = {
   request_attempt_ms_default: 2_000,
   /** A writer's own budget for one command, over all attempts of its transaction. */
   command_deadline_ms: 3_000,
-  /**
-   * How long a caller waits for a store that may be away before its command goes into the queue instead; and until when it has its
-   * answer, whichever it is.
-   */
-  direct_deadline_ms: 1_000,
+  /** A store that has committed nothing for this long, although commands wait for it, is away; they go into the queue. */
+  store_stall_ms: 1_000,
+  /** Until when a caller has its answer, whichever it is. */
   command_answer_ms_max: 1_800,
   query_deadline_ms: 3_000,
   /**
@@ -133,11 +131,11 @@ const relations: [holds: boolean, why: string][] = [
     "a request must be answered or refused before its caller asks again",
   ],
   [
-    LIMITS.direct_deadline_ms < LIMITS.request_wait_ms_max,
+    LIMITS.store_stall_ms < LIMITS.request_wait_ms_max,
     "a store that is away must not look like too much work",
   ],
   [
-    LIMITS.direct_deadline_ms + 500 <= LIMITS.command_answer_ms_max,
+    LIMITS.store_stall_ms + 500 <= LIMITS.command_answer_ms_max,
     "a command that waited for the store must still have the time to be queued",
   ],
   [

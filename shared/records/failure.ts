@@ -19,18 +19,16 @@ const CODES: Readonly<Record<StoreErrorKind, ErrorCode>> = {
   fatal: "UNAVAILABLE",
 };
 
-const AWAY: ReadonlySet<StoreErrorKind> = new Set([
-  "unavailable",
-  "commit_unknown",
-  "deadline",
-  "closed",
-  "fatal",
-]);
+const AWAY: ReadonlySet<StoreErrorKind> = new Set(["unavailable", "commit_unknown", "closed", "fatal"]);
 
-/** Whether the store itself is away. A race that was lost until the deadline says the contrary: others won it. */
+/**
+ * Whether the store itself is away. What is merely late says nothing: with too much to do everything is late. And a race that was lost
+ * until the deadline says the contrary: others won it.
+ */
 export function isStoreAway(error: unknown): boolean {
   const failure = error instanceof FleetError ? error.cause : error;
   if (!(failure instanceof StoreError) || !AWAY.has(failure.kind)) return false;
+  if (failure.details.reason === "deadline") return false;
   return !(failure.cause instanceof StoreError && failure.cause.retryable);
 }
 

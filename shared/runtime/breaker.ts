@@ -1,6 +1,8 @@
-// A circuit breaker around a part that can go away. After a few failures in a row it opens: work is refused at once
-// instead of waiting for a part that is not there, and whoever waits already is let go. While it is open, a probe of
-// its own asks whether the part is back, so that no caller has to pay for finding out.
+// A circuit breaker around a part that can go away. After a few failures in a row, or when nothing has come to its end for some
+// time, it opens: work is refused at once instead of waiting for a part that is not there, and whoever waits already is let go.
+// While it is open, a probe of its own asks whether the part is back, so that no caller has to pay for finding out.
+//
+// Work that is merely late says nothing: under too much of it everything is late, and a part that is busy is not away.
 
 import {
   type CircuitBreakerPolicy,
@@ -33,6 +35,8 @@ export interface BreakerOptions {
   readonly failures: number;
   /** Whether an error says that the part is away; every other error says that it works. */
   readonly isFailure: (error: unknown) => boolean;
+  /** Milliseconds for which nothing succeeds, although work is under way, until the part counts as away. Own lag is taken off. */
+  readonly stallMs: number;
   /** Resolves to whether the part is back. */
   readonly probe: () => Promise<boolean>;
   readonly probeEveryMs: number;
@@ -48,7 +52,10 @@ const STATES: Readonly<Record<CircuitState, BreakerState>> = {
   [CircuitState.Isolated]: "open",
 };
 
-class ProbeFailed extends Error {}
+/** Nothing came back: from a probe, or from any work for too long. */
+class NoAnswer extends Error {}
+
+const STALL_CHECK_MS = 50;
 
 export class Breaker {
   readonly #options: BreakerOptions;
@@ -58,12 +65,15 @@ export class Breaker {
   readonly #underWay = new Set<() => void>();
   readonly #waiting = new Set<() => void>();
   #openedAt: number | undefined;
+  /** When something succeeded last, or work began after there was none. */
+  #progressAt = 0;
+  #checking: NodeJS.Timeout | undefined;
   #probing: Promise<void> = Promise.resolve();
 
   constructor(options: BreakerOptions) {
     this.#options = options;
     this.#policy = circuitBreaker(
-      handleWhen((error) => error instanceof ProbeFailed || options.isFailure(error)),
+      handleWhen((error) => error instanceof NoAnswer || options.isFailure(error)),
       // The probing below keeps the pace; the library would measure it on the wall clock, which may jump.
       { halfOpenAfter: Number.NEGATIVE_INFINITY, breaker: new ConsecutiveBreaker(options.failures) },
     );
@@ -84,10 +94,14 @@ export class Breaker {
     if (this.state !== "closed") return Promise.reject(new BreakerOpen(false));
     return new Promise((resolve, reject) => {
       const leave = () => reject(new BreakerOpen(true));
+      if (this.#underWay.size === 0) this.#begin();
       this.#underWay.add(leave);
       this.#policy
         .execute(work)
-        .then(resolve, reject)
+        .then((value) => {
+          this.#progressAt = this.#options.clock.monotonic();
+          resolve(value);
+        }, reject)
         .finally(() => this.#underWay.delete(leave));
     });
   }
@@ -109,7 +123,31 @@ export class Breaker {
   /** Ends the probing. */
   async stop(): Promise<void> {
     this.#stopping.abort();
+    clearInterval(this.#checking);
     await this.#probing;
+  }
+
+  #begin(): void {
+    const { clock, stallMs } = this.#options;
+    this.#progressAt = clock.monotonic();
+    if (this.#checking !== undefined) return;
+    let checkedAt = this.#progressAt;
+    this.#checking = setInterval(() => {
+      const now = clock.monotonic();
+      // A process that was paused, or too busy to look, has not given anybody the chance to succeed.
+      this.#progressAt += Math.max(0, now - checkedAt - 2 * STALL_CHECK_MS);
+      checkedAt = now;
+      if (this.#underWay.size === 0) {
+        clearInterval(this.#checking);
+        this.#checking = undefined;
+      } else if (now - this.#progressAt > stallMs) this.#trip();
+    }, STALL_CHECK_MS).unref();
+  }
+
+  #trip(): void {
+    const fail = (): Promise<never> => Promise.reject(new NoAnswer());
+    for (let n = 0; n < this.#options.failures && this.state === "closed"; n += 1)
+      this.#policy.execute(fail).catch(() => {});
   }
 
   #changed(state: BreakerState): void {
@@ -134,7 +172,7 @@ export class Breaker {
       await clock.sleep(probeEveryMs, signal);
       if (signal.aborted) return;
       const ask = async (): Promise<void> => {
-        if (!(await probe())) throw new ProbeFailed();
+        if (!(await probe())) throw new NoAnswer();
       };
       await this.#policy
         .execute(ask)

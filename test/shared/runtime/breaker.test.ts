@@ -20,6 +20,7 @@ function make() {
       part.probes += 1;
       return part.isBack;
     },
+    stallMs: 60_000,
     probeEveryMs: 500,
     onChange: (state) => states.push(state),
     clock,
