@@ -147,8 +147,8 @@ const relations: [holds: boolean, why: string][] = [
     "a queued command of the largest size must fit into a dead letter",
   ],
   [
-    LIMITS.lane_wait_ms_max + 300 <= LIMITS.direct_deadline_ms,
-    "a command that waited for others of its task must still have time for the store, or it would seem to be away",
+    LIMITS.lane_wait_ms_max + 300 <= LIMITS.command_answer_ms_max,
+    "a command that waited for others of its task must still have time for the store",
   ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];

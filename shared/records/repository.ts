@@ -62,7 +62,7 @@ export interface RepositoryOptions {
 }
 
 /** Of a command's time, what it may spend on waiting for others of its task; the rest is for the store. */
-const LANE_SHARE = LIMITS.lane_wait_ms_max / LIMITS.direct_deadline_ms;
+const LANE_SHARE = LIMITS.lane_wait_ms_max / LIMITS.command_answer_ms_max;
 
 type Verb<A> = (tx: Tx, context: CommandContext) => Promise<A | Replay>;
 type Answered<A> = { status: "committed"; command_id: string } & A & { position: string; replayed: boolean };
