@@ -27,16 +27,19 @@ interface Place {
   readonly nats: TestNats;
   readonly bus: Bus;
   readonly store: string;
+  readonly writers: ChildProcess[];
 }
 
 async function withPlace(run: (place: Place) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-crash-"));
   const nats = await startNats();
+  const writers: ChildProcess[] = [];
   const bus = await connectBus({ url: nats.url, name: "test", identity: "agent-1", log: testLog });
   try {
     await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
-    await run({ nats, bus, store: `lmdb:${folder}/store` });
+    await run({ nats, bus, store: `lmdb:${folder}/store`, writers });
   } finally {
+    for (const child of writers) child.kill("SIGKILL");
     await bus.close();
     await nats.stop();
     rmSync(folder, { recursive: true, force: true });
@@ -44,11 +47,13 @@ async function withPlace(run: (place: Place) => Promise<void>): Promise<void> {
 }
 
 function writer(place: Place, env: Record<string, string> = {}): ChildProcess {
-  return spawn(process.execPath, ["test/harness/writer.program.ts"], {
+  const child = spawn(process.execPath, ["test/harness/writer.program.ts"], {
     cwd: projectRoot,
     env: { ...process.env, FLEET_URL: place.nats.url, FLEET_STORE: place.store, FLEET_OPS_PORT: "0", ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
+  place.writers.push(child);
+  return child;
 }
 
 async function killed(child: ChildProcess): Promise<void> {
