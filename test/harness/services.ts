@@ -55,5 +55,5 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number 
 }
 
 export function clientOf({ busUrl }: Place, agentId: string): Promise<FleetClient> {
-  return connect({ url: busUrl, agentId, onWarning: () => {} });
+  return connect({ url: busUrl, agentId, fallback: "none", onWarning: () => {} });
 }
