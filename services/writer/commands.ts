@@ -31,6 +31,8 @@ export interface Command {
   readonly id: string;
   /** A command that must have been applied before. */
   readonly after: string | undefined;
+  /** Of the caller, when it has one. */
+  readonly fence: number | undefined;
   /** Tells a retry, which repeats its subject and its bytes, from another command under the same id. */
   readonly hash: string;
   /** Throws what can be refused without the store. */
@@ -120,6 +122,7 @@ export function createCommands(
         actor,
         id,
         after,
+        fence,
         hash,
         check: () => {
           const context = { actor, nowMs: now() };

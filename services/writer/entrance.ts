@@ -27,14 +27,20 @@ interface Detour {
 export function createEntrance(context: WriterParts): (request: Request) => Promise<Answer> {
   const { bus, breaker, commands, repository, clock, metrics } = context;
 
+  /** Whether it must wait behind a queued command. Throws FENCED: a fence never falls, so who is superseded is told now. */
+  async function isBehind({ actor, after, fence, id }: Command): Promise<boolean> {
+    const deadlineMs = LIMITS.command_answer_ms_max;
+    const isApplied = (one: string) => repository.isApplied(actor.tenant, one, deadlineMs);
+    if (after === undefined || (await isApplied(after))) return false;
+    // A repetition gets its first answer again.
+    if (await isApplied(id)) return false;
+    await repository.requireNotSuperseded(actor, fence, deadlineMs);
+    return true;
+  }
+
   const direct = (command: Command) =>
     breaker.run(async () => {
-      const { after, actor } = command;
-      if (
-        after !== undefined &&
-        !(await repository.isApplied(actor.tenant, after, LIMITS.command_answer_ms_max))
-      )
-        return { why: "after", isOpen: false } as const;
+      if (await isBehind(command)) return { why: "after", isOpen: false } as const;
       return command.apply(LIMITS.command_answer_ms_max);
     });
 

@@ -41,7 +41,7 @@ import { releaseTask, takeTask } from "./ownership.ts";
 import { type Finding, quarantine } from "./quarantine.ts";
 import { type Refusal, recordRefusal } from "./refusal.ts";
 import { search } from "./search.ts";
-import type { CommandContext, Replay } from "./transition.ts";
+import { type CommandContext, type Replay, requireFence } from "./transition.ts";
 import { updateCheckpoint } from "./update.ts";
 
 /** What the caller of a command knows; time and incarnation are the repository's. */
@@ -207,6 +207,16 @@ export class CheckpointRepository {
   isApplied(tenant: string, commandId: string, deadlineMs: number): Promise<boolean> {
     const key = tenantKeys(tenant).command(commandId);
     return this.#read("is_applied", async (reader) => (await reader.get(key)) !== undefined, deadlineMs);
+  }
+
+  /** Throws FENCED when a later owner has the task, whatever may still be applied to it before. */
+  async requireNotSuperseded(
+    { tenant, task }: { readonly tenant: string; readonly task: string },
+    fence: number | undefined,
+    deadlineMs: number,
+  ): Promise<void> {
+    const head = await this.#read("superseded", (reader) => readTask(reader, tenant, task), deadlineMs);
+    if (head !== null && fence !== undefined && fence < head.fence) requireFence(head, fence, false);
   }
 
   /** Puts a refusal into the task's audit trail; false when there is no such task, or when it is there already. */

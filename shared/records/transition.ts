@@ -89,7 +89,7 @@ export async function requireNewest(
  * The fence alone decides, not the agent's name: who was given the current fence (a tool, a hook) acts for the owner, and the audit
  * trail says who it was. A task without owner asks for none, but refuses an old one.
  */
-function requireFence(head: Task | null, fence: number | undefined, supersedes: boolean): void {
+export function requireFence(head: Task | null, fence: number | undefined, supersedes: boolean): void {
   const current = head?.fence ?? 0;
   const owner = head?.owner ?? null;
   if (fence === current) return;

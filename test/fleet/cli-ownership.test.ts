@@ -1,8 +1,12 @@
 // `fleet fence` against a real fleet: who owns a task, told by exit codes.
 
 import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectBus } from "../../shared/bus/connection.ts";
+import { SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { startFleet, type TestFleet } from "../harness/fleet.ts";
+import { testLog } from "../harness/nats.ts";
 import { type Result, resultOf, startCli } from "../services/cli/process.ts";
 
 let server: TestFleet;
@@ -44,3 +48,22 @@ test("take, check, write, be superseded, release", async () => {
   expect(JSON.parse((await fleet("task show auth --json")).out)).toMatchObject({ owner: null, fence: 2 });
   expect(await fleet("fence check auth")).toMatchObject({ exit: 64 });
 }, 180_000);
+
+test("who is superseded is told so at once, also behind a command that will never be applied", async () => {
+  const [one, two] = [await server.client("one"), await server.client("two")];
+  const first = await one.takeTask("behind");
+  await two.takeTask("behind");
+  const bus = await connectBus({ url: server.url, name: "test", identity: "one", log: testLog });
+  const ask = async (fence: number) => {
+    const checkpoint = { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } };
+    const request = { command_id: uuidv7(), after: uuidv7(), fence, checkpoint };
+    const subject = SUBJECTS.command("default", "one", "behind", "create");
+    const body = Buffer.from(JSON.stringify(request));
+    return JSON.parse(
+      Buffer.from((await bus.request(subject, { body }, { timeoutMs: 5_000 })).body).toString(),
+    );
+  };
+  expect(await ask(first.fence ?? 0)).toMatchObject({ status: "error", error: { code: "FENCED" } });
+  expect(await ask(2)).toMatchObject({ status: "queued" });
+  await bus.close();
+}, 60_000);
