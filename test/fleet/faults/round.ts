@@ -7,6 +7,7 @@ import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
 import { type FaultFleet, type Shape, startFaultFleet } from "./fleet.ts";
 import { type Attempt, pairedHistory, readHistory } from "./history.ts";
+import { keepBus } from "./inquest.ts";
 import { Nemesis, targetsOf } from "./nemesis.ts";
 import { type FaultKind, type Planning, planFaults } from "./plan.ts";
 import { heal, type Recovery, recover } from "./recovery.ts";
@@ -198,12 +199,14 @@ async function leave(
   zone: Zone,
   violations: readonly Violation[],
 ): Promise<string | null> {
+  const isFine = violations.length === 0;
+  if (!isFine) await keepBus(fleet.nats.url, zone.root);
   await fleet.nats.stop();
-  if (violations.length === 0 && !o.keepEvidence) {
+  if (isFine && !o.keepEvidence) {
     zone.remove();
     return null;
   }
   writeFileSync(join(zone.root, "violations.json"), `${JSON.stringify(violations, null, 2)}\n`);
-  zone.release();
+  zone.rescue();
   return zone.root;
 }

@@ -3,7 +3,7 @@
  * the first is a small file system of its own, which can be filled to the last byte.
  */
 import { execFileSync } from "node:child_process";
-import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
+import { closeSync, cpSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -16,8 +16,8 @@ export interface Zone {
   /** Takes all space that is left. Throws where the zone is on the machine's own disk. */
   fill(): void;
   free(): void;
-  /** Unmounts; the folders stay. */
-  release(): void;
+  /** The folders stay, also what was on the small disk. */
+  rescue(): void;
   remove(): void;
 }
 
@@ -78,7 +78,12 @@ export function openZone(o: { readonly smallDisk: boolean }): Zone {
       closeSync(fd);
     },
     free: () => rmSync(ballast, { force: true }),
-    release,
+    rescue() {
+      if (!isMounted) return;
+      const kept = join(root, "rescued");
+      cpSync(data, kept, { recursive: true });
+      release();
+    },
     remove() {
       release();
       rmSync(root, { recursive: true, force: true });

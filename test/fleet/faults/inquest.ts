@@ -1,0 +1,33 @@
+/** After a violation: what the bus holds, for whoever looks for the cause. Never a reason to fail. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { jetstreamManager } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
+import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
+
+/** Writes `bus.json` into the folder: every stream and consumer as the server sees them, and what waits in the queue. */
+export async function keepBus(url: string, folder: string): Promise<void> {
+  try {
+    const connection = await connect({ servers: url, timeout: 5_000 });
+    const manager = await jetstreamManager(connection);
+    const streams = [];
+    for (const name of Object.values(STREAMS)) {
+      const { state } = await manager.streams.info(name);
+      const consumers = [];
+      for await (const consumer of manager.consumers.list(name)) consumers.push(consumer);
+      streams.push({ name, state, consumers });
+    }
+    const waiting = [];
+    const { state } = await manager.streams.info(STREAMS.queue);
+    for (let seq = state.first_seq; seq <= state.last_seq && state.messages > 0; seq += 1) {
+      const message = await manager.streams.getMessage(STREAMS.queue, { seq }).catch(() => null);
+      if (message === null) continue;
+      const id = message.header?.get(HEADERS.messageId);
+      waiting.push({ seq, time: message.time, subject: message.subject, id });
+    }
+    writeFileSync(join(folder, "bus.json"), `${JSON.stringify({ streams, waiting }, null, 2)}\n`);
+    await connection.close();
+  } catch (error) {
+    writeFileSync(join(folder, "bus.json"), `${JSON.stringify({ error: String(error) })}\n`);
+  }
+}
