@@ -18,6 +18,7 @@ import { createEntrance } from "./entrance.ts";
 import { startExpiry } from "./expiry.ts";
 import { startQueueGauges } from "./queue-gauges.ts";
 import { startRelay } from "./relay.ts";
+import { startReturned } from "./returned.ts";
 import { storeBreaker } from "./store-breaker.ts";
 
 export interface WriterContext extends ServiceContext {
@@ -66,13 +67,14 @@ export async function start(context: WriterContext): Promise<Stop> {
     createEntrance(parts),
   );
   const stopDraining = startDraining(parts);
+  const stopReturned = startReturned(context);
   const stopGauges = startQueueGauges(context);
   const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
     await stopServing();
-    await Promise.all([stopDraining(), stopGauges(), stopRelay(), stopExpiry()]);
+    await Promise.all([stopDraining(), stopReturned(), stopGauges(), stopRelay(), stopExpiry()]);
     await breaker.stop();
     log.info("writer stopped");
   };

@@ -117,7 +117,7 @@ export interface StoredBody extends StoredHead {
   readonly body: Uint8Array;
 }
 
-/** Looking into a stream, for people; nothing is consumed. Throws BusError. */
+/** Looking into a stream, for people and repairs; nothing is consumed. Throws BusError. */
 export interface StreamView {
   state(): Promise<StreamState>;
   /** Messages from `fromSeq` on without their bodies, oldest first, at most `limit`; not of a work queue. */
@@ -125,6 +125,8 @@ export interface StreamView {
   get(seq: number): Promise<StoredBody | null>;
   /** False when it was gone already. */
   remove(seq: number): Promise<boolean>;
+  /** Has settled messages that are in the stream again delivered again; how many consumers had passed some. */
+  redeliverReturned(): Promise<number>;
 }
 
 export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck";

@@ -15,6 +15,7 @@ import type { StoredHead, StreamState, StreamView } from "./bus.ts";
 import type { StreamAccess } from "./consume.ts";
 import { busError } from "./failure.ts";
 import { messageHeaders } from "./message.ts";
+import { redeliverReturned } from "./returned.ts";
 
 /** A view that died in the middle leaves nothing behind for longer. */
 const VIEW_MS = 10_000;
@@ -36,6 +37,7 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
         const found = await manager.streams.getMessage(stream, { seq });
         return found === null ? null : { ...head(found.subject, seq, found.header), body: found.data };
       }),
+    redeliverReturned: () => view((access) => redeliverReturned(access, stream)),
     remove: (seq) =>
       view(async ({ manager }) => {
         try {
