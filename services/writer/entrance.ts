@@ -18,6 +18,12 @@ import { putIntoQueue } from "./queue.ts";
 /** Less would only be a refusal that takes a detour. */
 const PUT_MS_LEAST = 100;
 
+/**
+ * How long a command waits for the queued one that it goes behind. Without it, an agent that writes as fast as it is answered would
+ * always come while its last command is still on its way through the queue, and would never leave the queue again.
+ */
+const BEHIND_MS = 150;
+
 /** Why a command goes into the queue. `isOpen`: the direct attempt may still have an effect. */
 interface Detour {
   readonly why: "store_away" | "after";
@@ -35,7 +41,7 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
     // A repetition gets its first answer again.
     if (await isApplied(id)) return false;
     await repository.requireNotSuperseded(actor, fence, deadlineMs);
-    return true;
+    return !(await repository.isAppliedSoon(actor.tenant, after, BEHIND_MS, deadlineMs));
   }
 
   const direct = (command: Command) =>

@@ -209,6 +209,24 @@ export class CheckpointRepository {
     return this.#read("is_applied", async (reader) => (await reader.get(key)) !== undefined, deadlineMs);
   }
 
+  /** The same, but gives the command up to `waitMs` to be applied by somebody else. */
+  async isAppliedSoon(
+    tenant: string,
+    commandId: string,
+    waitMs: number,
+    deadlineMs: number,
+  ): Promise<boolean> {
+    const key = tenantKeys(tenant).command(commandId);
+    const signal = AbortSignal.timeout(waitMs);
+    while (!signal.aborted) {
+      await this.#store.changed(key, undefined, { signal, pollMs: waitMs }).catch((error: unknown) => {
+        throw asFleetError(error);
+      });
+      if (await this.isApplied(tenant, commandId, deadlineMs)) return true;
+    }
+    return false;
+  }
+
   /** Throws FENCED when a later owner has the task, whatever may still be applied to it before. */
   async requireNotSuperseded(
     { tenant, task }: { readonly tenant: string; readonly task: string },

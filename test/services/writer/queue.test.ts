@@ -104,6 +104,23 @@ describe("order", () => {
     expect(await writer.send("create", free)).toMatchObject({ status: "committed" });
   });
 
+  test("who writes as fast as it is answered leaves the queue when the store is back, also behind a dead letter", async () => {
+    writer.away = "refuses";
+    await writer.send("create", creation());
+    await writer.opened();
+    const dead = creation({ expected_version: 99 });
+    expect(await writer.send("create", dead)).toMatchObject({ status: "queued" });
+    writer.away = "no";
+    let after = dead.command_id;
+    const ways: unknown[] = [];
+    while (ways.at(-1) !== "committed") {
+      const next = creation({ after });
+      ways.push((await writer.send("create", next)).status);
+      after = next.command_id;
+    }
+    expect(await writer.letters()).toMatchObject([{ reason: "conflict", command_id: dead.command_id }]);
+  });
+
   test("`after` of a command that is not there puts a command into the queue; `take` never goes there", async () => {
     const behind = creation({ after: uuidv7() });
     expect(await writer.send("create", behind)).toMatchObject({ status: "queued" });
