@@ -11,7 +11,8 @@ import { bufferOf } from "./bytes.ts";
 import type { Client, Connection } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
 import { type EngineOptions, setOptions } from "./options.ts";
-import { caught, Reads } from "./reads.ts";
+import { Reads } from "./reads.ts";
+import { owedResult } from "./results.ts";
 import { stampedKeyOperand, stampedValueOperand } from "./stamps.ts";
 
 export class Attempt implements Tx {
@@ -121,6 +122,8 @@ export class Attempt implements Tx {
     this.#apply((native) => {
       this.#meter.addReadConflict(range);
       native.addReadConflictRange(bufferOf(range.begin), bufferOf(range.end));
+      // Without a read the engine would count conflicts from the commit on, and find none.
+      this.#reads.begin(native);
     });
   }
 
@@ -148,8 +151,9 @@ export class Attempt implements Tx {
     this.#committing = true;
     try {
       // The stamp must be asked for before the commit.
-      const stamp = caught(this.#native.getVersionstamp().promise);
-      await this.#native.rawCommit();
+      const native = this.#native;
+      const stamp = owedResult(native.getVersionstamp().promise, () => native.rawCancel());
+      await owedResult(native.rawCommit(), () => native.rawCancel());
       return await stamp;
     } catch (error) {
       throw storeErrorOf(error, "commit");

@@ -19,6 +19,7 @@ declare module "foundationdb" {
   export interface Transaction {
     setOption(code: number, value: number | Buffer | null): void;
     snapshot(): Transaction;
+    getReadVersion(): Promise<Buffer>;
     get(key: Buffer): Promise<Buffer | undefined>;
     getRangeNative(
       begin: KeySelector,
@@ -69,4 +70,6 @@ declare module "foundationdb" {
   export function configNetwork(options: Record<string, number | true | string | Buffer>): void;
   /** Never fails and never waits; a bad cluster file shows at the first operation. */
   export function open(clusterFile?: string): Database;
+  /** Ends the network thread and waits for it, which never ends while it has results that the main thread has not taken. */
+  export function stopNetworkSync(): void;
 }

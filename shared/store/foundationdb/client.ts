@@ -7,6 +7,7 @@ import type { Database } from "foundationdb";
 import type { Clock } from "../../runtime/clock.ts";
 import { StoreError } from "../store.ts";
 import { storeErrorOf } from "./errors.ts";
+import { endNetworkThread } from "./results.ts";
 
 export type Client = typeof import("foundationdb");
 
@@ -63,9 +64,20 @@ export function openDatabase(client: Client, clusterFile: string | undefined): D
       details: { actual: bytes, max: PATH_BYTES_MAX },
     });
   }
+  const listeners = process.listeners("exit");
   try {
     return client.open(clusterFile);
   } catch (error) {
     throw storeErrorOf(error, "before_commit");
+  } finally {
+    stopSafelyAtExit(client, listeners);
   }
+}
+
+/** In place of the package's own stop at exit, which can hang. */
+function stopSafelyAtExit(client: Client, before: readonly NodeJS.ExitListener[]): void {
+  const added = process.listeners("exit").find((listener) => !before.includes(listener));
+  if (added === undefined) return; // the package listens once
+  process.removeListener("exit", added);
+  process.once("exit", () => endNetworkThread(() => client.stopNetworkSync()));
 }

@@ -17,6 +17,7 @@ import {
 import { bufferOf } from "./bytes.ts";
 import type { Client, Connection } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
+import { owedResult } from "./results.ts";
 
 /** Throws when a read is not allowed, before the engine is asked. */
 export interface Admission {
@@ -65,11 +66,16 @@ export class Reads {
     await Promise.allSettled(this.#pending);
   }
 
+  /** Fixes what this transaction sees, as its first read does. */
+  begin(native: Transaction): void {
+    this.#read(() => owedResult(native.getReadVersion(), () => native.rawCancel()));
+  }
+
   reader(native: Transaction, admission: Admission): Reader {
     const get = (key: Bytes) =>
       this.#read(async () => {
         admission.get(key);
-        return await native.get(bufferOf(key));
+        return await owedResult(native.get(bufferOf(key)), () => native.rawCancel());
       });
     const getMany = (keys: readonly Bytes[]) => caught(Promise.all(keys.map(get)));
     const getRange = (range: KeyRange, options: PageOptions) =>
@@ -85,7 +91,8 @@ export class Reads {
     const selector = (key: Bytes): KeySelector => this.#client.keySelector.firstGreaterOrEqual(bufferOf(key));
     const [begin, end] = [selector(range.begin), selector(range.end)];
     const { Exact } = this.#client.StreamingMode;
-    const { results, more } = await native.getRangeNative(begin, end, limit, 0, Exact, 1, reverse);
+    const page = native.getRangeNative(begin, end, limit, 0, Exact, 1, reverse);
+    const { results, more } = await owedResult(page, () => native.rawCancel());
     const rows = results.map(([key, value]) => ({ key, value }));
     // A full page says "more" on every engine: to know better, another row would have to be read, and conflict.
     return { rows, more: more || rows.length === limit };

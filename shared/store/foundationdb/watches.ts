@@ -11,6 +11,7 @@ import type { Bytes } from "../store.ts";
 import { bufferOf } from "./bytes.ts";
 import type { Connection } from "./client.ts";
 import { setOptions } from "./options.ts";
+import { owedResult } from "./results.ts";
 
 export class Watches {
   readonly #connection: Connection;
@@ -51,7 +52,7 @@ export class Watches {
     setOptions(native, client, { timeoutMs: pollMs, priority: "default" });
     const cancelRead = () => native.rawCancel();
     until.addEventListener("abort", cancelRead, { once: true });
-    const value = await native.get(key);
+    const value = await owedResult(native.get(key), cancelRead);
     until.removeEventListener("abort", cancelRead);
     if (until.aborted || !equal(value, lastSeen)) return;
 
@@ -59,7 +60,9 @@ export class Watches {
     const cancelWatch = () => watch.cancel();
     until.addEventListener("abort", cancelWatch, { once: true });
     try {
-      await native.rawCommit(); // the engine begins to watch here, from the version that was read
+      owedResult(watch.promise, cancelWatch);
+      // The engine begins to watch here, from the version that was read.
+      await owedResult(native.rawCommit(), cancelRead);
       await watch.promise;
     } finally {
       until.removeEventListener("abort", cancelWatch);

@@ -2,7 +2,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { STORE_LIMITS, type Tx } from "../../../shared/store/store.ts";
+import { STORE_LIMITS, type StoreError, type Tx } from "../../../shared/store/store.ts";
 import { manualClock } from "../../harness/clock.ts";
 import type { Bench } from "./bench.ts";
 import { look, once, overtaken, stored, testSpace, text, textOf, write } from "./space.ts";
@@ -79,7 +79,10 @@ function callerCases({ store }: Bench): void {
       tx.set(key, text("mine"));
       await write(store(), async (other) => other.set(key, text(String(tx.attempt))));
     });
-    await expect(run).rejects.toMatchObject({ kind: "deadline" });
+    // It may pass while the last attempt's commit is on its way; that one conflicts, too, but nobody waits for the answer.
+    await expect(run).rejects.toSatisfy(({ kind, committed }: StoreError) =>
+      committed === "no" ? kind === "deadline" : kind === "commit_unknown",
+    );
     expect(await stored(store(), key)).not.toBe("mine");
   });
 

@@ -68,9 +68,12 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
       else expect(kind).toBe("commit_unknown");
       if (committed === "maybe_settled") expect(atLast).toBe(atOnce);
     }
-    expect([...seen].sort()).toEqual([
+    // A commit that timed out may be there later or not; all the rest has happened, so nothing above was judged on too little.
+    const inFlight = [...seen].filter((one) => one.startsWith("maybe_in_flight"));
+    expect(inFlight).not.toEqual([]);
+    const certain = [...seen].filter((one) => !inFlight.includes(one));
+    expect(certain.sort()).toEqual([
       "committed: there",
-      "maybe_in_flight: there",
       "maybe_settled: absent",
       "maybe_settled: there",
       "no: absent",
