@@ -64,16 +64,21 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       ? `lmdb:${join(zone.data, "store")}${o.shape === "several" ? "?shared" : ""}`
       : `fdb:${o.foundationdb.clusterFile}`;
   let operations = 0;
-  const fleet = await startFaultFleet({
-    ...o,
-    zone,
-    storeUrl,
-    onProgress: ({ done }) => {
-      for (const count of Object.values(done)) operations += count;
-    },
-  });
-  process.once("exit", fleet.destroy);
+  const leaveNothing = (): void => {
+    fleet?.destroy();
+    zone.release();
+  };
+  process.once("exit", leaveNothing);
+  let fleet: FaultFleet | undefined;
   try {
+    fleet = await startFaultFleet({
+      ...o,
+      zone,
+      storeUrl,
+      onProgress: ({ done }) => {
+        for (const count of Object.values(done)) operations += count;
+      },
+    });
     const begin = performance.now();
     const faults = await endure(o, { fleet, zone, operations: () => operations });
     const recovered = await finish(fleet, zone);
@@ -99,9 +104,9 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       evidence: await leave(o, fleet, zone, violations),
     };
   } finally {
-    process.removeListener("exit", fleet.destroy);
-    fleet.destroy();
-    for (const proxy of fleet.proxies.values()) await proxy.close();
+    process.removeListener("exit", leaveNothing);
+    leaveNothing();
+    for (const proxy of fleet?.proxies.values() ?? []) await proxy.close();
   }
 }
 

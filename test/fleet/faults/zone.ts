@@ -18,6 +18,8 @@ export interface Zone {
   free(): void;
   /** The folders stay, also what was on the small disk. */
   rescue(): void;
+  /** Unmounts the small disk, with what is on it. */
+  release(): void;
   remove(): void;
 }
 
@@ -78,6 +80,7 @@ export function openZone(o: { readonly smallDisk: boolean }): Zone {
       closeSync(fd);
     },
     free: () => rmSync(ballast, { force: true }),
+    release,
     rescue() {
       if (!isMounted) return;
       const kept = join(root, "rescued");
