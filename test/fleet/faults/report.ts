@@ -16,6 +16,7 @@ export function formatReport(rounds: readonly RoundResult[]): string {
       ...round.checked,
       "zombies tried": round.zombies.tried,
       "zombies refused": round.zombies.refused,
+      "zombies without an answer": round.zombies.unanswered,
       "commands queued": round.queue.queued,
       "commands spooled": round.queue.spooled,
       "dead letters": round.queue.dead,

@@ -50,7 +50,7 @@ describe("a correct fleet", () => {
     story.write({ op: "create", agent: "b", fence: 2 });
     const verdict = judge(story.evidence());
     expect(verdict.violations).toEqual([]);
-    expect(verdict.zombies).toEqual({ tried: 1, refused: 1 });
+    expect(verdict.zombies).toEqual({ tried: 1, refused: 1, unanswered: 0 });
   });
 
   test("a queued command may be applied later, or become a dead letter", () => {
@@ -188,7 +188,7 @@ describe("a broken fleet", () => {
     story.write({ op: "take", agent: "b" });
     story.write({ op: "create", fence: 1 });
     expect(kinds(story)).toEqual(["zombie_accepted"]);
-    expect(judge(story.evidence()).zombies).toEqual({ tried: 1, refused: 0 });
+    expect(judge(story.evidence()).zombies).toEqual({ tried: 1, refused: 0, unanswered: 0 });
   });
 
   test("lets a stranger write to a task that has an owner", () => {

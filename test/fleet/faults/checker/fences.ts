@@ -7,7 +7,10 @@ import { type Command, type Evidence, isRemark, placesOf, type Violation } from 
 export interface ZombieCounts {
   /** Calls with a fence that was known to be superseded before they began. */
   readonly tried: number;
+  /** Told so, at once or by a dead letter. */
   readonly refused: number;
+  /** Got no answer; that none of them was applied is checked like everything else. */
+  readonly unanswered: number;
 }
 
 export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
@@ -57,6 +60,8 @@ export function countZombies(
       (takes.get(task) ?? []).some((take) => take.fence > fence && take.knownAt < begin),
   );
   const dead = new Set(truth.dead.map(({ command_id }) => command_id));
-  const refused = zombies.filter(({ code, command_id }) => code === "FENCED" || dead.has(command_id!));
-  return { tried: zombies.length, refused: refused.length };
+  const refused = zombies.filter(({ outcome, command_id }) => outcome === "refused" || dead.has(command_id!));
+  const accepted = zombies.filter(({ outcome }) => outcome === "committed").length;
+  const unanswered = zombies.length - refused.length - accepted;
+  return { tried: zombies.length, refused: refused.length, unanswered };
 }
