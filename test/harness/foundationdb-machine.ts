@@ -16,4 +16,4 @@ export interface Machine {
 }
 
 /** For `fdbcli --timeout`, in seconds. */
-export const CLI_TIMEOUT_S = "30";
+export const CLI_TIMEOUT_S = "10";
