@@ -1,6 +1,7 @@
 /**
  * The relay: publishes the outbox to the event stream, in order per task, and then forgets what it published. A crash between the
- * two publishes again; the events' ids make that harmless (guarantee 9). One duty per partition.
+ * two publishes again; the events' ids make that harmless (guarantee 9). One duty per partition, so that instances can share the work;
+ * what one instance holds goes out together, because every batch costs the server writes to disk that commits wait for as well.
  */
 import type { Bus, OrderedMessage } from "../../shared/bus/bus.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -21,7 +22,7 @@ const CLEAR_DEADLINE_MS = 3_000;
 const PUBLISH_DEADLINE_MS = 5_000;
 const POLL_MS = 1_000;
 /** After a batch, before the next is taken: what is committed meanwhile goes together. */
-const GATHER_MS = 15;
+const GATHER_MS = 20;
 /** Between two wake-ups: under load, fewer and larger batches cost the server fewer writes to disk. */
 const REST_MS = 20;
 const GAUGE_EVERY_MS = 2_000;
@@ -35,13 +36,11 @@ export interface RelayContext extends ServiceContext {
   readonly instance: string;
 }
 
-/** Starts one loop per partition; stop finishes the batches under way and gives the leases back. */
+/** Stop finishes the batch under way and gives the leases back. */
 export function startRelay(context: RelayContext): Stop {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const loops = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
-    relayPartition(context, partition, signal),
-  );
+  const relaying = relay(context, signal);
   const gauges = runTicker({
     name: "outbox backlog",
     everyMs: GAUGE_EVERY_MS,
@@ -52,57 +51,80 @@ export function startRelay(context: RelayContext): Stop {
   });
   return async () => {
     stopping.abort();
-    await Promise.all([...loops, gauges]);
+    await Promise.all([relaying, gauges]);
   };
 }
 
-async function relayPartition(context: RelayContext, partition: number, signal: AbortSignal): Promise<void> {
-  const { store, clock, log } = context;
-  const duty = createDuty(store, `relay-${partition}`, context.instance, () => clock.now());
+interface Partition {
+  readonly number: number;
+  readonly duty: Duty;
+}
+
+async function relay(context: RelayContext, signal: AbortSignal): Promise<void> {
+  const { store, clock, log, instance } = context;
+  const partitions = Array.from({ length: LIMITS.outbox_partition_count }, (_, number) => ({
+    number,
+    duty: createDuty(store, `relay-${number}`, instance, () => clock.now()),
+  }));
   const wake = createWake();
-  const key = systemKeys.bell(partition);
-  const listening = wakeOnChange({
-    store,
-    key,
-    wake,
-    clock,
-    signal,
-    pollMs: POLL_MS,
-    restMs: REST_MS,
-  });
+  const listening = partitions.map(({ number }) =>
+    wakeOnChange({
+      store,
+      key: systemKeys.bell(number),
+      wake,
+      clock,
+      signal,
+      pollMs: POLL_MS,
+      restMs: REST_MS,
+    }),
+  );
   await runWorker({
-    name: `relay ${partition}`,
-    take: () => takeBatch(store, duty, partition),
+    name: "relay",
+    take: () => takeBatch(store, partitions),
     handle: async (batch) => {
       await publishBatch(context, batch);
-      if (batch.entries.length < LIMITS.outbox_batch_count_max) await clock.sleep(GATHER_MS, signal);
+      if (!batch.isFull) await clock.sleep(GATHER_MS, signal);
     },
     idle: { ms: POLL_MS, wake },
     signal,
     clock,
     log,
   });
-  await listening;
-  await duty
-    .release()
-    .catch((error: unknown) => log.warn({ error, partition }, "a lease could not be given back"));
+  await Promise.all(listening);
+  for (const { number, duty } of partitions) {
+    await duty
+      .release()
+      .catch((error: unknown) => log.warn({ error, partition: number }, "a lease could not be given back"));
+  }
 }
 
 interface Batch {
-  readonly lease: Lease;
+  /** Of the partitions that the entries are from. */
+  readonly leases: readonly Lease[];
   readonly entries: readonly OutboxEntry[];
+  /** Some partition has more. */
+  readonly isFull: boolean;
 }
 
-async function takeBatch(store: Store, duty: Duty, partition: number): Promise<Batch[]> {
-  const lease = await duty.hold();
-  if (lease === null) return [];
-  const { entries } = await store.read({ label: "read_outbox", deadlineMs: READ_DEADLINE_MS }, (reader) =>
-    readOutbox(reader, partition, LIMITS.outbox_batch_count_max),
+/** What waits in the partitions that this instance holds; at most one batch, none when nothing waits. */
+async function takeBatch(store: Store, partitions: readonly Partition[]): Promise<Batch[]> {
+  const held: { readonly number: number; readonly lease: Lease }[] = [];
+  for (const { number, duty } of partitions) {
+    const lease = await duty.hold();
+    if (lease !== null) held.push({ number, lease });
+  }
+  if (held.length === 0) return [];
+  const options = { label: "read_outbox", deadlineMs: READ_DEADLINE_MS };
+  const pages = await store.read(options, (reader) =>
+    Promise.all(held.map(({ number }) => readOutbox(reader, number, LIMITS.outbox_batch_count_max))),
   );
-  return entries.length === 0 ? [] : [{ lease, entries }];
+  const entries = pages.flatMap((page) => page.entries);
+  if (entries.length === 0) return [];
+  const leases = held.flatMap(({ lease }, i) => (pages[i]!.entries.length > 0 ? [lease] : []));
+  return [{ leases, entries, isFull: pages.some(({ more }) => more) }];
 }
 
-async function publishBatch(context: RelayContext, { lease, entries }: Batch): Promise<void> {
+async function publishBatch(context: RelayContext, { leases, entries }: Batch): Promise<void> {
   await context.bus.publishOrdered(entries.map(message), { timeoutMs: PUBLISH_DEADLINE_MS });
   const options = {
     label: "clear_outbox",
@@ -111,7 +133,7 @@ async function publishBatch(context: RelayContext, { lease, entries }: Batch): P
     onUnknown: "safe",
   } as const;
   await context.store.transact(options, async (tx) => {
-    await requireLease(tx, lease);
+    for (const lease of leases) await requireLease(tx, lease);
     clearPublished(tx, entries);
   });
   context.metrics.outboxPublishedTotal.inc(entries.length);

@@ -70,7 +70,8 @@ export const LIMITS = {
   /** How long after a command was made it may be sent again, by its caller, a spool or the queue, sure to find its record. */
   redelivery_ms_max: 24 * 3_600_000,
   outbox_partition_count: 8,
-  outbox_batch_count_max: 256,
+  /** Of each partition. All of them together fit into one atomic batch of the bus, which holds 1,000 messages. */
+  outbox_batch_count_max: 125,
   index_batch_count_max: 256,
   /** Partitions of the queue. Another number would put a task's later commands beside its earlier ones: drain it first. */
   queue_partition_count: 32,
