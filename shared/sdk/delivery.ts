@@ -61,8 +61,9 @@ const SILENT_MS = 200;
 
 export class Delivery {
   readonly #parts: DeliveryParts;
-  /** The last command got no answer. */
+  /** The last command got no answer, and none got one for as long as an attempt takes: too much work looks like silence to some. */
   #isSilent = false;
+  #answeredAt = Number.NEGATIVE_INFINITY;
   #isQueueSilent = false;
 
   constructor(parts: DeliveryParts) {
@@ -147,7 +148,7 @@ export class Delivery {
       o.signal?.throwIfAborted();
       const left = Math.max(ATTEMPT_MS_LEAST, end - clock.monotonic());
       const result = await attempt(link.bus, subject, bytes, Math.min(left, attemptMs));
-      this.#isSilent = "again" in result && !result.answered;
+      this.#heard(result);
       if ("answer" in result) return result.answer as A | QueuedAnswer;
       const { again, answered } = result;
       if (again.code === "TIMEOUT") unknown = again;
@@ -158,6 +159,17 @@ export class Delivery {
         return { error: unknown ?? again, sent: unknown !== undefined };
       }
       await clock.sleep(next - clock.monotonic(), o.signal);
+    }
+  }
+
+  #heard(result: Awaited<ReturnType<typeof attempt>>): void {
+    const now = this.#parts.clock.monotonic();
+    if (!("again" in result) || result.answered) {
+      this.#answeredAt = now;
+      this.#isSilent = false;
+    } else {
+      const isLate = result.again.code === "TIMEOUT";
+      this.#isSilent = !isLate || now - this.#answeredAt >= LIMITS.request_attempt_ms_default;
     }
   }
 

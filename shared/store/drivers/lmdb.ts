@@ -71,6 +71,7 @@ interface Parts {
 
 class LmdbEngine implements Engine {
   readonly name = "lmdb";
+  readonly paceMs = 5;
   readonly #parts: Parts;
   readonly #snapshots: Snapshots;
   #watching: NodeJS.Timeout | undefined;

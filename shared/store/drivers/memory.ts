@@ -26,6 +26,7 @@ interface Version {
 
 class MemoryEngine implements Engine, Writable {
   readonly name = "memory";
+  readonly paceMs = 0;
   readonly #clock: Clock;
   /** Sorted. A key stays while a snapshot may still see it. */
   readonly #keys: string[] = [];

@@ -28,6 +28,8 @@ import type { Snapshot } from "./snapshot.ts";
 
 export interface Engine {
   readonly name: "lmdb" | "memory";
+  /** Milliseconds between the beginnings of two commits, at least: what one costs beside its requests. */
+  readonly paceMs: number;
   /** The newest committed state, for reading. Throws a StoreError when the engine has failed for good. */
   snapshot(): Snapshot;
   /** All requests of the slabs, durably, or a StoreError that holds for all of them. One call at a time. */
@@ -58,6 +60,7 @@ export class OptimisticStore implements Store {
     this.#clock = clock;
     this.#queue = new CommitQueue({
       clock,
+      paceMs: engine.paceMs,
       commit: (slabs) => engine.commit(slabs),
       committed: () => this.#notice(),
     });

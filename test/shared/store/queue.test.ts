@@ -9,13 +9,14 @@ import { StoreError } from "../../../shared/store/store.ts";
 import { manualClock } from "../../harness/clock.ts";
 
 /** A queue whose batches are committed by hand; `batches` has the size of each request of each batch. */
-function bench() {
+function bench(paceMs = 0) {
   const clock = manualClock();
   const batches: number[][] = [];
   let answer: PromiseWithResolvers<BatchResult>;
   let slabs: Slab[] = [];
   const queue = new CommitQueue({
     clock,
+    paceMs,
     commit: (handed) => {
       slabs = handed;
       batches.push(handed.flatMap(sizes));
@@ -93,6 +94,25 @@ it("lets batch work wait for default work, but not longer than 50 ms", async () 
   await clock.advance(1);
   await commit();
   expect(batches).toEqual([[1], [2], [3], [4, 100]]);
+});
+
+it("keeps a pace between the beginnings of batches, but for the first after a rest", async () => {
+  const { batches, submit, commit, clock } = bench(5);
+  submit(1);
+  await turn();
+  expect(batches).toEqual([[1]]);
+  submit(2);
+  await commit();
+  submit(3);
+  await clock.advance(4);
+  expect(batches).toEqual([[1]]);
+  await clock.advance(1);
+  expect(batches).toEqual([[1], [2, 3]]);
+  await clock.advance(5);
+  await commit();
+  submit(4);
+  await turn();
+  expect(batches.at(-1)).toEqual([4]);
 });
 
 it("commits batch work when nothing else waits", async () => {
