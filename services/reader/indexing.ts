@@ -17,8 +17,9 @@ import { wakeOnChange } from "../../shared/store/waking.ts";
 import type { ReaderContext } from "./context.ts";
 
 const POLL_MS = 500;
-/** Under load the indexer waits this long for more: larger steps make fewer and longer lists of words. */
-const GATHER_MS = 20;
+/** After a step the indexer waits for more, longer under load: larger steps make fewer and longer lists of words. */
+const GATHER_MS = { few: 20, many: 200 };
+const MANY = 16;
 /** Between two wake-ups by one bell. */
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
@@ -92,7 +93,7 @@ async function finishStep(
 ): Promise<void> {
   log.debug({ followed: step.followed, more: step.more }, "index step done");
   for (const { tenant, task, corrupt } of step.corrupt) await repository.quarantine(tenant, task, [corrupt]);
-  if (!step.more) await clock.sleep(GATHER_MS, signal);
+  if (!step.more) await clock.sleep(step.followed < MANY ? GATHER_MS.few : GATHER_MS.many, signal);
 }
 
 /**

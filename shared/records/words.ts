@@ -14,10 +14,9 @@ const ASCII_WORD = /[a-z0-9]+/g;
 const ASCII = /^[\0-\x7f]*$/;
 
 function split(text: string): string[] {
-  const part = text.slice(0, LIMITS.index_text_chars_max);
-  const found = ASCII.test(part)
-    ? part.toLowerCase().match(ASCII_WORD)
-    : part.normalize("NFKC").toLowerCase().match(WORD);
+  const found = ASCII.test(text)
+    ? text.toLowerCase().match(ASCII_WORD)
+    : text.normalize("NFKC").toLowerCase().match(WORD);
   return (found ?? []).filter(isIndexed);
 }
 
@@ -27,7 +26,7 @@ function isIndexed({ length }: string): boolean {
 
 /** The distinct words of a search text. Empty when it holds none. */
 export function wordsIn(text: string): string[] {
-  return [...new Set(split(text))];
+  return [...new Set(split(text.slice(0, LIMITS.index_text_chars_max)))];
 }
 
 /** Texts of a checkpoint, the most telling first. Undefined where the checkpoint has none. */
@@ -52,11 +51,26 @@ function* texts(checkpoint: Checkpoint): Generator<string | undefined> {
   yield recovery.continuation_prompt;
 }
 
+/** Short texts are split together, since splitting costs more for each text than for each word; a large one is not split for nothing. */
+const TOGETHER_CHARS = 8_192;
+
+function* together(all: Iterable<string | undefined>): Generator<string> {
+  let joined = "";
+  for (const text of all) {
+    if (text === undefined) continue;
+    // A line's end belongs to no word.
+    joined += `${text.slice(0, LIMITS.index_text_chars_max)}\n`;
+    if (joined.length < TOGETHER_CHARS) continue;
+    yield joined;
+    joined = "";
+  }
+  yield joined;
+}
+
 /** At most {@link LIMITS.index_words_max} distinct words. */
 export function wordsOf(checkpoint: Checkpoint): Set<string> {
   const words = new Set<string>();
-  for (const text of texts(checkpoint)) {
-    if (text === undefined) continue;
+  for (const text of together(texts(checkpoint))) {
     for (const word of split(text)) {
       words.add(word);
       if (words.size === LIMITS.index_words_max) return words;
