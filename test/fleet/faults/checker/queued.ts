@@ -22,7 +22,8 @@ export function checkQueued(
         last.end < call.begin &&
         before !== undefined &&
         after !== undefined &&
-        after < before
+        after < before &&
+        !wasSentAround(call, commands)
       ) {
         found.push({
           kind: "queued_out_of_order",
@@ -39,4 +40,13 @@ export function checkQueued(
     }
   }
   return found;
+}
+
+/**
+ * A spooled command has not been sent yet, and names none to wait for: its place in the spool is its order. A copy of it that a fault
+ * sends on its own goes around the spool, which no message that was really sent can do.
+ */
+function wasSentAround(call: Attempt, commands: ReadonlyMap<string, Command>): boolean {
+  const attempts = commands.get(call.command_id!)?.attempts ?? [];
+  return call.outcome === "spooled" && attempts.some(({ copy }) => copy !== undefined);
 }
