@@ -23,8 +23,10 @@ const MANY = 16;
 /** Between two wake-ups by one bell. */
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
-/** Share of its time that the event loop is busy. */
-const BUSY = 0.6;
+/** How long the indexer rests to see how busy the event loop is without it. */
+const LOOK_MS = 5;
+/** Share of its time that the event loop is busy with other things. */
+const BUSY = 0.3;
 const PAUSE_FACTOR = 4;
 const PAUSE_MS_MAX = 2_000;
 const GAUGE_EVERY_MS = 2_000;
@@ -97,19 +99,19 @@ async function finishStep(
 }
 
 /**
- * Answering comes before indexing: while the event loop has no time to spare, the indexer pauses many times as long as its last step
- * took. It then falls behind, says so in every answer's `indexed_through`, and catches up when there is time.
+ * Answering comes before indexing: after each step the indexer rests a while and looks how busy its thread is without it. When others
+ * need the time, it rests several times as long as the step took. It then falls behind, says so in every answer's `indexed_through`,
+ * and catches up when there is time.
  */
 function createYielding({ clock }: ReaderContext) {
-  let before = performance.eventLoopUtilization();
   let endedAt = clock.monotonic();
   return {
     async pause(signal: AbortSignal): Promise<void> {
-      const now = performance.eventLoopUtilization();
-      const { utilization } = performance.eventLoopUtilization(now, before);
       const stepMs = clock.monotonic() - endedAt;
+      const before = performance.eventLoopUtilization();
+      await clock.sleep(LOOK_MS, signal);
+      const { utilization } = performance.eventLoopUtilization(before);
       if (utilization > BUSY) await clock.sleep(Math.min(stepMs * PAUSE_FACTOR, PAUSE_MS_MAX), signal);
-      before = performance.eventLoopUtilization();
       endedAt = clock.monotonic();
     },
   };
