@@ -2,18 +2,16 @@
  * Indexing as a duty: of all readers one at a time runs the indexer. The bells of the outbox, which every transition rings, wake it;
  * a bell that is missed costs the length of a poll, never an entry.
  */
-import { LIMITS } from "../../shared/protocol/limits.ts";
 import { createDuty, type Duty } from "../../shared/records/duty.ts";
 import { readIndexStatus } from "../../shared/records/index-state.ts";
 import { type IndexStep, stepIndex } from "../../shared/records/indexer.ts";
-import { systemKeys } from "../../shared/records/keyspace.ts";
 import { requireLease } from "../../shared/records/lease.ts";
+import { wakeOnBells } from "../../shared/records/outbox.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { createWake } from "../../shared/runtime/clock.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
-import { wakeOnChange } from "../../shared/store/waking.ts";
 import type { ReaderContext } from "./context.ts";
 
 const POLL_MS = 500;
@@ -51,17 +49,7 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
     clock,
     log,
   });
-  const listening = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
-    wakeOnChange({
-      store,
-      key: systemKeys.bell(partition),
-      wake,
-      clock,
-      signal,
-      pollMs: POLL_MS,
-      restMs: REST_MS,
-    }),
-  );
+  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: REST_MS });
   const measuring = runTicker({
     name: "index lag",
     everyMs: GAUGE_EVERY_MS,
@@ -75,7 +63,7 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
   });
   return async () => {
     stopping.abort();
-    await Promise.all([working, measuring, ...listening]);
+    await Promise.all([working, measuring, listening]);
     await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
   };
 }

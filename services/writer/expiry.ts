@@ -6,7 +6,7 @@ import { createDuty } from "../../shared/records/duty.ts";
 import { clearExpired } from "../../shared/records/expiry.ts";
 import { requireLease } from "../../shared/records/lease.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
-import { runTicker } from "../../shared/runtime/ticker.ts";
+import { startTicker } from "../../shared/runtime/ticker.ts";
 import type { Store } from "../../shared/store/store.ts";
 
 const EVERY_MS = 5 * 60_000;
@@ -17,13 +17,11 @@ export function startExpiry(
   context: ServiceContext & { readonly store: Store; readonly instance: string },
 ): Stop {
   const { store, clock, log } = context;
-  const stopping = new AbortController();
   const duty = createDuty(store, "expiry", context.instance, () => clock.now());
-  const ticking = runTicker({
+  const stop = startTicker({
     name: "expiry",
     everyMs: EVERY_MS,
     jitter: 0.1,
-    signal: stopping.signal,
     clock,
     log,
     run: async (signal) => {
@@ -46,8 +44,7 @@ export function startExpiry(
     },
   });
   return async () => {
-    stopping.abort();
-    await ticking;
+    await stop();
     await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
   };
 }

@@ -2,14 +2,13 @@
 import type { Bus } from "../../shared/bus/bus.ts";
 import { STREAMS } from "../../shared/protocol/subjects.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
-import { runTicker } from "../../shared/runtime/ticker.ts";
+import { startTicker } from "../../shared/runtime/ticker.ts";
 
 const EVERY_MS = 5_000;
 
 export function startQueueGauges(context: ServiceContext & { readonly backgroundBus: Bus }): Stop {
   const { backgroundBus, metrics, clock, log } = context;
-  const stopping = new AbortController();
-  const ticking = runTicker({
+  return startTicker({
     name: "queue depth",
     everyMs: EVERY_MS,
     jitter: 0.1,
@@ -19,12 +18,7 @@ export function startQueueGauges(context: ServiceContext & { readonly background
       metrics.queueOldestAgeMs.set(queue.oldestAt === null ? 0 : Math.max(0, clock.now() - queue.oldestAt));
       metrics.deadLetters.set((await backgroundBus.stream(STREAMS.dead).state()).messages);
     },
-    signal: stopping.signal,
     clock,
     log,
   });
-  return async () => {
-    stopping.abort();
-    await ticking;
-  };
 }

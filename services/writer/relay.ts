@@ -7,15 +7,19 @@ import type { Bus, OrderedMessage } from "../../shared/bus/bus.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { createDuty, type Duty } from "../../shared/records/duty.ts";
-import { systemKeys } from "../../shared/records/keyspace.ts";
 import { type Lease, requireLease } from "../../shared/records/lease.ts";
-import { clearPublished, type OutboxEntry, outboxBacklog, readOutbox } from "../../shared/records/outbox.ts";
+import {
+  clearPublished,
+  type OutboxEntry,
+  outboxBacklog,
+  readOutbox,
+  wakeOnBells,
+} from "../../shared/records/outbox.ts";
 import { createWake } from "../../shared/runtime/clock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
 import type { Store } from "../../shared/store/store.ts";
-import { wakeOnChange } from "../../shared/store/waking.ts";
 
 const READ_DEADLINE_MS = 3_000;
 const CLEAR_DEADLINE_MS = 3_000;
@@ -67,17 +71,7 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
     duty: createDuty(store, `relay-${number}`, instance, () => clock.now()),
   }));
   const wake = createWake();
-  const listening = partitions.map(({ number }) =>
-    wakeOnChange({
-      store,
-      key: systemKeys.bell(number),
-      wake,
-      clock,
-      signal,
-      pollMs: POLL_MS,
-      restMs: REST_MS,
-    }),
-  );
+  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: REST_MS });
   await runWorker({
     name: "relay",
     take: () => takeBatch(store, partitions),
@@ -90,12 +84,14 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
     clock,
     log,
   });
-  await Promise.all(listening);
-  for (const { number, duty } of partitions) {
-    await duty
-      .release()
-      .catch((error: unknown) => log.warn({ error, partition: number }, "a lease could not be given back"));
-  }
+  await listening;
+  await Promise.all(
+    partitions.map(({ number, duty }) =>
+      duty
+        .release()
+        .catch((error: unknown) => log.warn({ error, partition: number }, "a lease could not be given back")),
+    ),
+  );
 }
 
 interface Batch {
@@ -108,11 +104,9 @@ interface Batch {
 
 /** What waits in the partitions that this instance holds; at most one batch, none when nothing waits. */
 async function takeBatch(store: Store, partitions: readonly Partition[]): Promise<Batch[]> {
-  const held: { readonly number: number; readonly lease: Lease }[] = [];
-  for (const { number, duty } of partitions) {
-    const lease = await duty.hold();
-    if (lease !== null) held.push({ number, lease });
-  }
+  // Together: leases that are due are then renewed in one commit, not in one after the other.
+  const leased = await Promise.all(partitions.map(({ duty }) => duty.hold()));
+  const held = leased.flatMap((lease, number) => (lease === null ? [] : [{ number, lease }]));
   if (held.length === 0) return [];
   const options = { label: "read_outbox", deadlineMs: READ_DEADLINE_MS };
   const pages = await store.read(options, (reader) =>

@@ -2,24 +2,18 @@
 import type { Bus } from "../../shared/bus/bus.ts";
 import { STREAMS } from "../../shared/protocol/subjects.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
-import { runTicker } from "../../shared/runtime/ticker.ts";
+import { startTicker } from "../../shared/runtime/ticker.ts";
 
 const EVERY_MS = 15_000;
 
 export function startReturned(context: ServiceContext & { readonly backgroundBus: Bus }): Stop {
   const { backgroundBus, clock, log } = context;
-  const stopping = new AbortController();
-  const ticking = runTicker({
+  return startTicker({
     name: "returned commands",
     everyMs: EVERY_MS,
     jitter: 0.3,
     run: async () => void (await backgroundBus.stream(STREAMS.queue).redeliverReturned()),
-    signal: stopping.signal,
     clock,
     log,
   });
-  return async () => {
-    stopping.abort();
-    await ticking;
-  };
 }

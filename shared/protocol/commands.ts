@@ -77,7 +77,6 @@ export type UpdateCommand = z.output<typeof updateCommandSchema>;
 export type FinalizeCommand = z.output<typeof finalizeCommandSchema>;
 export type LinkCommand = z.output<typeof linkCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
-export type ReleaseCommand = z.output<typeof releaseCommandSchema>;
 
 /** Who acts, as the subject says. */
 export interface Actor {

@@ -6,6 +6,7 @@
 import type { EventData, EventType, FleetEvent } from "../protocol/events.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type { Bytes, Reader, Tx } from "../store/store.ts";
+import { type WakingOptions, wakeOnChange } from "../store/waking.ts";
 import { decode, encode } from "./codec.ts";
 import { readCount } from "./count.ts";
 import { systemKeys } from "./keyspace.ts";
@@ -52,12 +53,18 @@ export async function readOutbox(
   return { entries: rows.map(({ key, value }) => entry(key, value)), more };
 }
 
+const BELLS = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
+  systemKeys.bell(partition),
+);
+
+/** Wakes at every transition of any task. Resolves when the signal aborts; never rejects. */
+export async function wakeOnBells(options: Omit<WakingOptions, "key">): Promise<void> {
+  await Promise.all(BELLS.map((key) => wakeOnChange({ ...options, key })));
+}
+
 /** Transitions so far, of all tasks: each rang one bell once. */
 export async function readTransitions(reader: Reader): Promise<number> {
-  const bells = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
-    systemKeys.bell(partition),
-  );
-  const values = await reader.getMany(bells);
+  const values = await reader.getMany(BELLS);
   return values.reduce(
     (sum, value) => sum + (value === undefined ? 0 : Number(Buffer.from(value).readBigInt64LE())),
     0,

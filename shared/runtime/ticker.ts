@@ -3,6 +3,7 @@
 
 import type { Clock } from "./clock.ts";
 import type { Logger } from "./log.ts";
+import type { Stop } from "./service.ts";
 
 export interface TickerOptions {
   name: string;
@@ -27,4 +28,14 @@ export async function runTicker(options: TickerOptions): Promise<void> {
     }
     await clock.sleep(everyMs * (1 + jitter * (2 * Math.random() - 1)), signal);
   }
+}
+
+/** A ticker with a life of its own; stop waits for the run in progress. */
+export function startTicker(options: Omit<TickerOptions, "signal">): Stop {
+  const stopping = new AbortController();
+  const ticking = runTicker({ ...options, signal: stopping.signal });
+  return async () => {
+    stopping.abort();
+    await ticking;
+  };
 }

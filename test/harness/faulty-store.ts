@@ -8,6 +8,7 @@ import {
   type TransactOptions,
   type Tx,
 } from "../../shared/store/store.ts";
+import { wrappedStore } from "./wrapped-store.ts";
 
 export type Fault =
   | "none"
@@ -79,12 +80,7 @@ export function faultyStore(store: Store, next: () => Fault): FaultyStore {
   }
 
   return {
-    name: store.name,
-    transact,
-    read: (options, body) => store.read(options, body),
-    changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
-    health: (options) => store.health(options),
-    close: (options) => store.close(options),
+    ...wrappedStore(store, transact),
     get faults() {
       return faults;
     },

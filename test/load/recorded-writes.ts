@@ -8,6 +8,7 @@ import {
   type TransactOptions,
   type Tx,
 } from "../../shared/store/store.ts";
+import { wrappedStore } from "../harness/wrapped-store.ts";
 
 export interface Write {
   readonly key: Buffer;
@@ -33,14 +34,7 @@ export function recording(store: Store): Recording {
     return committed;
   };
   return {
-    store: {
-      name: store.name,
-      transact,
-      read: (options, body) => store.read(options, body),
-      changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
-      health: (options) => store.health(options),
-      close: (options) => store.close(options),
-    },
+    store: wrappedStore(store, transact),
     take() {
       const all = taken;
       taken = [];

@@ -2,7 +2,7 @@
  * Byte order of keys, as every engine keeps it. Inside the optimistic transaction a key is a latin1 string, one character per
  * byte: JavaScript compares such strings in byte order, and they can be map keys.
  */
-import type { Bytes, KeyRange } from "../store.ts";
+import type { Bytes } from "../store.ts";
 
 /** The key as a string that sorts and hashes like its bytes. */
 export function keyText(key: Bytes): string {
@@ -20,10 +20,6 @@ export function keyAfter(key: Bytes): Buffer {
   const after = Buffer.alloc(key.length + 1);
   after.set(key);
   return after;
-}
-
-export function inRange(range: KeyRange, key: Bytes): boolean {
-  return Buffer.compare(range.begin, key) <= 0 && Buffer.compare(key, range.end) < 0;
 }
 
 export function sameBytes(a: Bytes | undefined, b: Bytes | undefined): boolean {

@@ -16,6 +16,7 @@ import {
   type TransactOptions,
   type Tx,
 } from "../../../shared/store/store.ts";
+import { wrappedStore } from "../../harness/wrapped-store.ts";
 import type { ViolationKind } from "./checker/evidence.ts";
 
 type Break = (store: Store) => Store["transact"];
@@ -32,15 +33,7 @@ export type BrokenName = keyof typeof BROKEN;
 export const BROKEN_NAMES = Object.keys(BROKEN) as BrokenName[];
 
 export function brokenStore(name: BrokenName, store: Store): Store {
-  const transact = BROKEN[name].breaking(store);
-  return {
-    name: store.name,
-    transact,
-    read: (options, body) => store.read(options, body),
-    changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
-    health: (options) => store.health(options),
-    close: (options) => store.close(options),
-  };
+  return wrappedStore(store, BROKEN[name].breaking(store));
 }
 
 const isCommand = ({ label }: TransactOptions): boolean => (COMMAND_OPS as readonly string[]).includes(label);

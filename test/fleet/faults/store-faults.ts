@@ -2,8 +2,8 @@
  * A store that fails on command: away, hanging, or losing the results of its commits. It stands between a service and the real store,
  * whose transactions really run; only what the service learns of them is changed.
  */
-import { setTimeout as sleep } from "node:timers/promises";
-import { type Store, StoreError } from "../../../shared/store/store.ts";
+import type { Store } from "../../../shared/store/store.ts";
+import { type Away, awayStore } from "../../harness/away-store.ts";
 import { type Fault, faultyStore } from "../../harness/faulty-store.ts";
 
 export type StoreMode =
@@ -23,6 +23,12 @@ export interface StoreFaults {
 }
 
 const UNKNOWN: readonly Fault[] = ["applied", "lost", "late"];
+const AWAY: Readonly<Record<StoreMode["kind"], Away>> = {
+  sound: "no",
+  away: "refuses",
+  hanging: "hangs",
+  unknown: "no",
+};
 const SETTLE_EVERY_MS = 300;
 
 export function storeFaults(real: Store, random: () => number): StoreFaults {
@@ -35,36 +41,7 @@ export function storeFaults(real: Store, random: () => number): StoreFaults {
   const settling = setInterval(() => void faulty.settle(), SETTLE_EVERY_MS);
   settling.unref();
 
-  /** Throws when the mode says so. */
-  async function pass({ deadlineMs }: { deadlineMs: number }): Promise<void> {
-    if (mode.kind === "hanging") {
-      await sleep(deadlineMs);
-      throw new StoreError("deadline", "the store hangs on purpose");
-    }
-    if (mode.kind === "away") throw new StoreError("unavailable", "the store is away on purpose");
-  }
-
-  const store: Store = {
-    name: real.name,
-    async transact(options, body) {
-      await pass(options);
-      return faulty.transact(options, body);
-    },
-    async read(options, body) {
-      await pass(options);
-      return real.read(options, body);
-    },
-    changed: (key, lastSeen, options) => real.changed(key, lastSeen, options),
-    async health(options) {
-      try {
-        await pass({ deadlineMs: options.timeoutMs });
-      } catch {
-        return { ok: false, detail: "failing on purpose" };
-      }
-      return real.health(options);
-    },
-    close: (options) => real.close(options),
-  };
+  const store = awayStore(faulty, () => AWAY[mode.kind]);
   return {
     store,
     set(next) {
