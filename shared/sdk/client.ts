@@ -2,9 +2,8 @@
  * The client: everything an agent or an orchestrator can ask of Fleet, typed. Checkpoints are data and keep their snake_case names;
  * functions and options are camelCase. Operations as in seed 000 §5.1.
  */
-import { uuidv7 } from "uuidv7";
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
-import type { CommittedAnswer, OwnershipAnswer } from "../protocol/answers.ts";
+import type { OwnershipAnswer } from "../protocol/answers.ts";
 import type { Checkpoint, FinalStatus } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import type { FleetEvent } from "../protocol/events.ts";
@@ -18,18 +17,15 @@ import type {
   FleetStatus,
   IndexStatus,
   LatestResult,
-  QueryResults,
   QueueStatus,
   RetriedLetter,
   SearchResult,
 } from "../protocol/queries.ts";
-import { type CommandOp, type QueryOp, SUBJECTS } from "../protocol/subjects.ts";
+import { SUBJECTS } from "../protocol/subjects.ts";
 import type { Task } from "../protocol/task.ts";
-import type { Clock } from "../runtime/clock.ts";
-import { type AskOptions, ask } from "./asking.ts";
-import { toCamel, toSnake } from "./casing.ts";
-import { type Answer, type Applied, Delivery, type Fallback } from "./delivery.ts";
-import type { Link } from "./link.ts";
+import type { AskOptions } from "./asking.ts";
+import { Calls, type ClientContext, orNull } from "./calls.ts";
+import { toSnake } from "./casing.ts";
 import type {
   AgentRange,
   ChangeOptions,
@@ -41,34 +37,9 @@ import type {
   TakeOptions,
   TaskOperations,
 } from "./operations.ts";
-import type { TaskOrder } from "./order.ts";
-import type { Committed, Outcome } from "./outcome.ts";
-import type { Pending, Spool } from "./spool/spool.ts";
+import type { Outcome } from "./outcome.ts";
+import type { Pending } from "./spool/spool.ts";
 import { TaskHandle } from "./task.ts";
-
-/** Something that is not an error of the call, but must not go unseen. */
-export interface FleetWarning {
-  readonly code: "CHECKPOINT_CORRUPT" | "LARGE_CHECKPOINT" | "SPOOL_SET_ASIDE";
-  readonly text: string;
-  readonly details: Readonly<Record<string, unknown>>;
-}
-
-export interface ClientContext {
-  readonly link: Link;
-  readonly spool: Spool | undefined;
-  readonly order: TaskOrder;
-  readonly fallback: Fallback;
-  readonly clock: Clock;
-  readonly tenant: string;
-  readonly agentId: string;
-  readonly onWarning: (warning: FleetWarning) => void;
-}
-
-/** Tasks of the checkpoints that this client saw last, so that changing them needs no look-up. */
-const TASKS_REMEMBERED = 10_000;
-
-/** Queries that set something going. */
-const CHANGING: ReadonlySet<QueryOp> = new Set<QueryOp>(["index_rebuild", "dead_retry", "dead_drop"]);
 
 /** A process that only ever does one thing, such as a hook, must bring the spool on a little as well. */
 const CLOSE_MS = 250;
@@ -77,12 +48,11 @@ const NOTHING_PENDING: Pending = { commands: 0, bytes: 0, oldestAt: null, tasks:
 
 export class FleetClient implements TaskOperations {
   readonly #context: ClientContext;
-  readonly #delivery: Delivery;
-  readonly #taskOf = new Map<string, string>();
+  readonly #calls: Calls;
 
   constructor(context: ClientContext) {
     this.#context = context;
-    this.#delivery = new Delivery(context);
+    this.#calls = new Calls(context);
   }
 
   get agentId(): string {
@@ -100,7 +70,7 @@ export class FleetClient implements TaskOperations {
    */
   async takeTask(taskId: string, options: TakeOptions = {}): Promise<TaskHandle> {
     // Without the new fence nobody could go on, so it is not left to the queue.
-    const { answer } = await this.#send<OwnershipAnswer>(
+    const { answer } = await this.#calls.send<OwnershipAnswer>(
       "take",
       taskId,
       {},
@@ -115,13 +85,13 @@ export class FleetClient implements TaskOperations {
     taskId: string,
     options: CommandOptions & { fence: number },
   ): Promise<Outcome["outcome"]> {
-    const { answer } = await this.#send<OwnershipAnswer>("release", taskId, {}, options);
+    const { answer } = await this.#calls.send<OwnershipAnswer>("release", taskId, {}, options);
     return answer.status;
   }
 
   async createCheckpoint(params: CreateCheckpointParams): Promise<Outcome> {
     const { taskId, checkpoint, ...options } = params;
-    return this.#command("create", taskId, { checkpoint }, options, (commandId) => commandId);
+    return this.#calls.command("create", taskId, { checkpoint }, options, (commandId) => commandId);
   }
 
   /** `patch`: a JSON merge patch (RFC 7396); null removes, arrays are replaced. */
@@ -130,27 +100,27 @@ export class FleetClient implements TaskOperations {
     patch: Record<string, unknown>,
     options: ChangeOptions = {},
   ): Promise<Outcome> {
-    const task = await this.#task(id, options);
+    const task = await this.#calls.taskOf(id, options);
     const checkpoint_id = normalizeCheckpointId(id);
-    return this.#command("update", task, { checkpoint_id, patch }, options, () => checkpoint_id);
+    return this.#calls.command("update", task, { checkpoint_id, patch }, options, () => checkpoint_id);
   }
 
   async finalizeCheckpoint(id: string, status: FinalStatus, options: FinalizeOptions = {}): Promise<Outcome> {
     const { retentionPolicy, ...rest } = options;
-    const task = await this.#task(id, options);
+    const task = await this.#calls.taskOf(id, options);
     const checkpoint_id = normalizeCheckpointId(id);
     const body = {
       checkpoint_id,
       status,
       ...(retentionPolicy && { retention_policy: retentionPolicy }),
     };
-    return this.#command("finalize", task, body, rest, () => checkpoint_id);
+    return this.#calls.command("finalize", task, body, rest, () => checkpoint_id);
   }
 
   async linkCheckpoints(parentId: string, childId: string, options: ChangeOptions = {}): Promise<Outcome> {
-    const task = await this.#task(childId, options);
+    const task = await this.#calls.taskOf(childId, options);
     const [parent_id, child_id] = [normalizeCheckpointId(parentId), normalizeCheckpointId(childId)];
-    return this.#command("link", task, { parent_id, child_id }, options, () => child_id);
+    return this.#calls.command("link", task, { parent_id, child_id }, options, () => child_id);
   }
 
   /** null when there is none; throws CORRUPT when its bytes do not verify. */
@@ -160,7 +130,7 @@ export class FleetClient implements TaskOperations {
   ): Promise<Checkpoint | null> {
     const { version, ...rest } = options;
     const body = { checkpoint_id: id, ...(version !== undefined && { version }) };
-    return (await this.#orNull(this.#query("get", body, rest)))?.checkpoint ?? null;
+    return (await orNull(this.#calls.query("get", body, rest)))?.checkpoint ?? null;
   }
 
   /** The newest sound checkpoint; those passed over because they are corrupt are reported through `onWarning`. */
@@ -170,7 +140,7 @@ export class FleetClient implements TaskOperations {
 
   /** Like {@link getLatestCheckpoint}, with what was passed over. */
   async latest(taskId: string, options: AskOptions = {}): Promise<LatestResult> {
-    const result = await this.#query("latest", { task_id: taskId }, options);
+    const result = await this.#calls.query("latest", { task_id: taskId }, options);
     for (const corrupt of result.passed_over) {
       this.#context.onWarning({
         code: "CHECKPOINT_CORRUPT",
@@ -183,21 +153,21 @@ export class FleetClient implements TaskOperations {
 
   getCheckpointHistory(taskId: string, options: HistoryOptions & AskOptions = {}): Promise<CheckpointPage> {
     const { deadlineMs, signal, ...query } = options;
-    return this.#query("history", { task_id: taskId, ...toSnake(query) }, { deadlineMs, signal });
+    return this.#calls.query("history", { task_id: taskId, ...toSnake(query) }, { deadlineMs, signal });
   }
 
   getCheckpointsByAgent(agentId: string, range: AgentRange & AskOptions = {}): Promise<SearchResult> {
     const { deadlineMs, signal, ...query } = range;
-    return this.#query("by_agent", { agent_id: agentId, ...toSnake(query) }, { deadlineMs, signal });
+    return this.#calls.query("by_agent", { agent_id: agentId, ...toSnake(query) }, { deadlineMs, signal });
   }
 
   searchCheckpoints(query: SearchOptions & AskOptions): Promise<SearchResult> {
     const { deadlineMs, signal, ...rest } = query;
-    return this.#query("search", toSnake(rest), { deadlineMs, signal });
+    return this.#calls.query("search", toSnake(rest), { deadlineMs, signal });
   }
 
   async getTask(taskId: string, options: AskOptions = {}): Promise<Task | null> {
-    return (await this.#orNull(this.#query("task", { task_id: taskId }, options)))?.task ?? null;
+    return (await orNull(this.#calls.query("task", { task_id: taskId }, options)))?.task ?? null;
   }
 
   getAudit(
@@ -205,7 +175,7 @@ export class FleetClient implements TaskOperations {
     options: AskOptions & { fromSeq?: number; limit?: number } = {},
   ): Promise<AuditPage> {
     const { deadlineMs, signal, ...query } = options;
-    return this.#query("audit", { task_id: taskId, ...toSnake(query) }, { deadlineMs, signal });
+    return this.#calls.query("audit", { task_id: taskId, ...toSnake(query) }, { deadlineMs, signal });
   }
 
   /**
@@ -230,16 +200,16 @@ export class FleetClient implements TaskOperations {
   }
 
   status(options: AskOptions = {}): Promise<FleetStatus> {
-    return this.#query("status", {}, options);
+    return this.#calls.query("status", {}, options);
   }
 
   indexStatus(options: AskOptions = {}): Promise<IndexStatus> {
-    return this.#query("index_status", {}, options);
+    return this.#calls.query("index_status", {}, options);
   }
 
   /** Starts to build the search index anew from the store; follow it with {@link indexStatus}. */
   rebuildIndex(options: AskOptions = {}): Promise<IndexStatus> {
-    return this.#query("index_rebuild", {}, options);
+    return this.#calls.query("index_rebuild", {}, options);
   }
 
   /** Events of this tenant, or of one task, from now on. At least once, in order per task. */
@@ -258,23 +228,23 @@ export class FleetClient implements TaskOperations {
   }
 
   queueStatus(options: AskOptions = {}): Promise<QueueStatus> {
-    return this.#query("queue_status", {}, options);
+    return this.#calls.query("queue_status", {}, options);
   }
 
   /** Commands that could not be applied, oldest first; `fromSeq`: the `next_seq` of the page before. */
   deadLetters(options: AskOptions & { fromSeq?: number; limit?: number } = {}): Promise<DeadLetterPage> {
     const { deadlineMs, signal, ...query } = options;
-    return this.#query("dead_list", toSnake(query), { deadlineMs, signal });
+    return this.#calls.query("dead_list", toSnake(query), { deadlineMs, signal });
   }
 
   /** Puts a dead letter's command back into the queue, under its own id. Throws NOT_FOUND. */
   retryDeadLetter(seq: number, options: AskOptions = {}): Promise<RetriedLetter> {
-    return this.#query("dead_retry", { seq }, options);
+    return this.#calls.query("dead_retry", { seq }, options);
   }
 
   /** Removes a dead letter for good. Throws NOT_FOUND. */
   dropDeadLetter(seq: number, options: AskOptions = {}): Promise<DroppedLetter> {
-    return this.#query("dead_drop", { seq }, options);
+    return this.#calls.query("dead_drop", { seq }, options);
   }
 
   /** Commands that wait on this machine for a bus; of this agent, whichever process spooled them. */
@@ -301,96 +271,4 @@ export class FleetClient implements TaskOperations {
     await order.saved();
     await link.close();
   }
-
-  async #send<A extends Applied>(
-    op: CommandOp,
-    taskId: string,
-    body: object,
-    options: CommandOptions & TakeOptions,
-  ): Promise<{ answer: Answer<A>; commandId: string }> {
-    const { fence, expectedVersion, expectedFence } = options;
-    // One spelling of an id on the wire: a retry must repeat its bytes.
-    const commandId = options.commandId === undefined ? uuidv7() : normalizeCheckpointId(options.commandId);
-    const whole = { ...body, ...toSnake({ fence, expectedVersion, expectedFence }) };
-    try {
-      const answer = await this.#delivery.deliver<A>({ op, taskId, commandId, body: whole }, options);
-      return { answer, commandId };
-    } catch (error) {
-      throw withCommand(error, commandId);
-    }
-  }
-
-  async #command(
-    op: CommandOp,
-    taskId: string,
-    body: object,
-    options: CommandOptions,
-    checkpointOf: (commandId: string) => string,
-  ): Promise<Outcome> {
-    const { answer, commandId } = await this.#send<CommittedAnswer>(op, taskId, body, options);
-    const checkpointId = checkpointOf(commandId);
-    this.#remember(checkpointId, taskId);
-    return this.#outcome(answer, { commandId, taskId, checkpointId });
-  }
-
-  #outcome(
-    answer: Answer<CommittedAnswer>,
-    ids: { commandId: string; taskId: string; checkpointId: string },
-  ): Outcome {
-    if (answer.status === "spooled") return { outcome: "spooled", ...ids };
-    if (answer.status === "queued") return { outcome: "queued", ...ids, position: answer.position };
-    const { status, ...rest } = answer;
-    if (answer.warnings?.includes("large_checkpoint")) {
-      this.#context.onWarning({
-        code: "LARGE_CHECKPOINT",
-        text: "the checkpoint is large; keep artifacts elsewhere and refer to them",
-        details: { checkpoint_id: answer.checkpoint_id, task_id: ids.taskId },
-      });
-    }
-    return { ...(toCamel(rest) as Omit<Committed, "outcome">), outcome: status };
-  }
-
-  async #query<Op extends QueryOp>(op: Op, body: object, options: AskOptions): Promise<QueryResults[Op]> {
-    const { clock, link, tenant } = this.#context;
-    const answer = await ask<{ result: QueryResults[Op] }>(
-      { bus: link.bus, clock },
-      SUBJECTS.query(tenant, op),
-      body,
-      { ...options, effect: CHANGING.has(op) },
-    );
-    return answer.result;
-  }
-
-  async #orNull<T>(query: Promise<T>): Promise<T | null> {
-    try {
-      return await query;
-    } catch (error) {
-      if (error instanceof FleetError && error.code === "NOT_FOUND") return null;
-      throw error;
-    }
-  }
-
-  async #task(id: string, options: ChangeOptions): Promise<string> {
-    const known = options.taskId ?? this.#taskOf.get(normalizeCheckpointId(id));
-    if (known !== undefined) return known;
-    const found = await this.#query("get", { checkpoint_id: id }, options);
-    const { checkpoint_id, task_id } = found.checkpoint.metadata;
-    this.#remember(checkpoint_id, task_id);
-    return task_id;
-  }
-
-  #remember(id: string, taskId: string): void {
-    if (this.#taskOf.size >= TASKS_REMEMBERED) this.#taskOf.clear();
-    this.#taskOf.set(id, taskId);
-  }
-}
-
-/** After a TIMEOUT the caller may ask again, and needs the id to do so. */
-function withCommand(error: unknown, commandId: string): unknown {
-  if (!(error instanceof FleetError) || error.code !== "TIMEOUT") return error;
-  return new FleetError(error.code, error.message, {
-    fields: error.fields,
-    details: { ...error.details, command_id: commandId },
-    cause: error,
-  });
 }

@@ -10,7 +10,8 @@ export type {
 export { FleetError } from "../protocol/errors.ts";
 export type { FleetEvent } from "../protocol/events.ts";
 export type { Task } from "../protocol/task.ts";
-export { FleetClient, type FleetWarning } from "./client.ts";
+export type { FleetWarning } from "./calls.ts";
+export { FleetClient } from "./client.ts";
 export { type ConnectOptions, connect } from "./connect.ts";
 export type { Fallback } from "./delivery.ts";
 export type { Committed, Outcome, Queued, Spooled } from "./outcome.ts";
