@@ -3,6 +3,7 @@
  * no part of a task's history; each names where the facts are.
  */
 import { z } from "zod";
+import { HANDOFF_FAILURES } from "./handoff.ts";
 
 export const SEVERITIES = ["warning", "critical"] as const;
 export type Severity = (typeof SEVERITIES)[number];
@@ -10,6 +11,13 @@ export type Severity = (typeof SEVERITIES)[number];
 const data = {
   /** A command out of this stream became a dead letter; `dead_list` shows it. */
   COMMAND_DEAD: z.object({ stream: z.string(), reason: z.string(), commandId: z.string().nullable() }),
+  /** A handoff came to nothing, and its task waits for somebody: rejected, escalated (critical), or lapsed (a warning). */
+  HANDOFF_FAILED: z.object({
+    handoffId: z.string(),
+    taskId: z.string(),
+    state: z.enum(["rejected", "escalated", "lapsed"]),
+    reason: z.enum(HANDOFF_FAILURES),
+  }),
 } as const;
 
 export const ALERT_DATA = data;

@@ -1,6 +1,7 @@
 /** What a request is answered with: the promise that was given, or the error that says nothing happened. */
 import { z } from "zod";
 import { ERROR_CODES } from "./errors.ts";
+import { HANDOFF_STATES } from "./handoff.ts";
 
 export const errorBodySchema = z.looseObject({
   code: z.enum(ERROR_CODES),
@@ -30,6 +31,8 @@ export const committedAnswerSchema = z.looseObject({
   /** True when the same command had been applied before and this is its first answer again. */
   replayed: z.boolean(),
   warnings: z.array(z.string()).optional(),
+  /** Of a `create` in phase `handoff`: the handoff that it opened. */
+  handoff_id: z.string().exactOptional(),
 });
 
 /**
@@ -42,6 +45,8 @@ export const queuedAnswerSchema = z.looseObject({
   task_id: z.string(),
   /** Of a `create`: what its checkpoint will be called. */
   checkpoint_id: z.string().exactOptional(),
+  /** Of a `handoff`: what it will be called. */
+  handoff_id: z.string().exactOptional(),
   /** Place in the queue's stream. */
   position: z.int(),
 });
@@ -59,11 +64,40 @@ export const ownershipAnswerSchema = z.looseObject({
   replayed: z.boolean(),
 });
 
+/** The answer to `acknowledge`: the caller owns the task, and has until the deadline for its first checkpoint. */
+export const acknowledgedAnswerSchema = ownershipAnswerSchema.extend({
+  handoff_id: z.string(),
+  /** Where to continue. */
+  checkpoint_id: z.string(),
+  deadline: z.string(),
+});
+
+/** The answer to `handoff` and `cancel_handoff`. */
+export const handoffAnswerSchema = z.looseObject({
+  status: z.literal("committed"),
+  command_id: z.string(),
+  task_id: z.string(),
+  handoff_id: z.string(),
+  checkpoint_id: z.string(),
+  state: z.enum(HANDOFF_STATES),
+  committed_at: z.string(),
+  position: z.string(),
+  replayed: z.boolean(),
+});
+
 export const okAnswerSchema = z.looseObject({ status: z.literal("ok"), result: z.unknown() });
 
 export type CommittedAnswer = z.output<typeof committedAnswerSchema>;
 export type QueuedAnswer = z.output<typeof queuedAnswerSchema>;
 export type OwnershipAnswer = z.output<typeof ownershipAnswerSchema>;
+export type AcknowledgedAnswer = z.output<typeof acknowledgedAnswerSchema>;
+export type HandoffAnswer = z.output<typeof handoffAnswerSchema>;
 export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
-export type CommandAnswer = CommittedAnswer | OwnershipAnswer | QueuedAnswer | ErrorAnswer;
+export type CommandAnswer =
+  | CommittedAnswer
+  | OwnershipAnswer
+  | AcknowledgedAnswer
+  | HandoffAnswer
+  | QueuedAnswer
+  | ErrorAnswer;
 export type QueryAnswer = z.output<typeof okAnswerSchema> | ErrorAnswer;

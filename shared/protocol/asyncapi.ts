@@ -71,6 +71,22 @@ export const STREAM_FACTS = {
     max_message_bytes: LIMITS.payload_bytes_max,
     ...KEPT,
   },
+  [STREAMS.offers]: {
+    subjects: [SUBJECTS.everyOffer],
+    ...KEPT,
+    max_age_ms: DAY_MS,
+    max_bytes: 256 * MIB,
+    retention: "workqueue",
+    max_message_bytes: 256 * 1024,
+    allow_atomic: true,
+  },
+  [STREAMS.exits]: {
+    subjects: [SUBJECTS.everyExit],
+    ...COMMON,
+    max_age_ms: 7 * DAY_MS,
+    max_bytes: 64 * MIB,
+    allow_atomic: false,
+  },
 } as const;
 
 const PARAMETERS: Readonly<Record<string, string>> = {

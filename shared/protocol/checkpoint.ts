@@ -94,6 +94,13 @@ export const triggerSchema = section({
   details: text.optional(),
 });
 
+/** A threshold that a checkpoint's metrics crossed, as it was evaluated when the checkpoint was written. */
+export const firedTriggerSchema = section({
+  reason: text,
+  value: z.number().optional(),
+  threshold: z.number().optional(),
+});
+
 export const executionStateSchema = section({
   phase: phaseSchema,
   goal: text.optional(),
@@ -196,6 +203,7 @@ const metadataInput = section({
   timestamp: time.optional(),
   parent_ids: parentIds.optional(),
   trigger: triggerSchema.default({ reason: "manual" }),
+  handoff_triggers: z.array(firedTriggerSchema).max(LIMITS.parent_count_max).optional(),
   labels: labelsSchema.optional(),
 });
 

@@ -5,7 +5,8 @@
  */
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
-import { checkpointIdSchema, commandIdSchema } from "./ids.ts";
+import { handoffReasonSchema, handoffWish, handoffWishSchema } from "./handoff.ts";
+import { checkpointIdSchema, commandIdSchema, tokenSchema } from "./ids.ts";
 import { retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
 
@@ -17,12 +18,24 @@ const envelope = {
   after: commandIdSchema.optional(),
 };
 
-/** The new checkpoint takes the command's id. `expected_version`: how many checkpoints the task has so far. */
-export const createCommandSchema = z.looseObject({
-  ...envelope,
-  checkpoint: checkpointInputSchema,
-  expected_version: z.int().min(0).optional(),
-});
+/**
+ * The new checkpoint takes the command's id. `expected_version`: how many checkpoints the task has so far. In phase `handoff` it opens a
+ * handoff of the same id, about which `handoff` says more.
+ */
+export const createCommandSchema = z
+  .looseObject({
+    ...envelope,
+    checkpoint: checkpointInputSchema,
+    expected_version: z.int().min(0).optional(),
+    handoff: handoffWishSchema.optional(),
+  })
+  .refine(
+    ({ checkpoint, handoff }) => handoff === undefined || checkpoint.execution_state.phase === "handoff",
+    {
+      path: ["handoff"],
+      error: "nothing, unless checkpoint.execution_state.phase is handoff",
+    },
+  );
 
 /** `patch` is a JSON merge patch (RFC 7396) of the sections that an agent may write. */
 export const updateCommandSchema = z.looseObject({
@@ -63,6 +76,32 @@ export const releaseCommandSchema = z.looseObject({
   fence: z.int().min(1),
 });
 
+/** Opens a handoff of a checkpoint that exists: the task's latest one, unless another is named. */
+export const handoffCommandSchema = z.looseObject({
+  ...envelope,
+  checkpoint_id: checkpointIdSchema.optional(),
+  ...handoffWish,
+});
+
+/**
+ * Takes what was offered: makes the caller the task's owner under the next fence. It needs no fence, like `take`; handoff, checkpoint and
+ * agent type must be those of the offer.
+ */
+export const acknowledgeCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  fence: z.int().min(0).optional(),
+  handoff_id: checkpointIdSchema,
+  checkpoint_id: checkpointIdSchema,
+  agent_type: tokenSchema,
+});
+
+/** Takes a handoff back that nobody has accepted yet: the open one, unless another is named. */
+export const cancelHandoffCommandSchema = z.looseObject({
+  ...envelope,
+  handoff_id: checkpointIdSchema.optional(),
+  reason: handoffReasonSchema.optional(),
+});
+
 export const COMMAND_SCHEMAS = {
   create: createCommandSchema,
   update: updateCommandSchema,
@@ -76,6 +115,9 @@ export type CreateCommand = z.output<typeof createCommandSchema>;
 export type UpdateCommand = z.output<typeof updateCommandSchema>;
 export type FinalizeCommand = z.output<typeof finalizeCommandSchema>;
 export type LinkCommand = z.output<typeof linkCommandSchema>;
+export type HandoffCommand = z.output<typeof handoffCommandSchema>;
+export type AcknowledgeCommand = z.output<typeof acknowledgeCommandSchema>;
+export type CancelHandoffCommand = z.output<typeof cancelHandoffCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
 
 /** Who acts, as the subject says. */

@@ -3,6 +3,7 @@
  * §5.2), which is why `data` alone is camelCase. Delivered at least once, in order per task; `id` makes duplicates harmless.
  */
 import { z } from "zod";
+import { HANDOFF_FAILURES } from "./handoff.ts";
 
 const data = {
   CHECKPOINT_CREATED: z.object({ checkpointId: z.string(), taskId: z.string(), agentId: z.string() }),
@@ -22,7 +23,36 @@ const data = {
     agentId: z.string(),
     reason: z.enum(["fenced", "dropped"]),
   }),
-  AGENT_HANDOFF: z.object({ fromCheckpoint: z.string(), toAgent: z.string() }),
+  /** `toAgent` is an agent type; null: the coordinator chooses one. */
+  AGENT_HANDOFF: z.object({
+    fromCheckpoint: z.string(),
+    toAgent: z.string().nullable(),
+    handoffId: z.string(),
+    taskId: z.string(),
+    fromAgent: z.string(),
+    reason: z.string().nullable(),
+  }),
+  HANDOFF_VALIDATED: z.object({ handoffId: z.string(), checkpointId: z.string(), toAgent: z.string() }),
+  HANDOFF_OFFERED: z.object({
+    handoffId: z.string(),
+    toAgent: z.string(),
+    attempt: z.int(),
+    deadline: z.string(),
+  }),
+  HANDOFF_ACKNOWLEDGED: z.object({
+    handoffId: z.string(),
+    fromCheckpoint: z.string(),
+    agentId: z.string(),
+    fence: z.int(),
+    previousOwner: z.string().nullable(),
+  }),
+  HANDOFF_CONFIRMED: z.object({ handoffId: z.string(), checkpointId: z.string(), agentId: z.string() }),
+  HANDOFF_FAILED: z.object({
+    handoffId: z.string(),
+    state: z.enum(["rejected", "escalated", "cancelled", "lapsed"]),
+    reason: z.enum(HANDOFF_FAILURES),
+  }),
+  TASK_BLOCKED: z.object({ taskId: z.string(), reason: z.string(), handoffId: z.string().exactOptional() }),
   RECOVERY_INITIATED: z.object({ checkpointId: z.string(), reason: z.string() }),
   RECOVERY_COMPLETED: z.object({ checkpointId: z.string(), newAgentId: z.string() }),
 } as const;

@@ -92,6 +92,25 @@ export const LIMITS = {
   chunk_bytes_max: 60_000,
   /** Below this, compressing takes longer than writing what it would save. */
   compress_bytes_min: 8_192,
+  /** Of the text that says why a task is handed off, or why a handoff was taken back. */
+  handoff_reason_chars_max: 2_000,
+  /** When the coordinators look at a request by themselves, in case that its event never reached one. */
+  handoff_overlooked_ms: 2_000,
+  handoffs_limit_max: 200,
+  handoffs_limit_default: 20,
+  /** Records that one list may look through for those that it is asked for. */
+  handoffs_scan_count_max: 2_000,
+  /** Checkpoints, and their bytes, that are verified on the way back from the one that is handed off. */
+  chain_count_max: 500,
+  chain_bytes_max: 16_000_000,
+  /** Of a continuation prompt. */
+  prompt_bytes_max: 40_000,
+  /** Of an offer as it waits in the outbox, which is one value of the store. */
+  offer_bytes_max: 60_000,
+  offer_attempt_count_max: 100,
+  /** Of any time in the policy. */
+  policy_ms_max: 7 * 86_400_000,
+  heartbeat_ms: 2_000,
   duty_lease_ms: 5_000,
   duty_renew_ms: 1_500,
 } as const;
@@ -151,6 +170,11 @@ const relations: [holds: boolean, why: string][] = [
     LIMITS.lane_wait_ms_max + 300 <= LIMITS.command_answer_ms_max,
     "a command that waited for others of its task must still have time for the store",
   ],
+  [
+    LIMITS.prompt_bytes_max + LIMITS.handoff_reason_chars_max * 4 + 4_000 <= LIMITS.offer_bytes_max,
+    "a prompt of the largest size, and what goes with it, must fit into an offer",
+  ],
+  [LIMITS.offer_bytes_max <= LIMITS.inline_bytes_max, "an offer must fit into one value of the store"],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];
 

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { ErrorBody } from "./errors.ts";
+import { HANDOFF_STATES, type Handoff } from "./handoff.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import type { QueryOp } from "./subjects.ts";
@@ -64,6 +65,22 @@ export const auditQuerySchema = z.looseObject({
   limit: limit(LIMITS.audit_limit_max, LIMITS.audit_limit_default),
   /** The first entry wanted, from 1. */
   from_seq: z.int().min(1).default(1),
+});
+
+/** One handoff by its id, or a task's: the open one, else its latest. */
+export const handoffQuerySchema = z
+  .looseObject({ handoff_id: checkpointIdSchema.optional(), task_id: tokenSchema.optional() })
+  .refine(({ handoff_id, task_id }) => (handoff_id === undefined) !== (task_id === undefined), {
+    path: ["handoff_id"],
+    error: "either handoff_id or task_id",
+  });
+
+/** Newest first. */
+export const handoffsQuerySchema = z.looseObject({
+  state: z.enum(HANDOFF_STATES, { error: `one of ${HANDOFF_STATES.join(", ")}` }).optional(),
+  task_id: tokenSchema.optional(),
+  limit: limit(LIMITS.handoffs_limit_max, LIMITS.handoffs_limit_default),
+  cursor,
 });
 
 export const deadListQuerySchema = z.looseObject({
@@ -137,6 +154,12 @@ export interface AuditPage {
   readonly task: Task;
   readonly entries: readonly AuditRecord[];
   readonly more: boolean;
+}
+
+export interface HandoffPage {
+  readonly handoffs: readonly Handoff[];
+  /** Absent on the last page; a page may be shorter than asked for, or empty, and not be the last. */
+  readonly cursor?: string;
 }
 
 export interface IndexStatus {

@@ -75,6 +75,18 @@ export const SUBJECTS = {
   alert: (tenant: string, severity: string, task: string): string =>
     `fleet.alert.${token("tenant", tenant)}.${token("severity", severity)}.${token("task_id", task)}`,
   everyAlert: "fleet.alert.>",
+  /** A work queue per agent type: each offer reaches one taker at a time. */
+  offer: (tenant: string, agentType: string, task: string): string =>
+    `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.${token("task_id", task)}`,
+  offersOf: (tenant: string, agentType: string): string =>
+    `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.*`,
+  everyOffer: "fleet.offer.*.*.*",
+  heartbeat: (tenant: string, agent: string): string =>
+    `fleet.heartbeat.${token("tenant", tenant)}.${token("agent_id", agent)}`,
+  everyHeartbeat: "fleet.heartbeat.*.*",
+  exit: (tenant: string, agent: string, task: string): string =>
+    `fleet.exit.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}`,
+  everyExit: "fleet.exit.*.*.*",
   /** Every message of a replier's inbox belongs to one identity: `_INBOX.<identity>.…`. */
   inboxPrefix: (identity: string): string => `_INBOX.${token("identity", identity)}`,
 } as const;
@@ -84,10 +96,17 @@ export const STREAMS = {
   alerts: "FLEET_ALERTS",
   queue: "FLEET_QUEUE",
   dead: "FLEET_DEAD",
+  offers: "FLEET_OFFERS",
+  exits: "FLEET_EXITS",
 } as const;
 
 /** Queue groups: any number of instances serve one subject, each message reaches one of them. */
 export const QUEUES = { writer: "writer", reader: "reader" } as const;
+
+/** The durable consumer that all takers of one agent type share. `=` is in no token, so no two pairs have one name. */
+export function offerConsumer(tenant: string, agentType: string): string {
+  return `offers=${token("tenant", tenant)}=${token("agent_type", agentType)}`;
+}
 
 /** Message headers of Fleet's own; trace headers are W3C `traceparent` and `tracestate`. */
 export const HEADERS = {
@@ -154,4 +173,16 @@ export function isInboxOf(agent: string, subject: string): boolean {
 export function parseQuerySubject(subject: string): { readonly tenant: string; readonly op: string } {
   const [, , tenant = "", op = ""] = subject.split(".");
   return { tenant: token("tenant", tenant), op };
+}
+
+/** Parses `fleet.heartbeat.<tenant>.<agent>`; throws INVALID with the token that is wrong. */
+export function parseHeartbeatSubject(subject: string): { readonly tenant: string; readonly agent: string } {
+  const [, , tenant = "", agent = ""] = subject.split(".");
+  return { tenant: token("tenant", tenant), agent: token("agent_id", agent) };
+}
+
+/** Parses `fleet.exit.<tenant>.<agent>.<task>`; throws INVALID with the token that is wrong. */
+export function parseExitSubject(subject: string): Omit<CommandAddress, "op"> {
+  const [, , tenant = "", agent = "", task = ""] = subject.split(".");
+  return { tenant: token("tenant", tenant), agent: token("agent_id", agent), task: token("task_id", task) };
 }

@@ -9,6 +9,7 @@ export type TaskEvent =
   | "checkpoint"
   | "handoff"
   | "accept"
+  | "withdraw"
   | "take"
   | "block"
   | "unblock"
@@ -20,13 +21,15 @@ export type TaskEvent =
  * Complete by compilation: a new state or event without a decision for every pair is a type error. null: refused.
  * A checkpoint written to a finished task opens it again, visibly (audit); recovery alone never restarts one.
  * Taking a task over changes who may write, not how the work stands: a finished one stays finished until its new owner writes to
- * it, a blocked one blocked. Only a handover ends, because somebody has the task now.
+ * it, a blocked one blocked. Only a handover ends, because somebody has the task now. `withdraw`: the handover came to nothing, and
+ * whoever had the task has it still.
  */
 export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, TaskState | null>>>> = {
   active: {
     checkpoint: "active",
     handoff: "handing_off",
     accept: "active",
+    withdraw: "active",
     take: "active",
     block: "blocked",
     unblock: null,
@@ -38,6 +41,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "handing_off",
     handoff: "handing_off",
     accept: "active",
+    withdraw: "active",
     take: "active",
     block: "blocked",
     unblock: null,
@@ -49,6 +53,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: "handing_off",
     accept: "active",
+    withdraw: "blocked",
     take: "blocked",
     block: "blocked",
     unblock: "active",
@@ -60,6 +65,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: null,
     accept: null,
+    withdraw: null,
     take: "completed",
     block: null,
     unblock: null,
@@ -71,6 +77,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: null,
     accept: null,
+    withdraw: null,
     take: "failed",
     block: null,
     unblock: null,
@@ -82,6 +89,7 @@ export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, T
     checkpoint: "active",
     handoff: null,
     accept: null,
+    withdraw: null,
     take: "cancelled",
     block: null,
     unblock: null,
@@ -122,6 +130,8 @@ export const taskSchema = z.object({
   /** The agent that has taken the task and not released it; how often the task was taken. */
   owner: z.string().nullable(),
   fence: z.int(),
+  /** The handoff that is open; null: none is. */
+  handoff_id: z.string().nullable(),
   /** The newest audit entry and its hash. */
   audit_seq: z.int(),
   audit_hash: z.string(),

@@ -56,6 +56,7 @@ export async function createCheckpoint(
       seq,
       owner: begun.head?.owner ?? null,
       fence: begun.head?.fence ?? 0,
+      handoff_id: begun.head?.handoff_id ?? null,
       created_at: begun.head?.created_at ?? at,
       updated_at: at,
     },

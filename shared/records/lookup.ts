@@ -9,8 +9,8 @@ import type { CheckpointPage, CorruptCheckpoint, LatestResult, QueryParams } fro
 import type { Task } from "../protocol/task.ts";
 import type { Bytes, Reader } from "../store/store.ts";
 import { type Found, openRow } from "./body.ts";
-import { decode } from "./codec.ts";
 import { type CursorKind, openCursor, sealCursor } from "./cursor.ts";
+import { decodeHead } from "./head.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
 import { decodeOrder, type OrderEntry, readOrder } from "./order.ts";
 import { decodePlace, type Place } from "./place.ts";
@@ -20,7 +20,7 @@ const SLICE = 64;
 
 export async function readTask(reader: Reader, tenant: string, task: string): Promise<Task | null> {
   const value = await reader.get(tenantKeys(tenant).task(task));
-  return value ? decode<Task>(value) : null;
+  return value ? decodeHead(value) : null;
 }
 
 /** Where a checkpoint stands, or null when there is no such checkpoint. */

@@ -94,6 +94,7 @@ function untouched({ actor }: CommandContext, at: string): Omit<Task, "audit_seq
     seq: 0,
     owner: null,
     fence: 0,
+    handoff_id: null,
     created_at: at,
     updated_at: at,
   };

@@ -3,11 +3,11 @@
  * it from being served even if its bytes should verify later; only a person lifts it.
  */
 import type { CorruptCheckpoint } from "../protocol/queries.ts";
-import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { appendAudit } from "./audit.ts";
-import { decode, encode, encodeChecked } from "./codec.ts";
+import { encode, encodeChecked } from "./codec.ts";
 import { appendFeed } from "./feed.ts";
+import { decodeHead } from "./head.ts";
 import { tenantKeys } from "./keyspace.ts";
 import { appendEvent } from "./outbox.ts";
 import { eventOf } from "./transition.ts";
@@ -33,7 +33,7 @@ export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const mark = keys.quarantine(task, corrupt.checkpoint_id, corrupt.version ?? VERSION_UNKNOWN);
   const [marked, headValue] = await tx.getMany([mark, keys.task(task)]);
   if (marked !== undefined || headValue === undefined) return false;
-  const head = decode<Task>(headValue);
+  const head = decodeHead(headValue);
   const at = new Date(finding.nowMs).toISOString();
   tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder }));
   const chain = appendAudit(

@@ -7,11 +7,10 @@
  */
 import { invalid } from "../protocol/errors.ts";
 import { idTime, isCheckpointId } from "../protocol/ids.ts";
-import type { Task } from "../protocol/task.ts";
 import type { Bytes, Reader } from "../store/store.ts";
-import { decode } from "./codec.ts";
 import { type Cover, decodeCover, EVERY, type IndexName, readCovers } from "./entries.ts";
 import type { Filters } from "./filters.ts";
+import { decodeHead } from "./head.ts";
 import { parseIndexKey, type TenantKeys } from "./keyspace.ts";
 import { readOrder } from "./order.ts";
 import { rarestWord, readPostings } from "./postings.ts";
@@ -65,7 +64,7 @@ function numberOf(place: string): number {
 function walkTask(reader: Reader, keys: TenantKeys, task: string): Walk {
   return async function* (place) {
     const head = await reader.get(keys.task(task));
-    const newest = head === undefined ? 0 : decode<Task>(head).seq;
+    const newest = head === undefined ? 0 : decodeHead(head).seq;
     let to = place === null ? newest : numberOf(place) - 1;
     for (const limit of rowsAtOnce()) {
       if (to < 1) return;

@@ -45,7 +45,7 @@ test("the streams of Fleet are created with every setting, and looking again cha
     discard: "old",
     storage: "file",
     max_age: 7 * 86_400e9,
-    max_bytes: Math.floor(256 * MIB * 0.3),
+    max_bytes: Math.floor(256 * MIB * 0.26),
     max_msg_size: 262_144,
     duplicate_window: 300e9,
     allow_direct: true,
@@ -61,7 +61,7 @@ test("the streams of Fleet are created with every setting, and looking again cha
     discard: "new",
     storage: "file",
     max_age: 0,
-    max_bytes: Math.floor(256 * MIB * 0.35),
+    max_bytes: Math.floor(256 * MIB * 0.33),
     max_msg_size: 1_967_232,
   });
   expect(await config("FLEET_DEAD")).toMatchObject({
@@ -78,7 +78,7 @@ test("the disk's size bounds the streams, and a large disk does not inflate them
   const sum = (storageBytes: number) =>
     fleetStreams({ storageBytes }).reduce((all, { maxBytes }) => all + maxBytes, 0);
   expect(sum(100 * MIB)).toBeLessThanOrEqual(80 * MIB);
-  expect(fleetStreams().map(({ maxBytes }) => maxBytes / MIB)).toEqual([4096, 256, 8192, 1024]);
+  expect(fleetStreams().map(({ maxBytes }) => maxBytes / MIB)).toEqual([4096, 256, 8192, 1024, 256, 64]);
 });
 
 test("limits grow and never shrink; subjects are added and never taken away", async () => {

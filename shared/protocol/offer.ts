@@ -1,0 +1,64 @@
+/**
+ * An offer: everything that an agent needs to take a task over, as a CloudEvent in JSON on a work queue per agent type. An
+ * orchestrator in any language takes it, sends `acknowledge` as the agent that shall have the task, and acknowledges the message
+ * when that was answered. Delivered at least once; the one transaction behind `acknowledge` decides who has the task.
+ */
+import { z } from "zod";
+import { firedTriggerSchema } from "./checkpoint.ts";
+import { handoffReasonSchema, nextPhaseSchema } from "./handoff.ts";
+import { tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+
+export const OFFER_TYPE = "HANDOFF_OFFER";
+
+const utf8 = new TextEncoder();
+
+export const promptSchema = z
+  .string()
+  .refine(
+    (text) => utf8.encode(text).length <= LIMITS.prompt_bytes_max,
+    `at most ${LIMITS.prompt_bytes_max} bytes`,
+  );
+
+export const offerDataSchema = z.looseObject({
+  handoff_id: z.string(),
+  tenant: z.string(),
+  task_id: z.string(),
+  agent_type: tokenSchema,
+  /** The version that the prompt was made from. */
+  checkpoint: z.looseObject({ id: z.string(), version: z.int(), hash: z.string() }),
+  from_agent: z.string(),
+  reason: handoffReasonSchema.nullable(),
+  trigger: firedTriggerSchema.nullable(),
+  next_phase: nextPhaseSchema.nullable(),
+  prompt: promptSchema,
+  prompt_style: z.string(),
+  prompt_tokens: z.int().min(0),
+  /** The fence that `acknowledge` will answer with. */
+  fence_to_be: z.int(),
+  /** 1 for the first offer of this handoff. */
+  attempt: z.int().min(1),
+  max_attempts: z.int().min(1),
+  /** Until when `acknowledge` is accepted. */
+  deadline: z.string(),
+  /** How long the taker has for its first checkpoint, from the acknowledgement on. */
+  first_checkpoint_ms: z.int().min(1),
+});
+
+export const offerSchema = z.looseObject({
+  specversion: z.literal("1.0"),
+  /** `<handoff_id>/<attempt>`: the same for every copy. */
+  id: z.string(),
+  source: z.literal("fleet"),
+  type: z.literal(OFFER_TYPE),
+  /** The task. */
+  subject: z.string(),
+  time: z.string(),
+  datacontenttype: z.literal("application/json"),
+  tenant: z.string(),
+  traceparent: z.string().exactOptional(),
+  data: offerDataSchema,
+});
+
+export type OfferData = z.output<typeof offerDataSchema>;
+export type Offer = z.output<typeof offerSchema>;

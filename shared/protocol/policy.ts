@@ -1,0 +1,119 @@
+/**
+ * The policy of handoffs: when an agent should hand off, to whom, and how long things may take. One default for all; a tenant, and in it an
+ * agent type, may differ in any part of it. What is not said stays as it is.
+ */
+import { z } from "zod";
+import { PHASES } from "./checkpoint.ts";
+import { tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+
+const MINUTE_MS = 60_000;
+
+const times = z.int().min(1_000).max(LIMITS.policy_ms_max);
+
+const triggers = {
+  /** A fraction of the context window; null: never. */
+  context_utilization: z.number().min(0).max(1).nullable(),
+  /** So many errors; null: never. */
+  error_count: z.int().min(1).nullable(),
+  phase_complete: z.boolean(),
+  rate_limit: z.boolean(),
+};
+
+const nextAgent = {
+  /** Who goes on in a phase. Without a next phase, or for one that is not here, an agent of the same type goes on. */
+  by_next_phase: z.partialRecord(z.enum(PHASES), tokenSchema),
+};
+
+const offer = {
+  /** How long an offer stands before it is made again. */
+  deadline_ms: times,
+  max_attempts: z.int().min(1).max(LIMITS.offer_attempt_count_max),
+  prompt_tokens: z.int().min(1),
+  prompt_style: tokenSchema,
+};
+
+const policyShape = {
+  triggers: z.strictObject(triggers),
+  next_agent: z.strictObject(nextAgent),
+  offer: z.strictObject(offer),
+  /** How long the taker has for its first checkpoint. */
+  first_checkpoint_ms: times,
+};
+
+const wholeSchema = z.strictObject(policyShape);
+export type Policy = z.output<typeof wholeSchema>;
+
+export const DEFAULT_POLICY: Policy = {
+  triggers: { context_utilization: 0.7, error_count: 5, phase_complete: true, rate_limit: true },
+  next_agent: {
+    by_next_phase: {
+      planning: "architecture",
+      implementing: "implementation",
+      testing: "qa",
+      reviewing: "qa",
+      complete: "documentation",
+    },
+  },
+  offer: { deadline_ms: MINUTE_MS, max_attempts: 3, prompt_tokens: 2_000, prompt_style: "standard" },
+  first_checkpoint_ms: 15 * MINUTE_MS,
+};
+
+/** A misspelt name would leave the default in force unnoticed, so unknown names are refused, here alone. */
+const partSchema = z.strictObject({
+  triggers: z.strictObject(triggers).partial().optional(),
+  next_agent: z.strictObject(nextAgent).partial().optional(),
+  offer: z.strictObject(offer).partial().optional(),
+  first_checkpoint_ms: times.optional(),
+});
+type PolicyPart = z.output<typeof partSchema>;
+
+export const policySchema = z.strictObject({
+  defaults: partSchema.default({}),
+  tenants: z
+    .record(
+      tokenSchema,
+      z.strictObject({
+        defaults: partSchema.optional(),
+        agent_types: z.record(tokenSchema, partSchema).optional(),
+      }),
+    )
+    .default({}),
+});
+
+export type Policies = z.output<typeof policySchema>;
+
+export const DEFAULT_POLICIES: Policies = { defaults: {}, tenants: {} };
+
+/** What is in force for agents of a type, the nearest word first: the type's in its tenant, the tenant's, the policy's defaults. */
+export function policyOf(policies: Policies, tenant: string, agentType: string): Policy {
+  const own = Object.hasOwn(policies.tenants, tenant) ? policies.tenants[tenant] : undefined;
+  const types = own?.agent_types ?? {};
+  const typed = Object.hasOwn(types, agentType) ? types[agentType] : undefined;
+  return [policies.defaults, own?.defaults, typed].reduce(over, DEFAULT_POLICY);
+}
+
+function over(policy: Policy, part: PolicyPart | undefined): Policy {
+  if (part === undefined) return policy;
+  return {
+    triggers: { ...policy.triggers, ...said(part.triggers) },
+    next_agent: {
+      by_next_phase: { ...policy.next_agent.by_next_phase, ...said(part.next_agent?.by_next_phase) },
+    },
+    offer: { ...policy.offer, ...said(part.offer) },
+    first_checkpoint_ms: part.first_checkpoint_ms ?? policy.first_checkpoint_ms,
+  };
+}
+
+type Said<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+function said<T extends object>(part: T | undefined): Said<T> {
+  return Object.fromEntries(Object.entries(part ?? {}).filter(([, value]) => value !== undefined)) as Said<T>;
+}
+
+/** Who goes on after an agent of `agentType`: one of the same type, unless the phase changes and the policy names another for it. */
+export function nextAgentType(policy: Policy, agentType: string, nextPhase: string | null): string {
+  if (nextPhase === null) return agentType;
+  const named = policy.next_agent.by_next_phase as Readonly<Record<string, string | undefined>>;
+  return (Object.hasOwn(named, nextPhase) ? named[nextPhase] : undefined) ?? agentType;
+}
