@@ -43,8 +43,8 @@ export interface DurableMessage extends Message {
   ack(): void;
   /** Still at it: the acknowledgement wait starts anew. */
   working(): void;
-  /** Not now and not here: whoever asks next gets it, before any later message. Called by those who stop asking. */
-  giveBack(): void;
+  /** Not now and not here: whoever asks next gets it, before any later message, or after `pauseMs`. For those who stop asking or decline. */
+  giveBack(pauseMs?: number): void;
   /** Hopeless: never deliver again. Put the message where people will see it first; the stream only notes the reason. */
   dead(reason: string): void;
 }
@@ -90,6 +90,11 @@ export interface ConsumeOptions {
   readonly filters?: readonly string[];
   /** Handlers that run at once. With 1 the order is strict, also through crashes and redelivery; with more it is not. */
   readonly maxAckPending: number;
+  /**
+   * Handlers that run at once in this process, of a durable that processes with limits of their own share; `maxAckPending` is then
+   * the same for all of them. What it does not handle it does not take, so a message never waits here while another process is free.
+   */
+  readonly concurrencyMax?: number;
   readonly ackWaitMs: number;
   /** How long one request for messages waits at the server. Default 5,000; longer is cheaper while nothing comes. */
   readonly pullMs?: number;

@@ -24,7 +24,7 @@ import { ReceivedMessage } from "./message.ts";
 const NANOS_PER_MS = 1_000_000;
 const PREFETCH_MAX = 256;
 const REDELIVERY_MS = { first: 250, last: 30_000 };
-const PULL_MS = 5_000;
+export const PULL_MS = 5_000;
 /** Heartbeats in one request for messages; two that stay away say that the request was forgotten. */
 const HEARTBEATS = 5;
 
@@ -34,7 +34,7 @@ export interface StreamAccess {
   readonly log: Logger;
 }
 
-function pull(ms: number) {
+export function pull(ms: number) {
   return { expires: ms, idle_heartbeat: Math.floor(ms / HEARTBEATS) };
 }
 
@@ -48,17 +48,9 @@ export async function consume(
   let idle: (() => void) | undefined;
   const handle = async (raw: JsMsg): Promise<void> => {
     active += 1;
-    try {
-      const message = new StoredMessage(raw);
-      await handler(message);
-      message.ack();
-    } catch (error) {
-      log.error({ error, durable: o.durable, seq: raw.seq }, "message handler failed");
-      giveBack(raw, log);
-    } finally {
-      active -= 1;
-      if (active === 0) idle?.();
-    }
+    await handled(raw, o, handler, log);
+    active -= 1;
+    if (active === 0) idle?.();
   };
   try {
     await ensureConsumer(access, o);
@@ -78,6 +70,23 @@ export async function consume(
     };
   } catch (error) {
     throw busError(error, { stream: o.stream, durable: o.durable });
+  }
+}
+
+/** Never rejects: a message that could not be handled comes again. */
+export async function handled(
+  raw: JsMsg,
+  { durable }: Pick<ConsumeOptions, "durable">,
+  handler: (m: DurableMessage) => Promise<void>,
+  log: Logger,
+): Promise<void> {
+  try {
+    const message = new StoredMessage(raw);
+    await handler(message);
+    message.ack();
+  } catch (error) {
+    log.error({ error, durable, seq: raw.seq }, "message handler failed");
+    giveBack(raw, log);
   }
 }
 
@@ -106,7 +115,7 @@ async function keepConsumer(
   }
 }
 
-async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOptions): Promise<void> {
+export async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOptions): Promise<void> {
   const changeable = {
     ack_wait: o.ackWaitMs * NANOS_PER_MS,
     max_ack_pending: o.maxAckPending,
@@ -212,8 +221,8 @@ class StoredMessage extends StreamMessage implements DurableMessage {
     this.#raw.working();
   }
 
-  giveBack(): void {
-    this.#raw.nak();
+  giveBack(pauseMs = 0): void {
+    this.#raw.nak(pauseMs);
   }
 
   dead(reason: string): void {

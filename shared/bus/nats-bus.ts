@@ -31,6 +31,7 @@ import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server.ts";
 import { StreamDirectory } from "./stream-directory.ts";
 import { streamView } from "./stream-view.ts";
 import type { StreamSpec } from "./streams.ts";
+import { takeTurns } from "./turns.ts";
 
 const DRAIN_MS = 5_000;
 /** A restarted server takes connections before its streams are back. */
@@ -116,7 +117,13 @@ export class NatsBus implements Bus {
   }
 
   async consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop> {
-    return this.#stoppable(await consume(await this.#access(), o, handler));
+    const { concurrencyMax } = o;
+    const access = await this.#access();
+    const stop =
+      concurrencyMax === undefined
+        ? await consume(access, o, handler)
+        : await takeTurns(access, { ...o, concurrencyMax }, handler);
+    return this.#stoppable(stop);
   }
 
   async follow(
