@@ -1,5 +1,6 @@
 /** What a request is answered with: the promise that was given, or the error that says nothing happened. */
 import { z } from "zod";
+import { firedTriggerSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff.ts";
 
@@ -31,6 +32,8 @@ export const committedAnswerSchema = z.looseObject({
   /** True when the same command had been applied before and this is its first answer again. */
   replayed: z.boolean(),
   warnings: z.array(z.string()).optional(),
+  /** The agent should hand off, and why: what the checkpoint says passes a threshold of the policy. */
+  handoff_advised: z.array(firedTriggerSchema).exactOptional(),
   /** Of a `create` in phase `handoff`: the handoff that it opened. */
   handoff_id: z.string().exactOptional(),
 });

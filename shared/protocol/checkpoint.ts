@@ -141,6 +141,10 @@ export const metricsSchema = section({
     coverage_percent: z.number().min(0).max(100).optional(),
   }).optional(),
   cost: section({}).optional(),
+  /** Failures since the agent began, as it counts them: of tools, of requests, of its own attempts. */
+  error_count: count.optional(),
+  /** There while the vendor of the model refuses requests. */
+  rate_limit: section({ resets_at: time.optional(), details: text.optional() }).optional(),
 });
 
 export const workspaceSchema = section({
@@ -259,6 +263,7 @@ export type CheckpointInput = z.input<typeof checkpointInputSchema>;
 export type CheckpointDraft = z.output<typeof checkpointInputSchema>;
 export type UnsealedCheckpoint = z.output<typeof unsealedCheckpointSchema>;
 export type Checkpoint = z.output<typeof checkpointSchema>;
+export type FiredTrigger = z.output<typeof firedTriggerSchema>;
 export type Phase = (typeof PHASES)[number];
 export type FinalStatus = (typeof FINAL_STATUSES)[number];
 export type TriggerReason = (typeof TRIGGER_REASONS)[number];

@@ -16,6 +16,7 @@ import { writeOrder } from "./order.ts";
 import type { EventFact } from "./outbox.ts";
 import { decodePlace } from "./place.ts";
 import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
+import type { Advice } from "./triggers.ts";
 
 export interface Current {
   readonly begun: Begun;
@@ -76,6 +77,7 @@ export interface Change {
   readonly taskEvent: TaskEvent | null;
   readonly facts?: NonNullable<Transition["facts"]>;
   readonly succeeded?: boolean;
+  readonly advised?: Advice;
 }
 
 /** Seals and writes the next version, keeps the one before it, and completes the transition. */
@@ -126,6 +128,7 @@ export function change(tx: Tx, context: CommandContext, now: Current, change: Ch
       hash: sealed.hash,
       committed_at: at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
+      ...change.advised,
     },
   });
 }

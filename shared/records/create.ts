@@ -13,6 +13,7 @@ import { systemKeys, type TenantKeys } from "./keyspace.ts";
 import { writeOrder } from "./order.ts";
 import { decodePlace, writePlace } from "./place.ts";
 import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
+import { advisedBy, withTriggers } from "./triggers.ts";
 
 export async function createCheckpoint(
   tx: Tx,
@@ -30,7 +31,7 @@ export async function createCheckpoint(
   requireIdentity(context, command);
   requireExpected(begun, command.expected_version);
   const links = await linksOf(tx, context, begun, command);
-  const checkpoint = composed(context, command, begun, links);
+  const checkpoint = withTriggers(composed(context, command, begun, links), context.thresholdsOf);
   const sealed = seal(checkpoint);
   const { task } = context.actor;
   const { seq } = checkpoint.metadata;
@@ -73,6 +74,7 @@ export async function createCheckpoint(
       hash: sealed.hash,
       committed_at: at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
+      ...advisedBy(checkpoint),
     },
   });
 }

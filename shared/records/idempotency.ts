@@ -2,6 +2,7 @@
  * One record per command, read and written in the command's own transaction: however often a command is sent, retried or
  * redelivered, whichever copy commits first wins and every other finds its answer.
  */
+import type { FiredTrigger } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
@@ -20,6 +21,7 @@ export type RememberedCheckpoint = {
   readonly hash: string;
   readonly committed_at: string;
   readonly warnings?: string[];
+  readonly handoff_advised?: FiredTrigger[];
 };
 
 /** Of a command that changed who owns the task. */

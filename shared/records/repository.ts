@@ -15,6 +15,7 @@ import type {
 } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { DEFAULT_POLICIES, type Policies } from "../protocol/policy.ts";
 import type {
   AuditPage,
   CheckpointPage,
@@ -42,10 +43,11 @@ import { type Finding, quarantine } from "./quarantine.ts";
 import { type Refusal, recordRefusal } from "./refusal.ts";
 import { search } from "./search.ts";
 import { type CommandContext, type Replay, requireFence } from "./transition.ts";
+import { type ThresholdsOf, thresholdsIn } from "./triggers.ts";
 import { updateCheckpoint } from "./update.ts";
 
-/** What the caller of a command knows; time and incarnation are the repository's. */
-export type Caller = Omit<CommandContext, "nowMs" | "incarnation"> & {
+/** What the caller of a command knows; time, incarnation and policy are the repository's. */
+export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "thresholdsOf"> & {
   /** For the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
   readonly deadlineMs?: number;
 };
@@ -57,6 +59,8 @@ export interface RepositoryOptions {
   readonly now: () => number;
   /** The service that acts, for the audit trail of what it finds. */
   readonly finder: string;
+  /** When an agent should hand off. Default: {@link DEFAULT_POLICIES}. */
+  readonly policies?: Policies;
   /** Called for each corrupt version that is met for the first time, after its quarantine has been committed. */
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
 }
@@ -71,10 +75,12 @@ export class CheckpointRepository {
   readonly #store: Store;
   readonly #options: RepositoryOptions;
   readonly #lanes = new Lanes();
+  readonly #thresholdsOf: ThresholdsOf;
 
   constructor(options: RepositoryOptions) {
     this.#store = options.store;
     this.#options = options;
+    this.#thresholdsOf = thresholdsIn(options.policies ?? DEFAULT_POLICIES);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {
@@ -253,11 +259,12 @@ export class CheckpointRepository {
   ): Promise<Answered<A>> {
     const { incarnation } = this.#options.format;
     const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
+    const thresholdsOf = this.#thresholdsOf;
     const { value, stamp } = await this.#lanes
       .run(`${actor.tenant}/${actor.task}`, deadlineMs * LANE_SHARE, (waitedMs) =>
         this.#transact(
           op,
-          (tx) => verb(tx, { ...caller, nowMs: this.#options.now(), incarnation }),
+          (tx) => verb(tx, { ...caller, nowMs: this.#options.now(), incarnation, thresholdsOf }),
           deadlineMs - waitedMs,
         ),
       )

@@ -16,6 +16,7 @@ import { decodeHead } from "./head.ts";
 import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
 import { appendEvent, type EventFact } from "./outbox.ts";
+import type { ThresholdsOf } from "./triggers.ts";
 
 /** One command as a verb sees it: who, what, and the hash that tells a retry from a misuse of its id. */
 export interface CommandContext {
@@ -26,6 +27,7 @@ export interface CommandContext {
   readonly requestHash: string;
   readonly nowMs: number;
   readonly incarnation: number;
+  readonly thresholdsOf: ThresholdsOf;
   /** Trace of the caller, kept in the event so that it crosses the outbox. */
   readonly traceparent: string | undefined;
 }

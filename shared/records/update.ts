@@ -10,6 +10,7 @@ import { change, current } from "./change.ts";
 import { requireInTask } from "./create.ts";
 import type { RememberedCheckpoint } from "./idempotency.ts";
 import type { CommandContext, Replay } from "./transition.ts";
+import { advisedBy, withTriggers } from "./triggers.ts";
 
 /** What only the writer sets, and the operation that does it where there is one. */
 const WRITER_FIELDS: Readonly<Record<string, string>> = {
@@ -24,6 +25,7 @@ const WRITER_FIELDS: Readonly<Record<string, string>> = {
   "metadata.version": "no change: the writer counts versions",
   "metadata.seq": "no change: the writer keeps the order",
   "metadata.committed_at": "no change: the writer sets it",
+  "metadata.handoff_triggers": "no change: the writer evaluates them",
   "compliance.hash": "no change: the writer computes it",
   "compliance.signature": "no change: signing sets it",
   "compliance.event_log_ref": "no change: the writer sets it",
@@ -55,7 +57,8 @@ export async function updateCheckpoint(
   const fields = checkPatch(command);
   const now = await current(tx, context, command.checkpoint_id, command.expected_version);
   if ("replay" in now) return now;
-  const next = validate(unsealedCheckpointSchema, mergePatch(now.checkpoint, command.patch), "patch");
+  const patched = validate(unsealedCheckpointSchema, mergePatch(now.checkpoint, command.patch), "patch");
+  const next = withTriggers(patched, context.thresholdsOf);
   requireSupported(next.schema_version);
   const fallback = next.recovery.last_successful_state;
   if (fallback !== undefined && fallback !== now.checkpoint.recovery.last_successful_state) {
@@ -69,5 +72,6 @@ export async function updateCheckpoint(
     taskEvent: null,
     event: { type: "CHECKPOINT_UPDATED", data: { checkpointId: command.checkpoint_id, fields: named } },
     facts: { fields: named },
+    advised: advisedBy(next),
   });
 }

@@ -7,6 +7,7 @@ import { canonicalText, sha256Hex } from "../../shared/integrity/canonical.ts";
 import type { CommittedAnswer } from "../../shared/protocol/answers.ts";
 import type { CheckpointInput, FinalStatus } from "../../shared/protocol/checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../../shared/protocol/commands.ts";
+import { DEFAULT_POLICIES, type Policies } from "../../shared/protocol/policy.ts";
 import type { CorruptCheckpoint } from "../../shared/protocol/queries.ts";
 import type { CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
@@ -34,7 +35,11 @@ export interface Bench {
   close(): Promise<void>;
 }
 
-export async function openBench(engine: Engine, now: () => number = Date.now): Promise<Bench> {
+export async function openBench(
+  engine: Engine,
+  now: () => number = Date.now,
+  policies: Policies = DEFAULT_POLICIES,
+): Promise<Bench> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-records-"));
   const store = await openEmpty(engine, folder);
   const format = await openFormat(store);
@@ -44,6 +49,7 @@ export async function openBench(engine: Engine, now: () => number = Date.now): P
     format,
     finder: "test",
     now,
+    policies,
     onCorrupt: (_task, found) => corrupt.push(found),
   });
   return {

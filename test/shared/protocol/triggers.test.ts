@@ -1,0 +1,112 @@
+// When to hand off: every trigger against its threshold, and how a checkpoint's fields become signs.
+
+import { describe, expect, test } from "vitest";
+import {
+  type CheckpointInput,
+  checkpointInputSchema,
+  type UnsealedCheckpoint,
+} from "../../../shared/protocol/checkpoint.ts";
+import { DEFAULT_POLICY } from "../../../shared/protocol/policy.ts";
+import {
+  evaluateTriggers,
+  HANDOFF_TRIGGERS,
+  signsOf,
+  type TriggerSigns,
+  type TriggerThresholds,
+} from "../../../shared/protocol/triggers.ts";
+
+const none: TriggerSigns = { isRateLimited: false, isPhaseComplete: false, isRequested: false };
+const all: TriggerSigns = {
+  contextUtilization: 0.9,
+  errorCount: 9,
+  isRateLimited: true,
+  isPhaseComplete: true,
+  isRequested: true,
+};
+const defaults = DEFAULT_POLICY.triggers;
+const off: TriggerThresholds = {
+  context_utilization: null,
+  error_count: null,
+  rate_limit: false,
+  phase_complete: false,
+};
+
+describe("what fires", () => {
+  test.each<[string, Partial<TriggerSigns>, Partial<TriggerThresholds>, object[]]>([
+    ["nothing", {}, {}, []],
+    ["context at the threshold", { contextUtilization: 0.7 }, {}, []],
+    [
+      "context over it",
+      { contextUtilization: 0.71 },
+      {},
+      [{ reason: "context_utilization", value: 0.71, threshold: 0.7 }],
+    ],
+    ["context under another threshold", { contextUtilization: 0.71 }, { context_utilization: 0.9 }, []],
+    [
+      "context over a threshold of nothing",
+      { contextUtilization: 0.01 },
+      { context_utilization: 0 },
+      [{ reason: "context_utilization", value: 0.01, threshold: 0 }],
+    ],
+    ["a full context that nobody minds", { contextUtilization: 1 }, { context_utilization: null }, []],
+    ["errors at the threshold", { errorCount: 5 }, {}, []],
+    ["errors over it", { errorCount: 6 }, {}, [{ reason: "error_count", value: 6, threshold: 5 }]],
+    [
+      "errors over another",
+      { errorCount: 2 },
+      { error_count: 1 },
+      [{ reason: "error_count", value: 2, threshold: 1 }],
+    ],
+    ["errors that nobody minds", { errorCount: 1_000 }, { error_count: null }, []],
+    ["a rate limit", { isRateLimited: true }, {}, [{ reason: "rate_limit" }]],
+    ["a rate limit to sit out", { isRateLimited: true }, { rate_limit: false }, []],
+    ["the end of a phase", { isPhaseComplete: true }, {}, [{ reason: "phase_complete" }]],
+    ["the end of a phase to go on after", { isPhaseComplete: true }, { phase_complete: false }, []],
+    ["a request", { isRequested: true }, {}, [{ reason: "explicit_request" }]],
+  ])("%s", (_, signs, thresholds, expected) => {
+    expect(evaluateTriggers({ ...none, ...signs }, { ...defaults, ...thresholds })).toEqual(expected);
+  });
+
+  test("everything at once, in one order", () => {
+    expect(evaluateTriggers(all, defaults).map(({ reason }) => reason)).toEqual([...HANDOFF_TRIGGERS]);
+  });
+
+  test("with everything switched off, a request alone", () => {
+    expect(evaluateTriggers(all, off)).toEqual([{ reason: "explicit_request" }]);
+  });
+});
+
+describe("the signs of a checkpoint", () => {
+  const signs = (metrics: CheckpointInput["metrics"], reason = "progress") => {
+    const parsed = checkpointInputSchema.parse({
+      metadata: { agent_type: "qa", trigger: { reason } },
+      execution_state: { phase: "testing" },
+      metrics,
+    });
+    return signsOf(parsed as unknown as UnsealedCheckpoint);
+  };
+
+  test.each<[string, CheckpointInput["metrics"], number | undefined]>([
+    ["what it says", { context_utilization: 0.5, tokens_consumed: 9, context_limit: 10 }, 0.5],
+    ["else tokens over limit", { tokens_consumed: 150, context_limit: 200 }, 0.75],
+    ["at most all of it", { tokens_consumed: 500, context_limit: 200 }, 1],
+    ["nothing without a limit", { tokens_consumed: 500 }, undefined],
+    ["nothing for a limit of nothing", { tokens_consumed: 500, context_limit: 0 }, undefined],
+  ])("context: %s", (_, metrics, expected) => {
+    expect(signs(metrics).contextUtilization).toBe(expected);
+  });
+
+  test("errors and rate limit", () => {
+    expect(signs({})).toMatchObject({ errorCount: undefined, isRateLimited: false });
+    expect(signs({ error_count: 3 }).errorCount).toBe(3);
+    expect(signs({ rate_limit: {} }).isRateLimited).toBe(true);
+    expect(signs({ rate_limit: { resets_at: "2026-01-24T12:00:00Z" } }).isRateLimited).toBe(true);
+  });
+
+  test("phase and request", () => {
+    expect(signs({})).toMatchObject({ isPhaseComplete: false, isRequested: false });
+    expect(signs({}, "phase_transition")).toMatchObject({ isPhaseComplete: true, isRequested: false });
+    expect(signs({}, "handoff")).toMatchObject({ isPhaseComplete: false, isRequested: true });
+    expect(signs({}, "task_complete")).toMatchObject({ isPhaseComplete: false, isRequested: false });
+  });
+});
