@@ -1,15 +1,15 @@
 /** Every service of the standalone fleet on one platform: what one of its threads runs, or its only one. */
 import { openPlatform, type Platform, type PlatformOptions } from "../../shared/process/platform.ts";
+import type { AgentRules } from "../../shared/process/policy.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
 import { start as startReader } from "../reader/reader.ts";
-import type { WriterConfig } from "../writer/config.ts";
 import { start as startWriter } from "../writer/writer.ts";
 
 /** Throws StartupError; what was started by then is stopped again. */
 export async function startServices(
   context: ServiceContext,
   options: PlatformOptions,
-  config: WriterConfig,
+  config: AgentRules,
 ): Promise<Platform> {
   const platform = await openPlatform(context, options);
   try {

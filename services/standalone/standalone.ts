@@ -6,6 +6,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { PlatformOptions } from "../../shared/process/platform.ts";
+import { type AgentRules, readAgentRules } from "../../shared/process/policy.ts";
 import { absoluteStoreUrl } from "../../shared/process/settings.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/metrics.ts";
@@ -35,6 +36,7 @@ export async function start(
 ): Promise<Standalone> {
   const { config, log } = context;
   log.level = config.logLevel;
+  const rules = readAgentRules(config);
   const home = openHome(config.home);
   const closers = createClosers(log, context.clock);
   // Each level closes what stands on it first, so the budgets of the levels add up.
@@ -50,7 +52,7 @@ export async function start(
     });
     closers.add("nats-server", () => server.stop());
     const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
-    const opsPort = await startAll(context, closers, {
+    const opsPort = await startAll(context, closers, rules, {
       ...config,
       service: "standalone",
       storeUrl,
@@ -82,6 +84,7 @@ type Options = StandaloneConfig &
 async function startAll(
   context: ServiceContext & { readonly config: StandaloneConfig },
   closers: Closers,
+  rules: AgentRules,
   options: Options,
 ): Promise<number> {
   const { log, metrics, config } = context;
@@ -90,16 +93,15 @@ async function startAll(
   if (lock === null || config.threads === 1) {
     // With threads, this one has no use for the services and their libraries.
     const { startServices } = await import("./services.ts");
-    const platform = await startServices(context, options, config);
+    const platform = await startServices(context, options, rules);
     closers.add("services", () => platform.stop());
     return platform.opsPort;
   }
-  const { agentTypes } = config;
   const threads = await startThreads(
     config.threads,
     {
       options: { ...options, storeUrl: `${options.storeUrl}?shared`, opsPort: null },
-      config: { agentTypes },
+      config: rules,
       pretty: process.stdout.isTTY === true,
     },
     log,

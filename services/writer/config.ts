@@ -1,11 +1,6 @@
-/** The writer's own settings. */
-import { type ConfigOf, list } from "../../shared/runtime/config.ts";
+/** The writer's own settings: what a fleet agrees on about its agents. */
+import { type AgentRules, agentFields } from "../../shared/process/policy.ts";
 
-export const writerFields = {
-  agentTypes: list("FLEET_AGENT_TYPES", {
-    default: [],
-    description: "Agent types beside architecture, implementation, qa and documentation",
-  }),
-} as const;
+export const writerFields = { ...agentFields } as const;
 
-export type WriterConfig = ConfigOf<typeof writerFields>;
+export type WriterConfig = AgentRules;

@@ -5,7 +5,7 @@
 import type { Bus } from "../../shared/bus/bus.ts";
 import { serveEndpoint } from "../../shared/bus/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
-import { BUILTIN_AGENT_TYPES } from "../../shared/protocol/checkpoint.ts";
+import { knownAgentTypes } from "../../shared/process/policy.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Format } from "../../shared/records/format.ts";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
@@ -36,13 +36,14 @@ export async function start(context: WriterContext): Promise<Stop> {
     store,
     format,
     finder: "writer",
+    policies: config.policies,
     now: () => clock.now(),
     onCorrupt: (task, corrupt) => {
       metrics.checkpointCorruptTotal.inc();
       log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
     },
   });
-  const agentTypes = new Set([...BUILTIN_AGENT_TYPES, ...config.agentTypes]);
+  const agentTypes = knownAgentTypes(config.agentTypes);
   const commands = createCommands(repository, agentTypes, () => clock.now());
   const breaker = storeBreaker(context);
   const parts = { ...context, breaker, commands, repository };

@@ -39,10 +39,13 @@ function parse(entry: string): { prev?: unknown; seq?: unknown; canonical: boole
   }
 }
 
-/** Verifies link after link; several pages of one chain go through one verifier. */
-export function createChainVerifier() {
-  let prev = CHAIN_START;
-  let last = 0;
+/**
+ * Verifies link after link; several pages of one chain go through one verifier. `from`: the link before the first one that is added,
+ * for whoever needs to know only what came after it.
+ */
+export function createChainVerifier(from: { seq: number; hash: string } = { seq: 0, hash: CHAIN_START }) {
+  let prev = from.hash;
+  let last = from.seq;
   let entries = 0;
   const problems: ChainProblem[] = [];
 

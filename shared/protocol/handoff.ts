@@ -97,6 +97,7 @@ export const HANDOFF_FAILURES = [
   "taken",
   "task_ended",
   "withdrawn",
+  "prompt_over_budget",
 ] as const;
 export type HandoffFailure = (typeof HANDOFF_FAILURES)[number];
 

@@ -69,6 +69,8 @@ export const SUBJECTS = {
   event: (tenant: string, type: string, task: string): string =>
     `fleet.event.${token("tenant", tenant)}.${token("type", type)}.${token("task_id", task)}`,
   everyEvent: "fleet.event.>",
+  /** Events of one type, of all tenants and tasks. */
+  eventsOf: (type: string): string => `fleet.event.*.${token("type", type)}.*`,
   tenantEvents: (tenant: string): string => `fleet.event.${token("tenant", tenant)}.>`,
   taskEvents: (tenant: string, task: string): string =>
     `fleet.event.${token("tenant", tenant)}.*.${token("task_id", task)}`,

@@ -17,6 +17,9 @@ export type Metrics = ReturnType<typeof createMetrics>;
 /** From half a millisecond (a cached read) to five seconds (a request that is about to time out). */
 export const latencyBucketsMs = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
+/** From an agent that waits for the offer to one that had to be started by hand. */
+export const handoffBucketsMs = [10, 20, 50, 100, 200, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 900_000];
+
 export interface MetricsOptions {
   /** Added to every sample that has no service label of its own. */
   service?: string;
@@ -50,13 +53,6 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
   if (ofProcess) collectDefaultMetrics({ register: registry, prefix: "fleet_" });
   const make = makers(registry);
 
-  const handoffSuccessRate = make.gauge(
-    "handoff_success_rate",
-    "Handoffs completed, out of all that ended, from 0 to 1.",
-  );
-  // A gauge starts at 0, and a rate of 0 before the first handoff would raise an alarm: absent until it is known.
-  handoffSuccessRate.remove();
-
   return {
     registry,
     checkpointWriteLatencyMs: make.latency(
@@ -67,7 +63,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "checkpoint_read_latency_ms",
       "Time from receiving a checkpoint query to its answer, in milliseconds.",
     ),
-    handoffSuccessRate,
+    ...handoffMetrics(make),
     recoveryAttemptsTotal: make.counter(
       "recovery_attempts_total",
       "Recoveries that were tried, by class of failure and outcome.",
@@ -111,6 +107,25 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
   };
 }
 
+function handoffMetrics(make: ReturnType<typeof makers>) {
+  const handoffSuccessRate = make.gauge(
+    "handoff_success_rate",
+    "Handoffs that were confirmed by a checkpoint of the next agent, out of all that ended, from 0 to 1.",
+  );
+  // A gauge starts at 0, and a rate of 0 before the first handoff would raise an alarm: absent until it is known.
+  handoffSuccessRate.remove();
+
+  return {
+    handoffSuccessRate,
+    handoffsTotal: make.counter("fleet_handoffs_total", "Handoffs that came into a state.", ["state"]),
+    handoffsOpen: make.backlog("fleet_handoffs_open", "Handoffs that have not ended, by state.", ["state"]),
+    handoffDurationMs: make.durations(
+      "fleet_handoff_duration_ms",
+      "Time from the request of a handoff to an agent that has accepted it, in milliseconds.",
+    ),
+  };
+}
+
 function makers(registry: Registry) {
   const registers = [registry];
   return {
@@ -119,6 +134,11 @@ function makers(registry: Registry) {
     gauge: <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
       // Each thread that measures a backlog measures the same one.
       new Gauge({ name, help, labelNames, registers, aggregator: labelNames.length > 0 ? "sum" : "max" }),
+    /** The same in each thread that measures it, whatever its labels. */
+    backlog: <L extends string>(name: string, help: string, labelNames: L[]) =>
+      new Gauge({ name, help, labelNames, registers, aggregator: "max" }),
+    durations: (name: string, help: string) =>
+      new Histogram({ name, help, buckets: handoffBucketsMs, registers }),
     latency: (name: string, help: string) =>
       new Histogram({
         name,

@@ -8,6 +8,7 @@ import { writerFields } from "../../services/writer/config.ts";
 import { start } from "../../services/writer/writer.ts";
 import type { Bus } from "../../shared/bus/bus.ts";
 import { openPlatform } from "../../shared/process/platform.ts";
+import { readAgentRules } from "../../shared/process/policy.ts";
 import { clusterFields, platformFields } from "../../shared/process/settings.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runMain } from "../../shared/runtime/main.ts";
@@ -63,7 +64,7 @@ await runMain({
     const platform = await openPlatform(context, { service: "writer", ...config });
     const { store, bus, backgroundBus } = platform;
     const parts = { store: dyingStore(store), bus: dyingBus(bus), backgroundBus: dyingBus(backgroundBus) };
-    platform.closers.add("writer", await start({ ...platform, ...parts, config }));
+    platform.closers.add("writer", await start({ ...platform, ...parts, config: readAgentRules(config) }));
     process.stdout.write("writer started\n");
     return platform.stop;
   },

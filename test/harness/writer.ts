@@ -11,6 +11,7 @@ import { connectBus } from "../../shared/bus/connection.ts";
 import { fleetStreams } from "../../shared/bus/streams.ts";
 import { createChainVerifier } from "../../shared/integrity/chain.ts";
 import { readDeadLetter } from "../../shared/protocol/dead-letter.ts";
+import { DEFAULT_POLICIES } from "../../shared/protocol/policy.ts";
 import type { DeadLetter } from "../../shared/protocol/queries.ts";
 import {
   type CommandOp,
@@ -66,7 +67,12 @@ export class WriterBench {
   }
 
   async startWriter(): Promise<void> {
-    this.#stops.push(await startWriter({ ...(await this.#context()), config: { agentTypes: [] } }));
+    this.#stops.push(
+      await startWriter({
+        ...(await this.#context()),
+        config: { agentTypes: [], policies: DEFAULT_POLICIES },
+      }),
+    );
   }
 
   async startReader(): Promise<void> {

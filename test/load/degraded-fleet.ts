@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { start as startWriter } from "../../services/writer/writer.ts";
 import { connectBus } from "../../shared/bus/connection.ts";
 import { fleetStreams } from "../../shared/bus/streams.ts";
+import { DEFAULT_POLICIES } from "../../shared/protocol/policy.ts";
 import { STREAMS } from "../../shared/protocol/subjects.ts";
 import { openFormat } from "../../shared/records/format.ts";
 import { systemClock } from "../../shared/runtime/clock.ts";
@@ -43,7 +44,7 @@ async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
     bus,
     backgroundBus,
     instance: "degraded",
-    config: { agentTypes: [] },
+    config: { agentTypes: [], policies: DEFAULT_POLICIES },
     clock: systemClock,
     log,
     metrics,

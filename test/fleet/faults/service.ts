@@ -7,6 +7,7 @@ import { start as startReader } from "../../../services/reader/reader.ts";
 import { writerFields } from "../../../services/writer/config.ts";
 import { start as startWriter } from "../../../services/writer/writer.ts";
 import { openPlatform } from "../../../shared/process/platform.ts";
+import { readAgentRules } from "../../../shared/process/policy.ts";
 import { clusterFields, platformFields } from "../../../shared/process/settings.ts";
 import { readConfig } from "../../../shared/runtime/config.ts";
 import { runMain } from "../../../shared/runtime/main.ts";
@@ -37,7 +38,7 @@ await runMain({
     process.on("message", (mode) => faults.set(mode as StoreMode));
     // Listening alone must not keep a stopped service alive.
     process.channel?.unref();
-    const parts = { ...platform, store: faults.store, config };
+    const parts = { ...platform, store: faults.store, config: readAgentRules(config) };
     if (roles.includes("writer")) platform.closers.add("writer", await startWriter(parts));
     if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));
     process.send?.({ ready: true });

@@ -46,6 +46,15 @@ test("an untouched chain is sound", () => {
   expect(verified(links, head)).toEqual({ ok: true, entries: 5, head: head.hash, problems: [] });
 });
 
+test("a later part of a chain is verified from the entry before it", () => {
+  const verifier = createChainVerifier({ seq: 2, hash: entryHash(at(1).entry) });
+  for (const link of links.slice(2)) verifier.add(link);
+  expect(verifier.finish(head).ok).toBe(true);
+  const other = createChainVerifier({ seq: 2, hash: entryHash(at(0).entry) });
+  for (const link of links.slice(2)) other.add(link);
+  expect(other.finish(head).problems).toEqual([{ seq: 3, problem: "broken_link" }]);
+});
+
 test("a chain without entries is sound only for a task without entries", () => {
   expect(verified([], { seq: 0, hash: CHAIN_START }).ok).toBe(true);
   expect(verified([], head).problems).toEqual([{ seq: 5, problem: "wrong_head" }]);

@@ -1,0 +1,90 @@
+/**
+ * What a fleet's agents are called, and how they hand over to each other: the settings and the file that the services share. The file is
+ * read once, at the start; whatever is wrong in it stops the process, with every field that is, instead of a default in its place.
+ */
+import { readFileSync } from "node:fs";
+import { parseJson } from "../integrity/json.ts";
+import { BUILTIN_AGENT_TYPES } from "../protocol/checkpoint.ts";
+import { type FieldProblem, FleetError } from "../protocol/errors.ts";
+import { DEFAULT_POLICIES, type Policies, policySchema } from "../protocol/policy.ts";
+import { validate } from "../protocol/validation.ts";
+import { ConfigError, type ConfigOf, type ConfigProblem, list, optional, text } from "../runtime/config.ts";
+
+const NAME = "FLEET_POLICY";
+
+export const agentFields = {
+  agentTypes: list("FLEET_AGENT_TYPES", {
+    default: [],
+    description: "Agent types beside architecture, implementation, qa and documentation",
+  }),
+  policyFile: optional(
+    text(NAME, { description: "File with the policy of handoffs, JSON; unset: the built-in one" }),
+  ),
+} as const;
+
+/** What the services are given of them. */
+export interface AgentRules {
+  readonly agentTypes: readonly string[];
+  readonly policies: Policies;
+}
+
+/** Every agent type that there is. */
+export function knownAgentTypes(agentTypes: readonly string[]): ReadonlySet<string> {
+  return new Set([...BUILTIN_AGENT_TYPES, ...agentTypes]);
+}
+
+/** Throws ConfigError. */
+export function readAgentRules({ agentTypes, policyFile }: ConfigOf<typeof agentFields>): AgentRules {
+  if (policyFile === undefined) return { agentTypes, policies: DEFAULT_POLICIES };
+  const policies = readPolicies(policyFile);
+  const problems = unknownTypes(policies, knownAgentTypes(agentTypes));
+  if (problems.length > 0) throw new ConfigError(problems.map((problem) => inFile(policyFile, problem)));
+  return { agentTypes, policies };
+}
+
+function readPolicies(path: string): Policies {
+  let bytes: Uint8Array;
+  try {
+    bytes = readFileSync(path);
+  } catch (error) {
+    const got = `${path}: ${(error as NodeJS.ErrnoException).code}`;
+    throw new ConfigError([{ name: NAME, expected: "a file that can be read", got }]);
+  }
+  try {
+    return validate(policySchema, parseJson(bytes));
+  } catch (error) {
+    if (!(error instanceof FleetError)) throw error;
+    throw new ConfigError(error.fields.map((problem) => inFile(path, problem)));
+  }
+}
+
+function inFile(path: string, { path: field, expected, got }: FieldProblem): ConfigProblem {
+  return {
+    name: `${NAME}: ${field === "" ? path : field}`,
+    expected,
+    got: got ?? "something else",
+  };
+}
+
+/** A type that nobody has would make every handoff to it fail, which is better said now. */
+function unknownTypes({ defaults, tenants }: Policies, known: ReadonlySet<string>): FieldProblem[] {
+  const expected = `one of ${[...known].join(", ")}; others are named in FLEET_AGENT_TYPES`;
+  const problems: FieldProblem[] = [];
+  const check = (path: string, agentType: string | undefined): void => {
+    if (agentType !== undefined && !known.has(agentType)) problems.push({ path, expected, got: agentType });
+  };
+  const checkPart = (path: string, part: Policies["defaults"] | undefined): void => {
+    for (const [phase, agentType] of Object.entries(part?.next_agent?.by_next_phase ?? {})) {
+      check(`${path}.next_agent.by_next_phase.${phase}`, agentType);
+    }
+  };
+  checkPart("defaults", defaults);
+  for (const [tenant, own] of Object.entries(tenants)) {
+    checkPart(`tenants.${tenant}.defaults`, own.defaults);
+    for (const [agentType, part] of Object.entries(own.agent_types ?? {})) {
+      check(`tenants.${tenant}.agent_types`, agentType);
+      checkPart(`tenants.${tenant}.agent_types.${agentType}`, part);
+    }
+  }
+  return problems;
+}

@@ -1,0 +1,117 @@
+// The policy file: read once, whole or not at all, and everything that is wrong in it said at once.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readAgentRules } from "../../../shared/process/policy.ts";
+import { DEFAULT_POLICIES, DEFAULT_POLICY, policyOf } from "../../../shared/protocol/policy.ts";
+import { ConfigError } from "../../../shared/runtime/config.ts";
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-policy-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function written(content: unknown): string {
+  const path = join(folder, "policy.json");
+  writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
+  return path;
+}
+
+function read(content: unknown, agentTypes: readonly string[] = []) {
+  return readAgentRules({ agentTypes, policyFile: written(content) });
+}
+
+function problems(content: unknown): string[] {
+  try {
+    read(content);
+  } catch (error) {
+    if (error instanceof ConfigError)
+      return error.problems.map(({ name, expected, got }) => `${name} | ${expected} | ${got}`);
+    throw error;
+  }
+  return [];
+}
+
+test("without a file the built-in policy is in force", () => {
+  expect(readAgentRules({ agentTypes: ["legal"], policyFile: undefined })).toEqual({
+    agentTypes: ["legal"],
+    policies: DEFAULT_POLICIES,
+  });
+});
+
+test("an agent type's word counts before its tenant's, and that before the default", () => {
+  const { policies } = read(
+    {
+      defaults: { offer: { deadline_ms: 30_000, max_attempts: 5 } },
+      tenants: {
+        acme: {
+          defaults: { offer: { max_attempts: 2 }, next_agent: { by_next_phase: { reviewing: "legal" } } },
+          agent_types: { legal: { first_checkpoint_ms: 60_000, triggers: { context_utilization: null } } },
+        },
+      },
+    },
+    ["legal"],
+  );
+  expect(policyOf(policies, "other", "qa").offer).toEqual({
+    ...DEFAULT_POLICY.offer,
+    deadline_ms: 30_000,
+    max_attempts: 5,
+  });
+  const legal = policyOf(policies, "acme", "legal");
+  expect(legal).toMatchObject({
+    offer: { deadline_ms: 30_000, max_attempts: 2 },
+    first_checkpoint_ms: 60_000,
+  });
+  expect(legal.triggers).toMatchObject({ context_utilization: null, error_count: 5 });
+  expect(legal.next_agent.by_next_phase).toMatchObject({ testing: "qa", reviewing: "legal" });
+});
+
+describe("what is wrong is said with its place and what was expected", () => {
+  test("all of it at once", () => {
+    const found = problems({
+      defaults: { offer: { deadline_ms: 5, max_attempts: "three" }, first_checkpoint_ms: 0.5 },
+      tenants: { "a b": {}, acme: { agent_types: { qa: { triggers: { context_utilization: 7 } } } } },
+    });
+    expect(found).toHaveLength(5);
+    expect(found.join("\n")).toMatch(/FLEET_POLICY: defaults\.offer\.deadline_ms \| at least 1000 \| 5/);
+    expect(found.join("\n")).toMatch(/defaults\.offer\.max_attempts \| .+ \| "?three/);
+    expect(found.join("\n")).toMatch(
+      /tenants\.acme\.agent_types\.qa\.triggers\.context_utilization \| at most 1/,
+    );
+  });
+
+  test("a misspelt name is no default in disguise", () => {
+    expect(problems({ defaults: { ofer: {} } }).join()).toContain("ofer");
+  });
+
+  test("an agent type that nobody has, wherever it stands", () => {
+    const found = problems({
+      defaults: { next_agent: { by_next_phase: { testing: "tester" } } },
+      tenants: {
+        acme: { agent_types: { lawyer: { next_agent: { by_next_phase: { planning: "planner" } } } } },
+      },
+    });
+    expect(found.map((line) => line.split(" | ")[0])).toEqual([
+      "FLEET_POLICY: defaults.next_agent.by_next_phase.testing",
+      "FLEET_POLICY: tenants.acme.agent_types",
+      "FLEET_POLICY: tenants.acme.agent_types.lawyer.next_agent.by_next_phase.planning",
+    ]);
+    expect(found[0]).toContain("architecture, implementation, qa, documentation");
+  });
+
+  test.each([
+    ["not JSON", "{", "a JSON text"],
+    ["a name given twice", '{"defaults":{},"defaults":{}}', "each member name once"],
+    ["no object", "[]", "an object"],
+  ])("%s", (_what, content, expected) => {
+    expect(problems(content).join()).toContain(expected);
+  });
+
+  test("a file that is not there", () => {
+    const path = join(folder, "nowhere.json");
+    expect(() => readAgentRules({ agentTypes: [], policyFile: path })).toThrow(/FLEET_POLICY: .*ENOENT/);
+  });
+});
