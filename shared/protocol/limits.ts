@@ -111,6 +111,21 @@ export const LIMITS = {
   /** Of any time in the policy. */
   policy_ms_max: 7 * 86_400_000,
   heartbeat_ms: 2_000,
+  /** A continuation prompt where nobody says otherwise, and the longest and shortest that may be asked for. */
+  prompt_tokens_default: 2_000,
+  prompt_budget_max: 1_000_000,
+  /** Of one quoted text; it is cut there before anything else is weighed. */
+  prompt_text_chars_max: 200_000,
+  /** A quoted line is folded after so many characters; also what a tokenizer, whose time grows with the square, gets as one word. */
+  prompt_line_chars_max: 240,
+  /** Of one workspace: what a snapshot takes in, and how long git may take for one answer. */
+  workspace_dirty_count_max: 500,
+  workspace_files_count_max: 200,
+  workspace_file_bytes_max: 8_000_000,
+  workspace_hashed_bytes_max: 64_000_000,
+  workspace_git_bytes_max: 4_000_000,
+  workspace_git_ms_max: 5_000,
+  workspace_findings_count_max: 200,
   duty_lease_ms: 5_000,
   duty_renew_ms: 1_500,
 } as const;
@@ -175,6 +190,10 @@ const relations: [holds: boolean, why: string][] = [
     "a prompt of the largest size, and what goes with it, must fit into an offer",
   ],
   [LIMITS.offer_bytes_max <= LIMITS.inline_bytes_max, "an offer must fit into one value of the store"],
+  [
+    LIMITS.workspace_file_bytes_max <= LIMITS.workspace_hashed_bytes_max,
+    "a file of the largest size must be among those that are hashed",
+  ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];
 

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { PHASES } from "./checkpoint.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { promptStyleSchema } from "./prompt.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -29,8 +30,8 @@ const offer = {
   /** How long an offer stands before it is made again. */
   deadline_ms: times,
   max_attempts: z.int().min(1).max(LIMITS.offer_attempt_count_max),
-  prompt_tokens: z.int().min(1),
-  prompt_style: tokenSchema,
+  prompt_tokens: z.int().min(1).max(LIMITS.prompt_budget_max),
+  prompt_style: promptStyleSchema,
 };
 
 const policyShape = {
@@ -55,7 +56,12 @@ export const DEFAULT_POLICY: Policy = {
       complete: "documentation",
     },
   },
-  offer: { deadline_ms: MINUTE_MS, max_attempts: 3, prompt_tokens: 2_000, prompt_style: "standard" },
+  offer: {
+    deadline_ms: MINUTE_MS,
+    max_attempts: 3,
+    prompt_tokens: LIMITS.prompt_tokens_default,
+    prompt_style: "standard",
+  },
   first_checkpoint_ms: 15 * MINUTE_MS,
 };
 

@@ -1,0 +1,190 @@
+// What of a checkpoint a prompt may say: sections, each a list of raw texts. Nothing is weighed, cleaned or cut here.
+
+import type { Checkpoint } from "../protocol/checkpoint.ts";
+import { WORKSPACE_FINDINGS, type WorkspaceDrift } from "../protocol/workspace.ts";
+
+export const SECTIONS = [
+  "next_action",
+  "goal",
+  "current_step",
+  "workspace",
+  "blockers",
+  "remaining",
+  "decisions",
+  "constraints",
+  "note",
+  "rollback",
+  "accomplished",
+  "assumptions",
+  "dependencies",
+  "files",
+  "verification",
+  "mission",
+  "progress",
+] as const;
+export type SectionName = (typeof SECTIONS)[number];
+
+/** Where the rest of a section can be read, as a path into the checkpoint. */
+export const FOUND_IN: Readonly<Record<SectionName, string>> = {
+  next_action: ".execution_state.resume_pointer",
+  goal: ".execution_state.goal",
+  current_step: ".execution_state.current_step",
+  workspace: ".recovery.workspace",
+  blockers: ".execution_state.blocked_items",
+  remaining: ".execution_state.pending_items",
+  decisions: ".context_summary.key_decisions",
+  constraints: ".context_summary.constraints",
+  note: ".recovery.continuation_prompt",
+  rollback: ".recovery.rollback_instructions",
+  accomplished: ".execution_state.completed_items",
+  assumptions: ".context_summary.assumptions",
+  dependencies: ".context_summary.external_dependencies",
+  files: ".metrics.files_modified",
+  verification: ".verification",
+  mission: ".fleet",
+  progress: ".metrics",
+};
+
+export type Contents = Readonly<Record<SectionName, readonly string[]>>;
+
+type State = Checkpoint["execution_state"];
+interface Item {
+  readonly title: string;
+  readonly blocker?: unknown;
+  readonly notes?: unknown;
+  readonly files_created?: readonly string[] | undefined;
+  readonly files_modified?: readonly string[] | undefined;
+}
+type Part = Readonly<Record<string, unknown>>;
+
+export function contentsOf(checkpoint: Checkpoint, drift: WorkspaceDrift | undefined): Contents {
+  const { execution_state: state, context_summary: context, recovery } = checkpoint;
+  return {
+    next_action: nextAction(state),
+    goal: some(state.goal),
+    current_step: currentStep(state),
+    workspace: (drift?.findings ?? []).map(findingText),
+    blockers: [...state.blocked_items.map(itemText), ...some(failingTests(checkpoint))],
+    remaining: state.pending_items.map(itemText),
+    decisions: context.key_decisions.map(decisionText),
+    constraints: context.constraints,
+    note: some(recovery.continuation_prompt),
+    rollback: some(recovery.rollback_instructions),
+    accomplished: state.completed_items.map(itemText),
+    assumptions: context.assumptions,
+    dependencies: context.external_dependencies,
+    files: filesOf(checkpoint),
+    verification: verificationOf(checkpoint),
+    mission: missionOf(checkpoint.fleet),
+    progress: progressOf(checkpoint),
+  };
+}
+
+/** A text that says something. Members that are not among those of the schema may hold anything. */
+const some = (text: unknown): string[] => (typeof text === "string" && text.trim() !== "" ? [text] : []);
+
+/** What to do next, from whatever says it best. */
+function nextAction(state: State): string[] {
+  const { resume_pointer: pointer, current_step: step, pending_items: pending } = state;
+  const told = some(pointer?.next_action);
+  if (told.length > 0) return [...told, ...some(pointer?.current_context).map((text) => `Context: ${text}`)];
+  const guess = step?.description ?? (pending[0] && itemText(pending[0])) ?? state.current_focus;
+  return some(guess);
+}
+
+/** Whether the next action was written down as one. */
+export const isNextActionTold = ({ execution_state: state }: Checkpoint): boolean =>
+  some(state.resume_pointer?.next_action).length > 0;
+
+function currentStep({ current_step: step, current_focus: focus }: State): string[] {
+  const since = step?.started_at === undefined ? "" : ` (since ${step.started_at})`;
+  return [
+    ...some(step?.description).map((text) => `${text}${since}`),
+    ...some(step?.partial_work).map((text) => `Partial work: ${text}`),
+    ...(focus === step?.description ? [] : some(focus).map((text) => `Focus: ${text}`)),
+  ];
+}
+
+function itemText({ title, blocker, notes }: Item): string {
+  const because = some(blocker).map((text) => ` (blocked by: ${text})`);
+  return [title, ...because, ...some(notes).map((text) => `: ${text}`)].join("");
+}
+
+function decisionText({ decision, rationale }: { decision: string; rationale?: string | undefined }): string {
+  return [decision, ...some(rationale).map((text) => ` (because: ${text})`)].join("");
+}
+
+function failingTests({ metrics: { tests_status: tests } }: Checkpoint): string | undefined {
+  if (tests === undefined || tests.failed === 0) return undefined;
+  return `${tests.failed} of ${tests.passed + tests.failed + tests.skipped} tests fail`;
+}
+
+/** The files most likely to be opened next come first: those of the last steps. */
+function filesOf({ execution_state: state, metrics, recovery }: Checkpoint): string[] {
+  const files = new Map<string, string>();
+  const add = (path: string, how: string) => {
+    if (!files.has(path)) files.set(path, how);
+  };
+  for (const path of recovery.workspace?.dirty ?? []) add(path, " (uncommitted)");
+  const done: readonly Item[] = state.completed_items.toReversed();
+  for (const item of done) {
+    for (const path of item.files_created ?? []) add(path, " (created)");
+    for (const path of item.files_modified ?? []) add(path, "");
+  }
+  for (const path of metrics.files_modified.toReversed()) add(path, "");
+  for (const { path } of recovery.workspace?.files ?? []) add(path, "");
+  return [...files].map(([path, how]) => `${path}${how}`);
+}
+
+function verificationOf({ verification }: Checkpoint): string[] {
+  if (verification === undefined) return [];
+  return [
+    ...verification.criteria.map((one) => `Criterion: ${valueText(one)}`),
+    ...verification.results.map((one) => `Result: ${valueText(one)}`),
+  ];
+}
+
+function progressOf({ execution_state: state, metrics }: Checkpoint): string[] {
+  const { tests_status: tests, context_utilization: used } = metrics;
+  return [
+    ...(state.progress_percent === undefined ? [] : [`${state.progress_percent} % done`]),
+    ...(tests === undefined
+      ? []
+      : [`tests: ${tests.passed} passed, ${tests.failed} failed, ${tests.skipped} skipped`]),
+    ...(used === undefined ? [] : [`the last agent's context was ${Math.round(used * 100)} % full`]),
+  ];
+}
+
+function missionOf(mission: Checkpoint["fleet"]): string[] {
+  if (mission === undefined) return [];
+  const {
+    recovery_context: context = {},
+    sorties,
+    active_locks: locks,
+    pending_messages: messages,
+  } = mission;
+  return [
+    `Mission: ${mission.mission_id}`,
+    ...Object.entries(context).map(([name, value]) => `${name}: ${valueText(value)}`),
+    ...sorties.map((one) => `Sortie ${facts(one)}`),
+    ...locks.map((one) => `Lock ${facts(one)}`),
+    ...messages.map((one) => `Message ${facts(one)}`),
+  ];
+}
+
+const facts = ({ id, ...rest }: Part): string =>
+  [valueText(id), ...Object.entries(rest).map(([name, value]) => `${name}=${valueText(value)}`)].join(", ");
+
+function valueText(value: unknown): string {
+  if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value.join("; ");
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+}
+
+function findingText({ kind, grade, path, recorded, found }: WorkspaceDrift["findings"][number]): string {
+  const about = path === undefined ? "" : ` ${path}`;
+  const values = [
+    ...some(recorded).map((text) => `recorded ${text}`),
+    ...some(found).map((text) => `now ${text}`),
+  ].join(", ");
+  return `${grade}:${about} ${WORKSPACE_FINDINGS[kind]}${values === "" ? "" : ` (${values})`}`;
+}

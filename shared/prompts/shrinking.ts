@@ -1,0 +1,104 @@
+// The written order in which a prompt gives way when it is too long: step by step from the top, until it fits. The last step that was
+// needed is then taken back as far as there is room.
+
+import type { SectionName } from "./sections.ts";
+
+/** How much of a section stays. */
+export interface Level {
+  readonly items: number;
+  /** Of each item. */
+  readonly chars: number;
+}
+
+export const WHOLE: Level = { items: Number.POSITIVE_INFINITY, chars: Number.POSITIVE_INFINITY };
+
+/** Which items of a section stay: those of the end are the newest. */
+export const KEPT: Readonly<Record<SectionName, "first" | "last">> = {
+  next_action: "first",
+  goal: "first",
+  current_step: "first",
+  workspace: "first",
+  blockers: "first",
+  remaining: "first",
+  decisions: "last",
+  constraints: "first",
+  note: "first",
+  rollback: "first",
+  accomplished: "last",
+  assumptions: "first",
+  dependencies: "first",
+  files: "first",
+  verification: "first",
+  mission: "first",
+  progress: "first",
+};
+
+export interface Step extends Level {
+  readonly section: SectionName;
+}
+
+const step = (section: SectionName, items: number, chars: number): Step => ({ section, items, chars });
+
+export const SHRINKING: readonly Step[] = [
+  // Long lists and texts first lose what can be read at its source.
+  step("verification", 10, 200),
+  step("accomplished", 20, 240),
+  step("files", 40, 200),
+  step("mission", 20, 240),
+  step("assumptions", 10, 240),
+  step("dependencies", 10, 240),
+  step("note", 1, 2_000),
+  step("rollback", 1, 800),
+  step("decisions", 20, 400),
+  step("constraints", 20, 400),
+  step("remaining", 30, 300),
+  step("blockers", 20, 400),
+  step("workspace", 20, 200),
+  step("current_step", 3, 2_000),
+  step("goal", 1, 1_000),
+  step("next_action", 2, 2_000),
+  // Then what a successor can do without.
+  step("verification", 0, 0),
+  step("progress", 0, 0),
+  step("accomplished", 8, 140),
+  step("files", 15, 160),
+  step("mission", 6, 160),
+  step("dependencies", 3, 140),
+  step("assumptions", 3, 140),
+  step("note", 1, 400),
+  step("rollback", 1, 240),
+  step("decisions", 8, 240),
+  step("constraints", 8, 200),
+  step("remaining", 12, 200),
+  step("blockers", 8, 240),
+  step("workspace", 8, 160),
+  step("current_step", 3, 600),
+  step("goal", 1, 400),
+  step("next_action", 2, 800),
+  // Then everything but the next few moves.
+  step("mission", 0, 0),
+  step("dependencies", 0, 0),
+  step("assumptions", 0, 0),
+  step("rollback", 0, 0),
+  step("note", 0, 0),
+  step("files", 5, 120),
+  step("accomplished", 3, 100),
+  step("decisions", 3, 140),
+  step("constraints", 3, 140),
+  step("remaining", 4, 120),
+  step("blockers", 3, 140),
+  step("workspace", 3, 120),
+  step("current_step", 2, 240),
+  step("goal", 1, 200),
+  step("files", 0, 0),
+  step("accomplished", 0, 0),
+  step("decisions", 0, 0),
+  step("workspace", 0, 0),
+  step("constraints", 0, 0),
+  step("remaining", 0, 0),
+  step("blockers", 0, 0),
+  step("current_step", 0, 0),
+  step("goal", 0, 0),
+  // Never dropped, only short.
+  step("next_action", 1, 240),
+];

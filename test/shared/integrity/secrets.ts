@@ -1,0 +1,53 @@
+// Secrets of every known shape, made up and put together here, so that this file holds none. Each is full of a word by which it, or any
+// part of it, is found again.
+
+import fc from "fast-check";
+
+const WORD = "Qz7Vk9";
+/** Found in what is left of a secret. */
+export const SECRET_PART = /Qz7Vk9|QZ7VK9|Q2Z7V|5e7a1/;
+
+const fill = (length: number, word = WORD) => word.repeat(Math.ceil(length / word.length)).slice(0, length);
+const upper = (length: number) => fill(length, WORD.toUpperCase());
+const base32 = (length: number) => fill(length, "Q2Z7V");
+const hex = (length: number) => fill(length, "5e7a1");
+const join = (...parts: string[]) => parts.join("");
+
+export const SECRETS: Readonly<Record<string, string>> = {
+  "AWS key id": join("AK", "IA", upper(16)),
+  "GitHub token": join("gh", "p_", fill(36)),
+  "fine-grained GitHub token": join("github", "_pat_", fill(22), "_", fill(59)),
+  "GitLab token": join("gl", "pat-", fill(20)),
+  "Slack token": join("xo", "xb-", fill(24)),
+  "Slack webhook": join("https://hooks.sl", "ack.com/services/", fill(9), "/", fill(24)),
+  "Anthropic key": join("sk", "-ant-api03-", fill(80)),
+  "OpenAI key": join("sk", "-proj-", fill(48)),
+  "Google key": join("AI", "za", fill(35)),
+  "Stripe key": join("sk", "_live_", fill(24)),
+  "npm token": join("np", "m_", fill(36)),
+  "PyPI token": join("py", "pi-", fill(60)),
+  "model hub token": join("h", "f_", fill(34)),
+  "mail key": join("S", "G.", fill(22), ".", fill(43)),
+  "cloud token": join("do", "p_v1_", hex(64)),
+  "vault token": join("hv", "s.", fill(24)),
+  "bot token": join("1234567890", ":AA", fill(33)),
+  "JSON web token": join("ey", "J", fill(20), ".ey", "J", fill(40), ".", fill(43)),
+  "NATS seed": join("S", "U", base32(56)),
+  "age key": join("AGE-SECRET", "-KEY-1", upper(58)),
+  "bearer token": `Authorization: Bearer ${fill(40)}`,
+  "basic authorization": `authorization: Basic ${fill(40)}=`,
+  "URL with a password": `postgres://app:${fill(16)}@db.internal:5432/app`,
+  "password in a setting": `DB_PASSWORD=${fill(12)}`,
+  "secret in JSON": `"client_secret": "${fill(24)}"`,
+  "key in YAML": `api_key: ${fill(24)}`,
+  "private key": join(
+    "-----BEGIN RSA PRIV",
+    "ATE KEY-----\n",
+    `${fill(64)}\n`.repeat(20),
+    "-----END RSA PRIV",
+    "ATE KEY-----",
+  ),
+  "private key without its end": join("-----BEGIN PRIV", "ATE KEY-----\n", `${fill(64)}\n`.repeat(20)),
+};
+
+export const anySecret = fc.constantFrom(...Object.values(SECRETS));
