@@ -5,7 +5,7 @@ import { agentFields } from "../../shared/process/policy.ts";
 import { platformFields } from "../../shared/process/settings.ts";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/config.ts";
 
-/** Each takes some 60 MB; more than two pay where many cores serve many agents. */
+/** Each that has once joined takes some 60 MB; more than two pay where many cores serve many agents. */
 const THREADS_MAX_DEFAULT = 2;
 
 export const standaloneFields = {
@@ -22,7 +22,8 @@ export const standaloneFields = {
     default: Math.min(THREADS_MAX_DEFAULT, availableParallelism()),
     min: 1,
     max: 64,
-    description: "Service threads of the standalone fleet; with a store other than lmdb there is one",
+    description:
+      "Most service threads of the standalone fleet, which join under load; with a store other than lmdb there is one",
   }),
   storeUrl: optional(
     text("FLEET_STORE", { description: "Default of the standalone fleet: lmdb:<FLEET_HOME>/store" }),

@@ -16,6 +16,7 @@ import { type Closers, createClosers } from "../../shared/runtime/shutdown.ts";
 import { StartupError } from "../../shared/runtime/startup.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { superviseNatsServer } from "./nats-supervision.ts";
+import { createSizing } from "./sizing.ts";
 import { lockStore } from "./store-lock.ts";
 import { startThreads } from "./threads.ts";
 
@@ -87,7 +88,7 @@ async function startAll(
   rules: AgentRules,
   options: Options,
 ): Promise<number> {
-  const { log, metrics, config } = context;
+  const { log, metrics, clock, config } = context;
   const lock = await lockStore(options.storeUrl);
   if (lock !== null) closers.add("store lock", async () => lock.release());
   if (lock === null || config.threads === 1) {
@@ -97,15 +98,16 @@ async function startAll(
     closers.add("services", () => platform.stop());
     return platform.opsPort;
   }
-  const threads = await startThreads(
-    config.threads,
-    {
+  const threads = await startThreads({
+    sizing: createSizing(config.threads),
+    data: {
       options: { ...options, storeUrl: `${options.storeUrl}?shared`, opsPort: null },
       config: rules,
       pretty: process.stdout.isTTY === true,
     },
     log,
-  );
+    clock,
+  });
   closers.add("services", () => threads.stop());
   const ops = await serveOps({
     host: config.opsHost,

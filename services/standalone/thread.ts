@@ -19,7 +19,8 @@ export interface ThreadData {
   readonly pretty: boolean;
 }
 
-export type Question = "metrics" | "health" | "stop";
+/** `rest`: the services stop, the thread stays; `serve`: they start again. */
+export type Question = "metrics" | "health" | "rest" | "serve" | "stop";
 export type ThreadRequest = { readonly id: number; readonly question: Question };
 
 export type ThreadMessage =
@@ -35,6 +36,9 @@ export type StartupProblem = Pick<StartupError, "message" | "exitCode" | "detail
 export interface ThreadAnswers {
   readonly metrics: MetricsSnapshot;
   readonly health: Readonly<Record<string, Health>>;
+  readonly rest: null;
+  /** null: they serve. */
+  readonly serve: StartupProblem | null;
   readonly stop: null;
 }
 
@@ -51,28 +55,51 @@ process.on("uncaughtException", (error: unknown) => {
 const log = createLogger({ service: "fleet", pretty });
 const metrics = createMetrics({ service: "fleet", ofProcess: false });
 
-try {
-  const platform = await startServices({ log, metrics, clock: systemClock }, options, config);
+let platform: Platform | null = null;
+const problem = await serve();
+if (problem === null) {
   port.on("message", ({ id, question }: ThreadRequest) => {
-    void answer(platform, question).then((value) => post({ kind: "answer", id, value }));
+    void answer(question).then((value) => post({ kind: "answer", id, value }));
   });
   post({ kind: "ready" });
-} catch (error) {
-  if (!(error instanceof StartupError)) throw error;
-  const { message, exitCode, details, hint } = error;
-  post({ kind: "failed", problem: { message, exitCode, details, hint } });
+} else {
+  post({ kind: "failed", problem });
 }
 
-async function answer(platform: Platform, question: Question): Promise<ThreadAnswers[Question]> {
+async function serve(): Promise<StartupProblem | null> {
+  try {
+    platform ??= await startServices({ log, metrics, clock: systemClock }, options, config);
+    return null;
+  } catch (error) {
+    if (!(error instanceof StartupError)) throw error;
+    const { message, exitCode, details, hint } = error;
+    return { message, exitCode, details, hint };
+  }
+}
+
+async function rest(): Promise<void> {
+  await platform?.stop();
+  platform = null;
+}
+
+async function answer(question: Question): Promise<ThreadAnswers[Question]> {
   switch (question) {
     case "metrics":
       return await metrics.registry.getMetricsAsJSON();
     case "health": {
-      const checks = Object.entries(platform.checks).map(async ([name, check]) => [name, await check()]);
+      const checks = Object.entries(platform?.checks ?? {}).map(async ([name, check]) => [
+        name,
+        await check(),
+      ]);
       return Object.fromEntries(await Promise.all(checks)) as ThreadAnswers["health"];
     }
+    case "serve":
+      return serve();
+    case "rest":
+      await rest();
+      return null;
     case "stop":
-      await platform.stop();
+      await rest();
       port.unref();
       return null;
   }

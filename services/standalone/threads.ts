@@ -1,119 +1,97 @@
 /**
- * The service threads of the standalone fleet: as many equal ones as the machine can use. The bus gives each request to one of them,
- * and leases in the store give each background duty to one of them, so they need to know nothing of each other. A thread that
- * fails ends the process: what it held in memory is gone either way, and a supervisor starts the whole again.
+ * The service threads of the standalone fleet, all equal. The bus gives each request to one of them, and leases in the store give each
+ * background duty to one of them, so they need to know nothing of each other, and may come and go with the load. A thread that fails
+ * ends the process: what it held in memory is gone either way, and a supervisor starts the whole again.
  */
-import { once } from "node:events";
-import { Worker } from "node:worker_threads";
+import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
 import type { MetricsSnapshot } from "../../shared/runtime/metrics.ts";
 import type { Check, Health } from "../../shared/runtime/ops.ts";
-import { exitCodes, StartupError } from "../../shared/runtime/startup.ts";
+import type { Stop } from "../../shared/runtime/service.ts";
+import { startTicker } from "../../shared/runtime/ticker.ts";
 import { processGate } from "../../shared/store/lmdb/gate.ts";
-import type { Question, ThreadAnswers, ThreadData, ThreadMessage, ThreadRequest } from "./thread.ts";
-
-/**
- * Under load, every request under way is alive in each collection of young objects, and is copied; fewer collections copy less. Only
- * taken when it is needed.
- */
-const YOUNG_MB = 192;
+import { ServiceThread } from "./service-thread.ts";
+import { SAMPLE_MS, type Sizing } from "./sizing.ts";
+import type { ThreadData } from "./thread.ts";
 
 export interface Threads {
   /** One snapshot of each thread. */
   metrics(): Promise<MetricsSnapshot[]>;
-  /** Well when it is well in every thread. */
+  /** Well when it is well in every thread that works. */
   readonly checks: Readonly<Record<"store" | "bus", Check>>;
-  stop(): Promise<void>;
+  readonly stop: Stop;
 }
 
-/** Throws StartupError when one of them cannot start; the others are stopped then. */
-export async function startThreads(count: number, data: ThreadData, log: Logger): Promise<Threads> {
+export interface ThreadsContext {
+  readonly sizing: Sizing;
+  readonly data: ThreadData;
+  readonly log: Logger;
+  readonly clock: Clock;
+}
+
+/** Begins with one. Throws StartupError when it cannot start. */
+export async function startThreads(context: ThreadsContext): Promise<Threads> {
+  const { data, log } = context;
   processGate(); // before the threads: they inherit it
-  const threads = Array.from({ length: count }, () => new ServiceThread(data, log));
-  const askAll = <Q extends Question>(question: Q) =>
-    Promise.all(threads.map((thread) => thread.ask(question)));
-  const stop = async (): Promise<void> => {
-    await Promise.all(threads.map((thread) => thread.stop()));
-  };
-  const started = await Promise.allSettled(threads.map((thread) => thread.ready));
-  const failed = started.find((one) => one.status === "rejected");
-  if (failed !== undefined) {
-    await stop();
-    throw failed.reason;
+  const threads = [new ServiceThread(data, log)];
+  try {
+    await threads[0]!.ready;
+  } catch (error) {
+    await threads[0]!.stop();
+    throw error;
   }
+  const stopSizing = startSizing(context, threads);
+  const serving = () => threads.filter(({ isServing }) => isServing);
   const check = (name: "store" | "bus") => async (): Promise<Health> => {
-    const all = (await askAll("health")).map(
-      (health) => health[name] ?? { ok: false, detail: "not checked" },
-    );
+    const answers = await Promise.all(serving().map((thread) => thread.ask("health")));
+    const all = answers.map((health) => health[name] ?? { ok: false, detail: "not checked" });
     return all.find(({ ok }) => !ok) ?? all[0]!;
   };
-  return { metrics: () => askAll("metrics"), checks: { store: check("store"), bus: check("bus") }, stop };
+  return {
+    metrics: () => Promise.all(threads.map((thread) => thread.metrics())),
+    checks: { store: check("store"), bus: check("bus") },
+    async stop() {
+      await stopSizing();
+      await Promise.all(threads.map((thread) => thread.stop()));
+    },
+  };
 }
 
-class ServiceThread {
-  readonly ready: Promise<void>;
-  readonly #worker: Worker;
-  readonly #log: Logger;
-  readonly #asked = new Map<number, (value: unknown) => void>();
-  #lastId = 0;
-  #state: "starting" | "running" | "stopping" = "starting";
+/** Those at work stand before those that rest. */
+function startSizing({ sizing, data, log, clock }: ThreadsContext, threads: ServiceThread[]): Stop {
+  const working = () => threads.filter(({ isServing }) => isServing);
+  return startTicker({
+    name: "thread sizing",
+    everyMs: SAMPLE_MS,
+    run: async () => {
+      const before = working();
+      const wanted = sizing.sample(
+        before.map((thread) => thread.utilization()),
+        clock.monotonic(),
+      );
+      if (wanted < before.length) {
+        await before.at(-1)!.rest();
+        log.info({ threads: wanted }, "a service thread rests");
+      }
+      if (wanted > before.length) {
+        await grow(threads, data, log);
+        log.info({ threads: wanted }, "a service thread joined");
+      }
+    },
+    clock,
+    log,
+  });
+}
 
-  constructor(data: ThreadData, log: Logger) {
-    this.#log = log;
-    this.#worker = new Worker(new URL("./thread.ts", import.meta.url), {
-      name: "fleet-services",
-      workerData: data,
-      resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
-    });
-    this.ready = this.#started();
+async function grow(threads: ServiceThread[], data: ThreadData, log: Logger): Promise<void> {
+  const resting = threads.find(({ isServing }) => !isServing);
+  if (resting !== undefined) return resting.serve();
+  const thread = new ServiceThread(data, log);
+  try {
+    await thread.ready;
+  } catch (error) {
+    await thread.stop();
+    throw error;
   }
-
-  ask<Q extends Question>(question: Q): Promise<ThreadAnswers[Q]> {
-    const id = ++this.#lastId;
-    return new Promise((resolve) => {
-      this.#asked.set(id, resolve as (value: unknown) => void);
-      this.#worker.postMessage({ id, question } satisfies ThreadRequest);
-    });
-  }
-
-  async stop(): Promise<void> {
-    const wasRunning = this.#state === "running";
-    this.#state = "stopping";
-    const ended = once(this.#worker, "exit");
-    if (wasRunning) await this.ask("stop");
-    else await this.#worker.terminate();
-    await ended;
-  }
-
-  #started(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#worker.on("message", (message: ThreadMessage) => {
-        switch (message.kind) {
-          case "ready":
-            this.#state = "running";
-            return resolve();
-          case "failed": {
-            const { message: text, ...rest } = message.problem;
-            const { hint, ...others } = rest;
-            return reject(new StartupError(text, { ...others, ...(hint !== undefined && { hint }) }));
-          }
-          case "defect":
-            return this.#end(message.error);
-          case "answer":
-            this.#asked.get(message.id)?.(message.value);
-            this.#asked.delete(message.id);
-        }
-      });
-      this.#worker.on("error", (error) => this.#end(error));
-      this.#worker.on("exit", (code) => {
-        if (this.#state === "running")
-          this.#end(new Error("a service thread ended unasked", { cause: code }));
-      });
-    });
-  }
-
-  #end(error: unknown): never {
-    this.#log.fatal({ error }, "a service thread failed");
-    process.exit(exitCodes.software);
-  }
+  threads.push(thread);
 }

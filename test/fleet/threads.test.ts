@@ -13,7 +13,7 @@ afterAll(() => rm(root, { recursive: true, force: true }));
 
 const TASKS = ["t0", "t1", "t2", "t3", "t4", "t5"];
 
-test("tasks written through several threads keep their order, and the numbers add up", async () => {
+test("tasks written at once keep their order, and the numbers of all threads are told as one", async () => {
   const fleet = await startFleet({ FLEET_THREADS: "3" });
   try {
     const clients = await Promise.all(["a", "b", "c", "d"].map((agent) => fleet.client(agent)));

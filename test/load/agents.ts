@@ -32,7 +32,7 @@ let ids: string[] = [];
 
 const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!;
 
-const jobs = { connect, disconnect, steady, burst, sustained, quiet, know, reads, searches };
+const jobs = { connect, disconnect, steady, burst, sustained, quiet, know, reads, pacedGets, searches };
 export type AgentsJobs = typeof jobs;
 serveJobs(jobs);
 
@@ -207,6 +207,13 @@ async function reads({ op, tasks, perTask, concurrency, seconds }: Reading) {
     },
   }[op];
   return measured(concurrency, seconds, one);
+}
+
+/** Reads at set times, whatever the fleet does; latency is counted from the set time. */
+async function pacedGets({ perSecond, seconds }: { perSecond: number; seconds: number }) {
+  const { times } = arrivals({ lanes: 1, perSecond, seconds }, random);
+  const { latencies, failures } = await openLoop(times, get);
+  return { ...summarize(latencies), failed: failed(...failures) };
 }
 
 interface Searching {

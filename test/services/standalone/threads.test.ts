@@ -1,0 +1,90 @@
+// Threads that join and rest while agents write: with a real bus and a real store, and a sizing that follows a script instead of the
+// load, which no test could bring about on every machine.
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { startThreads } from "../../../services/standalone/threads.ts";
+import { readAgentRules } from "../../../shared/process/policy.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { connect } from "../../../shared/sdk/sdk.ts";
+import { startNats, testLog } from "../../harness/nats.ts";
+import { input } from "../../harness/records.ts";
+
+const root = await mkdtemp(join(tmpdir(), "fleet-threads-"));
+const nats = await startNats();
+afterAll(async () => {
+  await nats.stop();
+  await rm(root, { recursive: true, force: true });
+});
+
+const TASKS = ["t0", "t1", "t2", "t3"];
+const SIZES = [2, 3, 2, 1, 2, 3, 2, 1, 2, 1];
+
+test("threads come and go under writers: nothing is lost, tasks keep their order, and no number falls", async () => {
+  const sizes = SIZES.values();
+  let wanted = 1;
+  const done = Promise.withResolvers<void>();
+  const seen: number[] = [];
+  const sizing = {
+    sample(utilizations: readonly number[]) {
+      seen.push(utilizations.length);
+      const { value } = sizes.next();
+      if (value === undefined && utilizations.length === wanted) done.resolve();
+      wanted = value ?? wanted;
+      return wanted;
+    },
+  };
+  const threads = await startThreads({
+    sizing,
+    data: {
+      options: {
+        logLevel: "silent",
+        opsHost: "127.0.0.1",
+        opsPort: null,
+        otlpEndpoint: undefined,
+        stopTimeout: 10_000,
+        service: "standalone",
+        storeUrl: `lmdb:${join(root, "store")}?shared`,
+        busUrl: nats.url,
+        busMonitorUrl: nats.monitorUrl,
+      },
+      config: readAgentRules({ agentTypes: [], policyFile: undefined }),
+      pretty: false,
+    },
+    log: testLog,
+    clock: systemClock,
+  });
+  const client = await connect({ url: nats.url, agentId: "a", fallback: "none" });
+  const created = async (): Promise<number> => {
+    const all = (await threads.metrics()).flat().filter(({ name }) => name === "fleet_commands_total");
+    return all.flatMap(({ values }) => values).reduce((sum, { value }) => sum + value, 0);
+  };
+  try {
+    let isOver = false;
+    const written = new Map<string, number>();
+    const writing = TASKS.map(async (taskId) => {
+      while (!isOver) {
+        await client.createCheckpoint({ taskId, checkpoint: input(), deadlineMs: 20_000 });
+        written.set(taskId, (written.get(taskId) ?? 0) + 1);
+      }
+    });
+    let before = 0;
+    const counting = (async () => {
+      for (; !isOver; before = await created()) expect(await created()).toBeGreaterThanOrEqual(before);
+    })();
+    await done.promise;
+    isOver = true;
+    await Promise.all([...writing, counting]);
+    expect(seen.slice(0, SIZES.length + 1)).toEqual([1, ...SIZES]);
+    for (const [task, count] of written) {
+      expect((await client.getTask(task))?.seq).toBe(count);
+      expect(await client.verifyAudit(task)).toMatchObject({ ok: true });
+    }
+    expect(await threads.checks.store()).toMatchObject({ ok: true });
+    expect(await threads.checks.bus()).toMatchObject({ ok: true });
+  } finally {
+    await client.close();
+    await threads.stop();
+  }
+}, 120_000);
