@@ -186,5 +186,5 @@ function findingText({ kind, grade, path, recorded, found }: WorkspaceDrift["fin
     ...some(recorded).map((text) => `recorded ${text}`),
     ...some(found).map((text) => `now ${text}`),
   ].join(", ");
-  return `${grade}:${about} ${WORKSPACE_FINDINGS[kind]}${values === "" ? "" : ` (${values})`}`;
+  return `${grade}:${about} ${WORKSPACE_FINDINGS[kind].text}${values === "" ? "" : ` (${values})`}`;
 }

@@ -1,30 +1,43 @@
-/** How a workspace stands beside what a checkpoint recorded of it. */
+/** How a workspace stands beside what a checkpoint recorded of it. Nothing is ever changed to make them agree. */
+import type { Checkpoint } from "./checkpoint.ts";
 
-/** From harmless to harmful. `drift`: look before going on. `conflict`: recorded work is not here, or other work is. */
+/** What a checkpoint records of a workspace: `recovery.workspace`. */
+export type Workspace = NonNullable<Checkpoint["recovery"]["workspace"]>;
+
+/** `drift`: look before going on. `conflict`: recorded work is not here, or other work is. From harmless to harmful. */
 export const WORKSPACE_GRADES = ["ok", "drift", "conflict"] as const;
 export type WorkspaceGrade = (typeof WORKSPACE_GRADES)[number];
 
-/** Everything that can be found, in words for whoever goes on. The grades are given where they are compared. */
+interface Rule {
+  readonly grade: WorkspaceGrade;
+  readonly text: string;
+}
+
+/**
+ * The rules: everything that can be found, how bad it is, and in words for whoever goes on. That others have moved on is drift; that
+ * what the last agent built on or had not yet committed is not here is conflict.
+ */
 export const WORKSPACE_FINDINGS = {
-  repository_missing: "a repository was recorded, and here is none",
-  repository_differs: "this is another repository",
-  repository_renamed: "the repository has another address, and the recorded commit",
-  branch_differs: "another branch is checked out",
-  head_advanced: "HEAD has moved on from the recorded commit",
-  head_behind: "HEAD is behind the recorded commit",
-  head_diverged: "the recorded commit is not in the history of HEAD",
-  head_unknown: "the recorded commit is not in this repository",
-  operation_unfinished: "an operation of git is unfinished",
-  file_changed: "the file has changed",
-  file_touched: "the file was written to since, and no hash was recorded",
-  file_missing: "the file is not here",
-  file_discarded: "uncommitted work on the file is gone",
-  file_dirty: "the file has uncommitted changes that were not recorded",
-  file_outside: "the path leads out of the workspace and was not opened",
-  file_unread: "the file could not be compared",
-  git_unavailable: "git could not be asked, so the repository was not compared",
-  too_many: "there were more than were compared",
-} as const;
+  repository_missing: { grade: "conflict", text: "a repository was recorded, and here is none" },
+  repository_differs: { grade: "conflict", text: "this is another repository" },
+  repository_renamed: { grade: "drift", text: "the repository has another address, but the recorded commit" },
+  branch_differs: { grade: "conflict", text: "another branch is checked out, at another commit" },
+  branch_renamed: { grade: "drift", text: "another branch is checked out, at the recorded commit" },
+  head_advanced: { grade: "drift", text: "HEAD has moved on from the recorded commit" },
+  head_behind: { grade: "conflict", text: "HEAD is behind the recorded commit" },
+  head_diverged: { grade: "conflict", text: "HEAD does not have the recorded commit in its history" },
+  head_unknown: { grade: "conflict", text: "the recorded commit is not in this repository" },
+  operation_unfinished: { grade: "conflict", text: "an operation of git is unfinished" },
+  file_missing: { grade: "conflict", text: "the file is not here" },
+  file_discarded: { grade: "conflict", text: "uncommitted work on the file is gone" },
+  file_changed: { grade: "drift", text: "the file has changed" },
+  file_touched: { grade: "drift", text: "the file was written to since, and no hash of it was recorded" },
+  file_dirty: { grade: "drift", text: "the file has uncommitted changes that were not recorded" },
+  file_outside: { grade: "drift", text: "the path leads out of the workspace and was not opened" },
+  file_unread: { grade: "drift", text: "the file could not be compared" },
+  git_unavailable: { grade: "drift", text: "git gave no answer, so the repository was not compared" },
+  too_many: { grade: "drift", text: "there is more than was compared" },
+} as const satisfies Record<string, Rule>;
 export type WorkspaceFindingKind = keyof typeof WORKSPACE_FINDINGS;
 
 export interface WorkspaceFinding {
@@ -38,5 +51,6 @@ export interface WorkspaceFinding {
 export interface WorkspaceDrift {
   /** The worst grade of the findings; ok when there is none. */
   readonly grade: WorkspaceGrade;
+  /** The worst first. */
   readonly findings: readonly WorkspaceFinding[];
 }

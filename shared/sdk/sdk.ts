@@ -1,5 +1,7 @@
 /** What an agent's author imports. Nothing else of the SDK is public. */
 
+export { continuationPrompt } from "../prompts/continuation.ts";
+export type { Prompt, PromptInput } from "../prompts/prompt.ts";
 export type {
   Checkpoint,
   CheckpointInput,
@@ -10,6 +12,7 @@ export type {
 export { FleetError } from "../protocol/errors.ts";
 export type { FleetEvent } from "../protocol/events.ts";
 export type { Task } from "../protocol/task.ts";
+export type { Workspace, WorkspaceDrift } from "../protocol/workspace.ts";
 export type { FleetWarning } from "./calls.ts";
 export { FleetClient } from "./client.ts";
 export { type ConnectOptions, connect } from "./connect.ts";
@@ -17,3 +20,5 @@ export type { Fallback } from "./delivery.ts";
 export type { Committed, Outcome, Queued, Spooled } from "./outcome.ts";
 export type { Pending } from "./spool/spool.ts";
 export { TaskHandle } from "./task.ts";
+export { compareWorkspace } from "./workspace/comparison.ts";
+export { takeWorkspace } from "./workspace/snapshot.ts";

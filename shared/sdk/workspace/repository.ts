@@ -1,0 +1,112 @@
+// What git says of a folder.
+
+import { access } from "node:fs/promises";
+import { join } from "node:path";
+import { git } from "./git.ts";
+
+export interface Repository {
+  /** The top folder of the working tree; paths are relative to it. */
+  readonly root: string;
+  /** The origin's address without credentials, else where the repository lies. */
+  readonly repo: string;
+  /** Absent while no branch is checked out. */
+  readonly branch?: string;
+  /** Absent before the first commit. */
+  readonly head?: string;
+  /** Paths with uncommitted changes, also of files that git does not know; sorted. */
+  readonly dirty: readonly string[];
+  /** What was begun and not ended: a merge, a rebase. */
+  readonly unfinished: readonly string[];
+}
+
+/** `none`: not in a repository, or there is no git. `unknown`: git is there and gives no answer. */
+export type Found =
+  | { readonly repository: Repository }
+  | { readonly none: "no_repository" | "no_git" | "unknown" };
+
+export async function findRepository(folder: string): Promise<Found> {
+  const place = await git(folder, [
+    "rev-parse",
+    "--path-format=absolute",
+    "--show-toplevel",
+    "--git-common-dir",
+    "--absolute-git-dir",
+  ]);
+  if (!place.ok) {
+    if (place.reason === "missing") return { none: "no_git" };
+    return { none: place.reason === "no_repository" ? "no_repository" : "unknown" };
+  }
+  const [root = "", common = "", gitFolder = ""] = place.out.split("\n");
+  const [status, origin, unfinished] = await Promise.all([
+    git(root, STATUS),
+    git(root, ["config", "--get", "remote.origin.url"]),
+    unfinishedIn(gitFolder),
+  ]);
+  if (!status.ok) return { none: "unknown" };
+  const address = origin.ok ? origin.out.trim() : "";
+  const repo = address === "" ? common.replace(/\/\.git$/, "") : plainAddress(address);
+  return { repository: { root, repo, ...readStatus(status.out), unfinished } };
+}
+
+const STATUS = [
+  "status",
+  "--porcelain=v2",
+  "--branch",
+  "-z",
+  "--no-renames",
+  "--untracked-files=all",
+  "--ignore-submodules=dirty",
+];
+
+/** Words before the path in each kind of entry. */
+const WORDS_BEFORE_PATH: Readonly<Record<string, number>> = { "1": 8, "2": 9, u: 10, "?": 1 };
+
+export function readStatus(out: string): Pick<Repository, "branch" | "head" | "dirty"> {
+  const entries = out.split("\0").filter((entry) => entry !== "");
+  const header = (name: string) =>
+    entries.find((entry) => entry.startsWith(`# ${name} `))?.slice(name.length + 3);
+  const branch = header("branch.head");
+  const head = header("branch.oid");
+  const dirty = entries.flatMap((entry) => {
+    const words = WORDS_BEFORE_PATH[entry[0]!];
+    return words === undefined ? [] : [entry.split(" ").slice(words).join(" ")];
+  });
+  return {
+    ...(branch !== undefined && branch !== "(detached)" && { branch }),
+    ...(head !== undefined && head !== "(initial)" && { head }),
+    dirty: dirty.sort(),
+  };
+}
+
+/** The same repository has the same name, whichever way it was cloned; and a password in its address goes nowhere. */
+export function plainAddress(address: string): string {
+  const url = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/@]*@)?([^/]*)\/*(.*)$/i.exec(address);
+  const scp = /^(?:[^/@:]+@)?([^/:]+):(?!\\)\/*(.*)$/.exec(address);
+  const [, host, path] = url ?? scp ?? [];
+  const whole = host === undefined || host === "" ? (path ?? address) : `${host.toLowerCase()}/${path}`;
+  return whole.replace(/\/+$/, "").replace(/\.git$/, "");
+}
+
+const OPERATIONS: Readonly<Record<string, string>> = {
+  MERGE_HEAD: "merge",
+  "rebase-merge": "rebase",
+  "rebase-apply": "rebase",
+  CHERRY_PICK_HEAD: "cherry-pick",
+  REVERT_HEAD: "revert",
+  BISECT_LOG: "bisect",
+};
+
+async function unfinishedIn(gitFolder: string): Promise<string[]> {
+  const marks = await Promise.all(
+    Object.entries(OPERATIONS).map(async ([mark, operation]) =>
+      (await exists(join(gitFolder, mark))) ? [operation] : [],
+    ),
+  );
+  return [...new Set(marks.flat())];
+}
+
+const exists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
