@@ -41,6 +41,8 @@ export function createQueries(
     search: (tenant, query) => repository.search(tenant, query),
     task: async (tenant, query) => ({ task: await repository.task(tenant, query.task_id) }),
     audit: (tenant, query) => repository.audit(tenant, query),
+    handoff: async (tenant, query) => ({ handoff: await repository.handoff(tenant, query) }),
+    handoffs: (tenant, query) => repository.handoffs(tenant, query),
     status,
     index_rebuild: () => repository.rebuildIndex(),
     index_status: () => repository.indexStatus(),
@@ -65,10 +67,11 @@ export function createQueries(
 
 /** The identifiers that a query names, for its log line. */
 function named(body: unknown): Facts {
-  const { task_id, checkpoint_id, agent_id } = body as Record<string, unknown>;
+  const { task_id, checkpoint_id, agent_id, handoff_id } = body as Record<string, unknown>;
   return {
     ...(task_id !== undefined && { task_id }),
     ...(checkpoint_id !== undefined && { checkpoint_id }),
     ...(agent_id !== undefined && { agent_id }),
+    ...(handoff_id !== undefined && { handoff_id }),
   };
 }

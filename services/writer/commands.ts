@@ -4,12 +4,19 @@
  */
 
 import { requestHash } from "../../shared/integrity/request-hash.ts";
-import type { CommittedAnswer, OwnershipAnswer } from "../../shared/protocol/answers.ts";
+import type {
+  AcknowledgedAnswer,
+  CommittedAnswer,
+  HandoffAnswer,
+  OwnershipAnswer,
+} from "../../shared/protocol/answers.ts";
 import {
   type Actor,
-  type CreateCommand,
+  acknowledgeCommandSchema,
+  cancelHandoffCommandSchema,
   createCommandSchema,
   finalizeCommandSchema,
+  handoffCommandSchema,
   linkCommandSchema,
   releaseCommandSchema,
   takeCommandSchema,
@@ -40,7 +47,7 @@ export interface Command {
   apply(deadlineMs: number): Promise<Promised>;
 }
 
-export type Promised = CommittedAnswer | OwnershipAnswer;
+export type Promised = CommittedAnswer | OwnershipAnswer | AcknowledgedAnswer | HandoffAnswer;
 
 export interface Commands {
   /** Throws INVALID, with every field that is wrong. */
@@ -70,7 +77,8 @@ function readersOf(
   return {
     create(body) {
       const command = validate(createCommandSchema, body);
-      requireAgentType(command, agentTypes);
+      requireAgentType("checkpoint.metadata.agent_type", command.checkpoint.metadata.agent_type, agentTypes);
+      requireAgentType("handoff.to_agent_type", command.handoff?.to_agent_type, agentTypes);
       return {
         envelope: command,
         check: (context) => checkNewCheckpoint(context, command),
@@ -101,6 +109,24 @@ function readersOf(
     release(body) {
       const command = validate(releaseCommandSchema, body);
       return { envelope: command, check: nothing, apply: (by) => repository.release(by) };
+    },
+    handoff(body) {
+      const command = validate(handoffCommandSchema, body);
+      requireAgentType("to_agent_type", command.to_agent_type, agentTypes);
+      return { envelope: command, check: nothing, apply: (by) => repository.initiateHandoff(by, command) };
+    },
+    acknowledge(body) {
+      const command = validate(acknowledgeCommandSchema, body);
+      const { command_id, fence } = command;
+      return {
+        envelope: { command_id, fence },
+        check: nothing,
+        apply: (by) => repository.acknowledgeHandoff(by, command),
+      };
+    },
+    cancel_handoff(body) {
+      const command = validate(cancelHandoffCommandSchema, body);
+      return { envelope: command, check: nothing, apply: (by) => repository.cancelHandoff(by, command) };
     },
   };
 }
@@ -143,13 +169,12 @@ export function createCommands(
   };
 }
 
-function requireAgentType(command: CreateCommand, agentTypes: ReadonlySet<string>): void {
-  const given = command.checkpoint.metadata.agent_type;
-  if (agentTypes.has(given)) return;
+function requireAgentType(path: string, given: string | undefined, agentTypes: ReadonlySet<string>): void {
+  if (given === undefined || agentTypes.has(given)) return;
   throw new FleetError("INVALID", "the agent type is not registered", {
     fields: [
       {
-        path: "checkpoint.metadata.agent_type",
+        path,
         expected: `one of ${[...agentTypes].join(", ")}`,
         got: given,
       },

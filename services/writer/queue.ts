@@ -50,6 +50,7 @@ export async function putIntoQueue(
       command_id: id,
       task_id: actor.task,
       ...(op === "create" && { checkpoint_id: id }),
+      ...(op === "handoff" && { handoff_id: id }),
       position: ack.seq,
     };
   } catch (error) {

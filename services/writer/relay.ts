@@ -1,15 +1,17 @@
 /**
- * The relay: publishes the outbox to the event stream, in order per task, and then forgets what it published. A crash between the
- * two publishes again; the events' ids make that harmless (guarantee 9). One duty per partition, so that instances can share the work;
+ * The relay: publishes the outbox, in order per task, and then forgets what it published: events to their stream, offers to theirs. A crash
+ * between the two publishes again; the ids make that harmless (guarantee 9). One duty per partition, so that instances can share the work;
  * what one instance holds goes out together, because every batch costs the server writes to disk that commits wait for as well.
  */
-import type { Bus, OrderedMessage } from "../../shared/bus/bus.ts";
+import { type Bus, BusError, type OrderedMessage } from "../../shared/bus/bus.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { createDuty, type Duty } from "../../shared/records/duty.ts";
 import { type Lease, requireLease } from "../../shared/records/lease.ts";
 import {
   clearPublished,
+  isOffer,
+  type OfferEntry,
   type OutboxEntry,
   outboxBacklog,
   readOutbox,
@@ -119,7 +121,12 @@ async function takeBatch(store: Store, partitions: readonly Partition[]): Promis
 }
 
 async function publishBatch(context: RelayContext, { leases, entries }: Batch): Promise<void> {
-  await context.bus.publishOrdered(entries.map(message), { timeoutMs: PUBLISH_DEADLINE_MS });
+  const events = entries.filter((entry) => !isOffer(entry));
+  const published = await Promise.allSettled([
+    context.bus.publishOrdered(events.map(message), { timeoutMs: PUBLISH_DEADLINE_MS }),
+    publishOffers(context, entries.filter(isOffer)),
+  ]);
+  for (const one of published) if (one.status === "rejected") throw one.reason;
   const options = {
     label: "clear_outbox",
     deadlineMs: CLEAR_DEADLINE_MS,
@@ -133,9 +140,26 @@ async function publishBatch(context: RelayContext, { leases, entries }: Batch): 
   context.metrics.outboxPublishedTotal.inc(entries.length);
 }
 
-function message({ event, json }: OutboxEntry): OrderedMessage {
+/** Offers that find no room are left to their deadline, at which they are made again: events must not wait for takers. */
+async function publishOffers({ bus, log }: RelayContext, offers: readonly OfferEntry[]): Promise<void> {
+  try {
+    await bus.publishOrdered(offers.map(message), { timeoutMs: PUBLISH_DEADLINE_MS, refuseFull: true });
+  } catch (error) {
+    if (!(error instanceof BusError) || error.kind !== "stream_full") throw error;
+    log.error({ error, offers: offers.length }, "offers found no room in their stream");
+  }
+}
+
+function subjectOf(entry: OutboxEntry): string {
+  const { tenant, subject: task, type } = entry.event;
+  if (isOffer(entry)) return SUBJECTS.offer(tenant, entry.event.data.agent_type, task);
+  return SUBJECTS.event(tenant, type, task);
+}
+
+function message(entry: OutboxEntry): OrderedMessage {
+  const { event, json } = entry;
   return {
-    subject: SUBJECTS.event(event.tenant, event.type, event.subject),
+    subject: subjectOf(entry),
     messageId: event.id,
     orderKey: `${event.tenant}/${event.subject}`,
     body: encoder.encode(json),

@@ -152,7 +152,7 @@ export interface Bus {
    */
   publishDurable(subject: string, out: Outgoing, o: DurableOptions): Promise<PublishAck>;
   /** In order and all of them, or it throws: then send the whole batch again; the ids make duplicates harmless. */
-  publishOrdered(messages: readonly OrderedMessage[], o: { timeoutMs: number }): Promise<void>;
+  publishOrdered(messages: readonly OrderedMessage[], o: Omit<DurableOptions, "messageId">): Promise<void>;
   /** At least once. A handler that resolves acknowledges; one that throws gets the message again, later and later. */
   consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop>;
   /** Every message of a stream in order, without acknowledgement, through reconnects. For watchers. */

@@ -111,7 +111,7 @@ export class NatsBus implements Bus {
     return publishDurable(this.#requests, subject, out, o);
   }
 
-  publishOrdered(messages: readonly OrderedMessage[], o: { timeoutMs: number }): Promise<void> {
+  publishOrdered(messages: readonly OrderedMessage[], o: Omit<DurableOptions, "messageId">): Promise<void> {
     const atomicStreamOf = (subject: string) => this.#directory.atomicStreamOf(subject);
     return publishOrdered({ requests: this.#requests, atomicStreamOf }, messages, o);
   }

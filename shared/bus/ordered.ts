@@ -8,7 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { HEADERS } from "../protocol/subjects.ts";
-import type { OrderedMessage } from "./bus.ts";
+import type { DurableOptions, OrderedMessage } from "./bus.ts";
 import { publishDurable, publishOnce } from "./durable.ts";
 import { busError } from "./failure.ts";
 import type { Requests } from "./request.ts";
@@ -24,7 +24,7 @@ export type AtomicStreamOf = (subject: string) => Promise<string | undefined> | 
 export async function publishOrdered(
   { requests, atomicStreamOf }: { requests: Requests; atomicStreamOf: AtomicStreamOf },
   messages: readonly OrderedMessage[],
-  o: { timeoutMs: number },
+  o: Omit<DurableOptions, "messageId">,
 ): Promise<void> {
   const end = performance.now() + o.timeoutMs;
   for (let at = 0; at < messages.length; at += BATCH_COUNT_MAX) {
@@ -36,7 +36,7 @@ export async function publishOrdered(
     ) {
       continue;
     }
-    await storeChains(requests, batch, end);
+    await storeChains(requests, batch, { end, refuseFull: o.refuseFull ?? false });
   }
 }
 
@@ -84,7 +84,11 @@ async function storeBatch(
   }
 }
 
-async function storeChains(requests: Requests, batch: readonly OrderedMessage[], end: number): Promise<void> {
+async function storeChains(
+  requests: Requests,
+  batch: readonly OrderedMessage[],
+  { end, refuseFull }: { end: number; refuseFull: boolean },
+): Promise<void> {
   const chains = Map.groupBy(batch, (message) => message.orderKey).values();
   let failure: unknown;
   const lane = async () => {
@@ -92,7 +96,8 @@ async function storeChains(requests: Requests, batch: readonly OrderedMessage[],
       for (const message of chain) {
         if (failure !== undefined) return;
         const timeoutMs = Math.max(1, end - performance.now());
-        await publishDurable(requests, message.subject, message, { messageId: message.messageId, timeoutMs });
+        const { subject, messageId } = message;
+        await publishDurable(requests, subject, message, { messageId, timeoutMs, refuseFull });
       }
     }
   };

@@ -92,6 +92,7 @@ export const STREAM_FACTS = {
 const PARAMETERS: Readonly<Record<string, string>> = {
   tenant: "The tenant: default, unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
   agent_id: "The agent that acts; the server's permissions guard this token.",
+  agent_type: "The type of agent that the offer is for.",
   task_id: "The task that the message is about.",
 };
 
@@ -194,6 +195,61 @@ function queued(op: QueuedOp): { channels: Tree; operations: Tree; messages: Tre
   };
 }
 
+/** A message by itself: what an agent tells, or is told. */
+function told(
+  { name, subject, action, file, contentType, headers }: Told,
+  nats: Tree,
+): { channels: Tree; operations: Tree; messages: Tree } {
+  const stream = nats.stream === undefined ? {} : { "x-jetstream": { stream: nats.stream } };
+  const operation = {
+    action,
+    channel: ref(`channels/${name}`),
+    messages: refs([name], `channels/${name}/messages`),
+    "x-nats": nats,
+  };
+  return {
+    channels: { [name]: channel(subject, name, stream) },
+    operations: { [name]: operation },
+    messages: { [name]: message(name, file, contentType, headers) },
+  };
+}
+
+interface Told {
+  readonly name: string;
+  readonly subject: string;
+  readonly action: "send" | "receive";
+  readonly file: string;
+  readonly contentType: string;
+  readonly headers: string;
+}
+
+const OFFER: Told = {
+  name: "offer",
+  subject: SUBJECTS.offer("tenant", "agent_type", "task_id"),
+  action: "send",
+  file: "offer.json",
+  contentType: CONTENT_TYPES.event,
+  headers: "event_headers",
+};
+
+const HEARTBEAT: Told = {
+  name: "heartbeat",
+  subject: SUBJECTS.heartbeat("tenant", "agent_id"),
+  action: "receive",
+  file: "heartbeat.json",
+  contentType: CONTENT_TYPES.json,
+  headers: "request_headers",
+};
+
+const EXIT: Told = {
+  name: "exit",
+  subject: SUBJECTS.exit("tenant", "agent_id", "task_id"),
+  action: "receive",
+  file: "exit-report.json",
+  contentType: CONTENT_TYPES.json,
+  headers: "request_headers",
+};
+
 function event(type: string): { channels: Tree; operations: Tree; messages: Tree } {
   const name = `event.${type}`;
   const subject = SUBJECTS.event("tenant", type, "task_id");
@@ -244,9 +300,18 @@ const HEADER_SCHEMAS: Tree = {
   },
 };
 
+/** What an applied command is answered with, where that is not a version of a checkpoint. */
+const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
+  take: "ownership",
+  release: "ownership",
+  acknowledge: "acknowledged",
+  handoff: "handoff_state",
+  cancel_handoff: "handoff_state",
+};
+
 /** What a command can be answered with when it was not refused. */
 function promises(op: CommandOp): string[] {
-  const applied = op === "take" || op === "release" ? "ownership" : "committed";
+  const applied = APPLIED[op] ?? "committed";
   return isQueuedOp(op) ? [applied, "queued"] : [applied];
 }
 
@@ -256,6 +321,14 @@ export function asyncApi(): Tree {
     ...QUEUED_OPS.map(queued),
     ...QUERY_OPS.map((op) => request("query", op, op)),
     ...EVENT_TYPES.map(event),
+    told(OFFER, {
+      kind: "JetStream work queue",
+      stream: STREAMS.offers,
+      delivery: "at least once, to one taker of the agent type at a time",
+      message_id: "the offer's id",
+    }),
+    told(HEARTBEAT, { kind: "core", every_ms: LIMITS.heartbeat_ms }),
+    told(EXIT, { kind: "JetStream", stream: STREAMS.exits, delivery: "at least once" }),
   ];
   const merged = (key: "channels" | "operations" | "messages"): Tree =>
     Object.assign({}, ...parts.map((part) => part[key]));

@@ -96,7 +96,7 @@ export const triggerSchema = section({
 
 /** A threshold that a checkpoint's metrics crossed, as it was evaluated when the checkpoint was written. */
 export const firedTriggerSchema = section({
-  reason: text,
+  reason: tokenSchema,
   value: z.number().optional(),
   threshold: z.number().optional(),
 });

@@ -109,6 +109,9 @@ export const COMMAND_SCHEMAS = {
   link: linkCommandSchema,
   take: takeCommandSchema,
   release: releaseCommandSchema,
+  handoff: handoffCommandSchema,
+  acknowledge: acknowledgeCommandSchema,
+  cancel_handoff: cancelHandoffCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
 export type CreateCommand = z.output<typeof createCommandSchema>;

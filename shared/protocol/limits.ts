@@ -96,7 +96,7 @@ export const LIMITS = {
   handoff_reason_chars_max: 2_000,
   /** When the coordinators look at a request by themselves, in case that its event never reached one. */
   handoff_overlooked_ms: 2_000,
-  handoffs_limit_max: 200,
+  handoffs_limit_max: 100,
   handoffs_limit_default: 20,
   /** Records that one list may look through for those that it is asked for. */
   handoffs_scan_count_max: 2_000,

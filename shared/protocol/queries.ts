@@ -101,6 +101,8 @@ export const QUERY_SCHEMAS = {
   search: searchQuerySchema,
   task: taskQuerySchema,
   audit: auditQuerySchema,
+  handoff: handoffQuerySchema,
+  handoffs: handoffsQuerySchema,
   status: emptyQuerySchema,
   index_rebuild: emptyQuerySchema,
   index_status: emptyQuerySchema,
@@ -246,6 +248,8 @@ export interface QueryResults {
   search: SearchResult;
   task: { task: Task };
   audit: AuditPage;
+  handoff: { handoff: Handoff };
+  handoffs: HandoffPage;
   status: FleetStatus;
   index_rebuild: IndexStatus;
   index_status: IndexStatus;

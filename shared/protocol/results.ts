@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { errorBodySchema } from "./answers.ts";
 import { checkpointSchema } from "./checkpoint.ts";
+import { handoffSchema } from "./handoff.ts";
 import type { QueryResults } from "./queries.ts";
 import type { QueryOp } from "./subjects.ts";
 import { taskSchema } from "./task.ts";
@@ -76,6 +77,8 @@ export const RESULT_SCHEMAS = {
     entries: z.array(z.looseObject({ seq: z.int(), entry: z.string(), hash: z.string() })),
     more: z.boolean(),
   }),
+  handoff: z.looseObject({ handoff: handoffSchema }),
+  handoffs: z.looseObject({ handoffs: z.array(handoffSchema), cursor: z.string().exactOptional() }),
   status: statusSchema,
   index_rebuild: indexSchema,
   index_status: indexSchema,

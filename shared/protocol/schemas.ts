@@ -4,8 +4,10 @@
  */
 import { z } from "zod";
 import {
+  acknowledgedAnswerSchema,
   committedAnswerSchema,
   errorAnswerSchema,
+  handoffAnswerSchema,
   okAnswerSchema,
   ownershipAnswerSchema,
   queuedAnswerSchema,
@@ -13,7 +15,10 @@ import {
 import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "./checkpoint.ts";
 import { COMMAND_SCHEMAS } from "./commands.ts";
 import { EVENT_DATA, EVENT_TYPES, eventSchema } from "./events.ts";
+import { exitReportSchema } from "./exit-report.ts";
+import { heartbeatSchema } from "./heartbeat.ts";
 import { CHECKPOINT_ID_INPUT_PATTERN, CHECKPOINT_ID_PATTERN, checkpointIdSchema } from "./ids.ts";
+import { offerSchema } from "./offer.ts";
 import { QUERY_SCHEMAS } from "./queries.ts";
 import { RESULT_SCHEMAS } from "./results.ts";
 import { RETENTION_PATTERN, retentionSchema } from "./retention.ts";
@@ -134,6 +139,21 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       ownershipAnswerSchema,
       "output",
     ],
+    [
+      SCHEMA_FILES.answer("acknowledged"),
+      "Answer to an acknowledge that was applied",
+      acknowledgedAnswerSchema,
+      "output",
+    ],
+    [
+      SCHEMA_FILES.answer("handoff_state"),
+      "Answer to a handoff or cancel_handoff that was applied",
+      handoffAnswerSchema,
+      "output",
+    ],
+    ["offer.json", "An offer, as its takers get it", offerSchema, "output"],
+    ["heartbeat.json", "A heartbeat of an agent", heartbeatSchema, "input"],
+    ["exit-report.json", "How the process of an agent ended", exitReportSchema, "input"],
     [
       SCHEMA_FILES.answer("queued"),
       "Answer to a command that was taken and will be applied later",

@@ -6,14 +6,31 @@ import { invalid } from "./errors.ts";
 import { isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 
-export const COMMAND_OPS = ["create", "update", "finalize", "link", "take", "release"] as const;
+export const COMMAND_OPS = [
+  "create",
+  "update",
+  "finalize",
+  "link",
+  "take",
+  "release",
+  "handoff",
+  "acknowledge",
+  "cancel_handoff",
+] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
 /**
- * What may wait in the queue while the store is away. Not `take`: its answer is the fence under which all further commands are sent,
- * so nobody could go on before it is applied.
+ * What may wait in the queue while the store is away. Not `take` and `acknowledge`: their answer is the fence under which all further
+ * commands are sent, so nobody could go on before it is applied. Not `cancel_handoff`: later it may cancel another than was meant.
  */
-export const QUEUED_OPS = ["create", "update", "finalize", "link", "release"] as const satisfies CommandOp[];
+export const QUEUED_OPS = [
+  "create",
+  "update",
+  "finalize",
+  "link",
+  "release",
+  "handoff",
+] as const satisfies CommandOp[];
 export type QueuedOp = (typeof QUEUED_OPS)[number];
 
 export function isQueuedOp(op: string): op is QueuedOp {
@@ -31,6 +48,8 @@ export const QUERY_OPS = [
   "search",
   "task",
   "audit",
+  "handoff",
+  "handoffs",
   "status",
   "index_rebuild",
   "index_status",

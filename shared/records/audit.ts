@@ -5,7 +5,7 @@
 import { canonicalText } from "../integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../integrity/chain.ts";
 import type { AuditRecord } from "../protocol/queries.ts";
-import type { Task, TaskState } from "../protocol/task.ts";
+import type { TaskState } from "../protocol/task.ts";
 import type { Bytes, Reader, Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { parseSeq, type TenantKeys } from "./keyspace.ts";
@@ -19,6 +19,16 @@ export const AUDIT_OPS = [
   "release",
   "quarantine",
   "refuse",
+  "handoff",
+  "validate",
+  "reject",
+  "offer",
+  "acknowledge",
+  "confirm",
+  "escalate",
+  "lapse",
+  "cancel_handoff",
+  "block",
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 
@@ -50,14 +60,14 @@ export interface ChainHead {
   readonly hash: string;
 }
 
-/** Writes the entry after `task`'s newest (null: the task begins here) and returns the new head of the chain. */
+/** Writes the entry after the chain's newest (null: the task begins here) and returns the new head of the chain. */
 export function appendAudit(
   tx: Tx,
   keys: TenantKeys,
-  place: { tenant: string; task: string; head: Task | null },
+  place: { tenant: string; task: string; chain: ChainHead | null },
   transition: Transition,
 ): ChainHead {
-  const seq = (place.head?.audit_seq ?? 0) + 1;
+  const seq = (place.chain?.seq ?? 0) + 1;
   // In the order of their names, which saves the sorting.
   const entry = canonicalText({
     actor: transition.actor,
@@ -68,7 +78,7 @@ export function appendAudit(
     new_hash: transition.newHash,
     old_hash: transition.oldHash,
     op: transition.op,
-    prev: place.head?.audit_hash ?? CHAIN_START,
+    prev: place.chain?.hash ?? CHAIN_START,
     seq,
     state_from: transition.stateFrom,
     state_to: transition.stateTo,

@@ -15,7 +15,8 @@ import { findAt } from "./lookup.ts";
 import { writeOrder } from "./order.ts";
 import type { EventFact } from "./outbox.ts";
 import { decodePlace } from "./place.ts";
-import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
+import { type Head, nextState, type Step } from "./steps.ts";
+import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 import type { Advice } from "./triggers.ts";
 
 export interface Current {
@@ -78,6 +79,8 @@ export interface Change {
   readonly facts?: NonNullable<Transition["facts"]>;
   readonly succeeded?: boolean;
   readonly advised?: Advice;
+  /** What the command does besides, to the task as the change leaves it. */
+  readonly besides?: (head: Head) => readonly Step[];
 }
 
 /** Seals and writes the next version, keeps the one before it, and completes the transition. */
@@ -103,23 +106,23 @@ export function change(tx: Tx, context: CommandContext, now: Current, change: Ch
   writeOrder(tx, begun.keys, task, seq, { id, fallback, version, hash: sealed.hash });
 
   const isLatest = head.latest_id === id;
+  const changed: Head = {
+    ...head,
+    state: nextState(head, change.taskEvent),
+    phase: isLatest ? next.execution_state.phase : head.phase,
+    last_successful_id: change.succeeded ? id : head.last_successful_id,
+    updated_at: at,
+  };
+  const transition: Step["transition"] = {
+    op: change.op,
+    checkpointId: id,
+    version,
+    oldHash: now.checkpoint.compliance.hash,
+    newHash: sealed.hash,
+    ...(change.facts && { facts: change.facts }),
+  };
   return complete(tx, context, begun, {
-    head: {
-      ...head,
-      state: nextState(head, change.taskEvent),
-      phase: isLatest ? next.execution_state.phase : head.phase,
-      last_successful_id: change.succeeded ? id : head.last_successful_id,
-      updated_at: at,
-    },
-    transition: {
-      op: change.op,
-      checkpointId: id,
-      version,
-      oldHash: now.checkpoint.compliance.hash,
-      newHash: sealed.hash,
-      ...(change.facts && { facts: change.facts }),
-    },
-    event: change.event,
+    steps: [{ head: changed, transition, event: change.event }, ...(change.besides?.(changed) ?? [])],
     answer: {
       task_id: task,
       checkpoint_id: id,

@@ -3,16 +3,20 @@ import { seal } from "../integrity/seal.ts";
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { CreateCommand } from "../protocol/commands.ts";
 import { FleetError, invalid } from "../protocol/errors.ts";
+import type { Handoff, HandoffWish } from "../protocol/handoff.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { requireSupported } from "../protocol/migrations.ts";
 import { DEFAULT_RETENTION } from "../protocol/retention.ts";
 import type { Tx } from "../store/store.ts";
 import { writeRow } from "./body.ts";
+import { cancel, confirm, type Move, request } from "./handoff/moves.ts";
+import { readOpen, write } from "./handoff/record.ts";
 import type { RememberedCheckpoint } from "./idempotency.ts";
 import { systemKeys, type TenantKeys } from "./keyspace.ts";
 import { writeOrder } from "./order.ts";
 import { decodePlace, writePlace } from "./place.ts";
-import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
+import { type Head, nextState, type Step } from "./steps.ts";
+import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
 export async function createCheckpoint(
@@ -23,14 +27,11 @@ export async function createCheckpoint(
   const id = command.command_id;
   const begun = await begin(tx, context, (keys) => [keys.id(id)]);
   if ("replay" in begun) return begun;
-  if (begun.values[0] !== undefined) {
-    throw new FleetError("CONFLICT", "a checkpoint with this id exists", {
-      fields: [{ path: "command_id", expected: "a new UUIDv7 for a new checkpoint" }],
-    });
-  }
+  requireNew(begun);
   requireIdentity(context, command);
   requireExpected(begun, command.expected_version);
   const links = await linksOf(tx, context, begun, command);
+  const open = await readOpen(tx, begun.keys, begun.head);
   const checkpoint = withTriggers(composed(context, command, begun, links), context.thresholdsOf);
   const sealed = seal(checkpoint);
   const { task } = context.actor;
@@ -44,7 +45,7 @@ export async function createCheckpoint(
   if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
 
   const at = checkpoint.metadata.committed_at;
-  return complete(tx, context, begun, {
+  const created: Step = {
     head: {
       task_id: task,
       tenant: context.actor.tenant,
@@ -66,6 +67,14 @@ export async function createCheckpoint(
       type: "CHECKPOINT_CREATED",
       data: { checkpointId: id, taskId: task, agentId: context.actor.agent },
     },
+  };
+  const moves = movesOf(context, created.head, open, {
+    checkpoint,
+    hash: sealed.hash,
+    wish: command.handoff,
+  });
+  return complete(tx, context, begun, {
+    steps: [created, ...moves.flatMap((move) => write(tx, begun.keys, move))],
     answer: {
       task_id: task,
       checkpoint_id: id,
@@ -75,8 +84,36 @@ export async function createCheckpoint(
       committed_at: at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
       ...advisedBy(checkpoint),
+      ...(checkpoint.execution_state.phase === "handoff" && { handoff_id: id }),
     },
   });
+}
+
+/**
+ * What a new checkpoint does to the handoffs of its task. The first one of whoever accepted a handoff confirms it; one in phase
+ * `handoff` opens another, and what was open until then has come to nothing.
+ */
+function movesOf(
+  { actor, fence, nowMs, traceparent }: CommandContext,
+  created: Head,
+  open: Handoff | null,
+  { checkpoint, hash, wish }: { checkpoint: UnsealedCheckpoint; hash: string; wish: HandoffWish | undefined },
+): Move[] {
+  const { checkpoint_id: id, parent_ids: parents } = checkpoint.metadata;
+  const at = created.updated_at;
+  const moves: Move[] = [];
+  const isFirst = open?.state === "accepted" && open.accepted_by === actor.agent && open.fence === fence;
+  const asksForOne = checkpoint.execution_state.phase === "handoff";
+  if (open !== null && isFirst && parents.length > 0)
+    moves.push(confirm(created, open, { id, agent: actor.agent }, at));
+  else if (open !== null && asksForOne) {
+    moves.push(cancel(created, open, { reason: "superseded", details: id }, at));
+  }
+  if (asksForOne) {
+    const head = moves.at(-1)?.steps.at(-1)?.head ?? created;
+    moves.push(request(head, { id, checkpoint, hash, wish: wish ?? {}, traceparent }, nowMs));
+  }
+  return moves;
 }
 
 /** What can be refused without the store: for a command that will be applied when its caller no longer waits. */
@@ -89,6 +126,13 @@ export function checkNewCheckpoint(
   const fallback = recovery.last_successful_state ?? null;
   // The place in the task adds some bytes that are not known yet.
   seal(composed(context, command, { head: null }, { parents: metadata.parent_ids ?? [], fallback }));
+}
+
+function requireNew({ values }: Begun): void {
+  if (values[0] === undefined) return;
+  throw new FleetError("CONFLICT", "a checkpoint with this id exists", {
+    fields: [{ path: "command_id", expected: "a new UUIDv7 for a new checkpoint" }],
+  });
 }
 
 /** The subject says who writes where; a body that says otherwise is a mistake worth naming. */

@@ -4,6 +4,8 @@ import { retentionDays } from "../protocol/retention.ts";
 import { finalizeEvent } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { change, current } from "./change.ts";
+import { cancel } from "./handoff/moves.ts";
+import { readOpen, write } from "./handoff/record.ts";
 import type { RememberedCheckpoint } from "./idempotency.ts";
 import { systemKeys } from "./keyspace.ts";
 import type { CommandContext, Replay } from "./transition.ts";
@@ -26,6 +28,10 @@ export async function finalizeCheckpoint(
   if (endMs !== null) {
     tx.set(systemKeys.retention(Math.ceil(endMs / DAY_MS), tenant, task, id), new Uint8Array(0));
   }
+  const taskEvent = finalizeEvent(command.status, checkpoint.execution_state.phase);
+  const open = taskEvent === null ? null : await readOpen(tx, now.begun.keys, now.head);
+  const at = new Date(context.nowMs).toISOString();
+  const ended = { reason: "task_ended", details: taskEvent } as const;
   return change(tx, context, now, {
     next: {
       ...checkpoint,
@@ -37,9 +43,10 @@ export async function finalizeCheckpoint(
       },
     },
     op: "finalize",
-    taskEvent: finalizeEvent(command.status, checkpoint.execution_state.phase),
+    taskEvent,
     event: { type: "CHECKPOINT_FINALIZED", data: { checkpointId: id, status: command.status } },
     facts: { final_status: command.status, retention_policy: policy },
     succeeded: command.status === "succeeded",
+    besides: (head) => (open === null ? [] : write(tx, now.begun.keys, cancel(head, open, ended, at))),
   });
 }

@@ -4,13 +4,14 @@
  */
 import type { FiredTrigger } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
+import type { HandoffState } from "../protocol/handoff.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { expire } from "./expiry.ts";
 import type { TenantKeys } from "./keyspace.ts";
 
 /** What is remembered of an answer: everything but the position, which is the stamp that the store puts before it. */
-export type RememberedAnswer = RememberedCheckpoint | RememberedOwnership;
+export type RememberedAnswer = RememberedCheckpoint | RememberedOwnership | RememberedHandoff;
 
 /** Of a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
@@ -22,6 +23,7 @@ export type RememberedCheckpoint = {
   readonly committed_at: string;
   readonly warnings?: string[];
   readonly handoff_advised?: FiredTrigger[];
+  readonly handoff_id?: string;
 };
 
 /** Of a command that changed who owns the task. */
@@ -29,6 +31,22 @@ export type RememberedOwnership = {
   readonly task_id: string;
   readonly owner: string | null;
   readonly fence: number;
+  readonly committed_at: string;
+};
+
+/** Of an acknowledged offer: the same, and where to continue until when. */
+export type RememberedAcknowledgement = RememberedOwnership & {
+  readonly handoff_id: string;
+  readonly checkpoint_id: string;
+  readonly deadline: string;
+};
+
+/** Of a command that opened or closed a handoff. */
+export type RememberedHandoff = {
+  readonly task_id: string;
+  readonly handoff_id: string;
+  readonly checkpoint_id: string;
+  readonly state: HandoffState;
   readonly committed_at: string;
 };
 

@@ -17,6 +17,8 @@
  * | `children`, task, parent, child                   | empty                                    | create, link          |
  * | `audit`, task, seq                                | audit entry, chained by hash             | every transition      |
  * | `quarantine`, task, checkpoint, version           | reason, time                             | a read that failed    |
+ * | `handoffs`, handoff                               | the record of a handoff                  | every move of it      |
+ * | `task_handoffs`, task, handoff                    | empty                                    | the request           |
  * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
  * | `ix`, name, value, time, checkpoint               | what a list needs to filter by           | the indexer           |
  * | `text`, word, step                                | which of a step's entries gained the word| the indexer           |
@@ -28,10 +30,11 @@
  * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry |
  * |                                                   | up to which id commands may be forgotten |                       |
  * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
- * | `outbox`, partition, incarnation, stamp           | event to publish                         | every transition      |
+ * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
  * | `expiry`, hour, tenant, command                   | empty; idempotency records that end      | every command         |
  * | `retention`, day, tenant, task, checkpoint        | empty; finalized checkpoints that end    | finalize              |
+ * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | every move of it      |
  * | `lease`, duty                                     | holder, fence, end                       | background duties     |
  * | `count`, name                                     | counter                                  | create, relay         |
  */
@@ -51,13 +54,25 @@ const TENANT_SUBSPACES = [
   "children",
   "audit",
   "quarantine",
+  "handoffs",
+  "task_handoffs",
   "idem",
   "ix",
   "text",
   "posted",
   "dropped",
 ] as const;
-const SYSTEM_SUBSPACES = ["meta", "feed", "outbox", "bell", "expiry", "retention", "lease", "count"] as const;
+const SYSTEM_SUBSPACES = [
+  "meta",
+  "feed",
+  "outbox",
+  "bell",
+  "expiry",
+  "retention",
+  "handoff_due",
+  "lease",
+  "count",
+] as const;
 type TenantSubspace = (typeof TENANT_SUBSPACES)[number];
 type SystemSubspace = (typeof SYSTEM_SUBSPACES)[number];
 
@@ -154,6 +169,10 @@ function keysUnder(root: Buffer) {
     auditRange: (task: string): KeyRange => children(at("audit", name(task))),
     quarantine: (task: string, id: string, version: number): Bytes =>
       at("quarantine", name(task), uuid(id), number(version)),
+    handoff: (id: string): Bytes => at("handoffs", uuid(id)),
+    handoffs: (): KeyRange => children(at("handoffs")),
+    taskHandoff: (task: string, id: string): Bytes => at("task_handoffs", name(task), uuid(id)),
+    taskHandoffs: (task: string): KeyRange => children(at("task_handoffs", name(task))),
     command: (id: string): Bytes => at("idem", uuid(id)),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
       at("ix", element(name), element(value), element(timeMs), uuid(id)),
@@ -195,6 +214,12 @@ export const systemKeys = {
   }),
   retention: (day: number, tenant: string, task: string, id: string): Bytes =>
     at("retention", number(day), name(tenant), name(task), uuid(id)),
+  handoffDue: (dueMs: number, tenant: string, id: string): Bytes =>
+    at("handoff_due", element(dueMs), name(tenant), uuid(id)),
+  handoffsDueBefore: (dueMs: number): KeyRange => ({
+    begin: children(at("handoff_due")).begin,
+    end: at("handoff_due", element(dueMs)),
+  }),
   lease: (duty: string): Bytes => at("lease", name(duty)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;
@@ -211,8 +236,14 @@ export function parseExpiry(key: Bytes): { hour: number; tenant: string; command
   return { hour: elements[3] as number, tenant: elements[4] as string, command: formatUuid(id.value) };
 }
 
-/** Reads the checkpoint out of an index key, which ends in its bytes. */
-export function parseIndexKey(key: Bytes): string {
+/** Reads time, tenant and handoff out of a `handoff_due` key. */
+export function parseHandoffDue(key: Bytes): { dueMs: number; tenant: string; id: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { dueMs: elements[3] as number, tenant: elements[4] as string, id: endingId(key) };
+}
+
+/** Reads the id that a key ends in: the checkpoint of an index entry, the handoff of a handoff's key. */
+export function endingId(key: Bytes): string {
   return formatUuid(key.subarray(key.length - UUID_BYTES));
 }
 

@@ -129,7 +129,7 @@ async function fallbackOf(reader: Reader, keys: TenantKeys, id: string): Promise
 }
 
 /** Opens the checkpoints at many places of one task in one round of reads. */
-async function findMany(
+export async function findMany(
   reader: Reader,
   keys: TenantKeys,
   task: string,

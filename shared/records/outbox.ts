@@ -1,10 +1,12 @@
 /**
- * The outbox: events wait here from the transaction that made them true until the relay has published them. Partitioned by task,
+ * The outbox: events, and offers of handoffs, wait here from the transaction that made them true until the relay has published them. Partitioned by task,
  * so that one task's events keep their order while many are published at once. Each entry rings its partition's bell; the bell
  * only wakes the relay, which would find the entry by polling too.
  */
+import { FleetError } from "../protocol/errors.ts";
 import type { EventData, EventType, FleetEvent } from "../protocol/events.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { OFFER_TYPE, type Offer } from "../protocol/offer.ts";
 import type { Bytes, Reader, Tx } from "../store/store.ts";
 import { type WakingOptions, wakeOnChange } from "../store/waking.ts";
 import { decode, encode } from "./codec.ts";
@@ -16,9 +18,15 @@ export type EventFact = { [T in EventType]: { type: T; data: EventData<T> } }[Ev
 
 export interface OutboxEntry {
   readonly key: Bytes;
-  readonly event: FleetEvent;
+  readonly event: FleetEvent | Offer;
   /** The event as it goes out: the JSON that was stored. */
   readonly json: string;
+}
+
+export type OfferEntry = OutboxEntry & { readonly event: Offer };
+
+export function isOffer(entry: OutboxEntry): entry is OfferEntry {
+  return entry.event.type === OFFER_TYPE;
 }
 
 /** FNV-1a over the tenant and the task; stable across processes and releases. */
@@ -33,14 +41,34 @@ export function partitionOf(tenant: string, task: string): number {
 const NO_SUFFIX = new Uint8Array(0);
 
 export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): void {
-  const partition = partitionOf(event.tenant, event.subject);
-  tx.addI64(systemKeys.bell(partition), 1n);
-  tx.setStampedKey(systemKeys.outboxPrefix(partition, incarnation), NO_SUFFIX, encode(JSON.stringify(event)));
+  tx.addI64(systemKeys.bell(partitionOf(event.tenant, event.subject)), 1n);
+  append(tx, incarnation, event, JSON.stringify(event));
+}
+
+/**
+ * Behind the event of the transition that makes the offer, which rings the bell for both: bells count transitions. Throws TOO_LARGE
+ * when it would not fit into one value of the store.
+ */
+export function appendOffer(tx: Tx, incarnation: number, offer: Offer): void {
+  const json = JSON.stringify(offer);
+  const promptBytes = Buffer.byteLength(offer.data.prompt);
+  const bytes = Buffer.byteLength(json);
+  if (promptBytes > LIMITS.prompt_bytes_max || bytes > LIMITS.offer_bytes_max) {
+    throw new FleetError("TOO_LARGE", "the prompt is too large for an offer", {
+      details: { prompt_bytes: promptBytes, offer_bytes: bytes },
+    });
+  }
+  append(tx, incarnation, offer, json);
+}
+
+function append(tx: Tx, incarnation: number, of: FleetEvent | Offer, json: string): void {
+  const prefix = systemKeys.outboxPrefix(partitionOf(of.tenant, of.subject), incarnation);
+  tx.setStampedKey(prefix, NO_SUFFIX, encode(json));
 }
 
 function entry(key: Bytes, value: Bytes): OutboxEntry {
   const json = decode<string>(value);
-  return { key, event: JSON.parse(json) as FleetEvent, json };
+  return { key, event: JSON.parse(json) as FleetEvent | Offer, json };
 }
 
 /** The oldest entries of a partition, in commit order. */
@@ -92,5 +120,5 @@ export async function outboxBacklog(reader: Reader): Promise<{ depth: number; ol
 /** Forgets published entries; clearing what is gone already changes nothing. */
 export function clearPublished(tx: Tx, entries: readonly OutboxEntry[]): void {
   for (const { key } of entries) tx.clear(key);
-  tx.addI64(systemKeys.count("events"), BigInt(entries.length));
+  tx.addI64(systemKeys.count("events"), BigInt(entries.filter((entry) => !isOffer(entry)).length));
 }

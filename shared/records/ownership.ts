@@ -1,15 +1,18 @@
 /**
  * Who owns a task. Taking it makes the caller its owner and raises the fence by one, in one transaction: from that commit on every
  * command with a lower fence is refused, wherever it was on its way (guarantee 5). Anybody may take who may address the task; the
- * owner before is superseded, which is the point. The fence never falls, so an owner of long ago can never be current again.
+ * owner before is superseded, which is the point, and so is a handoff that is open. The fence never falls, so an owner of long ago can never be current again.
  */
 import type { TakeCommand } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
-import type { Task } from "../protocol/task.ts";
+import type { Handoff } from "../protocol/handoff.ts";
 import type { Tx } from "../store/store.ts";
+import { cancel } from "./handoff/moves.ts";
+import { readOpen, write } from "./handoff/record.ts";
 import type { RememberedOwnership } from "./idempotency.ts";
 import { systemKeys } from "./keyspace.ts";
-import { type Begun, begin, type CommandContext, complete, nextState, type Replay } from "./transition.ts";
+import { type Head, nextState, OF_NO_CHECKPOINT, type Step } from "./steps.ts";
+import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 
 const NOTHING_WANTED = (): [] => [];
 
@@ -31,7 +34,7 @@ export async function takeTask(
     });
   }
   if (head === null) tx.addI64(systemKeys.count("tasks"), 1n);
-  return own(tx, context, begun, context.actor.agent);
+  return own(tx, context, begun, context.actor.agent, await readOpen(tx, begun.keys, head));
 }
 
 /** Only under the current fence, which a task that does not exist has not. Throws CONFLICT when nobody owns the task. */
@@ -48,12 +51,18 @@ export async function releaseTask(tx: Tx, context: CommandContext): Promise<Reme
 }
 
 /** Completes the transition after which `owner` has the task: under the next fence, or, when it is nobody, under the same. */
-function own(tx: Tx, context: CommandContext, begun: Begun, owner: string | null): RememberedOwnership {
+function own(
+  tx: Tx,
+  context: CommandContext,
+  begun: Begun,
+  owner: string | null,
+  open: Handoff | null = null,
+): RememberedOwnership {
   const { task, agent } = context.actor;
   const at = new Date(context.nowMs).toISOString();
   const before = begun.head ?? untouched(context, at);
   const fence = owner === null ? before.fence : before.fence + 1;
-  return complete(tx, context, begun, {
+  const step: Step = {
     head: {
       ...before,
       state: nextState(begun.head, owner === null ? null : "take"),
@@ -62,11 +71,8 @@ function own(tx: Tx, context: CommandContext, begun: Begun, owner: string | null
       updated_at: at,
     },
     transition: {
+      ...OF_NO_CHECKPOINT,
       op: owner === null ? "release" : "take",
-      checkpointId: null,
-      version: null,
-      oldHash: null,
-      newHash: null,
       facts: { owner_from: before.owner, owner_to: owner },
     },
     event:
@@ -76,12 +82,17 @@ function own(tx: Tx, context: CommandContext, begun: Begun, owner: string | null
             type: "TASK_TAKEN",
             data: { taskId: task, agentId: agent, fence, previousOwner: before.owner },
           },
+  };
+  const taken = { reason: "taken", details: agent } as const;
+  const cancelled = open === null ? [] : write(tx, begun.keys, cancel(step.head, open, taken, at));
+  return complete(tx, context, begun, {
+    steps: [step, ...cancelled],
     answer: { task_id: task, owner, fence, committed_at: at },
   });
 }
 
 /** The head of a task that nothing was written to yet. */
-function untouched({ actor }: CommandContext, at: string): Omit<Task, "audit_seq" | "audit_hash"> {
+function untouched({ actor }: CommandContext, at: string): Head {
   return {
     task_id: actor.task,
     tenant: actor.tenant,

@@ -4,13 +4,10 @@
  */
 import type { CorruptCheckpoint } from "../protocol/queries.ts";
 import type { Tx } from "../store/store.ts";
-import { appendAudit } from "./audit.ts";
-import { encode, encodeChecked } from "./codec.ts";
-import { appendFeed } from "./feed.ts";
+import { encode } from "./codec.ts";
 import { decodeHead } from "./head.ts";
 import { tenantKeys } from "./keyspace.ts";
-import { appendEvent } from "./outbox.ts";
-import { eventOf } from "./transition.ts";
+import { advance, OF_NO_CHECKPOINT, type Step } from "./steps.ts";
 
 export interface Finding {
   readonly tenant: string;
@@ -36,43 +33,15 @@ export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const head = decodeHead(headValue);
   const at = new Date(finding.nowMs).toISOString();
   tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder }));
-  const chain = appendAudit(
-    tx,
-    keys,
-    { tenant, task, head },
-    {
-      op: "quarantine",
-      actor: { id: finding.finder, type: "service" },
-      at,
-      commandId: null,
-      checkpointId: corrupt.checkpoint_id,
-      version: corrupt.version,
-      oldHash: null,
-      newHash: null,
-      stateFrom: head.state,
-      stateTo: head.state,
-      fence: head.fence,
-      facts: { reason: corrupt.reason },
-    },
-  );
-  tx.set(
-    keys.task(task),
-    encodeChecked({ ...head, audit_seq: chain.seq, audit_hash: chain.hash, updated_at: at }),
-  );
-  appendFeed(tx, finding.incarnation, {
-    tenant,
-    task,
-    checkpoint: corrupt.checkpoint_id,
-    version: corrupt.version,
-  });
-  const actor = { tenant, task, agent: finding.finder };
-  appendEvent(
-    tx,
-    finding.incarnation,
-    eventOf({ actor, traceparent: finding.traceparent }, chain.seq, at, {
-      type: "CHECKPOINT_CORRUPTED",
-      data: { checkpointId: corrupt.checkpoint_id, error: corrupt.reason },
-    }),
-  );
+  const { checkpoint_id: checkpointId, version, reason } = corrupt;
+  const step: Step = {
+    head: { ...head, updated_at: at },
+    transition: { ...OF_NO_CHECKPOINT, op: "quarantine", checkpointId, version, facts: { reason } },
+    event: { type: "CHECKPOINT_CORRUPTED", data: { checkpointId, error: reason } },
+  };
+  const actor = { id: finding.finder, type: "service" } as const;
+  const { nowMs, incarnation, traceparent } = finding;
+  const maker = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent };
+  advance(tx, keys, maker, head, [step]);
   return true;
 }

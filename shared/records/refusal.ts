@@ -4,16 +4,13 @@
  * a crash makes it be said again.
  */
 import { sha256Hex } from "../integrity/canonical.ts";
-import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
-import { type AuditActor, appendAudit } from "./audit.ts";
-import { encodeChecked } from "./codec.ts";
-import { appendFeed } from "./feed.ts";
+import type { AuditActor } from "./audit.ts";
 import { decodeHead } from "./head.ts";
 import { rememberOccasion } from "./idempotency.ts";
 import { formatUuid, tenantKeys } from "./keyspace.ts";
-import { appendEvent } from "./outbox.ts";
-import { eventOf, requireNewest } from "./transition.ts";
+import { advance, OF_NO_CHECKPOINT, type Step } from "./steps.ts";
+import { requireNewest } from "./transition.ts";
 
 export interface Refusal {
   readonly tenant: string;
@@ -45,34 +42,13 @@ export async function recordRefusal(tx: Tx, refusal: Refusal, context: RefusalCo
   await requireNewest(tx, keys, task, head);
   const at = new Date(context.nowMs).toISOString();
   rememberOccasion(tx, keys, { tenant, mark, nowMs: context.nowMs });
-  const chain = appendAudit(
-    tx,
-    keys,
-    { tenant, task, head },
-    {
-      op: "refuse",
-      actor: refusal.actor,
-      at,
-      commandId,
-      checkpointId: null,
-      version: null,
-      oldHash: null,
-      newHash: null,
-      stateFrom: head.state,
-      stateTo: head.state,
-      fence: head.fence,
-      facts: { reason, agent_id: agent },
-    },
-  );
-  const next: Task = { ...head, audit_seq: chain.seq, audit_hash: chain.hash, updated_at: at };
-  tx.set(keys.task(task), encodeChecked(next));
-  appendFeed(tx, context.incarnation, { tenant, task, checkpoint: null, version: null });
-  const by = { actor: { tenant, task, agent }, traceparent: context.traceparent };
-  appendEvent(
-    tx,
-    context.incarnation,
-    eventOf(by, chain.seq, at, { type: "COMMAND_REFUSED", data: { commandId, agentId: agent, reason } }),
-  );
+  const maker = { tenant, task, actor: refusal.actor, commandId, ...context };
+  const step: Step = {
+    head: { ...head, updated_at: at },
+    transition: { op: "refuse", ...OF_NO_CHECKPOINT, facts: { reason, agent_id: agent } },
+    event: { type: "COMMAND_REFUSED", data: { commandId, agentId: agent, reason } },
+  };
+  advance(tx, keys, maker, head, [step]);
   return true;
 }
 

@@ -4,34 +4,58 @@
  * Errors are FleetErrors. A store that is away gives UNAVAILABLE; a transaction whose result cannot be known is tried again, which
  * its idempotency record makes harmless.
  */
-import type { CommittedAnswer, OwnershipAnswer } from "../protocol/answers.ts";
+import type {
+  AcknowledgedAnswer,
+  CommittedAnswer,
+  HandoffAnswer,
+  OwnershipAnswer,
+} from "../protocol/answers.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
 import type {
+  AcknowledgeCommand,
+  CancelHandoffCommand,
   CreateCommand,
   FinalizeCommand,
+  HandoffCommand,
   LinkCommand,
   TakeCommand,
   UpdateCommand,
 } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
+import type { Handoff } from "../protocol/handoff.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { DEFAULT_POLICIES, type Policies } from "../protocol/policy.ts";
 import type {
   AuditPage,
   CheckpointPage,
   CorruptCheckpoint,
+  HandoffPage,
   IndexStatus,
   LatestResult,
   QueryParams,
   SearchResult,
 } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
-import type { Reader, Store, Tx } from "../store/store.ts";
+import type { Store, Tx } from "../store/store.ts";
+import { type Ancestry, verifyAncestry } from "./ancestry.ts";
 import { readAudit } from "./audit.ts";
 import { createCheckpoint } from "./create.ts";
 import { asFleetError } from "./failure.ts";
 import { finalizeCheckpoint } from "./finalize.ts";
 import type { Format } from "./format.ts";
+import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
+import {
+  type Coordinator,
+  escalateHandoff,
+  type Failure,
+  lapseHandoff,
+  type Moved,
+  offerHandoff,
+  rejectHandoff,
+  validateHandoff,
+} from "./handoff/coordination.ts";
+import { findHandoff, listHandoffs, readDue } from "./handoff/lists.ts";
+import type { Offering } from "./handoff/moves.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./index-state.ts";
 import { tenantKeys } from "./keyspace.ts";
@@ -42,6 +66,7 @@ import { releaseTask, takeTask } from "./ownership.ts";
 import { type Finding, quarantine } from "./quarantine.ts";
 import { type Refusal, recordRefusal } from "./refusal.ts";
 import { search } from "./search.ts";
+import { Transactions } from "./transactions.ts";
 import { type CommandContext, type Replay, requireFence } from "./transition.ts";
 import { type ThresholdsOf, thresholdsIn } from "./triggers.ts";
 import { updateCheckpoint } from "./update.ts";
@@ -74,11 +99,13 @@ type Answered<A> = { status: "committed"; command_id: string } & A & { position:
 export class CheckpointRepository {
   readonly #store: Store;
   readonly #options: RepositoryOptions;
+  readonly #transactions: Transactions;
   readonly #lanes = new Lanes();
   readonly #thresholdsOf: ThresholdsOf;
 
   constructor(options: RepositoryOptions) {
     this.#store = options.store;
+    this.#transactions = new Transactions(options.store);
     this.#options = options;
     this.#thresholdsOf = thresholdsIn(options.policies ?? DEFAULT_POLICIES);
   }
@@ -107,9 +134,65 @@ export class CheckpointRepository {
     return this.#command("release", caller, releaseTask);
   }
 
+  initiateHandoff(caller: Caller, command: HandoffCommand): Promise<HandoffAnswer> {
+    return this.#command("handoff", caller, (tx, context) => initiateHandoff(tx, context, command));
+  }
+
+  acknowledgeHandoff(caller: Caller, command: AcknowledgeCommand): Promise<AcknowledgedAnswer> {
+    return this.#command("acknowledge", caller, (tx, context) => acknowledgeHandoff(tx, context, command));
+  }
+
+  cancelHandoff(caller: Caller, command: CancelHandoffCommand): Promise<HandoffAnswer> {
+    return this.#command("cancel_handoff", caller, (tx, context) => cancelHandoff(tx, context, command));
+  }
+
+  /** For coordinators, like the four that follow: moves the handoff only from where the move begins, and says whether it did. */
+  validateHandoff(tenant: string, id: string, choice: { toAgentType: string }): Promise<Moved> {
+    return this.#coordinate("validate", tenant, id, (tx, by) => validateHandoff(tx, by, choice));
+  }
+
+  rejectHandoff(tenant: string, id: string, failure: Failure): Promise<Moved> {
+    return this.#coordinate("reject", tenant, id, (tx, by) => rejectHandoff(tx, by, failure));
+  }
+
+  offerHandoff(tenant: string, id: string, offering: Offering): Promise<Moved> {
+    return this.#coordinate("offer", tenant, id, (tx, by) => offerHandoff(tx, by, offering));
+  }
+
+  escalateHandoff(tenant: string, id: string, failure: Failure & { attempt: number }): Promise<Moved> {
+    return this.#coordinate("escalate", tenant, id, (tx, by) => escalateHandoff(tx, by, failure));
+  }
+
+  lapseHandoff(tenant: string, id: string): Promise<Moved> {
+    return this.#coordinate("lapse", tenant, id, lapseHandoff);
+  }
+
+  /** Of all tenants, the longest overdue first. */
+  dueHandoffs(nowMs: number, limit: number): Promise<Handoff[]> {
+    return this.#transactions.read("due_handoffs", (reader) => readDue(reader, nowMs, limit));
+  }
+
+  /** By its id, or a task's: the open one, else its latest. NOT_FOUND. */
+  handoff(tenant: string, query: QueryParams<"handoff">): Promise<Handoff> {
+    return this.#transactions.read("handoff", (reader) => findHandoff(reader, tenant, query));
+  }
+
+  handoffs(tenant: string, query: QueryParams<"handoffs">): Promise<HandoffPage> {
+    return this.#transactions.read("handoffs", (reader) => listHandoffs(reader, tenant, query));
+  }
+
+  /** Whether a checkpoint verifies, and all that it goes back to as far as the limit; what does not is quarantined. */
+  async verifyChain(tenant: string, task: string, id: string): Promise<Ancestry> {
+    const result = await this.#transactions.read("verify_chain", (reader) =>
+      verifyAncestry(reader, tenant, task, id),
+    );
+    if (!result.ok) await this.quarantine(tenant, task, [result.corrupt]);
+    return result;
+  }
+
   /** NOT_FOUND when there is none; CORRUPT, after quarantine, when its bytes do not verify. */
   async get(tenant: string, id: string, version?: number): Promise<Checkpoint> {
-    const hit = await this.#read("get", (reader) => findVersion(reader, tenant, id, version));
+    const hit = await this.#transactions.read("get", (reader) => findVersion(reader, tenant, id, version));
     if (hit === null) {
       throw new FleetError("NOT_FOUND", "there is no such checkpoint", {
         details: { checkpoint_id: id, ...(version !== undefined && { version }) },
@@ -125,7 +208,7 @@ export class CheckpointRepository {
   /** Falls back over corrupt checkpoints and says so; CORRUPT when no sound one can be reached. */
   async latest(tenant: string, task: string): Promise<LatestResult> {
     try {
-      const result = await this.#read("latest", (reader) => findLatest(reader, tenant, task));
+      const result = await this.#transactions.read("latest", (reader) => findLatest(reader, tenant, task));
       await this.quarantine(tenant, task, result.passed_over);
       return result;
     } catch (error) {
@@ -137,14 +220,14 @@ export class CheckpointRepository {
   }
 
   async history(tenant: string, query: QueryParams<"history">): Promise<CheckpointPage> {
-    const page = await this.#read("history", (reader) => readHistory(reader, tenant, query));
+    const page = await this.#transactions.read("history", (reader) => readHistory(reader, tenant, query));
     await this.quarantine(tenant, query.task_id, page.corrupt);
     return page;
   }
 
   /** NOT_FOUND when nothing was ever written to it. */
   async task(tenant: string, task: string): Promise<Task> {
-    const head = await this.#read("task", (reader) => readTask(reader, tenant, task));
+    const head = await this.#transactions.read("task", (reader) => readTask(reader, tenant, task));
     if (head === null)
       throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: task } });
     return head;
@@ -152,7 +235,7 @@ export class CheckpointRepository {
 
   /** One page of a task's audit trail with the task's head from the same snapshot. */
   audit(tenant: string, query: QueryParams<"audit">): Promise<AuditPage> {
-    return this.#read("audit", async (reader) => {
+    return this.#transactions.read("audit", async (reader) => {
       const task = await readTask(reader, tenant, query.task_id);
       if (task === null) {
         throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: query.task_id } });
@@ -170,18 +253,20 @@ export class CheckpointRepository {
         throw asFleetError(error);
       });
     }
-    const { corrupt, ...result } = await this.#read("search", (reader) => search(reader, tenant, query));
+    const { corrupt, ...result } = await this.#transactions.read("search", (reader) =>
+      search(reader, tenant, query),
+    );
     for (const hit of corrupt) await this.quarantine(tenant, hit.task, [hit.corrupt]);
     return { ...result, corrupt: corrupt.map((hit) => hit.corrupt) };
   }
 
   indexStatus(): Promise<IndexStatus> {
-    return this.#read("index_status", readIndexStatus);
+    return this.#transactions.read("index_status", readIndexStatus);
   }
 
   /** Has the index built anew by whoever runs the indexer; changes nothing while a rebuild is under way. */
   async rebuildIndex(): Promise<IndexStatus> {
-    await this.#transact("index_rebuild", requestRebuild);
+    await this.#transactions.transact("index_rebuild", requestRebuild);
     return this.indexStatus();
   }
 
@@ -204,7 +289,7 @@ export class CheckpointRepository {
         incarnation: this.#options.format.incarnation,
         traceparent: undefined,
       };
-      const isNew = await this.#transact("quarantine", (tx) => quarantine(tx, finding));
+      const isNew = await this.#transactions.transact("quarantine", (tx) => quarantine(tx, finding));
       if (isNew.value) this.#options.onCorrupt?.(task, corrupt);
     }
   }
@@ -212,7 +297,11 @@ export class CheckpointRepository {
   /** Whether a command was applied; false also when that is longer ago than idempotency records are kept. */
   isApplied(tenant: string, commandId: string, deadlineMs: number): Promise<boolean> {
     const key = tenantKeys(tenant).command(commandId);
-    return this.#read("is_applied", async (reader) => (await reader.get(key)) !== undefined, deadlineMs);
+    return this.#transactions.read(
+      "is_applied",
+      async (reader) => (await reader.get(key)) !== undefined,
+      deadlineMs,
+    );
   }
 
   /** The same, but gives the command up to `waitMs` to be applied by somebody else. */
@@ -239,17 +328,32 @@ export class CheckpointRepository {
     fence: number | undefined,
     deadlineMs: number,
   ): Promise<void> {
-    const head = await this.#read("superseded", (reader) => readTask(reader, tenant, task), deadlineMs);
+    const head = await this.#transactions.read(
+      "superseded",
+      (reader) => readTask(reader, tenant, task),
+      deadlineMs,
+    );
     if (head !== null && fence !== undefined && fence < head.fence) requireFence(head, fence, false);
   }
 
   /** Puts a refusal into the task's audit trail; false when there is no such task, or when it is there already. */
   async recordRefusal(refusal: Refusal): Promise<boolean> {
     const { incarnation } = this.#options.format;
-    const { value } = await this.#transact("refuse", (tx) =>
+    const { value } = await this.#transactions.transact("refuse", (tx) =>
       recordRefusal(tx, refusal, { nowMs: this.#options.now(), incarnation, traceparent: undefined }),
     );
     return value;
+  }
+
+  async #coordinate(
+    op: string,
+    tenant: string,
+    id: string,
+    move: (tx: Tx, by: Coordinator) => Promise<Moved>,
+  ): Promise<Moved> {
+    const { format, finder, now } = this.#options;
+    const by = { tenant, id, service: finder, incarnation: format.incarnation };
+    return (await this.#transactions.transact(op, (tx) => move(tx, { ...by, nowMs: now() }))).value;
   }
 
   async #command<A extends RememberedAnswer>(
@@ -262,7 +366,7 @@ export class CheckpointRepository {
     const thresholdsOf = this.#thresholdsOf;
     const { value, stamp } = await this.#lanes
       .run(`${actor.tenant}/${actor.task}`, deadlineMs * LANE_SHARE, (waitedMs) =>
-        this.#transact(
+        this.#transactions.transact(
           op,
           (tx) => verb(tx, { ...caller, nowMs: this.#options.now(), incarnation, thresholdsOf }),
           deadlineMs - waitedMs,
@@ -287,30 +391,5 @@ export class CheckpointRepository {
       await this.quarantine(caller.actor.tenant, caller.actor.task, [corrupt]);
     }
     throw error;
-  }
-
-  async #transact<T>(
-    op: string,
-    body: (tx: Tx) => Promise<T>,
-    deadlineMs: number = LIMITS.command_deadline_ms,
-  ) {
-    try {
-      const options = { label: op, deadlineMs, onUnknown: "safe" } as const;
-      return await this.#store.transact(options, body);
-    } catch (error) {
-      throw asFleetError(error);
-    }
-  }
-
-  async #read<T>(
-    op: string,
-    body: (reader: Reader) => Promise<T>,
-    deadlineMs: number = LIMITS.query_deadline_ms,
-  ): Promise<T> {
-    try {
-      return await this.#store.read({ label: op, deadlineMs }, body);
-    } catch (error) {
-      throw asFleetError(error);
-    }
   }
 }

@@ -1,21 +1,17 @@
 /**
  * What every command's transaction has in common. `begin` makes all reads and refuses what must be refused; `complete` makes the
- * writes that no transition may lack: task head, audit entry, event, feed entry, idempotency record. Because they share one
+ * writes that no command may lack: its transitions with all that belongs to them, and its idempotency record. Because they share one
  * transaction, a crash at any point leaves either all of them or none (guarantees 1, 2, 3, 6 and 9).
  */
 import type { Actor } from "../protocol/commands.ts";
 import { FleetError, invalid } from "../protocol/errors.ts";
-import type { FleetEvent } from "../protocol/events.ts";
-import { TASK_TABLE, type Task, type TaskEvent, type TaskState } from "../protocol/task.ts";
+import type { Task } from "../protocol/task.ts";
 import type { Bytes, Tx } from "../store/store.ts";
-import { appendAudit, type Transition } from "./audit.ts";
-import { encodeChecked } from "./codec.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
-import { appendFeed } from "./feed.ts";
 import { decodeHead } from "./head.ts";
 import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
 import { type TenantKeys, tenantKeys } from "./keyspace.ts";
-import { appendEvent, type EventFact } from "./outbox.ts";
+import { advance, type Step } from "./steps.ts";
 import type { ThresholdsOf } from "./triggers.ts";
 
 /** One command as a verb sees it: who, what, and the hash that tells a retry from a misuse of its id. */
@@ -108,28 +104,13 @@ export function requireFence(head: Task | null, fence: number | undefined, super
   });
 }
 
-/** The state after `event`, the same when there is none; throws CONFLICT when the table refuses it. */
-export function nextState(head: Task | null, event: TaskEvent | null): TaskState {
-  if (head === null) return "active";
-  if (event === null) return head.state;
-  const next = TASK_TABLE[head.state][event];
-  if (next === null) {
-    throw new FleetError("CONFLICT", "the task's state does not allow this", {
-      details: { state: head.state, event },
-    });
-  }
-  return next;
-}
-
 export interface Outcome<A extends RememberedAnswer> {
-  /** The head as it shall be, but for the audit fields, which are added here. */
-  readonly head: Omit<Task, "audit_seq" | "audit_hash">;
-  readonly transition: Omit<Transition, "actor" | "at" | "commandId" | "fence" | "stateFrom" | "stateTo">;
-  readonly event: EventFact;
+  /** What the command does to the task, in this order; each is a transition of its own. */
+  readonly steps: readonly Step[];
   readonly answer: A;
 }
 
-/** Makes the writes that belong to every transition. Stamped keys come last, as the store asks. */
+/** Makes the writes that belong to every command. */
 export function complete<A extends RememberedAnswer>(
   tx: Tx,
   context: CommandContext,
@@ -137,54 +118,10 @@ export function complete<A extends RememberedAnswer>(
   outcome: Outcome<A>,
 ): A {
   const { tenant, task, agent } = context.actor;
-  const at = new Date(context.nowMs).toISOString();
-  const chain = appendAudit(
-    tx,
-    begun.keys,
-    { tenant, task, head: begun.head },
-    {
-      ...outcome.transition,
-      actor: { id: agent, type: "agent" },
-      at,
-      commandId: context.commandId,
-      fence: outcome.head.fence,
-      stateFrom: begun.head?.state ?? null,
-      stateTo: outcome.head.state,
-    },
-  );
-  const head: Task = { ...outcome.head, audit_seq: chain.seq, audit_hash: chain.hash };
-  tx.set(begun.keys.task(task), encodeChecked(head));
-  const { checkpointId, version } = outcome.transition;
-  appendFeed(tx, context.incarnation, { tenant, task, checkpoint: checkpointId, version });
-  appendEvent(tx, context.incarnation, eventOf(context, chain.seq, at, outcome.event));
-  remember(tx, begun.keys, {
-    tenant,
-    command: context.commandId,
-    requestHash: context.requestHash,
-    answer: outcome.answer,
-    nowMs: context.nowMs,
-  });
+  const { commandId, requestHash, nowMs, incarnation, traceparent } = context;
+  const actor = { id: agent, type: "agent" } as const;
+  const maker = { tenant, task, actor, commandId, nowMs, incarnation, traceparent };
+  advance(tx, begun.keys, maker, begun.head, outcome.steps);
+  remember(tx, begun.keys, { tenant, command: commandId, requestHash, answer: outcome.answer, nowMs });
   return outcome.answer;
-}
-
-export function eventOf(
-  context: Pick<CommandContext, "actor" | "traceparent">,
-  auditSeq: number,
-  at: string,
-  fact: EventFact,
-): FleetEvent {
-  const { tenant, task } = context.actor;
-  return {
-    specversion: "1.0",
-    id: `${tenant}/${task}/${auditSeq}`,
-    source: "fleet",
-    type: fact.type,
-    subject: task,
-    time: at,
-    datacontenttype: "application/json",
-    tenant,
-    sequence: auditSeq,
-    ...(context.traceparent !== undefined && { traceparent: context.traceparent }),
-    data: fact.data,
-  };
 }

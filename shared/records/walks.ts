@@ -11,7 +11,7 @@ import type { Bytes, Reader } from "../store/store.ts";
 import { type Cover, decodeCover, EVERY, type IndexName, readCovers } from "./entries.ts";
 import type { Filters } from "./filters.ts";
 import { decodeHead } from "./head.ts";
-import { parseIndexKey, type TenantKeys } from "./keyspace.ts";
+import { endingId, type TenantKeys } from "./keyspace.ts";
 import { readOrder } from "./order.ts";
 import { rarestWord, readPostings } from "./postings.ts";
 
@@ -96,7 +96,7 @@ function walkIndex(
       if (Buffer.compare(begin, end) >= 0) return;
       const { rows, more } = await reader.getRange({ begin, end }, { limit, reverse: true });
       const steps = rows.map((row) => {
-        const id = parseIndexKey(row.key);
+        const id = endingId(row.key);
         const cover = decodeCover(row.value);
         return { place: id, candidate: { id, task: cover.task, cover } };
       });

@@ -20,10 +20,10 @@ const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
 /** What differs from one fleet to the next, and what it looks like. */
 const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [
-    /^(committed_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at)$/,
+    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at)$/,
     /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
   ],
-  [/^(hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
+  [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
   [/^server_version$/, /^\d+\.\d+\.\d+$/],
   [/^(uptime_ms|oldest_ms|bytes_max)$/, /^\d+$/],
@@ -64,6 +64,7 @@ async function ask(subject: string, text: string): Promise<Json> {
 }
 
 function subjectOf(op: string): string {
+  if (op.startsWith("query.")) return `fleet.query.default.${op.slice("query.".length)}`;
   return (COMMAND_OPS as readonly string[]).includes(op)
     ? `fleet.cmd.default.agent-7.billing-42.${op}`
     : `fleet.query.default.${op}`;
@@ -109,8 +110,9 @@ test("the shell commands at the top work", async () => {
 
 /** Each request with the first answer that is printed after it. */
 const played = blocks.flatMap(({ tag, text }, i) => {
-  const op = /^(\w+)-request$/.exec(tag)?.[1];
-  if (op === undefined) return [];
+  const op = /^((?:query\.)?\w+)-request$/.exec(tag)?.[1];
+  // An offer must have been made before; what `acknowledge` then does is tested where offers are made.
+  if (op === undefined || op === "acknowledge") return [];
   const answer = blocks.slice(i).find((later) => /-answer$/.test(later.tag)) ?? { text: "null" };
   // The first answer of all stands before the first request: it shows what every command gets.
   const first = blocks.find((one) => one.tag === "committed-answer")!;

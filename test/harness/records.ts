@@ -84,7 +84,15 @@ export interface Sending {
   fence?: number;
 }
 
-type AnswerOf<Op extends CommandOp> = Awaited<ReturnType<CheckpointRepository[Op]>>;
+/** Where the repository's method is not called as the command is. */
+const METHODS = {
+  handoff: "initiateHandoff",
+  acknowledge: "acknowledgeHandoff",
+  cancel_handoff: "cancelHandoff",
+} as const;
+type Methods = typeof METHODS;
+type MethodOf<Op extends CommandOp> = Op extends keyof Methods ? Methods[Op] : Exclude<Op, keyof Methods>;
+type AnswerOf<Op extends CommandOp> = Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
 
 /** Sends a command as the writer does: validated, with the hash of its content. */
 export async function send<Op extends CommandOp>(
@@ -106,7 +114,8 @@ export async function send<Op extends CommandOp>(
     requestHash: sha256Hex(`${op}${canonicalText(request)}`),
     traceparent: undefined,
   };
-  const verb: (caller: Caller, command: never) => Promise<unknown> = repository[op];
+  const method = (METHODS[op as keyof Methods] ?? op) as MethodOf<CommandOp>;
+  const verb: (caller: Caller, command: never) => Promise<unknown> = repository[method];
   return (await verb.call(repository, caller, command as never)) as AnswerOf<Op>;
 }
 

@@ -19,6 +19,7 @@ import { readOutbox } from "../../../shared/records/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics, type Metrics } from "../../../shared/runtime/metrics.ts";
 import type { Stop } from "../../../shared/runtime/service.ts";
+import { initiate } from "../../harness/handoffs.ts";
 import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
 import { type Bench, create, finalize, input, openBench } from "../../harness/records.ts";
 import { flip } from "../../shared/records/corpus.ts";
@@ -100,6 +101,7 @@ describe("queries", () => {
       agent: "agent-2",
       checkpoint: input({ goal: "mend the parser" }),
     });
+    const { handoff_id } = await initiate(repository, { task: "task-1" });
     const wait_for = two.position;
     const ids = [two.checkpoint_id, one.checkpoint_id];
 
@@ -111,6 +113,8 @@ describe("queries", () => {
       by_agent: await result("by_agent", { agent_id: "agent-2" }),
       task: await result("task", { task_id: "task-1" }),
       audit: await result("audit", { task_id: "task-1", from_seq: 2 }),
+      handoff: await result("handoff", { task_id: "task-1" }),
+      handoffs: await result("handoffs", { state: "requested" }),
       status: await result("status"),
       index_rebuild: await result("index_rebuild"),
       index_status: await result("index_status"),
@@ -126,8 +130,10 @@ describe("queries", () => {
     expect(answers.latest.checkpoint?.metadata.checkpoint_id).toBe(two.checkpoint_id);
     expect(idsOf(answers.history)).toEqual([...ids].reverse());
     expect(idsOf(answers.by_agent)).toEqual([two.checkpoint_id]);
-    expect(answers.task.task).toMatchObject({ seq: 2, audit_seq: 3 });
-    expect(answers.audit.entries.map(({ seq }) => seq)).toEqual([2, 3]);
+    expect(answers.task.task).toMatchObject({ seq: 2, audit_seq: 4, handoff_id });
+    expect(answers.audit.entries.map(({ seq }) => seq)).toEqual([2, 3, 4]);
+    expect(answers.handoff.handoff).toMatchObject({ handoff_id, state: "requested", to_agent_type: "qa" });
+    expect(answers.handoffs).toEqual({ handoffs: [answers.handoff.handoff] });
     expect(answers.status).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
       store: { engine: "lmdb", ok: true },

@@ -7,8 +7,10 @@ import type { z } from "zod";
 import { entryHash } from "../../../shared/integrity/chain.ts";
 import { hashOf } from "../../../shared/integrity/seal.ts";
 import {
+  acknowledgedAnswerSchema,
   committedAnswerSchema,
   errorAnswerSchema,
+  handoffAnswerSchema,
   ownershipAnswerSchema,
   queuedAnswerSchema,
 } from "../../../shared/protocol/answers.ts";
@@ -16,9 +18,12 @@ import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
 import { ERROR_CODES, ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
+import { exitReportSchema } from "../../../shared/protocol/exit-report.ts";
+import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
+import { offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
 import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/schemas.ts";
-import { COMMAND_OPS, QUERY_OPS } from "../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
 
 const api = readFileSync(new URL("../../../shared/protocol/API.md", import.meta.url), "utf8");
 
@@ -27,15 +32,25 @@ const examples = [...api.matchAll(/^```json ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
   value: JSON.parse(text) as unknown,
 }));
 
+/** A command and a query have the same name; the command came first. */
+function queryTag(op: QueryOp): string {
+  return (COMMAND_OPS as readonly string[]).includes(op) ? `query.${op}` : op;
+}
+
 const schemas = new Map<string, z.ZodType>([
   ["committed-answer", committedAnswerSchema],
   ["ownership-answer", ownershipAnswerSchema],
+  ["acknowledged-answer", acknowledgedAnswerSchema],
+  ["handoff-state-answer", handoffAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),
-  ...QUERY_OPS.map((op): [string, z.ZodType] => [`${op}-request`, QUERY_SCHEMAS[op]]),
+  ...QUERY_OPS.map((op): [string, z.ZodType] => [`${queryTag(op)}-request`, QUERY_SCHEMAS[op]]),
   ...QUERY_OPS.map((op): [string, z.ZodType] => [`${op}-answer`, queryAnswerSchema(op)]),
   ...EVENT_TYPES.map((type): [string, z.ZodType] => [`event-${type}`, eventTypeSchema(type)]),
+  ["offer", offerSchema],
+  ["heartbeat", heartbeatSchema],
+  ["exit-report", exitReportSchema],
 ]);
 
 function example<T>(tag: string): T {

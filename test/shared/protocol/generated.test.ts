@@ -53,16 +53,20 @@ describe("AsyncAPI", () => {
       ...QUEUED_OPS.map((op) => `queue.${op}`),
       ...QUERY_OPS.map((op) => `query.${op}`),
       ...EVENT_TYPES.map((type) => `event.${type}`),
+      "offer",
+      "heartbeat",
+      "exit",
     ];
     expect(Object.keys(document.operations).sort()).toEqual(names.sort());
     for (const [name, operation] of Object.entries(document.operations)) {
-      if (name.startsWith("event.")) expect(operation.action).toBe("send");
-      else if (name.startsWith("queue.")) expect(operation.action).toBe("receive");
+      if (name.startsWith("event.") || name === "offer") expect(operation.action).toBe("send");
+      else if (name.startsWith("queue.") || ["heartbeat", "exit"].includes(name))
+        expect(operation.action).toBe("receive");
       else {
         const queue = name.startsWith("command.") ? "writer" : "reader";
         expect(operation).toMatchObject({ action: "receive", bindings: { nats: { queue } } });
         expect((operation.reply as { messages: unknown[] }).messages).toHaveLength(
-          queue === "writer" && name !== "command.take" ? 3 : 2,
+          QUEUED_OPS.some((op) => name === `command.${op}`) ? 3 : 2,
         );
       }
     }

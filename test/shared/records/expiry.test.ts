@@ -9,6 +9,7 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { COMMAND_OPS } from "../../../shared/protocol/subjects.ts";
 import { clearExpired } from "../../../shared/records/expiry.ts";
+import { initiate, offer } from "../../harness/handoffs.ts";
 import { type Bench, create, ENGINES, input, openBench, send } from "../../harness/records.ts";
 
 const MINUTE = 60_000;
@@ -68,6 +69,11 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
       checkpoint.metadata.parent_ids = [];
       const child = await create(bench.repository, { task, checkpoint, commandId: idAt(now) });
       if (op === "release") await send(bench.repository, "take", {}, { task, commandId: idAt(now) });
+      const handoff_id = idAt(now);
+      if (op === "cancel_handoff" || op === "acknowledge") {
+        await initiate(bench.repository, { task, commandId: handoff_id });
+      }
+      if (op === "acknowledge") await offer(bench.repository, handoff_id);
       const body = {
         create: { checkpoint: input() },
         update: { checkpoint_id: child.checkpoint_id, patch: { execution_state: { goal: "g" } } },
@@ -75,6 +81,9 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         link: { parent_id: parent.checkpoint_id, child_id: child.checkpoint_id },
         take: {},
         release: { fence: 1 },
+        handoff: {},
+        acknowledge: { handoff_id, checkpoint_id: child.checkpoint_id, agent_type: "qa" },
+        cancel_handoff: {},
       }[op];
       const commandId = idAt(now);
       return { op, task, again: () => codeOf(send(bench.repository, op, body, { task, commandId })) };

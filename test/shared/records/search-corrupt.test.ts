@@ -17,7 +17,7 @@ async function eventsOf(store: Store, type: string): Promise<FleetEvent[]> {
     Promise.all(partitions.map((n) => readOutbox(reader, n, 1_000))),
   );
   return found
-    .flatMap(({ entries }) => entries.map(({ event }) => event))
+    .flatMap(({ entries }) => entries.map(({ event }) => event as FleetEvent))
     .filter((event) => event.type === type);
 }
 

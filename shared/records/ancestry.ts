@@ -1,0 +1,61 @@
+/**
+ * Whether a checkpoint and all that it goes back to verify: its own hash, and every ancestor's. A parent always stands before its child
+ * in the task's order, so one way through the order, newest first, meets every child before its parents. Bounded: what lies further back
+ * than the limit is left to those who read it.
+ */
+import { LIMITS } from "../protocol/limits.ts";
+import type { CorruptCheckpoint } from "../protocol/queries.ts";
+import type { Reader } from "../store/store.ts";
+import { tenantKeys } from "./keyspace.ts";
+import { findInTask, findMany } from "./lookup.ts";
+import { readOrder } from "./order.ts";
+
+export type Ancestry =
+  | { readonly ok: true /** Checkpoints that were verified. */; readonly verified: number }
+  | {
+      readonly ok: false;
+      /** The checkpoint itself, or one of its ancestors. */
+      readonly reason: "hash_broken" | "chain_broken";
+      readonly at: string;
+      /** What is wrong there. */
+      readonly details: string;
+      readonly corrupt: CorruptCheckpoint;
+    };
+
+const SLICE = 32;
+
+export async function verifyAncestry(
+  reader: Reader,
+  tenant: string,
+  task: string,
+  id: string,
+): Promise<Ancestry> {
+  const keys = tenantKeys(tenant);
+  const own = await findInTask(reader, keys, task, id);
+  if (!own.sound) return broken("hash_broken", id, own.corrupt);
+  const wanted = new Set(own.checkpoint.metadata.parent_ids);
+  let [verified, bytes, to] = [1, own.bytes, own.checkpoint.metadata.seq - 1];
+  while (wanted.size > 0 && to >= 1) {
+    const places = await readOrder(reader, keys, task, { from: 1, to, limit: SLICE, reverse: true });
+    const found = await findMany(reader, keys, task, places);
+    for (const [i, one] of found.entries()) {
+      const at = places[i]?.entry?.id ?? null;
+      // A place whose entry is lost may be an ancestor's; if it is, that one is never met.
+      if (at === null || !wanted.delete(at)) continue;
+      if (!one.sound) return broken("chain_broken", at, one.corrupt);
+      for (const parent of one.checkpoint.metadata.parent_ids) wanted.add(parent);
+      verified += 1;
+      bytes += one.bytes;
+    }
+    if (verified >= LIMITS.chain_count_max || bytes >= LIMITS.chain_bytes_max) return { ok: true, verified };
+    to -= places.length;
+  }
+  const [missing] = wanted;
+  if (missing === undefined) return { ok: true, verified };
+  const reason = "its entry in the order of the task is lost";
+  return broken("chain_broken", missing, { checkpoint_id: missing, version: null, reason });
+}
+
+function broken(reason: "hash_broken" | "chain_broken", at: string, corrupt: CorruptCheckpoint): Ancestry {
+  return { ok: false, reason, at, details: corrupt.reason, corrupt };
+}

@@ -1,0 +1,96 @@
+/** Reading handoffs: one, a page of them, and those that are due. */
+import { FleetError, invalid } from "../../protocol/errors.ts";
+import type { Handoff } from "../../protocol/handoff.ts";
+import { isCheckpointId } from "../../protocol/ids.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import type { HandoffPage, QueryParams } from "../../protocol/queries.ts";
+import type { Reader } from "../../store/store.ts";
+import { openCursor, sealCursor } from "../cursor.ts";
+import { decodeHead } from "../head.ts";
+import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
+import { decodeHandoff } from "./record.ts";
+
+/** Records read at once. */
+const SLICE = 100;
+
+/** By its id, or a task's: the open one, else its latest. Throws NOT_FOUND. */
+export async function findHandoff(
+  reader: Reader,
+  tenant: string,
+  { handoff_id, task_id = "" }: QueryParams<"handoff">,
+): Promise<Handoff> {
+  const keys = tenantKeys(tenant);
+  const id = handoff_id ?? (await idOfTask(reader, keys, task_id));
+  const value = id === null ? undefined : await reader.get(keys.handoff(id));
+  if (id === null || value === undefined) {
+    throw new FleetError("NOT_FOUND", "there is no such handoff", {
+      details: handoff_id === undefined ? { task_id } : { handoff_id },
+    });
+  }
+  return decodeHandoff(id, value);
+}
+
+/** Ids are made by callers, so the open one may not have the latest. */
+async function idOfTask(reader: Reader, keys: TenantKeys, task: string): Promise<string | null> {
+  const value = await reader.get(keys.task(task));
+  const open = value === undefined ? null : decodeHead(value).handoff_id;
+  if (open !== null) return open;
+  const { rows } = await reader.getRange(keys.taskHandoffs(task), { limit: 1, reverse: true });
+  return rows[0] === undefined ? null : endingId(rows[0].key);
+}
+
+/** Newest first. A page ends early when it has looked through many that were not asked for. */
+export async function listHandoffs(
+  reader: Reader,
+  tenant: string,
+  { task_id: task, state, limit, cursor }: QueryParams<"handoffs">,
+): Promise<HandoffPage> {
+  const keys = tenantKeys(tenant);
+  const kind = `handoffs/${tenant}/${task ?? ""}/${state ?? ""}`;
+  const keyOf = (id: string) => (task === undefined ? keys.handoff(id) : keys.taskHandoff(task, id));
+  const range = task === undefined ? keys.handoffs() : keys.taskHandoffs(task);
+  let last = cursor === undefined ? null : placeOf(openCursor(kind, cursor));
+  const handoffs: Handoff[] = [];
+  for (let seen = 0; ; ) {
+    const end = last === null ? range.end : keyOf(last);
+    const { rows, more } = await reader.getRange(
+      { begin: range.begin, end },
+      { limit: SLICE, reverse: true },
+    );
+    const ids = rows.map(({ key }) => endingId(key));
+    const values =
+      task === undefined ? rows.map(({ value }) => value) : await reader.getMany(ids.map(keys.handoff));
+    for (const [i, id] of ids.entries()) {
+      const handoff = decodeHandoff(id, values[i]);
+      last = id;
+      if (state === undefined || handoff.state === state) handoffs.push(handoff);
+      if (handoffs.length < limit) continue;
+      const isLast = !more && i === ids.length - 1;
+      return { handoffs, ...(!isLast && { cursor: sealCursor(kind, id) }) };
+    }
+    seen += ids.length;
+    if (!more || last === null) return { handoffs };
+    if (seen >= LIMITS.handoffs_scan_count_max) return { handoffs, cursor: sealCursor(kind, last) };
+  }
+}
+
+function placeOf(text: string): string {
+  if (!isCheckpointId(text)) throw invalid("cursor", "the cursor of this query's last page, unchanged", text);
+  return text;
+}
+
+/** Those that somebody has to look at by now, the longest overdue first; of all tenants. */
+export async function readDue(reader: Reader, nowMs: number, limit: number): Promise<Handoff[]> {
+  const { rows } = await reader.getRange(systemKeys.handoffsDueBefore(nowMs + 1), { limit });
+  const due = rows.map(({ key }) => parseHandoffDue(key));
+  const values = await reader.getMany(due.map(({ tenant, id }) => tenantKeys(tenant).handoff(id)));
+  return due.flatMap(({ id }, i) => {
+    try {
+      return [decodeHandoff(id, values[i])];
+    } catch (error) {
+      // Said to whoever asks for it, or for its task; the others must not wait for a person.
+      if (error instanceof FleetError && error.code === "CORRUPT") return [];
+      throw error;
+    }
+  });
+}
