@@ -101,8 +101,7 @@ describe("queries", () => {
       agent: "agent-2",
       checkpoint: input({ goal: "mend the parser" }),
     });
-    const { handoff_id } = await initiate(repository, { task: "task-1" });
-    const wait_for = two.position;
+    const { handoff_id, position: wait_for } = await initiate(repository, { task: "task-1" });
     const ids = [two.checkpoint_id, one.checkpoint_id];
 
     const answers = {
@@ -139,7 +138,7 @@ describe("queries", () => {
       store: { engine: "lmdb", ok: true },
       bus: { ok: true, server_version: expect.stringMatching(/^2\./) },
       index: { state: "ready", behind: 0, indexed: 2, total: 2 },
-      outbox: { depth: 3 },
+      outbox: { depth: 4 },
       counts: { tasks: 1, checkpoints: 2 },
     });
     expect(answers.index_rebuild).toMatchObject({ total: 2 });
