@@ -5,6 +5,7 @@ import { type Argument, Command, CommanderError } from "commander";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
 import { exitCodes } from "../../shared/runtime/startup.ts";
 import { createActing } from "./acting.ts";
+import { addAgents } from "./commands/agents.ts";
 import { addAudit } from "./commands/audit.ts";
 import { addCheckpoint } from "./commands/checkpoint.ts";
 import { addCheckpoints } from "./commands/checkpoints.ts";
@@ -71,6 +72,7 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
   addLink(program, acting);
   addCheckpoints(program, acting);
   addTask(program, acting);
+  addAgents(program, acting);
   addFence(program, acting);
   addAudit(program, acting);
   addSearchIndex(program, acting);

@@ -10,6 +10,7 @@ import {
 import { parseQuerySubject, QUERY_OPS, type QueryOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { AgentsQuery } from "./agents.ts";
 import type { QueueQueries } from "./queue.ts";
 
 export interface Queries {
@@ -29,6 +30,7 @@ export function createQueries(
   repository: CheckpointRepository,
   queue: QueueQueries,
   status: () => Promise<FleetStatus>,
+  agents: AgentsQuery,
 ): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
@@ -46,6 +48,7 @@ export function createQueries(
     status,
     index_rebuild: () => repository.rebuildIndex(),
     index_status: () => repository.indexStatus(),
+    agents,
     queue_status: () => queue.status(),
     dead_list: (tenant, query) => queue.list(tenant, query),
     dead_retry: (tenant, { seq }) => queue.retry(tenant, seq),

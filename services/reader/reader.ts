@@ -4,7 +4,9 @@ import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
+import { createAgentsQuery } from "./agents.ts";
 import type { ReaderContext } from "./context.ts";
+import { listenToHeartbeats } from "./heartbeats.ts";
 import { startIndexing } from "./indexing.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
@@ -22,7 +24,13 @@ export async function start(context: ReaderContext): Promise<Stop> {
       log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
     },
   });
-  const queries = createQueries(repository, createQueueQueries(context, repository), createStatus(context));
+  const heartbeats = await listenToHeartbeats(context);
+  const queries = createQueries(
+    repository,
+    createQueueQueries(context, repository),
+    createStatus(context),
+    createAgentsQuery({ store, heartbeats, now: () => clock.now() }),
+  );
   const stopServing = await serveEndpoint(
     {
       bus,
@@ -48,6 +56,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
   return async () => {
     await stopServing();
     await stopIndexing();
+    await heartbeats.stop();
     log.info("reader stopped");
   };
 }

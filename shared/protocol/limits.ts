@@ -126,6 +126,13 @@ export const LIMITS = {
   workspace_git_bytes_max: 4_000_000,
   workspace_git_ms_max: 5_000,
   workspace_findings_count_max: 200,
+  /** How long a reader remembers an agent that says nothing, and how many agents. */
+  agent_remembered_ms: 10 * 60_000,
+  agents_remembered_count_max: 10_000,
+  agents_limit_max: 500,
+  agents_limit_default: 100,
+  /** Tasks that one list of agents may look through for those that somebody owns. */
+  agents_scan_max: 1_000,
   duty_lease_ms: 5_000,
   duty_renew_ms: 1_500,
 } as const;

@@ -1,5 +1,6 @@
 /** Queries: the requests that change nothing. Each has one schema for what it takes; what it returns is typed beside it. */
 import { z } from "zod";
+import { type AgentPage, agentsQuerySchema } from "./agents.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { ErrorBody } from "./errors.ts";
 import { HANDOFF_STATES, type Handoff } from "./handoff.ts";
@@ -106,6 +107,7 @@ export const QUERY_SCHEMAS = {
   status: emptyQuerySchema,
   index_rebuild: emptyQuerySchema,
   index_status: emptyQuerySchema,
+  agents: agentsQuerySchema,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -253,6 +255,7 @@ export interface QueryResults {
   status: FleetStatus;
   index_rebuild: IndexStatus;
   index_status: IndexStatus;
+  agents: AgentPage;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;

@@ -1,5 +1,6 @@
 /** What each query returns, as schemas: for the documents generated from them, and for clients that check what they get. */
 import { z } from "zod";
+import { agentSchema } from "./agents.ts";
 import { errorBodySchema } from "./answers.ts";
 import { checkpointSchema } from "./checkpoint.ts";
 import { handoffSchema } from "./handoff.ts";
@@ -82,6 +83,11 @@ export const RESULT_SCHEMAS = {
   status: statusSchema,
   index_rebuild: indexSchema,
   index_status: indexSchema,
+  agents: z.looseObject({
+    agents: z.array(agentSchema),
+    listening_since: z.string(),
+    cursor: z.string().exactOptional(),
+  }),
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({ seq: z.int(), command_id: z.string().nullable(), position: z.int() }),

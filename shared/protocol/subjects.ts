@@ -53,6 +53,7 @@ export const QUERY_OPS = [
   "status",
   "index_rebuild",
   "index_status",
+  "agents",
   ...QUEUE_OPS,
 ] as const;
 export type QueryOp = (typeof QUERY_OPS)[number];

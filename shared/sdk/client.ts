@@ -3,6 +3,7 @@
  * functions and options are camelCase. Operations as in seed 000 §5.1.
  */
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
+import type { AgentPage } from "../protocol/agents.ts";
 import type { OwnershipAnswer } from "../protocol/answers.ts";
 import type { Checkpoint, FinalStatus } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
@@ -205,6 +206,14 @@ export class FleetClient implements TaskOperations {
 
   indexStatus(options: AskOptions = {}): Promise<IndexStatus> {
     return this.#calls.query("index_status", {}, options);
+  }
+
+  /** Agents that say that they live, then owners of tasks that say nothing; in pages. */
+  agents(
+    options: AskOptions & { limit?: number | undefined; cursor?: string | undefined } = {},
+  ): Promise<AgentPage> {
+    const { deadlineMs, signal, ...query } = options;
+    return this.#calls.query("agents", query, { deadlineMs, signal });
   }
 
   /** Starts to build the search index anew from the store; follow it with {@link indexStatus}. */

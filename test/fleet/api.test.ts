@@ -20,7 +20,7 @@ const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
 /** What differs from one fleet to the next, and what it looks like. */
 const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [
-    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at)$/,
+    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|first_beat_at|last_beat_at|listening_since)$/,
     /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
   ],
   [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
@@ -80,9 +80,19 @@ async function settled(): Promise<void> {
     .toMatchObject({ outbox: { depth: 0 }, index: { behind: 0, state: "ready" } });
 }
 
+function shellWith(words: string): string {
+  return blocks.find(({ language, text }) => language === "sh" && text.includes(words))!.text;
+}
+
+/** The shell command of the section about agents. */
+function beat(): void {
+  const [, subject, body] = /^nats publish (\S+)[\s\\]+'([^']+)'/.exec(shellWith("fleet.heartbeat."))!;
+  nats.publish(subject!, body);
+}
+
 /** The shell command of the queue's section; resolves when its command has become the letter that the page goes on with. */
 async function publishToQueue(): Promise<void> {
-  const shell = blocks.filter(({ language }) => language === "sh")[1]!.text;
+  const shell = shellWith("fleet.queue.");
   const [, subject, body] = /^nats request (\S+)[\s\\]+'([^']+)'/.exec(shell)!;
   expect(await ask(subject!, body!)).toMatchObject({ stream: "FLEET_QUEUE", seq: 1 });
   await dead(1);
@@ -122,6 +132,7 @@ const played = blocks.flatMap(({ tag, text }, i) => {
 describe("the page's requests, in its order", () => {
   test.each(played)("$op", async ({ op, text, answer }) => {
     if (op === "status" || op === "index_status") await settled();
+    if (op === "agents") beat();
     if (op === "queue_status") await publishToQueue();
     if (op === "dead_drop") await dead(2);
     const got = await ask(subjectOf(op), text);

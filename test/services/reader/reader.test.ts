@@ -117,6 +117,7 @@ describe("queries", () => {
       status: await result("status"),
       index_rebuild: await result("index_rebuild"),
       index_status: await result("index_status"),
+      agents: await result("agents"),
     } satisfies { [Op in Exclude<QueryOp, (typeof QUEUE_OPS)[number]>]: QueryResults[Op] };
 
     expect([...Object.keys(answers), ...QUEUE_OPS].sort()).toEqual([...QUERY_OPS].sort());

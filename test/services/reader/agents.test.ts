@@ -1,0 +1,157 @@
+// The query `agents` over a real bus and a real store: what agents say, joined with what the store knows, in pages.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { listenToHeartbeats } from "../../../services/reader/heartbeats.ts";
+import { start } from "../../../services/reader/reader.ts";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
+import type { Agent, AgentPage } from "../../../shared/protocol/agents.ts";
+import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { CONTENT_TYPES, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createMetrics } from "../../../shared/runtime/metrics.ts";
+import type { Stop } from "../../../shared/runtime/service.ts";
+import { manualClock } from "../../harness/clock.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { type Bench, create, openBench, send } from "../../harness/records.ts";
+
+let nats: TestNats;
+let bus: Bus;
+let bench: Bench;
+let stop: Stop;
+
+beforeAll(async () => {
+  nats = await startNats();
+  bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
+  bench = await openBench("lmdb");
+  const { store, format } = bench;
+  stop = await start({
+    log: testLog,
+    metrics: createMetrics(),
+    clock: systemClock,
+    bus,
+    store,
+    format,
+    instance: "reader-1",
+  });
+});
+
+afterAll(async () => {
+  await stop();
+  await bus.close();
+  await bench.close();
+  await nats.stop();
+});
+
+function beat(agent: string, more: Partial<Heartbeat> = {}, tenant = "default"): void {
+  const heartbeat: Heartbeat = {
+    agent_id: agent,
+    agent_type: "qa",
+    state: "working",
+    sent_at: new Date().toISOString(),
+    ...more,
+  };
+  bus.publish(SUBJECTS.heartbeat(tenant, agent), { body: encodeBody(heartbeat, CONTENT_TYPES.json) });
+}
+
+async function page(query: object = {}, tenant = "default"): Promise<AgentPage> {
+  const answer = await bus.request(
+    SUBJECTS.query(tenant, "agents"),
+    { body: encodeBody(query, CONTENT_TYPES.json) },
+    { timeoutMs: 5_000 },
+  );
+  const { result, error } = decodeBody(answer.body, CONTENT_TYPES.json) as {
+    result: AgentPage;
+    error: unknown;
+  };
+  expect(error).toBeUndefined();
+  return result;
+}
+
+async function all(limit: number): Promise<Agent[]> {
+  const found: Agent[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const got = await page({ limit, ...(cursor && { cursor }) });
+    expect(got.agents.length).toBeLessThanOrEqual(limit);
+    found.push(...got.agents);
+    if (got.cursor === undefined) return found;
+    cursor = got.cursor;
+  }
+}
+
+describe("agents", () => {
+  test("say what they are at, and the store says whether the task is theirs", async () => {
+    const { repository } = bench;
+    await send(repository, "take", {}, { agent: "alive", task: "t-1" });
+    await send(repository, "take", {}, { agent: "zombie", task: "t-2" });
+    await send(repository, "take", {}, { agent: "successor", task: "t-2" });
+    await create(repository, { agent: "successor", task: "t-2", fence: 2 });
+    beat("alive", { task_id: "t-1", fence: 1, pid: 4_711, host: "build-3" });
+    beat("zombie", { task_id: "t-2", fence: 1 });
+    beat("idler", { state: "idle" });
+    beat("stranger", {}, "other");
+
+    const { agents, listening_since, cursor } = await page();
+    expect(cursor).toBeUndefined();
+    expect(Date.parse(listening_since)).toBeLessThanOrEqual(Date.now());
+    expect(agents.map(({ agent_id, task_id, owner, state }) => [agent_id, task_id, owner, state])).toEqual([
+      ["alive", "t-1", true, "working"],
+      ["idler", null, null, "idle"],
+      ["zombie", "t-2", false, "working"],
+      ["successor", "t-2", true, "silent"],
+    ]);
+    expect(agents[0]).toMatchObject({ fence: 1, pid: 4_711, host: "build-3", agent_type: "qa" });
+    expect(agents[3]).toMatchObject({ fence: 2, last_beat_at: null, agent_type: "implementation" });
+    expect((await page({}, "other")).agents.map(({ agent_id }) => agent_id)).toEqual(["stranger"]);
+  });
+
+  test("come in pages of any size, each once", async () => {
+    const whole = await all(100);
+    expect(whole.length).toBe(4);
+    for (const limit of [1, 2, 3, 4]) expect((await all(limit)).map(nameOf)).toEqual(whole.map(nameOf));
+  });
+
+  test("that cannot be read, or speak for somebody else, are not heard", async () => {
+    bus.publish(SUBJECTS.heartbeat("default", "rubbish"), { body: Buffer.from("{") });
+    beat("liar");
+    bus.publish(SUBJECTS.heartbeat("default", "mouth"), {
+      body: encodeBody(
+        { agent_id: "liar-2", agent_type: "qa", state: "idle", sent_at: new Date().toISOString() },
+        CONTENT_TYPES.json,
+      ),
+    });
+    const names = (await page()).agents.map(({ agent_id }) => agent_id);
+    expect(names).toContain("liar");
+    expect(names).not.toContain("rubbish");
+    expect(names).not.toContain("mouth");
+    expect(names).not.toContain("liar-2");
+  });
+
+  test("a cursor of another query is refused", async () => {
+    const answer = await bus.request(
+      SUBJECTS.query("default", "agents"),
+      { body: encodeBody({ cursor: "rubbish" }, CONTENT_TYPES.json) },
+      { timeoutMs: 5_000 },
+    );
+    expect(decodeBody(answer.body, CONTENT_TYPES.json)).toMatchObject({
+      error: { code: "INVALID", fields: [{ path: "cursor" }] },
+    });
+  });
+});
+
+test("an agent is forgotten when it has said nothing for long", async () => {
+  const clock = manualClock();
+  const heartbeats = await listenToHeartbeats({ bus, clock, log: testLog });
+  beat("old");
+  await expect.poll(() => [...heartbeats.of("default").keys()]).toEqual(["old"]);
+  await clock.advance(LIMITS.agent_remembered_ms - 1);
+  beat("new");
+  await expect.poll(() => [...heartbeats.of("default").keys()]).toEqual(["new", "old"]);
+  await clock.advance(2);
+  expect([...heartbeats.of("default").keys()]).toEqual(["new"]);
+  await heartbeats.stop();
+});
+
+const nameOf = ({ agent_id, task_id }: Agent): string => `${agent_id}/${task_id}`;
