@@ -3,6 +3,7 @@ import type { Bus } from "../../shared/bus/bus.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Breaker } from "../../shared/runtime/breaker.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
+import type { Backlog } from "./backlog.ts";
 import type { Commands } from "./commands.ts";
 
 /** For whatever takes commands, from callers or out of the queue. */
@@ -11,6 +12,7 @@ export interface WriterParts extends ServiceContext {
   readonly backgroundBus: Bus;
   /** Around the store. */
   readonly breaker: Breaker;
+  readonly backlog: Backlog;
   readonly commands: Commands;
   readonly repository: CheckpointRepository;
 }

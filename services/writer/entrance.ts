@@ -2,6 +2,9 @@
  * The entrance of commands: into the store, or into the queue while the store is away or the command's predecessor still waits there.
  * Whoever comes first after the store went away waits a bounded time; when the breaker is open nobody waits.
  *
+ * The queue empties more slowly than busy agents fill it. So while it is long and the store is well, a command whose predecessor waits
+ * there is told to come again, or a queue that grew during an outage would never end.
+ *
  * A command may go both ways, when the direct attempt did not end in time; its idempotency record makes that one effect.
  */
 
@@ -23,6 +26,7 @@ const PUT_MS_LEAST = 100;
  * always come while its last command is still on its way through the queue, and would never leave the queue again.
  */
 const BEHIND_MS = 150;
+const BEHIND_RETRY_MS = 200;
 
 /** Why a command goes into the queue. `isOpen`: the direct attempt may still have an effect. */
 interface Detour {
@@ -31,7 +35,7 @@ interface Detour {
 }
 
 export function createEntrance(context: WriterParts): (request: Request) => Promise<Answer> {
-  const { bus, breaker, commands, repository, clock, metrics } = context;
+  const { bus, breaker, backlog, commands, repository, clock, metrics } = context;
 
   /** Whether it must wait behind a queued command. Throws FENCED: a fence never falls, so who is superseded is told now. */
   async function isBehind({ actor, after, fence, id }: Command): Promise<boolean> {
@@ -62,6 +66,16 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
     if ("status" in outcome) {
       const { task_id, checkpoint_id, version, replayed } = outcome;
       return { value: outcome, facts: { ...who(command), task_id, checkpoint_id, version, replayed } };
+    }
+    if (outcome.why === "after" && (await backlog.count()) > LIMITS.queue_long_count) {
+      throw new FleetError(
+        "UNAVAILABLE",
+        "the queue is long, and the command that this one follows is in it",
+        {
+          details: { after: command.after },
+          retryAfterMs: BEHIND_RETRY_MS,
+        },
+      );
     }
     const leftMs = LIMITS.command_answer_ms_max - (clock.monotonic() - begin);
     const value = await detour(command, request, outcome, Math.max(PUT_MS_LEAST, leftMs));

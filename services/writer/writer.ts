@@ -11,6 +11,7 @@ import type { Format } from "../../shared/records/format.ts";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import type { Store } from "../../shared/store/store.ts";
+import { createBacklog } from "./backlog.ts";
 import { createCommands, isCommandOp } from "./commands.ts";
 import type { WriterConfig } from "./config.ts";
 import { startDraining } from "./draining.ts";
@@ -46,7 +47,8 @@ export async function start(context: WriterContext): Promise<Stop> {
   const agentTypes = knownAgentTypes(config.agentTypes);
   const commands = createCommands(repository, agentTypes, () => clock.now());
   const breaker = storeBreaker(context);
-  const parts = { ...context, breaker, commands, repository };
+  const backlog = createBacklog(context.backgroundBus, clock);
+  const parts = { ...context, backlog, breaker, commands, repository };
   const stopServing = await serveEndpoint(
     {
       bus,

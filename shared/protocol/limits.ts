@@ -73,6 +73,8 @@ export const LIMITS = {
   /** Of each partition. All of them together fit into one atomic batch of the bus, which holds 1,000 messages. */
   outbox_batch_count_max: 125,
   index_batch_count_max: 256,
+  /** Commands in the queue from which on those that go behind one of them are told to come again. */
+  queue_long_count: 256,
   /** Partitions of the queue. Another number would put a task's later commands beside its earlier ones: drain it first. */
   queue_partition_count: 32,
   /** What a queued command leaves of a message for the headers that a dead letter adds to it. */

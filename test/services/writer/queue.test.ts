@@ -121,6 +121,27 @@ describe("order", () => {
     expect(await writer.letters()).toMatchObject([{ reason: "conflict", command_id: dead.command_id }]);
   });
 
+  test("while the queue is long, a command that goes behind one of it is told to come again, until it may", async () => {
+    await writer.stopAll();
+    const waiting = Array.from({ length: 800 }, () => creation());
+    for (const one of waiting) await writer.enqueue("create", one);
+    await writer.startWriter();
+    const next = creation({ after: waiting.at(-1)!.command_id });
+    const [first, other] = await Promise.all([
+      writer.send("create", next),
+      writer.send("create", creation(), { task: "task-2" }),
+    ]);
+    expect(first).toMatchObject({
+      error: { code: "UNAVAILABLE", details: { after: next.after }, retry_after_ms: expect.any(Number) },
+    });
+    // Nobody else is kept waiting.
+    expect(other).toMatchObject({ status: "committed" });
+    const last = async () => (await writer.send("create", next)).status;
+    await expect.poll(last, { timeout: 30_000 }).toMatch(/committed|queued/);
+    await writer.drained();
+    expect(await writer.applied()).toEqual([...waiting, next].map((one) => one.command_id));
+  }, 60_000);
+
   test("`after` of a command that is not there puts a command into the queue; `take` never goes there", async () => {
     const behind = creation({ after: uuidv7() });
     expect(await writer.send("create", behind)).toMatchObject({ status: "queued" });
