@@ -14,6 +14,7 @@ import { addFence } from "./commands/fence.ts";
 import { addFinalize } from "./commands/finalize.ts";
 import { addLink } from "./commands/link.ts";
 import { addQueue } from "./commands/queue.ts";
+import { addResume } from "./commands/resume.ts";
 import { addSearchIndex } from "./commands/search-index.ts";
 import { addSpool } from "./commands/spool.ts";
 import { addStatus } from "./commands/status.ts";
@@ -72,6 +73,7 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
   addLink(program, acting);
   addCheckpoints(program, acting);
   addTask(program, acting);
+  addResume(program, acting);
   addAgents(program, acting);
   addFence(program, acting);
   addAudit(program, acting);

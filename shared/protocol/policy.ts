@@ -6,7 +6,7 @@ import { z } from "zod";
 import { PHASES } from "./checkpoint.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
-import { promptStyleSchema } from "./prompt.ts";
+import { PROMPT_STYLES } from "./prompt.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -31,7 +31,7 @@ const offer = {
   deadline_ms: times,
   max_attempts: z.int().min(1).max(LIMITS.offer_attempt_count_max),
   prompt_tokens: z.int().min(1).max(LIMITS.prompt_budget_max),
-  prompt_style: promptStyleSchema,
+  prompt_style: z.enum(PROMPT_STYLES, { error: `one of ${PROMPT_STYLES.join(", ")}` }),
 };
 
 const policyShape = {

@@ -1,5 +1,4 @@
 /** Continuation prompts: which styles there are, and how long a prompt may be on each way to an agent. */
-import { z } from "zod";
 import { LIMITS } from "./limits.ts";
 
 /**
@@ -9,8 +8,6 @@ import { LIMITS } from "./limits.ts";
  */
 export const PROMPT_STYLES = ["standard", "steps", "mission", "pointer"] as const;
 export type PromptStyle = (typeof PROMPT_STYLES)[number];
-
-export const promptStyleSchema = z.enum(PROMPT_STYLES, { error: `one of ${PROMPT_STYLES.join(", ")}` });
 
 /** How long a prompt may be: in tokens, or in characters as JavaScript and JSON count them (UTF-16 units). */
 export type PromptBudget = { readonly tokens: number } | { readonly characters: number };

@@ -8,6 +8,7 @@ import {
   type CheckpointFlags,
   checkpointDocument,
   missingOptions,
+  objectOf,
   textOf,
 } from "../input/checkpoint.ts";
 import type { JsonObject } from "../input/document.ts";
@@ -21,6 +22,8 @@ import { showOutcome } from "./outcome.ts";
 
 interface Flags extends CheckpointFlags, CallFlags {
   readonly file?: string;
+  /** true: the folder of the call. */
+  readonly workspace?: string | true;
 }
 
 export function addCheckpoint(program: Command, acting: Acting): void {
@@ -47,11 +50,16 @@ export function addCheckpoint(program: Command, acting: Acting): void {
     .addOption(new Option("--iteration <n>", "the agent's iteration").argParser(wholeNumber(0)))
     .option("--parent <id...>", "checkpoints this one was made from (else the task's latest)", collectIds)
     .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
+    .option(
+      "--workspace [folder]",
+      "record the state of this folder: commit, uncommitted files, hashes (default .)",
+    )
     .option("-f, --file <path>", "a checkpoint as JSON; - is standard input");
   addCallOptions(command, "the task has so many checkpoints").action(acting(create));
   withExamples(command, (fleet) => ({
     "Say what was done and what comes next": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
     "Before something risky": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
+    "With the state of the repository": `${fleet} checkpoint -t auth --type qa --phase testing --next "Run the tests" --workspace`,
     "A whole checkpoint, in a script": `make-checkpoint | ${fleet} checkpoint --task auth -q`,
   }));
 }
@@ -59,6 +67,7 @@ export function addCheckpoint(program: Command, acting: Acting): void {
 async function create(session: Session, flags: Flags): Promise<void> {
   const file = await fileOf(session, flags);
   const document = await completed(session, flags, file);
+  if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);
   const metadata = document.checkpoint.metadata as JsonObject;
   const client = await session.client(textOf(metadata.agent_id));
   // A document that names itself can be sent again and again, and is written once.
@@ -76,6 +85,15 @@ async function create(session: Session, flags: Flags): Promise<void> {
     quiet: flags.quiet,
     more: renderWritten(document.checkpoint),
   });
+}
+
+/** For `fleet resume`, which tells a successor whether the folder still is so. */
+async function recordWorkspace(checkpoint: JsonObject, folder: string | true): Promise<void> {
+  const { takeWorkspace } = await import("../../../shared/sdk/workspace/snapshot.ts");
+  const modified = objectOf(checkpoint.metrics).files_modified;
+  const files = Array.isArray(modified) ? modified.filter((path) => typeof path === "string") : [];
+  const workspace = await takeWorkspace(folder === true ? "." : folder, { files });
+  checkpoint.recovery = { ...objectOf(checkpoint.recovery), workspace };
 }
 
 /**

@@ -65,7 +65,7 @@ describe("help", () => {
     expect(out).toContain(`Usage: npx fleet ${path}`);
     expect(
       out.match(
-        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|fence|audit|index|queue|spool|events)\b/,
+        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|resume|fence|audit|index|queue|spool|events)\b/,
       ),
     ).toBeNull();
   });
@@ -107,6 +107,14 @@ describe("mistakes in the call end with 64, and nothing on standard output", () 
     ["checkpoints search -n 101", "1 or more (default 20, at most 100)", "`fleet checkpoints search --help`"],
     ["checkpoints history t -n 1001", "(default 20, at most 1000)", "`fleet checkpoints history --help`"],
     ["audit show t -n 501", "(default 100, at most 500)", "`fleet audit show --help`"],
+    ["resume t --budget 5kg", "'5kg' is invalid", "2000, 9500c, or one of default, codex_hook, claude_hook"],
+    ["resume t --budget 0", "'0' is invalid", "`fleet resume --help`"],
+    [
+      "resume t --style haiku",
+      "Allowed choices are standard, steps, mission, pointer",
+      "`fleet resume --help`",
+    ],
+    ["resume t --workspace /nowhere/at/all", "/nowhere/at/all is no folder", "--no-workspace"],
     ["status --url http://h:1", "--url has the wrong scheme: http", "starts with nats, tls, ws, wss"],
     ["status --tenant a.b", "--tenant is no name", "1 to 64 characters"],
     ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint --help`"],
