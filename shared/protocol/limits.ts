@@ -110,6 +110,10 @@ export const LIMITS = {
   /** Of an offer as it waits in the outbox, which is one value of the store. */
   offer_bytes_max: 60_000,
   offer_attempt_count_max: 100,
+  /** How long a taker of an offer may be silent before somebody else gets it. */
+  offer_ack_wait_ms: 10_000,
+  /** Offers of one agent type that its takers may have in hand at once, all together. */
+  offers_pending_count_max: 1_000,
   /** Of any time in the policy. */
   policy_ms_max: 7 * 86_400_000,
   heartbeat_ms: 2_000,

@@ -44,7 +44,9 @@ export function evaluateTriggers(signs: TriggerSigns, thresholds: TriggerThresho
 export function signsOf({
   metadata,
   metrics,
-}: Pick<UnsealedCheckpoint, "metadata" | "metrics">): TriggerSigns {
+}: Pick<UnsealedCheckpoint, "metrics"> & {
+  readonly metadata: { readonly trigger: { readonly reason: string } };
+}): TriggerSigns {
   const { reason } = metadata.trigger;
   return {
     contextUtilization: metrics.context_utilization ?? derivedUtilization(metrics),

@@ -6,6 +6,7 @@ import { normalizeCheckpointId } from "../protocol/ids.ts";
 import type { QueryResults } from "../protocol/queries.ts";
 import { type CommandOp, type QueryOp, SUBJECTS } from "../protocol/subjects.ts";
 import type { Clock } from "../runtime/clock.ts";
+import type { Logger } from "../runtime/log.ts";
 import { type AskOptions, ask } from "./asking.ts";
 import { toCamel, toSnake } from "./casing.ts";
 import { type Answer, type Applied, Delivery, type Fallback } from "./delivery.ts";
@@ -28,6 +29,8 @@ export interface ClientContext {
   readonly order: TaskOrder;
   readonly fallback: Fallback;
   readonly clock: Clock;
+  /** Default: silent. */
+  readonly log?: Logger;
   readonly tenant: string;
   readonly agentId: string;
   readonly onWarning: (warning: FleetWarning) => void;

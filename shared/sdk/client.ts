@@ -2,12 +2,16 @@
  * The client: everything an agent or an orchestrator can ask of Fleet, typed. Checkpoints are data and keep their snake_case names;
  * functions and options are camelCase. Operations as in seed 000 §5.1.
  */
+import { uuidv7 } from "uuidv7";
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
+import { encodeBody } from "../integrity/wire.ts";
 import type { AgentPage } from "../protocol/agents.ts";
-import type { OwnershipAnswer } from "../protocol/answers.ts";
+import type { AcknowledgedAnswer, HandoffAnswer, OwnershipAnswer } from "../protocol/answers.ts";
 import type { Checkpoint, FinalStatus } from "../protocol/checkpoint.ts";
-import { FleetError } from "../protocol/errors.ts";
+import { FleetError, invalid } from "../protocol/errors.ts";
 import type { FleetEvent } from "../protocol/events.ts";
+import { type ExitReport, exitReportSchema } from "../protocol/exit-report.ts";
+import type { Handoff } from "../protocol/handoff.ts";
 import { normalizeCheckpointId } from "../protocol/ids.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type {
@@ -16,31 +20,42 @@ import type {
   DeadLetterPage,
   DroppedLetter,
   FleetStatus,
+  HandoffPage,
   IndexStatus,
   LatestResult,
   QueueStatus,
   RetriedLetter,
   SearchResult,
 } from "../protocol/queries.ts";
-import { SUBJECTS } from "../protocol/subjects.ts";
+import { CONTENT_TYPES, SUBJECTS } from "../protocol/subjects.ts";
 import type { Task } from "../protocol/task.ts";
+import { validate } from "../protocol/validation.ts";
+import { createLogger, type Logger } from "../runtime/log.ts";
+import type { Stop } from "../runtime/service.ts";
 import type { AskOptions } from "./asking.ts";
 import { Calls, type ClientContext, orNull } from "./calls.ts";
-import { toSnake } from "./casing.ts";
+import { toCamel, toSnake } from "./casing.ts";
+import { Heart, type Pulse } from "./heartbeat.ts";
+import { type OfferHandler, type OfferOptions, type OfferParts, takeOffers } from "./offers.ts";
 import type {
+  AcknowledgeOptions,
   AgentRange,
+  CancelHandoffOptions,
   ChangeOptions,
   CommandOptions,
   CreateCheckpointParams,
   FinalizeOptions,
+  HandoffsOptions,
   HistoryOptions,
+  InitiateOptions,
+  OfferReference,
   SearchOptions,
   TakeOptions,
   TaskOperations,
 } from "./operations.ts";
-import type { Outcome } from "./outcome.ts";
+import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
 import type { Pending } from "./spool/spool.ts";
-import { TaskHandle } from "./task.ts";
+import { type Acknowledged, TaskHandle } from "./task.ts";
 
 /** A process that only ever does one thing, such as a hook, must bring the spool on a little as well. */
 const CLOSE_MS = 250;
@@ -50,10 +65,14 @@ const NOTHING_PENDING: Pending = { commands: 0, bytes: 0, oldestAt: null, tasks:
 export class FleetClient implements TaskOperations {
   readonly #context: ClientContext;
   readonly #calls: Calls;
+  /** Handoffs that this client has accepted. */
+  readonly #accepted = new Set<string>();
+  readonly #log: Logger;
 
   constructor(context: ClientContext) {
     this.#context = context;
     this.#calls = new Calls(context);
+    this.#log = context.log ?? createLogger({ service: "sdk", level: "silent" });
   }
 
   get agentId(): string {
@@ -91,8 +110,9 @@ export class FleetClient implements TaskOperations {
   }
 
   async createCheckpoint(params: CreateCheckpointParams): Promise<Outcome> {
-    const { taskId, checkpoint, ...options } = params;
-    return this.#calls.command("create", taskId, { checkpoint }, options, (commandId) => commandId);
+    const { taskId, checkpoint, handoff, ...options } = params;
+    const body = { checkpoint, ...(handoff && { handoff: toSnake(handoff) }) };
+    return this.#calls.command("create", taskId, body, options, (commandId) => commandId);
   }
 
   /** `patch`: a JSON merge patch (RFC 7396); null removes, arrays are replaced. */
@@ -122,6 +142,92 @@ export class FleetClient implements TaskOperations {
     const task = await this.#calls.taskOf(childId, options);
     const [parent_id, child_id] = [normalizeCheckpointId(parentId), normalizeCheckpointId(childId)];
     return this.#calls.command("link", task, { parent_id, child_id }, options, () => child_id);
+  }
+
+  /**
+   * Asks for a handoff of a checkpoint; `null`: of the newest one of `taskId`. Throws CONFLICT while another handoff of the task is
+   * open.
+   */
+  async initiateHandoff(checkpointId: string | null, options: InitiateOptions = {}): Promise<HandoffOutcome> {
+    const { toAgentType, nextPhase, reason, ...rest } = options;
+    if (checkpointId === null && rest.taskId === undefined) throw invalid("taskId", "the task to hand off");
+    const task = rest.taskId ?? (await this.#calls.taskOf(checkpointId as string, rest));
+    const named = checkpointId === null ? undefined : normalizeCheckpointId(checkpointId);
+    const body = toSnake({ checkpointId: named, toAgentType, nextPhase, reason });
+    const { answer, commandId } = await this.#calls.send<HandoffAnswer>("handoff", task, body, rest);
+    if (answer.status !== "committed") {
+      return { outcome: answer.status, commandId, taskId: task, handoffId: commandId };
+    }
+    const { status, ...changed } = answer;
+    return { ...(toCamel(changed) as HandoffChanged), outcome: status };
+  }
+
+  /**
+   * Takes what was offered: this agent owns the task then, under the fence of the returned handle. Throws CONFLICT when somebody else
+   * has it, the deadline is over, or the handoff was taken back.
+   */
+  async acknowledgeHandoff(offer: OfferReference, options: AcknowledgeOptions = {}): Promise<Acknowledged> {
+    const { task_id, handoff_id, agent_type, checkpoint } = offer;
+    const body = { handoff_id, checkpoint_id: checkpoint.id, agent_type };
+    const sent = { ...options, fallback: "none" } as const;
+    const { answer } = await this.#calls.send<AcknowledgedAnswer>("acknowledge", task_id, body, sent);
+    if (answer.status !== "committed") throw new FleetError("UNAVAILABLE", "the handoff is not accepted yet");
+    const { status: _status, ...accepted } = answer;
+    return { ...toCamel(accepted), task: this.task(task_id, { fence: answer.fence }) } as Acknowledged;
+  }
+
+  /** Only while nobody has accepted it; throws CONFLICT then, NOT_FOUND when none is open. */
+  async cancelHandoff(taskId: string, options: CancelHandoffOptions = {}): Promise<HandoffChanged> {
+    const { handoffId, reason, ...rest } = options;
+    const sent = { ...rest, fallback: "none" } as const;
+    const body = toSnake({ handoffId, reason });
+    const { answer } = await this.#calls.send<HandoffAnswer>("cancel_handoff", taskId, body, sent);
+    if (answer.status !== "committed")
+      throw new FleetError("UNAVAILABLE", "the handoff is not cancelled yet");
+    const { status: _status, ...changed } = answer;
+    return toCamel(changed) as HandoffChanged;
+  }
+
+  /** By its id; null when there is none. */
+  async handoff(handoffId: string, options: AskOptions = {}): Promise<Handoff | null> {
+    return (await orNull(this.#calls.query("handoff", { handoff_id: handoffId }, options)))?.handoff ?? null;
+  }
+
+  /** The task's open handoff, else its latest; null when it never had one. */
+  async handoffOf(taskId: string, options: AskOptions = {}): Promise<Handoff | null> {
+    return (await orNull(this.#calls.query("handoff", { task_id: taskId }, options)))?.handoff ?? null;
+  }
+
+  /** Newest first, in pages. */
+  handoffs(query: HandoffsOptions & AskOptions = {}): Promise<HandoffPage> {
+    const { deadlineMs, signal, ...rest } = query;
+    return this.#calls.query("handoffs", toSnake(rest), { deadlineMs, signal });
+  }
+
+  /**
+   * Offers for agents of a type, one after the other; `concurrency` handlers at once. A handler acknowledges, declines, or returns,
+   * which declines. Returns how to stop: no new offers then, and it resolves when the handlers at work are done.
+   */
+  onOffer(agentType: string, handler: OfferHandler, options: OfferOptions = {}): Promise<Stop> {
+    const { tenant, link, clock } = this.#context;
+    const log = this.#log;
+    const acknowledge: OfferParts["acknowledge"] = (offer, o) => this.acknowledgeHandoff(offer, o);
+    const parts = { bus: link.bus, tenant, clock, log, acknowledge, accepted: this.#accepted };
+    return takeOffers(parts, agentType, handler, options);
+  }
+
+  /** Beats until it is stopped; stop it before the client is closed. */
+  startHeartbeat(pulse: Pulse): Heart {
+    return new Heart({ ...this.#context, log: this.#log }, pulse);
+  }
+
+  /** Says how the work on a task ended, for whoever recovers it. Stored when it resolves. */
+  async reportExit(report: ExitReport): Promise<void> {
+    const { link, tenant } = this.#context;
+    const { agent_id, task_id } = validate(exitReportSchema, report);
+    const out = { body: encodeBody(report, CONTENT_TYPES.json) };
+    const options = { messageId: uuidv7(), timeoutMs: LIMITS.request_deadline_ms_default };
+    await link.bus.publishDurable(SUBJECTS.exit(tenant, agent_id, task_id), out, options);
   }
 
   /** null when there is none; throws CORRUPT when its bytes do not verify. */

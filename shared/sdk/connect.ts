@@ -104,7 +104,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   await link.start(spool !== undefined);
   await order.load();
   await spool?.start();
-  return new FleetClient({ link, spool, order, fallback, clock, tenant, agentId, onWarning });
+  return new FleetClient({ link, spool, order, fallback, clock, log, tenant, agentId, onWarning });
 }
 
 /** Throws ConfigError. */

@@ -6,7 +6,13 @@
 import { type Bus, BusError } from "../bus/bus.ts";
 import { queueMessageId, requestHash } from "../integrity/request-hash.ts";
 import { decodeBody, encodeBody } from "../integrity/wire.ts";
-import type { CommittedAnswer, OwnershipAnswer, QueuedAnswer } from "../protocol/answers.ts";
+import type {
+  AcknowledgedAnswer,
+  CommittedAnswer,
+  HandoffAnswer,
+  OwnershipAnswer,
+  QueuedAnswer,
+} from "../protocol/answers.ts";
 import { COMMAND_SCHEMAS } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -33,7 +39,7 @@ export interface Command {
 
 type QueuedCommand = Command & { readonly op: QueuedOp };
 
-export type Applied = CommittedAnswer | OwnershipAnswer;
+export type Applied = CommittedAnswer | OwnershipAnswer | AcknowledgedAnswer | HandoffAnswer;
 export type Answer<A extends Applied> = A | QueuedAnswer | { readonly status: "spooled" };
 
 export interface DeliveryParts {

@@ -1,11 +1,13 @@
 /** What can be asked about checkpoints, and with which options; a client offers all of it, a task handle what concerns its task. */
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../protocol/checkpoint.ts";
+import type { HandoffWish as ProtocolWish } from "../protocol/handoff.ts";
+import type { OfferData } from "../protocol/offer.ts";
 import type { CheckpointPage, LatestResult, QueryInput } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
 import type { AskOptions } from "./asking.ts";
 import type { Camel } from "./casing.ts";
 import type { Fallback } from "./delivery.ts";
-import type { Outcome } from "./outcome.ts";
+import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
 
 export interface CommandOptions extends AskOptions {
   /** Make it yourself to be able to ask again after a TIMEOUT. Default: a new UUIDv7. */
@@ -23,12 +25,39 @@ export interface TakeOptions extends AskOptions {
   readonly expectedFence?: number | undefined;
 }
 
+/** What whoever asks for a handoff may say about it; without it the policy decides who is next. */
+export type HandoffWish = Camel<ProtocolWish>;
+
+export interface AcknowledgeOptions extends AskOptions {
+  readonly commandId?: string | undefined;
+}
+
+/** What an offer names. */
+export type OfferReference = Pick<OfferData, "task_id" | "handoff_id" | "agent_type"> & {
+  readonly checkpoint: Pick<OfferData["checkpoint"], "id">;
+};
+
 /** `taskId` spares the look-up of the checkpoint's task. */
 export interface ChangeOptions extends CommandOptions {
   readonly taskId?: string | undefined;
 }
 
-export interface CreateCheckpointParams extends CommandOptions {
+/** `handoff`: of a checkpoint in phase `handoff`. */
+export interface CreateOptions extends CommandOptions {
+  readonly handoff?: HandoffWish | undefined;
+}
+
+export type InitiateOptions = ChangeOptions & HandoffWish;
+
+export interface CancelHandoffOptions extends CommandOptions {
+  /** Default: the task's open one. */
+  readonly handoffId?: string | undefined;
+  readonly reason?: string | undefined;
+}
+
+export type HandoffsOptions = Camel<QueryInput<"handoffs">>;
+
+export interface CreateCheckpointParams extends CreateOptions {
   readonly taskId: string;
   readonly checkpoint: CheckpointInput;
 }
@@ -45,6 +74,8 @@ export interface TaskOperations {
   updateCheckpoint(id: string, patch: Record<string, unknown>, options?: ChangeOptions): Promise<Outcome>;
   finalizeCheckpoint(id: string, status: FinalStatus, options?: FinalizeOptions): Promise<Outcome>;
   linkCheckpoints(parentId: string, childId: string, options?: ChangeOptions): Promise<Outcome>;
+  initiateHandoff(checkpointId: string | null, options?: InitiateOptions): Promise<HandoffOutcome>;
+  cancelHandoff(taskId: string, options?: CancelHandoffOptions): Promise<HandoffChanged>;
   releaseTask(taskId: string, options: CommandOptions & { fence: number }): Promise<Outcome["outcome"]>;
   getLatestCheckpoint(taskId: string, options?: AskOptions): Promise<Checkpoint | null>;
   latest(taskId: string, options?: AskOptions): Promise<LatestResult>;

@@ -2,7 +2,7 @@
  * What a command came to. Each of the three is a success: the command is safe, and is applied once. An error is thrown instead; then
  * nothing happened, except for TIMEOUT, where it is not known.
  */
-import type { CommittedAnswer } from "../protocol/answers.ts";
+import type { CommittedAnswer, HandoffAnswer } from "../protocol/answers.ts";
 import type { Camel } from "./casing.ts";
 
 /** In the store, durable, with its audit entry and event. */
@@ -33,3 +33,11 @@ export interface Spooled extends Accepted {
 }
 
 export type Outcome = Committed | Queued | Spooled;
+
+/** A handoff as the command left it. */
+export type HandoffChanged = Omit<Camel<HandoffAnswer>, "status">;
+
+/** What asking for a handoff came to. It takes the command's id, so it is known by name already. */
+export type HandoffOutcome =
+  | (HandoffChanged & { readonly outcome: "committed" })
+  | (Pick<HandoffChanged, "commandId" | "taskId" | "handoffId"> & { readonly outcome: "queued" | "spooled" });

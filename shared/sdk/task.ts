@@ -1,10 +1,24 @@
 /** A task as its agent holds it: every command carries the fence under which the agent owns the task. */
+import type { AcknowledgedAnswer } from "../protocol/answers.ts";
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../protocol/checkpoint.ts";
 import { invalid } from "../protocol/errors.ts";
 import type { CheckpointPage, LatestResult } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
-import type { ChangeOptions, CommandOptions, HistoryOptions, TaskOperations } from "./operations.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Camel } from "./casing.ts";
+import type {
+  CancelHandoffOptions,
+  CommandOptions,
+  CreateOptions,
+  HandoffWish,
+  HistoryOptions,
+  TaskOperations,
+} from "./operations.ts";
+import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
+
+/** The task is this agent's, under the fence of the handle; the first checkpoint has to be written until the deadline. */
+export interface Acknowledged extends Omit<Camel<AcknowledgedAnswer>, "status"> {
+  readonly task: TaskHandle;
+}
 
 export class TaskHandle {
   readonly #client: TaskOperations;
@@ -17,7 +31,7 @@ export class TaskHandle {
     this.fence = fence;
   }
 
-  checkpoint(checkpoint: CheckpointInput, options: CommandOptions = {}): Promise<Outcome> {
+  checkpoint(checkpoint: CheckpointInput, options: CreateOptions = {}): Promise<Outcome> {
     return this.#client.createCheckpoint({ ...this.#fenced(options), taskId: this.id, checkpoint });
   }
 
@@ -61,7 +75,16 @@ export class TaskHandle {
     await this.#client.releaseTask(this.id, { ...options, fence });
   }
 
-  #fenced(options: CommandOptions): ChangeOptions {
+  /** Asks for a handoff of the newest checkpoint. An agent that goes itself writes a last one in phase `handoff` instead. */
+  handOff(options: CommandOptions & HandoffWish = {}): Promise<HandoffOutcome> {
+    return this.#client.initiateHandoff(null, this.#fenced(options));
+  }
+
+  cancelHandoff(options: CancelHandoffOptions = {}): Promise<HandoffChanged> {
+    return this.#client.cancelHandoff(this.id, this.#fenced(options));
+  }
+
+  #fenced<O extends CommandOptions>(options: O): O & { taskId: string; fence: number | undefined } {
     return { ...options, taskId: this.id, fence: options.fence ?? this.fence };
   }
 }

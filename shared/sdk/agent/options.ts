@@ -1,0 +1,51 @@
+/** What an agent is started with, and how its run ends. */
+import type { FailureClass } from "../../protocol/exit-report.ts";
+import type { OfferData } from "../../protocol/offer.ts";
+import type { TriggerThresholds } from "../../protocol/triggers.ts";
+import type { CheckpointRules } from "../checkpoint-policy.ts";
+import type { FleetClient } from "../client.ts";
+import type { ConnectOptions } from "../connect.ts";
+import type { AgentRun } from "./run.ts";
+import type { Beginning } from "./state.ts";
+
+export interface AgentOptions {
+  /** The agent type: whose offers it takes, and as what it writes. */
+  readonly type: string;
+  /**
+   * The work. When it resolves with nothing pending, the task is complete; with something pending, the task is given back. When it
+   * throws, that is written down and reported, and thrown on. Let pass what the run's methods throw: the run is over then.
+   */
+  readonly work: (run: AgentRun) => Promise<void>;
+  /** Start on this task, whoever has it, instead of waiting for an offer. */
+  readonly task?: string;
+  /** The fence of `task`, where it was taken for this agent already. */
+  readonly fence?: number;
+  /** What a task that has no checkpoint yet begins with. */
+  readonly begin?: Beginning;
+  /** Whether to take an offer. Default: every one. */
+  readonly onOffer?: (offer: OfferData) => boolean | Promise<boolean>;
+  /** When to write checkpoints. Default: every 5 items, every 10 minutes. */
+  readonly checkpoints?: CheckpointRules;
+  /** When to hand off. Default: what the fleet's policy says, as the writer answers it. */
+  readonly triggers?: Partial<TriggerThresholds>;
+  /** Ends the agent: what it knows is written down, and its task given back. */
+  readonly signal?: AbortSignal;
+  /** What becomes of the task when the agent is ended so: given back, or offered to another agent. Default `release`. */
+  readonly onStop?: "release" | "hand_off";
+  /** The class of failure under which work that throws is reported. Default: `crash`. */
+  readonly classify?: (error: unknown) => FailureClass;
+  readonly sessionId?: string;
+  /** A client to use, which stays open; else one is made, as `connect` says. */
+  readonly fleet?: FleetClient;
+  readonly connect?: ConnectOptions;
+}
+
+export interface AgentResult {
+  /** `fenced`: another agent has taken the task over. `stopped`: by the signal, or because the work returned with items pending. */
+  readonly outcome: "completed" | "handed_off" | "fenced" | "stopped";
+  /** null: stopped before there was a task. */
+  readonly taskId: string | null;
+  readonly checkpointId: string | null;
+  /** Of a task that was handed off. */
+  readonly handoffId: string | null;
+}

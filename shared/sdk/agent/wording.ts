@@ -1,0 +1,27 @@
+/** What happened, in the words that go into a checkpoint. */
+import type { FiredTrigger, TriggerReason } from "../../protocol/checkpoint.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+
+const TRIGGERS: Readonly<Record<string, { readonly reason: TriggerReason; readonly text: string }>> = {
+  context_utilization: { reason: "context_overflow", text: "the context is filling up" },
+  error_count: { reason: "error", text: "too much went wrong" },
+  rate_limit: { reason: "error", text: "the vendor refuses requests" },
+  phase_complete: { reason: "phase_transition", text: "the phase is complete" },
+};
+
+const numbers = ({ value, threshold }: FiredTrigger): string =>
+  value === undefined ? "" : `: ${Number(value.toFixed(3))}, over ${threshold}`;
+
+/** The reason of a checkpoint that is written because of a trigger; without one, somebody asked. */
+export function triggerOf(fired: FiredTrigger | undefined): TriggerReason {
+  return (fired && TRIGGERS[fired.reason]?.reason) ?? "handoff";
+}
+
+/** A trigger or an error for people; no longer than a handoff's reason may be. */
+export function reasonText(what: unknown): string {
+  if (what instanceof Error) return `${what.name}: ${what.message}`.slice(0, LIMITS.handoff_reason_chars_max);
+  const fired = what as FiredTrigger | undefined;
+  const known = fired && TRIGGERS[fired.reason];
+  if (known) return known.text + numbers(fired);
+  return String(fired?.reason ?? what).slice(0, LIMITS.handoff_reason_chars_max);
+}

@@ -1,0 +1,333 @@
+/** The agent loop against a real writer, reader, store and nats-server: how it begins, what it writes, and each way in which it ends. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Message } from "../../../shared/bus/bus.ts";
+import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
+import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { type AgentOptions, connect, type FleetClient, RunOver, runAgent } from "../../../shared/sdk/sdk.ts";
+import { offer, offeredTask } from "../../harness/offering.ts";
+import { send } from "../../harness/records.ts";
+import { openWriterBench, type WriterBench } from "../../harness/writer.ts";
+
+let writer: WriterBench;
+const clients: FleetClient[] = [];
+
+beforeAll(async () => {
+  writer = await openWriterBench();
+  await writer.startReader();
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await writer?.close();
+});
+
+/** Side by side without a spool, so that what is not committed is an error. */
+async function client(agentId: string): Promise<FleetClient> {
+  const fleet = await connect({ url: writer.nats.url, agentId, fallback: "none", onWarning: () => {} });
+  clients.push(fleet);
+  return fleet;
+}
+
+const run = async (agentId: string, options: Omit<AgentOptions, "fleet">) =>
+  runAgent({ fleet: await client(agentId), ...options });
+
+const history = async (task: string) =>
+  (
+    await writer.bench.repository.history("default", {
+      task_id: task,
+      order: "oldest",
+      limit: 100,
+      versions: "latest",
+    } as never)
+  ).checkpoints;
+const reasons = async (task: string) =>
+  (await history(task)).map(
+    ({ metadata, execution_state }) => `${metadata.trigger.reason} ${execution_state.phase}`,
+  );
+const head = (task: string) => writer.bench.repository.task("default", task);
+const record = (task: string) => writer.bench.repository.handoff("default", { task_id: task });
+
+test("a task by name: from nothing to complete, with a checkpoint every so many items", async () => {
+  const beats: Heartbeat[] = [];
+  const unwatch = await writer.bus.subscribe(SUBJECTS.heartbeat("default", "named"), ({ body }: Message) => {
+    beats.push(JSON.parse(Buffer.from(body).toString()) as Heartbeat);
+  });
+  const seen: string[] = [];
+  const result = await run("named", {
+    type: "implementation",
+    task: "by-name",
+    begin: { goal: "Count", pending_items: ["one", "two", "three", "four", "five"] },
+    checkpoints: { items: 2 },
+    async work(one) {
+      expect(one.resumedFrom).toBeNull();
+      for (const item of one.items()) {
+        seen.push(item.title);
+        one.usage({ tokensConsumed: 10 * seen.length, toolsInvoked: seen.length });
+        if (item.title === "two") one.state.execution_state.pending_items.push({ title: "six" });
+        await one.done(item, { notes: "counted" });
+      }
+    },
+  });
+  expect(seen).toEqual(["one", "two", "three", "four", "five", "six"]);
+  expect(await reasons("by-name")).toEqual([
+    "progress implementing",
+    "progress implementing",
+    "progress implementing",
+    "task_complete complete",
+  ]);
+  const last = (await history("by-name")).at(-1);
+  expect(last).toMatchObject({
+    metadata: { checkpoint_id: result.checkpointId, status: "finalized", agent_type: "implementation" },
+    execution_state: { goal: "Count", pending_items: [] },
+    metrics: { tokens_consumed: 60, tools_invoked: 6 },
+  });
+  expect(last?.execution_state.completed_items).toHaveLength(6);
+  expect(result).toMatchObject({ outcome: "completed", taskId: "by-name", handoffId: null });
+  expect(await head("by-name")).toMatchObject({ state: "completed", owner: "named", fence: 1 });
+  await expect.poll(() => beats.at(-1)?.state).toBe("stopping");
+  expect(beats.map(({ state }) => state)).toEqual(expect.arrayContaining(["starting", "working", "idle"]));
+  expect(beats.find(({ state }) => state === "working")).toMatchObject({ task_id: "by-name", fence: 1 });
+  await unwatch();
+});
+
+test("an offer: acknowledged, resumed, confirmed by the first checkpoint, and completed", async () => {
+  const id = await offeredTask(writer.bench, "by-offer", "implementation", { prompt: "Do the rest." });
+  const before = (await head("by-offer")).latest_id;
+  const result = await run("taker", {
+    type: "implementation",
+    async work(one) {
+      expect(one.prompt).toBe("Do the rest.");
+      expect(one.resumedFrom?.metadata.checkpoint_id).toBe(before);
+      expect(one.state.execution_state.phase).toBe("implementing");
+      expect(await record("by-offer")).toMatchObject({
+        handoff_id: id,
+        state: "confirmed",
+        accepted_by: "taker",
+      });
+      for (const item of one.items()) await one.done(item);
+    },
+  });
+  expect(result.outcome).toBe("completed");
+  const [, handedOver, first] = await history("by-offer");
+  expect(first?.metadata).toMatchObject({
+    parent_ids: [handedOver?.metadata.checkpoint_id],
+    trigger: { reason: "reassignment" },
+    iteration: 2,
+  });
+  const items = (await history("by-offer")).at(-1)?.execution_state.completed_items.map(({ title }) => title);
+  expect(items).toEqual(["first", "second", "third"]);
+  await writer.audit("by-offer");
+});
+
+test("an offer that is not wanted goes to somebody else", async () => {
+  const asked: string[] = [];
+  const stopping = new AbortController();
+  const choosy = run("choosy", {
+    type: "documentation",
+    signal: stopping.signal,
+    onOffer: ({ task_id }) => {
+      asked.push(task_id);
+      return false;
+    },
+    work: () => Promise.reject(new Error("never")),
+  });
+  await offeredTask(writer.bench, "unwanted", "documentation");
+  await expect.poll(() => asked).toContain("unwanted");
+  const willing = await run("willing", {
+    type: "documentation",
+    async work(one) {
+      for (const item of one.items()) await one.done(item);
+    },
+  });
+  expect(willing).toMatchObject({ outcome: "completed", taskId: "unwanted" });
+  stopping.abort();
+  expect(await choosy).toMatchObject({ outcome: "stopped", taskId: null });
+});
+
+test("a full context: the writer advises it, the task is handed off, and the next agent continues", async () => {
+  let thrown: unknown;
+  const result = await run("full", {
+    type: "implementation",
+    task: "filling",
+    begin: { pending_items: ["one", "two", "three"] },
+    async work(one) {
+      for (const item of one.items()) {
+        one.usage({ tokensConsumed: item.title === "two" ? 150_000 : 1_000, contextLimit: 200_000 });
+        await one.done(item).catch((error: unknown) => {
+          thrown = error;
+          throw error;
+        });
+      }
+    },
+  });
+  expect(thrown).toBeInstanceOf(RunOver);
+  expect(result).toMatchObject({ outcome: "handed_off", taskId: "filling" });
+  expect(await reasons("filling")).toEqual(["context_overflow implementing", "context_overflow handoff"]);
+  const handoff = await record("filling");
+  expect(handoff).toMatchObject({
+    handoff_id: result.handoffId,
+    state: "requested",
+    from_agent: "full",
+    trigger: { reason: "context_utilization", value: 0.75, threshold: 0.7 },
+    reason: "the context is filling up: 0.75, over 0.7",
+  });
+  await offer(writer.bench.repository, handoff.handoff_id);
+  const next = await run("fresh", {
+    type: "implementation",
+    async work(one) {
+      expect(one.state.metrics.tokens_consumed).toBe(0);
+      expect([...one.items()].map(({ title }) => title)).toEqual(["three"]);
+      await one.done("three");
+    },
+  });
+  expect(next).toMatchObject({ outcome: "completed", taskId: "filling" });
+  expect(await head("filling")).toMatchObject({ owner: "fresh", fence: 2, state: "completed" });
+});
+
+test("thresholds of its own, errors, rate limits, a change of phase and a wish hand off too", async () => {
+  const ends: [string, Partial<AgentOptions>, string, object | null][] = [
+    ["own", { triggers: { context_utilization: 0.2 } }, "context_overflow", null],
+    ["errors", {}, "error", { reason: "error_count", value: 6, threshold: 5 }],
+    ["limited", {}, "error", { reason: "rate_limit" }],
+    ["phase", {}, "phase_transition", { reason: "phase_complete" }],
+    ["wish", {}, "handoff", { reason: "explicit_request" }],
+  ];
+  for (const [task, options, reason, trigger] of ends) {
+    const result = await run("ender", {
+      type: "implementation",
+      task,
+      ...options,
+      async work(one) {
+        one.usage({ contextUtilization: task === "own" ? 0.3 : 0.1 });
+        if (task === "errors") for (;;) await one.failed(new TypeError("no such tool"));
+        if (task === "limited") await one.rateLimited({ resetsAt: "2026-01-24T12:00:00Z" });
+        if (task === "phase") await one.phase("testing");
+        if (task === "wish") await one.handOff({ toAgentType: "qa", reason: "needs other eyes" });
+        await one.checkIn();
+        throw new Error("not handed off");
+      },
+    });
+    expect(result.outcome).toBe("handed_off");
+    expect((await reasons(task)).at(-1)).toBe(`${reason} handoff`);
+    expect(await record(task)).toMatchObject({ state: "requested", trigger });
+  }
+  // The record's trigger is the policy's; a threshold of the agent's own is a reason in words.
+  expect(await record("own")).toMatchObject({ reason: "the context is filling up: 0.3, over 0.2" });
+  expect(await record("phase")).toMatchObject({ next_phase: "testing" });
+  expect(await record("wish")).toMatchObject({ to_agent_type: "qa", reason: "needs other eyes" });
+});
+
+test("work that throws: written down, reported, and thrown on", async () => {
+  const failure = new RangeError("the model said nothing");
+  const working = run("thrower", {
+    type: "qa",
+    task: "throwing",
+    classify: () => "tool_error",
+    work: () => Promise.reject(failure),
+  });
+  await expect(working).rejects.toBe(failure);
+  expect((await history("throwing")).at(-1)).toMatchObject({
+    metadata: { trigger: { reason: "error", details: "RangeError: the model said nothing" } },
+    metrics: { error_count: 1 },
+  });
+  expect(await head("throwing")).toMatchObject({ owner: "thrower", state: "active" });
+  const exits = writer.bus.stream(STREAMS.exits);
+  const { lastSeq } = await exits.state();
+  const report = JSON.parse(Buffer.from((await exits.get(lastSeq))!.body).toString()) as ExitReport;
+  expect(report).toMatchObject({
+    agent_id: "thrower",
+    agent_type: "qa",
+    task_id: "throwing",
+    fence: 1,
+    class: "tool_error",
+    details: "RangeError: the model said nothing",
+  });
+});
+
+test("an agent whose task is taken over is told while it works, and writes nothing more", async () => {
+  const working = Promise.withResolvers<void>();
+  const result = run("slow", {
+    type: "qa",
+    task: "contested",
+    async work(one) {
+      working.resolve();
+      await new Promise((_, reject) => one.signal.addEventListener("abort", () => reject(one.signal.reason)));
+    },
+  });
+  await working.promise;
+  await send(writer.bench.repository, "take", {}, { task: "contested", agent: "other" });
+  expect(await result).toMatchObject({ outcome: "fenced", taskId: "contested", checkpointId: null });
+  expect(await head("contested")).toMatchObject({ owner: "other", fence: 2, seq: 0 });
+});
+
+test("one that hears nothing finds out at its next checkpoint, also if it swallows that", async () => {
+  const result = await run("deaf", {
+    type: "qa",
+    task: "deaf",
+    fence: 0,
+    begin: { pending_items: ["a", "b"] },
+    checkpoints: { items: 1 },
+    async work(one) {
+      await one.done("a");
+      await send(writer.bench.repository, "take", {}, { task: "deaf", agent: "other" });
+      for (const item of one.items()) await one.done(item).catch(() => {});
+      expect(one.signal.aborted).toBe(true);
+    },
+  });
+  expect(result.outcome).toBe("fenced");
+  expect(await history("deaf")).toHaveLength(1);
+});
+
+test.each(["release", "hand_off"] as const)("an agent that is stopped: %s", async (onStop) => {
+  const stopping = new AbortController();
+  const task = `stopped-${onStop}`;
+  const result = await run("stopped", {
+    type: "qa",
+    task,
+    onStop,
+    signal: stopping.signal,
+    begin: { pending_items: ["a", "b"] },
+    async work(one) {
+      await one.done("a");
+      stopping.abort();
+      one.signal.throwIfAborted();
+    },
+  });
+  expect(result.outcome).toBe(onStop === "release" ? "stopped" : "handed_off");
+  const last = (await history(task)).at(-1);
+  expect(last?.execution_state).toMatchObject({
+    completed_items: [{ title: "a" }],
+    pending_items: [{ title: "b" }],
+  });
+  if (onStop === "release")
+    expect(await head(task)).toMatchObject({ owner: null, fence: 1, state: "active" });
+  else expect(await record(task)).toMatchObject({ handoff_id: result.handoffId, state: "requested" });
+});
+
+test("work that returns with items pending gives the task back", async () => {
+  const begin = { pending_items: ["a", "b"] };
+  const result = await run("brief", { type: "qa", task: "half", begin, work: (one) => one.done("a") });
+  expect(result.outcome).toBe("stopped");
+  expect(await reasons("half")).toEqual(["turn_end implementing"]);
+  expect(await head("half")).toMatchObject({ owner: null, state: "active" });
+});
+
+test("time alone writes a checkpoint while the work is busy, if there is anything new", async () => {
+  const begin = { pending_items: ["long"] };
+  await run("busy", {
+    type: "qa",
+    task: "busy",
+    begin,
+    checkpoints: { everyMs: 200 },
+    async work(one) {
+      one.usage({ tokensConsumed: 5 });
+      await expect.poll(() => one.checkpointId).not.toBeNull();
+      await one.beforeLong("a migration");
+      await one.done("long");
+    },
+  });
+  expect((await reasons("busy")).slice(0, 2)).toEqual([
+    "periodic implementing",
+    "before_long_operation implementing",
+  ]);
+});

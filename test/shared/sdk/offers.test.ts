@@ -1,0 +1,100 @@
+/** Offers and handoffs as the client has them, against a real writer, reader, store and nats-server. */
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
+import { offeredTask } from "../../harness/offering.ts";
+import { create, input, send } from "../../harness/records.ts";
+import { openWriterBench, type WriterBench } from "../../harness/writer.ts";
+
+let writer: WriterBench;
+const clients: FleetClient[] = [];
+
+beforeAll(async () => {
+  writer = await openWriterBench();
+  await writer.startReader();
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await writer?.close();
+});
+
+async function client(agentId: string): Promise<FleetClient> {
+  const fleet = await connect({ url: writer.nats.url, agentId, fallback: "none", onWarning: () => {} });
+  clients.push(fleet);
+  return fleet;
+}
+
+test("an offer that is void by the time it is acknowledged is reported and gone; what is no offer too", async () => {
+  const fleet = await client("late");
+  const id = await offeredTask(writer.bench, "gone", "architecture");
+  await send(writer.bench.repository, "take", {}, { task: "gone", agent: "quick" });
+  const subject = SUBJECTS.offer("default", "architecture", "rubbish");
+  await writer.publish(subject, { body: Buffer.from("{}") });
+  const voids: [string, string][] = [];
+  const stop = await fleet.onOffer("architecture", async (one) => void (await one.acknowledge()), {
+    onVoid: ({ handoff_id }, { code }) => voids.push([handoff_id, code]),
+  });
+  await expect.poll(() => voids).toEqual([[id, "CONFLICT"]]);
+  await expect.poll(async () => (await writer.bus.stream(STREAMS.offers).state()).messages).toBe(0);
+  await stop();
+});
+
+test("several offers at once, no more than wanted, and handoffs as the client shows them", async () => {
+  const fleet = await client("many");
+  const ids = await Promise.all(
+    ["m1", "m2", "m3"].map((task) => offeredTask(writer.bench, task, "architecture")),
+  );
+  let [now, most] = [0, 0];
+  const taken: string[] = [];
+  const stop = await fleet.onOffer(
+    "architecture",
+    async (one) => {
+      const { task, handoffId, checkpointId, fence } = await one.acknowledge();
+      expect([task.fence, checkpointId]).toEqual([fence, one.data.checkpoint.id]);
+      now += 1;
+      most = Math.max(most, now);
+      await task.checkpoint({
+        metadata: { agent_type: "architecture" },
+        execution_state: { phase: "planning" },
+      });
+      now -= 1;
+      taken.push(handoffId);
+    },
+    { concurrency: 2 },
+  );
+  await expect.poll(() => taken.length, { timeout: 10_000 }).toBe(3);
+  await stop();
+  expect(most).toBeLessThanOrEqual(2);
+  expect(taken.sort()).toEqual(ids.sort());
+  expect(await fleet.handoff(ids[0]!)).toMatchObject({ state: "confirmed", accepted_by: "many" });
+  expect(await fleet.handoff(uuidv7())).toBeNull();
+  expect((await fleet.handoffs({ taskId: "m2" })).handoffs).toMatchObject([{ task_id: "m2" }]);
+});
+
+test("a handoff asked for by name and taken back", async () => {
+  const fleet = await client("asker");
+  const { checkpoint_id } = await create(writer.bench.repository, { task: "asked", checkpoint: input() });
+  const asked = await fleet.initiateHandoff(checkpoint_id, {
+    toAgentType: "qa",
+    nextPhase: "testing",
+    reason: "done",
+  });
+  expect(asked).toMatchObject({ outcome: "committed", taskId: "asked", checkpointId: checkpoint_id });
+  await expect(fleet.task("asked").handOff()).rejects.toMatchObject({ code: "CONFLICT" });
+  expect(await fleet.handoffOf("asked")).toMatchObject({
+    handoff_id: asked.handoffId,
+    next_phase: "testing",
+  });
+  expect(await fleet.cancelHandoff("asked", { reason: "not yet" })).toMatchObject({
+    handoffId: asked.handoffId,
+    state: "cancelled",
+  });
+  await expect(fleet.cancelHandoff("asked")).rejects.toMatchObject({
+    code: expect.stringMatching(/CONFLICT|NOT_FOUND/),
+  });
+  expect(await fleet.task("asked").handOff({ reason: "now" })).toMatchObject({
+    outcome: "committed",
+    state: "requested",
+  });
+});
