@@ -43,6 +43,7 @@ export class Draft {
   readonly #affordable: number;
   readonly #items = new Map<string, ItemText>();
   readonly #renderings = new Map<string, Rendering>();
+  readonly #longests = new Map<SectionName, number>();
 
   constructor(
     contents: Contents,
@@ -59,22 +60,37 @@ export class Draft {
     return this.#contents[section].length;
   }
 
-  render(section: SectionName, level: Level): Rendering {
+  /** The same object for levels at which the section is the same. */
+  render(section: SectionName, { items, chars: most }: Level): Rendering {
+    const raw = this.#contents[section];
+    const kept = Math.min(items, raw.length);
+    const chars = kept === 0 || most >= this.#longest(section) ? WHOLE.chars : most;
+    const key = `${section}/${kept}/${chars}`;
+    const known = this.#renderings.get(key);
+    if (known !== undefined) return known;
+    const rendering = this.#rendered(section, kept, chars);
+    this.#renderings.set(key, rendering);
+    return rendering;
+  }
+
+  #rendered(section: SectionName, kept: number, chars: number): Rendering {
     const raw = this.#contents[section];
     const above = this.#above.get(section);
     if (above === undefined) return { ...NOTHING, missing: raw.length };
-    const kept = Math.min(level.items, raw.length);
     // What is said beside the heading, as how the workspace stands, is said also when every text is left out.
     if (kept === 0 && above.length < 2) return { ...NOTHING, missing: raw.length };
-    const key = `${section}/${kept}/${level.chars}`;
-    const known = this.#renderings.get(key);
-    if (known !== undefined) return known;
     const from = KEPT[section] === "last" ? raw.length - kept : 0;
-    const rendering = this.#isAffordable(raw, from, kept, level.chars)
-      ? this.#rendered(section, above, { from, kept, chars: level.chars })
+    return this.#isAffordable(raw, from, kept, chars)
+      ? this.#written(section, above, { from, kept, chars })
       : { ...NOTHING, cost: Number.POSITIVE_INFINITY };
-    this.#renderings.set(key, rendering);
-    return rendering;
+  }
+
+  #longest(section: SectionName): number {
+    const known = this.#longests.get(section);
+    if (known !== undefined) return known;
+    const longest = this.#contents[section].reduce((most, { length }) => Math.max(most, length), 0);
+    this.#longests.set(section, longest);
+    return longest;
   }
 
   #isAffordable(raw: readonly string[], from: number, kept: number, chars: number): boolean {
@@ -85,7 +101,7 @@ export class Draft {
     return sum <= this.#affordable;
   }
 
-  #rendered(
+  #written(
     section: SectionName,
     above: readonly string[],
     { from, kept, chars }: { from: number; kept: number; chars: number },

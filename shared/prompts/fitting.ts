@@ -18,6 +18,7 @@ export function fitInto(draft: Draft, budget: number, around: (renderings: Rende
   let fitted = measured(draft, levels, around);
   for (const { section, ...level } of SHRINKING) {
     if (fitted.cost <= budget) return fitted;
+    if (draft.render(section, level) === fitted.renderings.get(section)) continue;
     const before = levels.get(section)!;
     levels.set(section, level);
     const shrunk = measured(draft, levels, around);

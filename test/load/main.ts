@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { measureBurst } from "./groups/burst.ts";
 import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
+import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
 import { measureSustained } from "./groups/sustained.ts";
@@ -23,6 +24,7 @@ const measure = {
   sustained: measureSustained,
   degraded: measureDegraded,
   reads: measureReads,
+  prompts: measurePrompts,
   foundationdb: measureFoundationdb,
 } as const;
 

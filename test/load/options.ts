@@ -2,7 +2,16 @@
 
 import { parseArgs } from "node:util";
 
-export const GROUPS = ["raw", "write", "burst", "sustained", "degraded", "reads", "foundationdb"] as const;
+export const GROUPS = [
+  "raw",
+  "write",
+  "burst",
+  "sustained",
+  "degraded",
+  "reads",
+  "prompts",
+  "foundationdb",
+] as const;
 export type GroupName = (typeof GROUPS)[number];
 
 export interface Options {

@@ -38,6 +38,8 @@ export const TARGETS = {
   queued: { required: { below: 100 }, aim: null },
   /** By agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
+  /** A continuation prompt from a checkpoint at hand, p50, ms. */
+  prompt: { required: null, aim: { below: 2 } },
   /** The same search over ten times as many checkpoints, p50, times as long. */
   search_growth: { required: null, aim: { below: 1.5 } },
 } as const satisfies Record<string, Target>;

@@ -1,0 +1,53 @@
+// Continuation prompts, made in this process: nothing but work of the processor, and a handoff waits for it.
+
+import { continuationPrompt } from "../../../shared/prompts/continuation.ts";
+import { PROMPT_CHANNELS, type PromptBudget } from "../../../shared/protocol/prompt.ts";
+import { checkpointWith, usual } from "../../shared/prompts/checkpoints.ts";
+import { summarize } from "../percentiles.ts";
+import type { Session } from "../session.ts";
+import type { Group } from "../table.ts";
+import { row, TARGETS } from "../targets.ts";
+
+const ROUNDS = { warmUp: 500, full: 3_000, quick: 300 };
+
+const large = checkpointWith({
+  execution_state: {
+    phase: "testing",
+    completed_items: Array.from({ length: 5_000 }, (_, at) => ({
+      title: `Finished part ${at} of a list of work that is far too long`,
+      notes:
+        "because nobody ever took anything out of it again, whatever it said, and it grew and grew every day",
+    })),
+  },
+});
+
+export async function measurePrompts(session: Session): Promise<Group> {
+  const rounds = session.options.quick ? ROUNDS.quick : ROUNDS.full;
+  session.say(`prompts: ${rounds} of each kind`);
+  const before = performance.now();
+  continuationPrompt({ checkpoint: usual });
+  const first = performance.now() - before;
+  const measure = (checkpoint: typeof usual, budget: PromptBudget, count: number) => {
+    const times: number[] = [];
+    for (let round = -ROUNDS.warmUp; round < count; round += 1) {
+      const start = performance.now();
+      continuationPrompt({ checkpoint, budget });
+      if (round >= 0) times.push(performance.now() - start);
+    }
+    return summarize(times);
+  };
+  const whole = measure(usual, PROMPT_CHANNELS.default, rounds);
+  const shrunk = measure(usual, { tokens: 800 }, rounds);
+  const most = measure(large, PROMPT_CHANNELS.default, Math.ceil(rounds / 10));
+  return {
+    name: "prompts",
+    about: "continuation prompts, default budget of 2,000 tokens",
+    rows: [
+      row("of a checkpoint of 4 KB, p50", whole.p50, "ms", TARGETS.prompt),
+      row("of a checkpoint of 4 KB, p99", whole.p99, "ms"),
+      row("of the same, shrunk to 800 tokens, p50", shrunk.p50, "ms"),
+      row("of a checkpoint of 900 KB, p50", most.p50, "ms"),
+      row("the first of a process, which loads the tokenizer", first, "ms"),
+    ],
+  };
+}
