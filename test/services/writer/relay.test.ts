@@ -1,14 +1,19 @@
 /** The relay against a real nats-server: everything committed is published, in order per task, by whichever instance works. */
+import { jetstreamManager } from "@nats-io/jetstream";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startRelay } from "../../../services/writer/relay.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
-import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { offerSchema } from "../../../shared/protocol/offer.ts";
+import { offerConsumer, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { outboxBacklog } from "../../../shared/records/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/metrics.ts";
+import type { TransactOptions, Tx } from "../../../shared/store/store.ts";
+import { initiate, offer } from "../../harness/handoffs.ts";
 import { startNats, testLog } from "../../harness/nats.ts";
 import { type Bench, create, openBench } from "../../harness/records.ts";
 
@@ -16,6 +21,7 @@ describe("relay", () => {
   let nats: Awaited<ReturnType<typeof startNats>>;
   let bus: Bus;
   let bench: Bench;
+  let admin: NatsConnection;
   const received: FleetEvent[] = [];
 
   beforeAll(async () => {
@@ -23,11 +29,13 @@ describe("relay", () => {
     bus = await connectBus({ url: nats.url, name: "relay-test", identity: "relay-test", log: testLog });
     await bus.reconcileStreams(fleetStreams({ storageBytes: 1_000_000_000 }));
     bench = await openBench("memory");
+    admin = await connect({ servers: nats.url });
     await bus.follow({ stream: STREAMS.events, filter: SUBJECTS.everyEvent, from: "all" }, (message) => {
       received.push(JSON.parse(new TextDecoder().decode(message.body)) as FleetEvent);
     });
   });
   afterAll(async () => {
+    await admin.close();
     await bus.close();
     await bench.close();
     await nats.stop();
@@ -60,6 +68,11 @@ describe("relay", () => {
     );
   }
 
+  async function handedOff(task: string) {
+    await create(bench.repository, { task });
+    return initiate(bench.repository, { task });
+  }
+
   function sequences(task: string): number[] {
     return received.filter(({ subject }) => subject === task).map(({ sequence }) => sequence);
   }
@@ -90,6 +103,82 @@ describe("relay", () => {
     await drained();
     await allReceived(tasks, 20);
     await stopB();
+  });
+
+  test("an offer goes to the takers of its type, once, while its event goes to everybody", async () => {
+    const task = "offered";
+    const { handoff_id: id } = await handedOff(task);
+    const stop = startRelay(context("d"));
+    await offer(bench.repository, id);
+    await drained();
+    await stop();
+    const made = await bench.repository.handoff("default", { handoff_id: id });
+    const offers: string[] = [];
+    const arrived = Promise.withResolvers<void>();
+    const stopTaking = await bus.consume(
+      {
+        stream: STREAMS.offers,
+        durable: offerConsumer("default", "qa"),
+        filters: [SUBJECTS.offersOf("default", "qa")],
+        maxAckPending: 8,
+        ackWaitMs: 10_000,
+      },
+      async ({ subject, body }) => {
+        offers.push(`${subject} ${offerSchema.parse(JSON.parse(new TextDecoder().decode(body))).id}`);
+        arrived.resolve();
+      },
+    );
+    await arrived.promise;
+    expect(offers).toEqual([`${SUBJECTS.offer("default", "qa", task)} ${id}/1`]);
+    expect(made).toMatchObject({ state: "offered", attempt: 1 });
+    await allReceived([task], 4);
+    await stopTaking();
+    await expect.poll(() => bus.stream(STREAMS.offers).state()).toMatchObject({ messages: 0 });
+  });
+
+  test("what was published and not yet forgotten is published again, and is there once", async () => {
+    const tasks = Array.from({ length: 12 }, (_, i) => `twice-${i}`);
+    for (const task of tasks) {
+      const { handoff_id } = await handedOff(task);
+      await offer(bench.repository, handoff_id);
+    }
+    const lost = Promise.withResolvers<void>();
+    const store = new Proxy(bench.store, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name) as unknown;
+        if (name !== "transact") return typeof value === "function" ? value.bind(target) : value;
+        return (options: TransactOptions, body: (tx: Tx) => Promise<unknown>) => {
+          if (options.label !== "clear_outbox") return target.transact(options, body);
+          lost.resolve();
+          return Promise.reject(new Error("the process ends here"));
+        };
+      },
+    });
+    const dying = startRelay({ ...context("e"), store });
+    await lost.promise;
+    await dying();
+    const stop = startRelay(context("f"));
+    await drained();
+    await stop();
+    const heads = await bus.stream(STREAMS.offers).state();
+    expect(heads.messages).toBe(tasks.length);
+    await allReceived(tasks, 4);
+  });
+
+  test("offers that find no room do not hold up events", async () => {
+    const manager = await jetstreamManager(admin);
+    const { config } = await manager.streams.info(STREAMS.offers);
+    await manager.streams.update(STREAMS.offers, { ...config, max_msgs: 1 });
+    const tasks = Array.from({ length: 3 }, (_, i) => `full-${i}`);
+    const stop = startRelay(context("g"));
+    for (const task of tasks) {
+      const { handoff_id } = await handedOff(task);
+      await offer(bench.repository, handoff_id);
+    }
+    await drained();
+    await allReceived(tasks, 4);
+    await stop();
+    await manager.streams.update(STREAMS.offers, { ...config, max_msgs: -1 });
   });
 
   test("an outage of the bus in the middle loses nothing and reorders nothing", async () => {

@@ -64,6 +64,13 @@ test("the streams of Fleet are created with every setting, and looking again cha
     max_bytes: Math.floor(256 * MIB * 0.33),
     max_msg_size: 1_967_232,
   });
+  expect(await config("FLEET_OFFERS")).toMatchObject({
+    subjects: ["fleet.offer.*.*.*"],
+    retention: "workqueue",
+    discard: "new",
+    max_age: 86_400e9,
+  });
+  expect(await config("FLEET_EXITS")).toMatchObject({ subjects: ["fleet.exit.*.*.*"], retention: "limits" });
   expect(await config("FLEET_DEAD")).toMatchObject({
     subjects: ["fleet.dead.>"],
     retention: "limits",
@@ -79,6 +86,23 @@ test("the disk's size bounds the streams, and a large disk does not inflate them
     fleetStreams({ storageBytes }).reduce((all, { maxBytes }) => all + maxBytes, 0);
   expect(sum(100 * MIB)).toBeLessThanOrEqual(80 * MIB);
   expect(fleetStreams().map(({ maxBytes }) => maxBytes / MIB)).toEqual([4096, 256, 8192, 1024, 256, 64]);
+});
+
+test("a fleet whose streams had larger shares keeps them, and the new streams still find room", async () => {
+  const own = await startNats();
+  const setup = await connectBus({ url: own.url, name: "setup", identity: "setup", log: testLog });
+  const storageBytes = 200 * MIB;
+  const before: Record<string, number> = { FLEET_EVENTS: 0.3, FLEET_QUEUE: 0.35 };
+  const now = fleetStreams({ storageBytes });
+  const old = now
+    .filter(({ name }) => !["FLEET_OFFERS", "FLEET_EXITS"].includes(name))
+    .map((stream) => ({ ...stream, maxBytes: storageBytes * (before[stream.name] ?? 0.05) }));
+  await setup.reconcileStreams(old);
+  await setup.reconcileStreams(now);
+  expect((await setup.stream("FLEET_EVENTS").state()).bytesMax).toBe(storageBytes * 0.3);
+  expect((await setup.stream("FLEET_OFFERS").state()).bytesMax).toBe(Math.floor(storageBytes * 0.04));
+  await setup.close();
+  await own.stop();
 });
 
 test("limits grow and never shrink; subjects are added and never taken away", async () => {

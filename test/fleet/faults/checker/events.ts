@@ -12,6 +12,16 @@ const TYPES: Readonly<Record<string, string>> = {
   take: "TASK_TAKEN",
   release: "TASK_RELEASED",
   refuse: "COMMAND_REFUSED",
+  handoff: "AGENT_HANDOFF",
+  validate: "HANDOFF_VALIDATED",
+  offer: "HANDOFF_OFFERED",
+  acknowledge: "HANDOFF_ACKNOWLEDGED",
+  confirm: "HANDOFF_CONFIRMED",
+  reject: "HANDOFF_FAILED",
+  escalate: "HANDOFF_FAILED",
+  cancel_handoff: "HANDOFF_FAILED",
+  lapse: "HANDOFF_FAILED",
+  block: "TASK_BLOCKED",
 };
 
 export function checkEvents(truth: Truth): Violation[] {

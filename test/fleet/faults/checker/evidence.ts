@@ -16,6 +16,9 @@ export interface Entry {
   readonly state_to: string;
   readonly fence: number;
   readonly owner_to?: string | null;
+  readonly handoff_id?: string;
+  readonly handoff_from?: string | null;
+  readonly handoff_to?: string;
 }
 
 export interface TaskTruth {
@@ -128,16 +131,29 @@ function commandOf(id: string, attempts: readonly Attempt[]): Command {
 
 /** Entries that record something about a command or a version without applying a command. */
 const REMARKS: ReadonlySet<string> = new Set(["quarantine", "refuse"]);
-export const isRemark = ({ op }: Entry): boolean => REMARKS.has(op);
+
+/** What no agent asked for counts as a remark too: the moves of coordinators, whose entries name no command. */
+export const isRemark = ({ op, command_id }: Entry): boolean => REMARKS.has(op) || command_id === null;
+
+/** Transitions that a command may make besides its own, right behind it: a checkpoint that opens a handoff, or a take that ends one. */
+const BESIDES: ReadonlySet<string> = new Set(["handoff", "confirm", "cancel_handoff"]);
+
+/** The entries of commands, each command's own transition alone. */
+export function ownEntries(entries: readonly Entry[]): Entry[] {
+  return entries.filter((entry, i) => {
+    const before = entries[i - 1];
+    const isBeside = BESIDES.has(entry.op) && before?.command_id === entry.command_id;
+    return !isRemark(entry) && !isBeside;
+  });
+}
 
 /** Where a command was applied, by the audit trails: once, or not at all. */
 export function placesOf(truth: Truth): Map<string, { task: string; entry: Entry }[]> {
   const places = new Map<string, { task: string; entry: Entry }[]>();
   for (const { task, entries } of truth.tasks.values()) {
-    for (const entry of entries) {
-      if (entry.command_id === null || isRemark(entry)) continue;
-      const known = places.get(entry.command_id);
-      if (known === undefined) places.set(entry.command_id, [{ task, entry }]);
+    for (const entry of ownEntries(entries)) {
+      const known = places.get(entry.command_id!);
+      if (known === undefined) places.set(entry.command_id!, [{ task, entry }]);
       else known.push({ task, entry });
     }
   }

@@ -2,7 +2,7 @@
  * Fences: at its place in the task's order, every command that carried a fence carried the current one, and a command without a
  * fence found no owner. Counted is also how often superseded agents tried: a check that nobody tries proves nothing.
  */
-import { type Command, type Evidence, isRemark, placesOf, type Violation } from "./evidence.ts";
+import { type Command, type Evidence, ownEntries, placesOf, type Violation } from "./evidence.ts";
 
 export interface ZombieCounts {
   /** Calls with a fence that was known to be superseded before they began. */
@@ -18,11 +18,11 @@ export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, C
   for (const { task, entries } of truth.tasks.values()) {
     let fence = 0;
     let owner: string | null = null;
-    for (const entry of entries) {
-      if (isRemark(entry)) continue;
+    for (const entry of ownEntries(entries)) {
       const { seq, op, command_id, owner_to } = entry;
-      const given = command_id === null ? undefined : commands.get(command_id)?.attempts[0]?.fence;
-      const isAllowed = given === undefined ? owner === null || op === "take" : given === fence;
+      const isTaking = op === "take" || op === "acknowledge";
+      const given = commands.get(command_id!)?.attempts[0]?.fence;
+      const isAllowed = given === undefined ? owner === null || isTaking : given === fence;
       if (!isAllowed) {
         found.push({
           kind: "zombie_accepted",
@@ -31,8 +31,8 @@ export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, C
           details: { seq, op, command_id, given: given ?? null, fence, owner },
         });
       }
-      if (op === "take") fence += 1;
-      if (op === "take" || op === "release") owner = owner_to ?? null;
+      if (isTaking) fence += 1;
+      if (isTaking || op === "release") owner = owner_to ?? null;
     }
   }
   return found;
@@ -47,7 +47,8 @@ export function countZombies(
   const takes = new Map<string, { fence: number; knownAt: number }[]>();
   for (const command of commands.values()) {
     const fence = command.committed?.fence;
-    if (typeof fence !== "number" || places.get(command.id)?.[0]?.entry.op !== "take") continue;
+    const op = places.get(command.id)?.[0]?.entry.op;
+    if (typeof fence !== "number" || (op !== "take" && op !== "acknowledge")) continue;
     const known = takes.get(command.task) ?? [];
     known.push({ fence, knownAt: command.knownAt });
     takes.set(command.task, known);

@@ -4,6 +4,7 @@
  * that every transition adds to agree with the number of entries.
  */
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
+import { HANDOFF_TABLE, type HandoffState, isOpenHandoff } from "../../../../shared/protocol/handoff.ts";
 import { TASK_TABLE, type TaskState } from "../../../../shared/protocol/task.ts";
 import { type Entry, isRemark, type TaskTruth, type Truth, type Violation, versionName } from "./evidence.ts";
 
@@ -85,6 +86,7 @@ function checkStates({ task, head, entries, current }: TaskTruth): Violation[] {
   let fence = 0;
   let owner: string | null = null;
   const created: string[] = [];
+  const handoffs = new Map<string, HandoffState>();
   for (const entry of entries) {
     const { seq, op, state_from, state_to } = entry;
     if (state_from !== state || !isStep(state_from, state_to)) {
@@ -97,16 +99,26 @@ function checkStates({ task, head, entries, current }: TaskTruth): Violation[] {
     }
     state = state_to;
     if (op === "create") created.push(entry.checkpoint_id!);
-    if (op === "take") fence += 1;
-    if (op === "take" || op === "release") owner = entry.owner_to ?? null;
+    if (op === "take" || op === "acknowledge") fence += 1;
+    if (op === "take" || op === "acknowledge" || op === "release") owner = entry.owner_to ?? null;
+    found.push(...checkMove(task, entry, handoffs));
   }
-  const folded = { state, fence, owner, seq: created.length, latest_id: created.at(-1) ?? null };
+  const open = [...handoffs].filter(([, at]) => isOpenHandoff(at)).map(([id]) => id);
+  const folded = {
+    state,
+    fence,
+    owner,
+    seq: created.length,
+    latest_id: created.at(-1) ?? null,
+    handoffs: open,
+  };
   const stored = {
     state: head.state,
     fence: head.fence,
     owner: head.owner,
     seq: head.seq,
     latest_id: head.latest_id,
+    handoffs: head.handoff_id ? [head.handoff_id] : [],
   };
   if (JSON.stringify(folded) !== JSON.stringify(stored)) {
     found.push({
@@ -126,6 +138,24 @@ function checkStates({ task, head, entries, current }: TaskTruth): Violation[] {
     });
   }
   return found;
+}
+
+/** A handoff goes from where it was, by a way that the table has. */
+function checkMove(task: string, entry: Entry, handoffs: Map<string, HandoffState>): Violation[] {
+  const { seq, handoff_id: id, handoff_from = null, handoff_to } = entry;
+  if (id === undefined || handoff_to === undefined) return [];
+  const at = handoffs.get(id) ?? null;
+  const ways = at === null ? ["requested"] : Object.values(HANDOFF_TABLE[at]);
+  handoffs.set(id, handoff_to as HandoffState);
+  if (handoff_from === at && ways.includes(handoff_to as HandoffState)) return [];
+  return [
+    {
+      kind: "state_wrong",
+      task,
+      text: "a handoff does not go on from where it was",
+      details: { seq, handoff_id: id, at, handoff_from, handoff_to },
+    },
+  ];
 }
 
 function isStep(from: string | null, to: string): boolean {
