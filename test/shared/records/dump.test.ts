@@ -17,6 +17,7 @@ import { KEY_SPACE } from "../../../shared/store/limits.ts";
 import type { Bytes, Store, Tx } from "../../../shared/store/store.ts";
 import { STAMP_BYTES, STORE_LIMITS } from "../../../shared/store/store.ts";
 import { type ManualClock, manualClock } from "../../harness/clock.ts";
+import { acknowledge, initiate, offer } from "../../harness/handoffs.ts";
 import { type Bench, create, ENGINES, finalize, input, openBench, send } from "../../harness/records.ts";
 import { checkpointOf, flip, spec, T0 } from "./corpus.ts";
 
@@ -71,6 +72,17 @@ async function runScript({ repository, store }: Bench, clock: ManualClock, seed:
     if (n % 4 === 0) await stepIndex(store, async () => {});
     if (n % 6 === 0) await publish(store);
   }
+
+  const passed = { task: "passed", agent: "giver" };
+  const passedOn = id();
+  await create(repository, { ...passed, commandId: passedOn, checkpoint: input({ phase: "handoff" }) });
+  const offered = await offer(repository, passedOn, { prompt: noise(30_000) });
+  const taker = { agent: "taker", commandId: id() };
+  await acknowledge(repository, offered, taker);
+  await acknowledge(repository, offered, taker); // redelivered
+  await create(repository, { task: "passed", agent: "taker", fence: 1, commandId: id() });
+  await initiate(repository, { task: "passed", agent: "taker", fence: 1, commandId: id() });
+  await send(repository, "take", {}, { ...passed, commandId: id() });
 
   const large = input({ goal: noise(150_000) });
   await create(repository, { task: "large", commandId: id(), checkpoint: large });

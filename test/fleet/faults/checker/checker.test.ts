@@ -53,6 +53,24 @@ describe("a correct fleet", () => {
     expect(verdict.zombies).toEqual({ tried: 1, refused: 1, unanswered: 0 });
   });
 
+  test("a command may move a handoff besides, and coordinators move it unasked, whoever owns the task", () => {
+    const story = new Story();
+    story.write({ op: "take" });
+    story.write({ op: "create", fence: 1 });
+    story.move("handoff", [null, "requested"], "command");
+    story.move("offer", ["validated", "offered"], "coordinator");
+    story.openHandoff = "handoff-1";
+    // The validation is missing.
+    expect(kinds(story)).toEqual(["state_wrong"]);
+    story.entries.at(-1)!.handoff_from = "requested";
+    story.entries.at(-1)!.handoff_to = "validated";
+    story.entries.at(-1)!.op = "validate";
+    story.events.at(-1)!.type = "HANDOFF_VALIDATED";
+    expect(kinds(story)).toEqual([]);
+    story.openHandoff = null;
+    expect(kinds(story)).toEqual(["state_wrong"]);
+  });
+
   test("a queued command may be applied later, or become a dead letter", () => {
     const story = usual();
     const [applied, dead] = [story.ask({ op: "create" }), story.ask({ op: "create" })];

@@ -16,6 +16,9 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   update: "CHECKPOINT_UPDATED",
   take: "TASK_TAKEN",
   release: "TASK_RELEASED",
+  handoff: "AGENT_HANDOFF",
+  offer: "HANDOFF_OFFERED",
+  confirm: "HANDOFF_CONFIRMED",
 };
 
 interface Told {
@@ -35,6 +38,8 @@ export class Story {
   readonly hashes = new Map<string, string>();
   readonly current: { checkpoint_id: string; version: number }[] = [];
   bells = 0;
+  /** As the head names it. */
+  openHandoff: string | null = null;
   #time = 0;
   #count = 0;
   #fence = 0;
@@ -153,6 +158,32 @@ export class Story {
     };
   }
 
+  /** A move of the task's handoff: by the last command besides its own transition, or by a coordinator. */
+  move(
+    op: "handoff" | "offer" | "confirm",
+    ways: readonly [from: string | null, to: string],
+    by: "command" | "coordinator",
+  ): void {
+    const state_from = this.entries.at(-1)?.state_to ?? "active";
+    this.entries.push({
+      seq: this.entries.length + 1,
+      op,
+      command_id: by === "command" ? this.entries.at(-1)!.command_id : null,
+      checkpoint_id: null,
+      version: null,
+      old_hash: null,
+      new_hash: null,
+      state_from,
+      state_to: state_from,
+      fence: this.#fence,
+      handoff_id: "handoff-1",
+      handoff_from: ways[0],
+      handoff_to: ways[1],
+    });
+    this.bells += 1;
+    this.events.push({ subject: "t", sequence: this.entries.length, type: TYPES[op]!, data: {} } as never);
+  }
+
   /** With a chain over the entries as they are now. */
   evidence(): Evidence {
     let prev = CHAIN_START;
@@ -167,6 +198,7 @@ export class Story {
       owner: this.#owner,
       seq: this.current.length,
       latest_id: this.current.at(-1)?.checkpoint_id ?? null,
+      handoff_id: this.openHandoff,
       audit_seq: records.length,
       audit_hash: prev,
     } as Task;
