@@ -78,7 +78,7 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     cancel_handoff: { reason: text },
   })[op];
 
-/** All but `acknowledge`, whose turn comes when an offer was made: test/shared/records/handoff.test.ts. */
+/** All but `acknowledge`, whose turn comes when an offer was made: test/shared/records/handoff-refusals.test.ts. */
 const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge");
 
 /** A command of that kind on a task of its own, which stands as the command needs it. */
