@@ -74,7 +74,8 @@ function handedOver({ handoff_id, to_agent_type, next_phase, trigger }: PromptHa
   const threshold = typeof trigger?.threshold === "number" ? ` (threshold ${trigger.threshold})` : "";
   const value = typeof trigger?.value === "number" ? ` ${trigger.value}${threshold}` : "";
   const because = trigger ? `, triggered by ${word(trigger.reason)}${value}` : "";
-  return `Handed over to an agent of type ${word(to_agent_type)}${phase} by handoff ${word(handoff_id)}${because}.`;
+  const to = to_agent_type === null ? "" : ` to an agent of type ${word(to_agent_type)}`;
+  return `Handed over${to}${phase} by handoff ${word(handoff_id)}${because}.`;
 }
 
 function corrupt(ids: readonly string[]): string[] {

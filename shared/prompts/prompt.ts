@@ -25,7 +25,8 @@ export interface PromptInput {
 
 export interface PromptHandoff {
   readonly handoff_id: string;
-  readonly to_agent_type: string;
+  /** null while none was chosen. */
+  readonly to_agent_type: string | null;
   readonly next_phase?: string | null | undefined;
   readonly reason?: string | null | undefined;
   readonly trigger?: {

@@ -36,7 +36,7 @@ const drifts = fc.record({
 }) as fc.Arbitrary<NonNullable<PromptInput["drift"]>>;
 const handoffs = fc.record({
   handoff_id: fc.uuid({ version: 7 }),
-  to_agent_type: fc.stringMatching(/^[a-z-]{1,64}$/),
+  to_agent_type: fc.option(fc.stringMatching(/^[a-z-]{1,64}$/)),
   reason: fc.option(hostileText),
   next_phase: fc.option(fc.constantFrom("testing", "reviewing")),
   trigger: fc.option(
