@@ -33,6 +33,7 @@ const LAYERS: Record<string, readonly string[]> = {
   ...Object.fromEntries(OUTSIDERS.map((service) => [service, OUTSIDER])),
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],
   "deploy/demo": ["shared/sdk"],
+  "deploy/examples": ["shared/sdk"],
   "deploy/local": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
 

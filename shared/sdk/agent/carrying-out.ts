@@ -1,13 +1,17 @@
 /** Carrying out one task: from where it stands to its end here, whichever that is. */
 import { hostname } from "node:os";
+import { continuationPrompt } from "../../prompts/continuation.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { FleetError } from "../../protocol/errors.ts";
 import type { EventData, FleetEvent } from "../../protocol/events.ts";
 import type { OfferData } from "../../protocol/offer.ts";
+import type { WorkspaceDrift } from "../../protocol/workspace.ts";
 import { systemClock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/service.ts";
 import type { FleetClient } from "../client.ts";
 import type { Heart } from "../heartbeat.ts";
 import type { TaskHandle } from "../task.ts";
+import { compareWorkspace } from "../workspace/comparison.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
 import { RunOver } from "./over.ts";
 import { AgentRun } from "./run.ts";
@@ -44,7 +48,8 @@ export async function carryOut(
   const stopTicking = ticking(run);
   try {
     if (options.signal?.aborted) stopped();
-    if (offer !== null) await run.begin();
+    // Whoever got the task by a handoff says at once that it arrived.
+    if (run.resumedFrom !== null && (offer !== null || options.fence !== undefined)) await run.begin();
     await options.work(run);
     if (run.over !== undefined) return await ended(run, run.over, task, options);
     await stopTicking();
@@ -72,18 +77,45 @@ async function resumed(
     offer === null
       ? await fleet.getLatestCheckpoint(task.id, wait)
       : await fleet.getCheckpoint(offer.checkpoint.id, wait);
+  const drift = await driftOf(found, options.workspace);
   return new AgentRun({
     task,
     agentType: options.type,
     sessionId: options.sessionId,
+    workspace: options.workspace,
     found,
+    drift,
     offer,
-    prompt: offer?.prompt ?? null,
+    prompt: promptOf(found, offer, drift),
     state: found === null ? newState(options.begin ?? {}) : resumedState(found, offer?.next_phase ?? null),
     rules: options.checkpoints ?? {},
     thresholds: options.triggers,
     clock: systemClock,
   });
+}
+
+/** null: nothing was recorded, or nobody says where the work is done. */
+async function driftOf(found: Checkpoint | null, folder: string | undefined): Promise<WorkspaceDrift | null> {
+  const recorded = found?.recovery.workspace;
+  return recorded === undefined || folder === undefined ? null : await compareWorkspace(recorded, folder);
+}
+
+/** The offer's, unless this machine knows more: how the workspace stands. */
+function promptOf(
+  found: Checkpoint | null,
+  offer: OfferData | null,
+  drift: WorkspaceDrift | null,
+): string | null {
+  if (found === null) return null;
+  if (offer !== null && drift === null) return offer.prompt;
+  const handoff = offer === null ? undefined : { ...offer, to_agent_type: offer.agent_type };
+  try {
+    return continuationPrompt({ checkpoint: found, drift: drift ?? undefined, handoff }).text;
+  } catch (error) {
+    // What never leaves a prompt is more than the default budget; the offer's was made with the policy's.
+    if (error instanceof FleetError && error.code === "INVALID") return offer?.prompt ?? null;
+    throw error;
+  }
 }
 
 /** Events tell sooner than the next write that somebody else has the task. A hint: the fence decides in any case. */

@@ -18,7 +18,7 @@ export interface AgentOptions {
   readonly work: (run: AgentRun) => Promise<void>;
   /** Start on this task, whoever has it, instead of waiting for an offer. */
   readonly task?: string;
-  /** The fence of `task`, where it was taken for this agent already. */
+  /** The fence of `task`, where it was taken or acknowledged for this agent already, under its agent id. */
   readonly fence?: number;
   /** What a task that has no checkpoint yet begins with. */
   readonly begin?: Beginning;
@@ -35,6 +35,8 @@ export interface AgentOptions {
   /** The class of failure under which work that throws is reported. Default: `crash`. */
   readonly classify?: (error: unknown) => FailureClass;
   readonly sessionId?: string;
+  /** The folder that it works in: recorded in every checkpoint, and compared with what the checkpoint says when it continues. */
+  readonly workspace?: string;
   /** A client to use, which stays open; else one is made, as `connect` says. */
   readonly fleet?: FleetClient;
   readonly connect?: ConnectOptions;

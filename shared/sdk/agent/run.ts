@@ -13,6 +13,7 @@ import type {
 import { FleetError } from "../../protocol/errors.ts";
 import type { OfferData } from "../../protocol/offer.ts";
 import { signsOf, type TriggerSigns, type TriggerThresholds } from "../../protocol/triggers.ts";
+import type { WorkspaceDrift } from "../../protocol/workspace.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { toSnake } from "../casing.ts";
 import { CheckpointPolicy, type CheckpointRules, type Occasion } from "../checkpoint-policy.ts";
@@ -20,6 +21,7 @@ import type { HandoffWish } from "../operations.ts";
 import type { Outcome } from "../outcome.ts";
 import type { TaskHandle } from "../task.ts";
 import { TriggerMonitor } from "../triggers.ts";
+import { takeWorkspace } from "../workspace/snapshot.ts";
 import { RunOver } from "./over.ts";
 import { sameItem, type WorkItem, type WorkState } from "./state.ts";
 import { reasonText, triggerOf } from "./wording.ts";
@@ -37,7 +39,9 @@ export interface RunParts {
   readonly task: TaskHandle;
   readonly agentType: string;
   readonly sessionId: string | undefined;
+  readonly workspace: string | undefined;
   readonly found: Checkpoint | null;
+  readonly drift: WorkspaceDrift | null;
   readonly offer: OfferData | null;
   readonly prompt: string | null;
   readonly state: WorkState;
@@ -86,7 +90,12 @@ export class AgentRun {
     return this.#parts.found;
   }
 
-  /** What to tell the model to continue; null when nothing was offered. */
+  /** How the workspace stands beside what the checkpoint says of it; null when that is not known. Nothing is ever reset. */
+  get drift(): WorkspaceDrift | null {
+    return this.#parts.drift;
+  }
+
+  /** What to tell the model to continue; null for a task that begins. */
   get prompt(): string | null {
     return this.#parts.prompt;
   }
@@ -271,11 +280,14 @@ export class AgentRun {
   }
 
   async #send({ reason, details, state = this.state, parents, handoff }: Writing): Promise<Outcome> {
-    const { task, agentType, sessionId, found } = this.#parts;
+    const { task, agentType, sessionId, workspace, found } = this.#parts;
     // Nothing goes behind the last word.
     if (this.#over !== undefined && this.#over.ending !== "stopped") throw this.#over;
+    const recovery =
+      workspace === undefined ? state.recovery : await withWorkspace(state.recovery, workspace);
     const checkpoint = {
       ...state,
+      recovery,
       metadata: {
         agent_type: agentType,
         iteration: (found?.metadata.iteration ?? 0) + 1,
@@ -303,4 +315,11 @@ export class AgentRun {
   #requireOn(): void {
     if (this.#over !== undefined) throw this.#over;
   }
+}
+
+async function withWorkspace(
+  recovery: WorkState["recovery"],
+  folder: string,
+): Promise<WorkState["recovery"]> {
+  return { ...recovery, workspace: await takeWorkspace(folder) };
 }

@@ -33,11 +33,11 @@ export function newState(beginning: Beginning): WorkState {
   return sectionsOf(validate(checkpointInputSchema, { metadata: { agent_type: "new" }, execution_state }));
 }
 
-/** Where the agent before stopped. What belongs to its context alone, such as the tokens in it, begins anew. */
+/** Where the agent before stopped. What is its own alone, such as the tokens in its context or its workspace, begins anew. */
 export function resumedState(found: Checkpoint, nextPhase: Phase | null): WorkState {
   const state = sectionsOf(structuredClone(found));
   const { files_modified, tests_status } = state.metrics;
-  const { last_successful_state: _earlier, ...recovery } = state.recovery;
+  const { last_successful_state: _earlier, workspace: _theirs, ...recovery } = state.recovery;
   return {
     ...state,
     execution_state: { ...state.execution_state, phase: nextPhase ?? phaseOf(found) },

@@ -1,0 +1,33 @@
+/**
+ * The smallest orchestrator: takes the offers for an agent type and starts a process for each, four at once, with the prompt on its
+ * standard input and task and fence as its last arguments. In another language: "Offers" in shared/protocol/API.md.
+ * Usage: node deploy/examples/orchestrator.ts <agent type> <program> [argument…]
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { connect, type OfferInHand } from "../../shared/sdk/sdk.ts";
+
+const [type = "", program = "", ...args] = process.argv.slice(2);
+const fleet = await connect({ agentId: `orchestrator-${type}` });
+
+async function start(offer: OfferInHand): Promise<void> {
+  // From here on the task is this orchestrator's; when that is refused, somebody else has it and the offer is done with.
+  const { task, fence } = await offer.acknowledge();
+  const child = spawn(program, [...args, task.id, String(fence)], {
+    env: { ...process.env, FLEET_AGENT_ID: fleet.agentId },
+    stdio: ["pipe", "inherit", "inherit"],
+  });
+  child.stdin.on("error", () => {}); // it need not read what it is told
+  child.stdin.end(offer.data.prompt);
+  const [code, signal] = (await once(child, "exit")) as [number | null, string | null];
+  console.log(JSON.stringify({ task: task.id, fence, code, signal }));
+}
+
+const stop = await fleet.onOffer(type, start, {
+  concurrency: 4,
+  onVoid: ({ task_id }, { code }) => console.log(JSON.stringify({ task: task_id, void: code })),
+});
+console.log(JSON.stringify({ ready: type }));
+await Promise.race([once(process, "SIGTERM"), once(process, "SIGINT")]);
+await stop();
+await fleet.close();

@@ -1,0 +1,109 @@
+/** The examples, and the program in the SDK's documentation, do what they say: real processes on a real fleet. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { STREAMS } from "../../shared/protocol/subjects.ts";
+import type { AgentResult } from "../../shared/sdk/sdk.ts";
+import { projectRoot } from "../harness/nats.ts";
+import { offer, offeredTask } from "../harness/offering.ts";
+import { openWriterBench, type WriterBench } from "../harness/writer.ts";
+
+let writer: WriterBench;
+const children: ChildProcess[] = [];
+
+beforeAll(async () => {
+  writer = await openWriterBench();
+  await writer.startReader();
+});
+afterAll(async () => {
+  for (const child of children) child.kill("SIGKILL");
+  await writer?.close();
+});
+
+function start(agentId: string | undefined, ...args: string[]) {
+  const child = spawn(process.execPath, args, {
+    cwd: projectRoot,
+    env: {
+      ...process.env,
+      FLEET_URL: writer.nats.url,
+      FLEET_SPOOL_DIR: join(writer.nats.dir, "spool"),
+      ...(agentId && { FLEET_AGENT_ID: agentId }),
+    },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  children.push(child);
+  let output = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    output += chunk.toString();
+  });
+  const ended = once(child, "close").then(([code]) => code as number | null);
+  return { child, ended, output: () => output };
+}
+
+const lineCount = (path: string) =>
+  readFileSync(join(projectRoot, path), "utf8").trimEnd().split("\n").length;
+
+test("agent and orchestrator: the first agent's context fills up, the orchestrator starts the next, which completes the task", async () => {
+  expect(lineCount("deploy/examples/orchestrator.ts")).toBeLessThan(40);
+  const first = start("first", "deploy/examples/agent.ts", "shown");
+  expect(await first.ended, first.output()).toBe(0);
+  const result = JSON.parse(first.output()) as AgentResult;
+  expect(result).toMatchObject({ outcome: "handed_off", taskId: "shown" });
+
+  const command = [process.execPath, "deploy/examples/agent.ts"];
+  const orchestrator = start(undefined, "deploy/examples/orchestrator.ts", "implementation", ...command);
+  await expect.poll(orchestrator.output, { timeout: 20_000 }).toContain("ready");
+  await offer(writer.bench.repository, result.handoffId ?? "");
+  await expect.poll(orchestrator.output, { timeout: 20_000 }).toContain('"code":0');
+  expect(orchestrator.output()).toContain('"outcome":"completed","taskId":"shown"');
+  orchestrator.child.kill("SIGTERM");
+  expect(await orchestrator.ended).toBe(0);
+
+  const owner = "orchestrator-implementation";
+  expect(await writer.bench.repository.task("default", "shown")).toMatchObject({
+    state: "completed",
+    owner,
+    fence: 2,
+  });
+  expect(
+    await writer.bench.repository.handoff("default", { handoff_id: result.handoffId ?? "" }),
+  ).toMatchObject({ state: "confirmed", accepted_by: owner });
+}, 60_000);
+
+/** A program out of a page, run from the project's folder. */
+async function documented(path: string, language: string): Promise<{ program: string; output: string }> {
+  const page = readFileSync(join(projectRoot, path), "utf8");
+  const [, program = ""] = new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(page) ?? [];
+  const file = join(projectRoot, `.documented-${process.pid}.${language === "js" ? "mjs" : language}`);
+  writeFileSync(file, program);
+  try {
+    const running = start("documented", file);
+    expect(await running.ended, running.output()).toBe(0);
+    return { program, output: running.output() };
+  } finally {
+    rmSync(file);
+  }
+}
+
+test("the orchestrator without the SDK in the API's documentation takes an offer", async () => {
+  const id = await offeredTask(writer.bench, "plain", "qa", { prompt: "Test it." });
+  const { output } = await documented("shared/protocol/API.md", "js");
+  expect(output).toContain("start an agent on plain under fence 1, told: Test it.");
+  const record = await writer.bench.repository.handoff("default", { handoff_id: id });
+  expect(record).toMatchObject({ state: "accepted", accepted_by: "tester-1", fence: 1 });
+  await expect.poll(async () => (await writer.bus.stream(STREAMS.offers).state()).messages).toBe(0);
+}, 60_000);
+
+test("the program in the SDK's documentation runs as it stands there", async () => {
+  const { program, output } = await documented("shared/sdk/README.md", "ts");
+  expect(program.trimEnd().split("\n").length).toBeLessThanOrEqual(15);
+  expect(output).toContain("completed");
+  const { checkpoints } = await writer.bench.repository.history("default", {
+    task_id: "US-003",
+    limit: 1,
+    order: "newest",
+  } as never);
+  expect(checkpoints[0]?.execution_state.completed_items).toHaveLength(2);
+}, 60_000);
