@@ -94,7 +94,7 @@ async function startAll(
   if (lock === null || config.threads === 1) {
     // With threads, this one has no use for the services and their libraries.
     const { startServices } = await import("./services.ts");
-    const platform = await startServices(context, options, rules);
+    const platform = await startServices(context, options, { ...rules, coordinates: true });
     closers.add("services", () => platform.stop());
     return platform.opsPort;
   }

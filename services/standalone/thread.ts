@@ -15,6 +15,8 @@ import { startServices } from "./services.ts";
 export interface ThreadData {
   readonly options: Omit<PlatformOptions, "busMonitorUrl"> & { readonly busMonitorUrl?: string | undefined };
   readonly config: AgentRules;
+  /** Whether a coordinator is among its services. */
+  readonly coordinates: boolean;
   /** Log lines for people; a thread cannot see whether there is a terminal. */
   readonly pretty: boolean;
 }
@@ -43,7 +45,7 @@ export interface ThreadAnswers {
 }
 
 const port = parentPort!;
-const { options, config, pretty } = workerData as ThreadData;
+const { options, config, coordinates, pretty } = workerData as ThreadData;
 const post = (message: ThreadMessage): void => port.postMessage(message);
 
 process.on("uncaughtException", (error: unknown) => {
@@ -68,7 +70,8 @@ if (problem === null) {
 
 async function serve(): Promise<StartupProblem | null> {
   try {
-    platform ??= await startServices({ log, metrics, clock: systemClock }, options, config);
+    const context = { log, metrics, clock: systemClock };
+    platform ??= await startServices(context, options, { ...config, coordinates });
     return null;
   } catch (error) {
     if (!(error instanceof StartupError)) throw error;

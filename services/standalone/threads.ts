@@ -1,5 +1,5 @@
 /**
- * The service threads of the standalone fleet, all equal. The bus gives each request to one of them, and leases in the store give each
+ * The service threads of the standalone fleet, equal but that the first coordinates handoffs. The bus gives each request to one of them, and leases in the store give each
  * background duty to one of them, so they need to know nothing of each other, and may come and go with the load. A thread that fails
  * ends the process: what it held in memory is gone either way, and a supervisor starts the whole again.
  */
@@ -24,7 +24,7 @@ export interface Threads {
 
 export interface ThreadsContext {
   readonly sizing: Sizing;
-  readonly data: ThreadData;
+  readonly data: Omit<ThreadData, "coordinates">;
   readonly log: Logger;
   readonly clock: Clock;
 }
@@ -33,7 +33,7 @@ export interface ThreadsContext {
 export async function startThreads(context: ThreadsContext): Promise<Threads> {
   const { data, log } = context;
   processGate(); // before the threads: they inherit it
-  const threads = [new ServiceThread(data, log)];
+  const threads = [new ServiceThread({ ...data, coordinates: true }, log)];
   try {
     await threads[0]!.ready;
   } catch (error) {
@@ -83,10 +83,10 @@ function startSizing({ sizing, data, log, clock }: ThreadsContext, threads: Serv
   });
 }
 
-async function grow(threads: ServiceThread[], data: ThreadData, log: Logger): Promise<void> {
+async function grow(threads: ServiceThread[], data: ThreadsContext["data"], log: Logger): Promise<void> {
   const resting = threads.find(({ isServing }) => !isServing);
   if (resting !== undefined) return resting.serve();
-  const thread = new ServiceThread(data, log);
+  const thread = new ServiceThread({ ...data, coordinates: false }, log);
   try {
     await thread.ready;
   } catch (error) {

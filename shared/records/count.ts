@@ -1,9 +1,29 @@
 /** Counters: numbers for people, kept by atomic additions so that no transaction waits for another. Nothing is decided by them. */
-import type { Reader } from "../store/store.ts";
+import { HANDOFF_STATES, type HandoffState } from "../protocol/handoff.ts";
+import type { Bytes, Reader, Tx } from "../store/store.ts";
 import { systemKeys } from "./keyspace.ts";
 
 /** What has been counted under `name` so far; 0 when nothing was. */
 export async function readCount(reader: Reader, name: "tasks" | "checkpoints" | "events"): Promise<number> {
-  const value = await reader.get(systemKeys.count(name));
+  return numberIn(await reader.get(systemKeys.count(name)));
+}
+
+const handoffCount = (state: HandoffState): Bytes => systemKeys.count(`handoffs_${state}`);
+
+/** A handoff has gone from one state (null: it begins) to another. */
+export function countHandoff(tx: Tx, from: HandoffState | null, to: HandoffState): void {
+  if (from === to) return;
+  if (from !== null) tx.addI64(handoffCount(from), -1n);
+  tx.addI64(handoffCount(to), 1n);
+}
+
+/** How many handoffs are in each state. */
+export async function readHandoffCounts(reader: Reader): Promise<Readonly<Record<HandoffState, number>>> {
+  const values = await reader.getMany(HANDOFF_STATES.map(handoffCount));
+  const counts = HANDOFF_STATES.map((state, i): [HandoffState, number] => [state, numberIn(values[i])]);
+  return Object.fromEntries(counts) as Record<HandoffState, number>;
+}
+
+function numberIn(value: Bytes | undefined): number {
   return value === undefined ? 0 : Number(Buffer.from(value).readBigInt64LE());
 }

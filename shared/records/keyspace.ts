@@ -36,7 +36,7 @@
  * | `retention`, day, tenant, task, checkpoint        | empty; finalized checkpoints that end    | finalize              |
  * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | every move of it      |
  * | `lease`, duty                                     | holder, fence, end                       | background duties     |
- * | `count`, name                                     | counter                                  | create, relay         |
+ * | `count`, name                                     | counter                                  | create, relay, moves  |
  */
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../protocol/ids.ts";

@@ -45,6 +45,7 @@ import { finalizeCheckpoint } from "./finalize.ts";
 import type { Format } from "./format.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
 import {
+  type Choice,
   type Coordinator,
   escalateHandoff,
   type Failure,
@@ -155,11 +156,15 @@ export class CheckpointRepository {
     return this.#coordinate("reject", tenant, id, (tx, by) => rejectHandoff(tx, by, failure));
   }
 
-  offerHandoff(tenant: string, id: string, offering: Offering): Promise<Moved> {
+  offerHandoff(tenant: string, id: string, offering: Choice<Offering>): Promise<Moved> {
     return this.#coordinate("offer", tenant, id, (tx, by) => offerHandoff(tx, by, offering));
   }
 
-  escalateHandoff(tenant: string, id: string, failure: Failure & { attempt: number }): Promise<Moved> {
+  escalateHandoff(
+    tenant: string,
+    id: string,
+    failure: Choice<Failure & { attempt: number }>,
+  ): Promise<Moved> {
     return this.#coordinate("escalate", tenant, id, (tx, by) => escalateHandoff(tx, by, failure));
   }
 

@@ -1,13 +1,15 @@
-/** Writers and readers as processes of their own, on one bus and one store, as they run in a cluster. */
+/** Writers, readers and coordinators as processes of their own, on one bus and one store, as they run in a cluster. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
 import { projectRoot } from "./fleet.ts";
 
-export type Role = "writer" | "reader";
+export type Role = "writer" | "reader" | "coordinator";
 
 export interface TestService {
   readonly role: Role;
+  /** Resolves when it is gone, with the signal that ended it. */
+  readonly ended: Promise<NodeJS.Signals | null>;
   /** SIGKILL; resolves when it is gone. */
   kill9(): Promise<void>;
   /** SIGTERM; resolves with its exit code. */
@@ -21,11 +23,23 @@ export interface Place {
   readonly storeUrl: string;
 }
 
+export interface Starting {
+  readonly env?: Record<string, string>;
+  /** Default: the service's own main.ts. */
+  readonly program?: string;
+  /** Default true. Who is to die early may never serve. */
+  readonly untilServing?: boolean;
+}
+
 /** Resolves when it serves; throws with its output when it ends instead. */
-export async function startService(role: Role, { busUrl, storeUrl }: Place): Promise<TestService> {
-  const child = spawn(process.execPath, [`services/${role}/main.ts`], {
+export async function startService(
+  role: Role,
+  { busUrl, storeUrl }: Place,
+  { env = {}, program = `services/${role}/main.ts`, untilServing = true }: Starting = {},
+): Promise<TestService> {
+  const child = spawn(process.execPath, [program], {
     cwd: projectRoot,
-    env: { ...process.env, FLEET_URL: busUrl, FLEET_STORE: storeUrl, FLEET_OPS_PORT: "0" },
+    env: { ...process.env, FLEET_URL: busUrl, FLEET_STORE: storeUrl, FLEET_OPS_PORT: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -37,9 +51,12 @@ export async function startService(role: Role, { busUrl, storeUrl }: Place): Pro
   child.stdout.on("data", collect);
   child.stderr.on("data", collect);
   child.once("exit", (code) => started.reject(new Error(`the ${role} ended with ${code}:\n${output}`)));
-  await started.promise;
+  const ended = once(child, "exit").then(([, signal]) => signal as NodeJS.Signals | null);
+  if (untilServing) await started.promise;
+  else started.promise.catch(() => {});
   return {
     role,
+    ended,
     kill9: async () => void (await end(child, "SIGKILL")),
     terminate: () => end(child, "SIGTERM"),
     output: () => output,

@@ -43,7 +43,7 @@ export function validateHandoff(
 
 export interface Failure {
   readonly reason: HandoffFailure;
-  readonly details?: string | undefined;
+  readonly details?: string | null | undefined;
 }
 
 export function rejectHandoff(tx: Tx, by: Coordinator, failure: Failure): Promise<Moved> {
@@ -52,26 +52,51 @@ export function rejectHandoff(tx: Tx, by: Coordinator, failure: Failure): Promis
   );
 }
 
+/** With `toAgentType` a request is validated in the same transaction. */
+export type Choice<T> = T & { readonly toAgentType?: string | undefined };
+
 /** The offer itself leaves in the same transaction, through the outbox. Throws TOO_LARGE for a prompt over the limit. */
-export function offerHandoff(tx: Tx, by: Coordinator, offering: Offering): Promise<Moved> {
-  return coordinate(tx, by, (head, handoff) => {
-    const { to_agent_type: toAgent, attempt } = handoff;
-    const isNext = stateAfter(handoff, "offer") !== null && attempt + 1 === offering.attempt;
-    return toAgent === null || !isNext ? null : offer(head, handoff, toAgent, offering, by.nowMs);
-  });
+export function offerHandoff(
+  tx: Tx,
+  by: Coordinator,
+  { toAgentType, ...offering }: Choice<Offering>,
+): Promise<Moved> {
+  return coordinate(
+    tx,
+    by,
+    validatedFirst(by, toAgentType, (head, handoff) => {
+      const { to_agent_type: toAgent, attempt } = handoff;
+      const isNext = stateAfter(handoff, "offer") !== null && attempt + 1 === offering.attempt;
+      return toAgent === null || !isNext ? null : offer(head, handoff, toAgent, offering, by.nowMs);
+    }),
+  );
 }
 
 /** `attempt`: the offer that nobody took; 0 before the first. */
 export function escalateHandoff(
   tx: Tx,
   by: Coordinator,
-  { attempt, ...failure }: Failure & { readonly attempt: number },
+  { attempt, toAgentType, ...failure }: Choice<Failure & { readonly attempt: number }>,
 ): Promise<Moved> {
-  return coordinate(tx, by, (head, handoff) =>
-    stateAfter(handoff, "escalate") === null || handoff.attempt !== attempt
-      ? null
-      : escalate(head, handoff, ending(failure), iso(by)),
+  return coordinate(
+    tx,
+    by,
+    validatedFirst(by, toAgentType, (head, handoff) =>
+      stateAfter(handoff, "escalate") === null || handoff.attempt !== attempt
+        ? null
+        : escalate(head, handoff, ending(failure), iso(by)),
+    ),
   );
+}
+
+/** Two moves as one; the second begins where the first ends. */
+function validatedFirst(by: Coordinator, toAgentType: string | undefined, moveOf: MoveOf): MoveOf {
+  return (head, handoff) => {
+    if (toAgentType === undefined || stateAfter(handoff, "validate") === null) return moveOf(head, handoff);
+    const first = validate(head, handoff, toAgentType, by.nowMs);
+    const next = moveOf(first.steps.at(-1)?.head ?? head, first.after);
+    return next && { ...next, before: handoff, steps: [...first.steps, ...next.steps] };
+  };
 }
 
 /** Not before the deadline of the first checkpoint. */
@@ -89,10 +114,12 @@ function ending({ reason, details }: Failure) {
   return { reason, details: details?.slice(0, LIMITS.handoff_reason_chars_max) ?? null };
 }
 
+type MoveOf = (head: Head, handoff: Handoff) => Move | null;
+
 async function coordinate(
   tx: Tx,
   { tenant, id, service, nowMs, incarnation }: Coordinator,
-  moveOf: (head: Head, handoff: Handoff) => Move | null,
+  moveOf: MoveOf,
 ): Promise<Moved> {
   const keys = tenantKeys(tenant);
   const value = await tx.get(keys.handoff(id));

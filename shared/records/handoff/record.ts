@@ -4,6 +4,7 @@ import type { Handoff } from "../../protocol/handoff.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encodeChecked, UnreadableValue } from "../codec.ts";
+import { countHandoff } from "../count.ts";
 import { systemKeys, type TenantKeys } from "../keyspace.ts";
 import type { Step } from "../steps.ts";
 import type { Move } from "./moves.ts";
@@ -38,5 +39,6 @@ export function write(tx: Tx, keys: TenantKeys, { before, after, steps }: Move):
   const dueBefore = before?.due_at ?? null;
   if (dueBefore !== null && dueBefore !== after.due_at) tx.clear(due(dueBefore));
   if (after.due_at !== null) tx.set(due(after.due_at), nothing);
+  countHandoff(tx, before?.state ?? null, after.state);
   return steps;
 }

@@ -1,0 +1,6 @@
+/** The coordinator's own settings: what a fleet agrees on about its agents. */
+import { type AgentRules, agentFields } from "../../shared/process/policy.ts";
+
+export const coordinatorFields = { ...agentFields } as const;
+
+export type CoordinatorConfig = AgentRules;

@@ -1,0 +1,52 @@
+/**
+ * The coordinator: moves a task from one agent to the next. It verifies what is handed off, offers it to agents of the next type, offers
+ * it again when nobody takes it in time, and calls a person when nobody does. All that it knows is in the store, so any number of
+ * coordinators run at once without a leader, and a handoff that one leaves behind is carried on by the next that looks.
+ */
+import type { Bus } from "../../shared/bus/bus.ts";
+import { knownAgentTypes } from "../../shared/process/policy.ts";
+import { tokenizer } from "../../shared/prompts/tokens.ts";
+import type { Format } from "../../shared/records/format.ts";
+import { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { Store } from "../../shared/store/store.ts";
+import { createAdvancing } from "./advancing.ts";
+import type { CoordinatorConfig } from "./config.ts";
+import { createExamination } from "./examination.ts";
+import { startHandoffGauges } from "./gauges.ts";
+import { startNews } from "./news.ts";
+import { startSweep } from "./sweep.ts";
+
+export interface CoordinatorContext extends ServiceContext {
+  readonly store: Store;
+  readonly backgroundBus: Bus;
+  readonly format: Format;
+  readonly instance: string;
+  readonly config: CoordinatorConfig;
+}
+
+export async function start(context: CoordinatorContext): Promise<Stop> {
+  const { store, format, clock, log, metrics, config } = context;
+  const repository = new CheckpointRepository({
+    store,
+    format,
+    finder: "coordinator",
+    now: () => clock.now(),
+    onCorrupt: (task, corrupt) => {
+      metrics.checkpointCorruptTotal.inc();
+      log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
+    },
+  });
+  // Its tables take a while to load, which nobody's handoff should wait for.
+  tokenizer();
+  const rules = { agentTypes: knownAgentTypes(config.agentTypes), policies: config.policies };
+  const advancing = createAdvancing(context, repository, createExamination(repository, rules));
+  const stopNews = startNews(context, repository, advancing);
+  const stopSweep = startSweep(context, repository, advancing);
+  const stopGauges = startHandoffGauges(context);
+  log.info({ instance: context.instance }, "coordinator started");
+  return async () => {
+    await Promise.all([stopNews(), stopSweep(), stopGauges()]);
+    log.info("coordinator stopped");
+  };
+}

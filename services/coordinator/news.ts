@@ -1,0 +1,132 @@
+/**
+ * What is told about handoffs: their events, out of one durable consumer that all coordinators share, so that each event is seen to by
+ * one of them. A request is carried on at once; every change is counted and logged; of a failure people are alerted. What happens here
+ * twice, after a crash, does no harm.
+ */
+import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
+import { alertOf, type Severity } from "../../shared/protocol/alerts.ts";
+import type { EventData, EventType, FleetEvent } from "../../shared/protocol/events.ts";
+import type { HandoffState } from "../../shared/protocol/handoff.ts";
+import { CONTENT_TYPES, HEADERS, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import { withSpan } from "../../shared/runtime/tracing.ts";
+import type { Advancing } from "./advancing.ts";
+
+/** All coordinators are one reader of the events. */
+const DURABLE = "coordinator";
+/** Handoffs under way by way of their events, in all instances together; the rest waits in the stream. */
+const UNDER_WAY = 64;
+const ACK_WAIT_MS = 5_000;
+const PULL_MS = 60_000;
+const PUBLISH_MS = 5_000;
+const RETRY_MS = 1_000;
+
+/** The events of handoffs, each with the state that it says a handoff is in; null: its data say which. */
+const STATE_OF = {
+  AGENT_HANDOFF: "requested",
+  HANDOFF_VALIDATED: "validated",
+  HANDOFF_OFFERED: "offered",
+  HANDOFF_ACKNOWLEDGED: "accepted",
+  HANDOFF_CONFIRMED: "confirmed",
+  HANDOFF_FAILED: null,
+} as const satisfies { readonly [T in EventType]?: HandoffState | null };
+
+type News = { [T in keyof typeof STATE_OF]: FleetEvent<T> }[keyof typeof STATE_OF];
+
+export interface NewsContext extends ServiceContext {
+  readonly backgroundBus: Bus;
+}
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+/** Starts in the background: the sweep finds every handoff while the events cannot be had. */
+export function startNews(
+  context: NewsContext,
+  repository: Pick<CheckpointRepository, "handoff">,
+  advancing: Advancing,
+): Stop {
+  const { backgroundBus, clock, log } = context;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const options = {
+    stream: STREAMS.events,
+    durable: DURABLE,
+    filters: Object.keys(STATE_OF).map((type) => SUBJECTS.eventsOf(type)),
+    maxAckPending: UNDER_WAY,
+    ackWaitMs: ACK_WAIT_MS,
+    pullMs: PULL_MS,
+  };
+  const handle = (message: DurableMessage): Promise<void> =>
+    withSpan("handoff event", {}, () => seeTo(context, repository, advancing, message), {
+      parent: message.headers,
+      kind: "consumer",
+    });
+  const consuming = (async (): Promise<Stop> => {
+    while (!signal.aborted) {
+      try {
+        return await backgroundBus.consume(options, handle);
+      } catch (error) {
+        log.warn({ error }, "the events of handoffs cannot be had yet");
+        await clock.sleep(RETRY_MS, signal);
+      }
+    }
+    return async () => {};
+  })();
+  return async () => {
+    stopping.abort();
+    await (await consuming)();
+  };
+}
+
+async function seeTo(
+  context: NewsContext,
+  repository: Pick<CheckpointRepository, "handoff">,
+  advancing: Advancing,
+  message: DurableMessage,
+): Promise<void> {
+  const event = JSON.parse(decoder.decode(message.body)) as News;
+  const { tenant, subject: task } = event;
+  const { handoffId: handoff_id } = event.data;
+  const state = event.type === "HANDOFF_FAILED" ? event.data.state : STATE_OF[event.type];
+  // First, because somebody waits for it.
+  if (event.type === "AGENT_HANDOFF") await advancing.advance({ tenant, handoff_id });
+  if (event.type === "HANDOFF_FAILED") await alert(context, event);
+  if (event.type === "HANDOFF_ACKNOWLEDGED") {
+    const { requested_at } = await repository.handoff(tenant, { handoff_id });
+    const durationMs = Date.parse(event.time) - Date.parse(requested_at);
+    context.metrics.handoffDurationMs.observe(Math.max(0, durationMs));
+  }
+  context.metrics.handoffsTotal.inc({ state });
+  const reason = event.type === "HANDOFF_FAILED" ? { reason: event.data.reason } : {};
+  context.log.info({ tenant, task_id: task, handoff_id, state, ...reason }, "handoff changed");
+}
+
+/** Whoever takes a handoff back knows that it ended; the other ends need somebody. */
+const SEVERITY = {
+  rejected: "critical",
+  escalated: "critical",
+  lapsed: "warning",
+  cancelled: null,
+} as const satisfies Record<EventData<"HANDOFF_FAILED">["state"], Severity | null>;
+
+async function alert({ backgroundBus }: NewsContext, event: FleetEvent<"HANDOFF_FAILED">): Promise<void> {
+  const { handoffId, state, reason } = event.data;
+  const severity = SEVERITY[state];
+  if (state === "cancelled" || severity === null) return;
+  // The event's own id: the same for every copy, and the audit entry to look at.
+  const told = alertOf("HANDOFF_FAILED", severity, {
+    id: event.id,
+    tenant: event.tenant,
+    task: event.subject,
+    nowMs: Date.parse(event.time),
+    data: { handoffId, taskId: event.subject, state, reason },
+  });
+  const headers = { [HEADERS.contentType]: CONTENT_TYPES.event };
+  await backgroundBus.publishDurable(
+    SUBJECTS.alert(event.tenant, severity, event.subject),
+    { body: encoder.encode(JSON.stringify(told)), headers },
+    { messageId: told.id, timeoutMs: PUBLISH_MS },
+  );
+}
