@@ -12,6 +12,8 @@ import { addCheckpoints } from "./commands/checkpoints.ts";
 import { addEvents } from "./commands/events.ts";
 import { addFence } from "./commands/fence.ts";
 import { addFinalize } from "./commands/finalize.ts";
+import { addHandoff } from "./commands/handoff.ts";
+import { addHandoffs } from "./commands/handoffs.ts";
 import { addLink } from "./commands/link.ts";
 import { addQueue } from "./commands/queue.ts";
 import { addResume } from "./commands/resume.ts";
@@ -76,6 +78,8 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
   addResume(program, acting);
   addAgents(program, acting);
   addFence(program, acting);
+  addHandoff(program, acting);
+  addHandoffs(program, acting);
   addAudit(program, acting);
   addSearchIndex(program, acting);
   addQueue(program, acting);

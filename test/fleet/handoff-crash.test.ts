@@ -11,6 +11,7 @@ import { seededRandom } from "../load/workload.ts";
 let bench: HandoffBench;
 beforeAll(async () => {
   bench = await HandoffBench.open();
+  for (const agentType of ["implementation", "qa"]) await bench.startAgents(agentType);
 }, 120_000);
 afterEach(() => bench.killCoordinators());
 afterAll(() => bench?.close());
@@ -18,8 +19,9 @@ afterAll(() => bench?.close());
 const names = (count: number, of: string): string[] => Array.from({ length: count }, (_, n) => `${of}-${n}`);
 
 /** One owner, who confirmed; each transition made once. */
-async function finished(task: string, id: string, owner: string | undefined): Promise<void> {
+async function finished(task: string, id: string): Promise<void> {
   const handoff = await bench.until(id, "confirmed");
+  const owner = bench.taken.get(id);
   expect(handoff.accepted_by).toBe(owner);
   const head = await bench.repository.task("default", task);
   expect(head).toMatchObject({ owner, fence: handoff.fence, handoff_id: null, state: "active" });
@@ -32,22 +34,22 @@ async function finished(task: string, id: string, owner: string | undefined): Pr
 
 test("two coordinators carry fifty handoffs on, each step made by one of them", async () => {
   await Promise.all([bench.startCoordinator(), bench.startCoordinator()]);
-  const taken = await bench.agents("implementation");
   const tasks = names(50, "many");
   const ids = await Promise.all(tasks.map((task) => bench.handOff(task)));
   for (const [i, task] of tasks.entries()) {
     const id = ids[i] as string;
-    await bench.until(id, "confirmed");
-    await finished(task, id, taken.get(id));
+    await finished(task, id);
     expect((await bench.ops(task)).filter((op) => op === "offer")).toHaveLength(1);
   }
 }, 180_000);
 
 describe("a coordinator is killed", () => {
-  const policy = { defaults: { offer: { deadline_ms: 1_500, max_attempts: 1 }, first_checkpoint_ms: 1_500 } };
+  const impatient = {
+    defaults: { offer: { deadline_ms: 1_500, max_attempts: 1 }, first_checkpoint_ms: 1_500 },
+  };
 
   /** One coordinator dies at the moment, the next one finishes. */
-  async function through(moment: string): Promise<void> {
+  async function through(moment: string, policy: Record<string, unknown> = impatient): Promise<void> {
     const dying = await bench.startCoordinator({ policy, dies: moment });
     expect(await dying.ended).toBe("SIGKILL");
     await bench.startCoordinator({ policy });
@@ -58,9 +60,9 @@ describe("a coordinator is killed", () => {
     async (moment) => {
       const task = `taken-${moment.replace(":", "-")}`;
       const id = await bench.handOff(task, { to_agent_type: "qa" });
-      const [, taken] = await Promise.all([through(moment), bench.agents("qa")]);
+      await through(moment, {});
       await bench.until(id, "confirmed");
-      await finished(task, id, taken.get(id));
+      await finished(task, id);
     },
     120_000,
   );
@@ -116,7 +118,6 @@ describe("a coordinator is killed", () => {
 
 test("through kills at any moment, every handoff ends confirmed, with one owner", async () => {
   const random = seededRandom(7);
-  const taken = await bench.agents("implementation");
   const tasks = names(60, "killed");
   const ids = new Map<string, string>();
   const asking = (async () => {
@@ -134,8 +135,7 @@ test("through kills at any moment, every handoff ends confirmed, with one owner"
   await bench.startCoordinator();
   for (const task of tasks) {
     const id = ids.get(task) as string;
-    await bench.until(id, "confirmed");
-    await finished(task, id, taken.get(id));
+    await finished(task, id);
   }
 }, 240_000);
 

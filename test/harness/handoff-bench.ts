@@ -43,6 +43,8 @@ export class HandoffBench {
   readonly repository: CheckpointRepository;
   readonly store: Store;
   readonly bus: Bus;
+  /** By handoff, who of {@link HandoffBench.startAgents} took it. */
+  readonly taken = new Map<string, string>();
   readonly #parts: Parts;
   readonly #services = new Set<TestService>();
   readonly #stops: Stop[] = [];
@@ -160,19 +162,17 @@ export class HandoffBench {
     this.#stops.push(stop);
   }
 
-  /** Agents that take whatever is offered to their type and go on with it; resolves with who took what, as it happens. */
-  async agents(agentType: string): Promise<Map<string, string>> {
-    const taken = new Map<string, string>();
+  /** Agents that take whatever is offered to their type and go on with it. */
+  async startAgents(agentType: string): Promise<void> {
     await this.onOffer(agentType, async ({ data }) => {
       const agent = `${agentType}-${uuidv7().slice(-6)}`;
       const answer = await this.acknowledge(data, agent);
       // Taken, taken back or superseded: the offer is void.
       if (answer.status !== "committed") return;
-      taken.set(data.handoff_id, agent);
+      this.taken.set(data.handoff_id, agent);
       const fence = answer.fence as number;
       await this.write(data.task_id, { agent, fence }, { checkpoint: input({ phase: "testing" }) });
     });
-    return taken;
   }
 
   /** A task's events so far; every audit entry has one. */

@@ -1,13 +1,13 @@
 // What a command came to, for people.
 
-import type { Outcome } from "../../../shared/sdk/sdk.ts";
+import type { HandoffOutcome, Outcome } from "../../../shared/sdk/outcome.ts";
 import { objectOf } from "../input/checkpoint.ts";
 import type { JsonObject } from "../input/document.ts";
 import { percentText, plain, shownId } from "./text.ts";
 import type { View } from "./view.ts";
 
 /** As the bus carries it: snake_case, and the promise under its own name. */
-export function outcomeData(outcome: Outcome): JsonObject & { readonly status: string } {
+export function outcomeData(outcome: Outcome | HandoffOutcome): JsonObject & { readonly status: string } {
   const { outcome: status, ...rest } = outcome;
   const entries = Object.entries(rest).map(([key, value]) => [
     key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),

@@ -1,0 +1,138 @@
+// Handoffs for people.
+
+import type { Handoff, HandoffState } from "../../../shared/protocol/handoff.ts";
+import type { HandoffOutcome } from "../../../shared/sdk/outcome.ts";
+import { field } from "./checkpoint.ts";
+import { tableLines } from "./table.ts";
+import { counted, plain, shownId } from "./text.ts";
+import { ago, brieflyAgo, exactly, span } from "./time.ts";
+import type { View } from "./view.ts";
+
+export function renderHandedOff(
+  { outcome, fleet }: { readonly outcome: HandoffOutcome; readonly fleet: string },
+  { colors }: View,
+): string {
+  const id = colors.bold(outcome.handoffId);
+  const follow = `Follow it: ${fleet} handoffs show ${outcome.handoffId}`;
+  if (outcome.outcome === "committed") {
+    return [
+      `${colors.green("Handed off:")} ${id}`,
+      `Task: ${plain(outcome.taskId)}`,
+      `Checkpoint: ${shownId(outcome.checkpointId)}`,
+      follow,
+    ].join("\n");
+  }
+  const where = outcome.outcome === "queued" ? "in the queue" : "on this machine's disk";
+  return [
+    `${colors.yellow("Not yet handed off:")} ${id}`,
+    `Task: ${plain(outcome.taskId)}`,
+    `Store, writer or bus is away; the command is kept ${where} and will be carried out once, in order.`,
+    follow,
+  ].join("\n");
+}
+
+const COLOR = {
+  requested: "yellow",
+  validated: "yellow",
+  offered: "yellow",
+  accepted: "cyan",
+  confirmed: "green",
+  rejected: "red",
+  escalated: "red",
+  cancelled: "dim",
+  lapsed: "red",
+} as const satisfies Record<HandoffState, string>;
+
+const stateText = (state: HandoffState, { colors }: View): string => colors[COLOR[state]](state);
+
+export interface HandoffsText {
+  readonly handoffs: readonly Handoff[];
+  /** The command for the next page, when there is one. */
+  readonly next: string | undefined;
+}
+
+/** As in the heads below. The id is what people copy, and the task what tells rows apart. */
+const GIVE = [
+  undefined,
+  { brief: brieflyAgo },
+  undefined,
+  { leaves: 2 },
+  { leaves: 3 },
+  { leaves: 1 },
+  { least: 8 },
+] as const;
+
+export function renderHandoffs({ handoffs, next }: HandoffsText, view: View): string {
+  if (handoffs.length === 0 && next === undefined) return "No handoffs.";
+  const heads = ["ID", "WHEN", "STATE", "FROM", "TO", "TAKEN BY", "TASK"];
+  const rows = handoffs.map((handoff) => [
+    handoff.handoff_id,
+    ago(handoff.requested_at, view.now),
+    stateText(handoff.state, view),
+    plain(handoff.from_agent),
+    plain(handoff.to_agent_type ?? "-"),
+    plain(handoff.accepted_by ?? "-"),
+    plain(handoff.task_id),
+  ]);
+  return [
+    ...tableLines(rows, { heads, view, give: GIVE }),
+    "",
+    ...(next === undefined
+      ? [`Total: ${counted(handoffs.length, "handoff")}`]
+      : [`${counted(handoffs.length, "handoff")}; more with:`, `  ${view.colors.cyan(next)}`]),
+  ].join("\n");
+}
+
+export function renderHandoff(handoff: Handoff, view: View): string {
+  const { now } = view;
+  const { failure, trigger } = handoff;
+  const fact = (name: string, value: string | null): string[] =>
+    value === null ? [] : [field(name, value, view)];
+  const at = (time: string | null): string | null => (time === null ? null : exactly(time, now));
+  return [
+    field("Handoff", view.colors.bold(handoff.handoff_id), view),
+    field("Task", plain(handoff.task_id), view),
+    field("State", stateText(handoff.state, view), view),
+    ...fact("Why it failed", failure && failureText(failure)),
+    field("From", `${plain(handoff.from_agent)} (${plain(handoff.from_agent_type)})`, view),
+    field(
+      "To",
+      handoff.to_agent_type === null ? "not chosen yet" : `agents of type ${plain(handoff.to_agent_type)}`,
+      view,
+    ),
+    field("Checkpoint", shownId(handoff.checkpoint_id), view),
+    ...fact("Next phase", handoff.next_phase),
+    ...fact("Reason", handoff.reason === null ? null : plain(handoff.reason)),
+    ...fact("Trigger", trigger && triggerText(trigger)),
+    ...fact("Offers", handoff.max_attempts === null ? null : `${handoff.attempt} of ${handoff.max_attempts}`),
+    ...fact("Deadline", at(handoff.deadline)),
+    ...fact("Taken by", handoff.accepted_by && `${plain(handoff.accepted_by)}, fence ${handoff.fence}`),
+    ...fact("First checkpoint", handoff.first_checkpoint_id && shownId(handoff.first_checkpoint_id)),
+    "",
+    ...course(handoff, view),
+  ].join("\n");
+}
+
+function failureText({ reason, details }: NonNullable<Handoff["failure"]>): string {
+  return details === null ? reason : `${reason}: ${plain(details)}`;
+}
+
+function triggerText({ reason, value, threshold }: NonNullable<Handoff["trigger"]>): string {
+  return `${plain(reason)}${value === undefined ? "" : `, ${value}`}${threshold === undefined ? "" : ` over ${threshold}`}`;
+}
+
+/** When it came into each state, and how long that took from the request on. */
+function course(handoff: Handoff, view: View): string[] {
+  const begin = Date.parse(handoff.requested_at);
+  const times: [what: string, time: string | null][] = [
+    ["requested", handoff.requested_at],
+    ["validated", handoff.validated_at],
+    ["offered", handoff.offered_at],
+    ["accepted", handoff.accepted_at],
+    [handoff.state, handoff.ended_at],
+  ];
+  const rows = times.flatMap(([what, time]) =>
+    time === null ? [] : [[what, time, what === "requested" ? "" : `+${span(Date.parse(time) - begin)}`]],
+  );
+  return tableLines(rows, { view });
+}
