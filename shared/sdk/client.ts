@@ -2,7 +2,6 @@
  * The client: everything an agent or an orchestrator can ask of Fleet, typed. Checkpoints are data and keep their snake_case names;
  * functions and options are camelCase. Operations as in seed 000 §5.1.
  */
-import { uuidv7 } from "uuidv7";
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
 import { encodeBody } from "../integrity/wire.ts";
 import type { AgentPage } from "../protocol/agents.ts";
@@ -221,12 +220,13 @@ export class FleetClient implements TaskOperations {
     return new Heart({ ...this.#context, log: this.#log }, pulse);
   }
 
-  /** Says how the work on a task ended, for whoever recovers it. Stored when it resolves. */
+  /** Says how the work on a task ended, for whoever recovers it. Stored when it resolves; said again soon, it is stored once. */
   async reportExit(report: ExitReport): Promise<void> {
     const { link, tenant } = this.#context;
-    const { agent_id, task_id } = validate(exitReportSchema, report);
+    const { agent_id, task_id, fence } = validate(exitReportSchema, report);
     const out = { body: encodeBody(report, CONTENT_TYPES.json) };
-    const options = { messageId: uuidv7(), timeoutMs: LIMITS.request_deadline_ms_default };
+    const messageId = ["exit", tenant, agent_id, task_id, fence].join("/");
+    const options = { messageId, timeoutMs: LIMITS.request_deadline_ms_default };
     await link.bus.publishDurable(SUBJECTS.exit(tenant, agent_id, task_id), out, options);
   }
 

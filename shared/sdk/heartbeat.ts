@@ -11,11 +11,11 @@ import { startTicker } from "../runtime/ticker.ts";
 import { type Camel, toSnake } from "./casing.ts";
 import type { Link } from "./link.ts";
 
-/** What an agent is at. */
+/** What an agent is at. `pid`: default this process; null: nobody knows it. */
 export type Pulse = Pick<
   Camel<Heartbeat>,
   "state" | "taskId" | "fence" | "sessionId" | "stepDeadline" | "agentType"
->;
+> & { readonly pid?: number | null | undefined };
 
 export interface HeartbeatParts {
   readonly link: Link;
@@ -62,11 +62,12 @@ export class Heart {
     const { link, clock, log, tenant, agentId } = this.#parts;
     // What was kept for a bus that is away would be old news when it is back.
     if (!link.isUp) return;
+    const { pid = process.pid, ...pulse } = this.#pulse;
     const beat: Record<string, unknown> = {
       agent_id: agentId,
-      ...toSnake(this.#pulse),
+      ...toSnake(pulse),
       host: hostname(),
-      pid: process.pid,
+      ...(pid !== null && { pid }),
       sent_at: new Date(clock.now()).toISOString(),
     };
     try {

@@ -1,4 +1,7 @@
 /** The agent loop against a real writer, reader, store and nats-server: how it begins, what it writes, and each way in which it ends. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Message } from "../../../shared/bus/bus.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
@@ -302,6 +305,24 @@ test.each(["release", "hand_off"] as const)("an agent that is stopped: %s", asyn
   if (onStop === "release")
     expect(await head(task)).toMatchObject({ owner: null, fence: 1, state: "active" });
   else expect(await record(task)).toMatchObject({ handoff_id: result.handoffId, state: "requested" });
+});
+
+test("a workspace is recorded in each checkpoint and compared when the work continues", async () => {
+  const workspace = mkdtempSync(join(tmpdir(), "fleet-workspace-"));
+  const begin = { pending_items: ["a", "b"] };
+  const place = { type: "qa", task: "placed", workspace };
+  await run("placed", { ...place, begin, work: (one) => one.done("a") });
+  expect((await history("placed")).at(-1)?.recovery.workspace).toBeDefined();
+  const result = await run("placed", {
+    ...place,
+    async work(one) {
+      expect(one.drift?.grade).toMatch(/ok|drift|conflict/);
+      expect(one.prompt).toContain("b");
+      await one.done("b");
+    },
+  });
+  expect(result.outcome).toBe("completed");
+  rmSync(workspace, { recursive: true });
 });
 
 test("work that returns with items pending gives the task back", async () => {
