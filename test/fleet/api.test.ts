@@ -23,6 +23,9 @@ const VOLATILE: [names: RegExp, shape: RegExp][] = [
     /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|first_beat_at|last_beat_at|listening_since)$/,
     /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
   ],
+  // Whether the coordinator was faster than the request that takes a handoff back.
+  [/^(validated_at|offered_at)$/, /^(null|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/],
+  [/^(attempt|max_attempts|fence_to_be|first_checkpoint_ms)$/, /^(null|\d+)$/],
   [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
   [/^server_version$/, /^\d+\.\d+\.\d+$/],
