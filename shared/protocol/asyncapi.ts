@@ -2,6 +2,7 @@
  * The bus as an AsyncAPI 3.0 document: channels, who serves them, messages and their schemas. Operations are Fleet's: it receives
  * commands and queries, it sends events. What NATS and JetStream add stands under `x-` names.
  */
+import { ALERT_TYPES, type AlertType } from "./alerts.ts";
 import { SCHEMA_VERSION } from "./checkpoint.ts";
 import { EVENT_TYPES } from "./events.ts";
 import { LIMITS } from "./limits.ts";
@@ -93,6 +94,7 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   tenant: "The tenant: default, unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
   agent_id: "The agent that acts; the server's permissions guard this token.",
   agent_type: "The type of agent that the offer is for.",
+  severity: "How urgent the alert is: warning or critical.",
   task_id: "The task that the message is about.",
 };
 
@@ -232,6 +234,15 @@ const OFFER: Told = {
   headers: "event_headers",
 };
 
+const alert = (type: AlertType): Told => ({
+  name: `alert.${type}`,
+  subject: SUBJECTS.alert("tenant", "severity", "task_id"),
+  action: "send",
+  file: SCHEMA_FILES.alert(type),
+  contentType: CONTENT_TYPES.event,
+  headers: "event_headers",
+});
+
 const HEARTBEAT: Told = {
   name: "heartbeat",
   subject: SUBJECTS.heartbeat("tenant", "agent_id"),
@@ -321,6 +332,14 @@ export function asyncApi(): Tree {
     ...QUEUED_OPS.map(queued),
     ...QUERY_OPS.map((op) => request("query", op, op)),
     ...EVENT_TYPES.map(event),
+    ...ALERT_TYPES.map((type) =>
+      told(alert(type), {
+        kind: "JetStream",
+        stream: STREAMS.alerts,
+        delivery: "at least once",
+        message_id: "the alert's id",
+      }),
+    ),
     told(OFFER, {
       kind: "JetStream work queue",
       stream: STREAMS.offers,

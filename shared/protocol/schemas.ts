@@ -3,6 +3,7 @@
  * defaults included; output schemas describe what is stored and answered.
  */
 import { z } from "zod";
+import { ALERT_DATA, ALERT_TYPES, alertSchema } from "./alerts.ts";
 import {
   acknowledgedAnswerSchema,
   committedAnswerSchema,
@@ -104,6 +105,7 @@ export const SCHEMA_FILES = {
   query: (op: string): string => `query-${kebab(op)}.json`,
   answer: (kind: string): string => `answer-${kebab(kind)}.json`,
   event: (type: string): string => `event-${kebab(type.toLowerCase())}.json`,
+  alert: (type: string): string => `alert-${kebab(type.toLowerCase())}.json`,
 } as const;
 
 /** The schema of one event type: the envelope with its own `type` and `data`. */
@@ -151,6 +153,12 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       handoffAnswerSchema,
       "output",
     ],
+    ...ALERT_TYPES.map((type): (typeof rows)[number] => [
+      SCHEMA_FILES.alert(type),
+      `The alert ${type}`,
+      alertSchema.extend({ type: z.literal(type), data: ALERT_DATA[type] }),
+      "output",
+    ]),
     ["offer.json", "An offer, as its takers get it", offerSchema, "output"],
     ["heartbeat.json", "A heartbeat of an agent", heartbeatSchema, "input"],
     ["exit-report.json", "How the process of an agent ended", exitReportSchema, "input"],

@@ -4,6 +4,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { ALERT_TYPES } from "../../../shared/protocol/alerts.ts";
 import { asyncApi, STREAM_FACTS } from "../../../shared/protocol/asyncapi.ts";
 import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
 import { generated } from "../../../shared/protocol/generate.ts";
@@ -47,19 +48,20 @@ describe("AsyncAPI", () => {
     }
   });
 
-  test("has every command, query and event, and each request its queue group and its answers", () => {
+  test("has every command, query, event and alert, and each request its queue group and its answers", () => {
     const names = [
       ...COMMAND_OPS.map((op) => `command.${op}`),
       ...QUEUED_OPS.map((op) => `queue.${op}`),
       ...QUERY_OPS.map((op) => `query.${op}`),
       ...EVENT_TYPES.map((type) => `event.${type}`),
+      ...ALERT_TYPES.map((type) => `alert.${type}`),
       "offer",
       "heartbeat",
       "exit",
     ];
     expect(Object.keys(document.operations).sort()).toEqual(names.sort());
     for (const [name, operation] of Object.entries(document.operations)) {
-      if (name.startsWith("event.") || name === "offer") expect(operation.action).toBe("send");
+      if (/^(event\.|alert\.|offer$)/.test(name)) expect(operation.action).toBe("send");
       else if (name.startsWith("queue.") || ["heartbeat", "exit"].includes(name))
         expect(operation.action).toBe("receive");
       else {
