@@ -1,7 +1,7 @@
 /**
- * What is told about handoffs: their events, out of one durable consumer that all coordinators share, so that each event is seen to by
+ * What is told about handoffs: their events, out of durable consumers that all coordinators share, so that each event is seen to by
  * one of them. A request is carried on at once; every change is counted and logged; of a failure people are alerted. What happens here
- * twice, after a crash, does no harm.
+ * twice, after a crash, does no harm. Requests have a consumer of their own, since somebody waits for them.
  */
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
 import { alertOf, type Severity } from "../../shared/protocol/alerts.ts";
@@ -13,10 +13,26 @@ import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { withSpan } from "../../shared/runtime/tracing.ts";
 import type { Advancing } from "./advancing.ts";
 
-/** All coordinators are one reader of the events. */
-const DURABLE = "coordinator";
-/** Handoffs under way by way of their events, in all instances together; the rest waits in the stream. */
-const UNDER_WAY = 64;
+interface Share {
+  readonly durable: string;
+  readonly types: readonly (keyof typeof STATE_OF)[];
+  /** Under way in all instances together; the rest waits in the stream. */
+  readonly underWay: number;
+}
+
+const REQUESTS: Share = { durable: "coordinator", types: ["AGENT_HANDOFF"], underWay: 64 };
+/** Few at once: they are about what has happened, and must not keep the requests waiting. */
+const CHANGES: Share = {
+  durable: "coordinator-changes",
+  types: [
+    "HANDOFF_VALIDATED",
+    "HANDOFF_OFFERED",
+    "HANDOFF_ACKNOWLEDGED",
+    "HANDOFF_CONFIRMED",
+    "HANDOFF_FAILED",
+  ],
+  underWay: 4,
+};
 const ACK_WAIT_MS = 5_000;
 const PULL_MS = 60_000;
 const PUBLISH_MS = 5_000;
@@ -47,37 +63,42 @@ export function startNews(
   repository: Pick<CheckpointRepository, "handoff">,
   advancing: Advancing,
 ): Stop {
-  const { backgroundBus, clock, log } = context;
   const stopping = new AbortController();
-  const { signal } = stopping;
-  const options = {
-    stream: STREAMS.events,
-    durable: DURABLE,
-    filters: Object.keys(STATE_OF).map((type) => SUBJECTS.eventsOf(type)),
-    maxAckPending: UNDER_WAY,
-    ackWaitMs: ACK_WAIT_MS,
-    pullMs: PULL_MS,
-  };
   const handle = (message: DurableMessage): Promise<void> =>
     withSpan("handoff event", {}, () => seeTo(context, repository, advancing, message), {
       parent: message.headers,
       kind: "consumer",
     });
-  const consuming = (async (): Promise<Stop> => {
-    while (!signal.aborted) {
-      try {
-        return await backgroundBus.consume(options, handle);
-      } catch (error) {
-        log.warn({ error }, "the events of handoffs cannot be had yet");
-        await clock.sleep(RETRY_MS, signal);
-      }
-    }
-    return async () => {};
-  })();
+  const shares = [REQUESTS, CHANGES].map((share) => consume(context, share, handle, stopping.signal));
   return async () => {
     stopping.abort();
-    await (await consuming)();
+    await Promise.all(shares.map(async (stop) => (await stop)()));
   };
+}
+
+async function consume(
+  { backgroundBus, clock, log }: NewsContext,
+  { durable, types, underWay }: Share,
+  handle: (message: DurableMessage) => Promise<void>,
+  signal: AbortSignal,
+): Promise<Stop> {
+  const options = {
+    stream: STREAMS.events,
+    durable,
+    filters: types.map((type) => SUBJECTS.eventsOf(type)),
+    maxAckPending: underWay,
+    ackWaitMs: ACK_WAIT_MS,
+    pullMs: PULL_MS,
+  };
+  while (!signal.aborted) {
+    try {
+      return await backgroundBus.consume(options, handle);
+    } catch (error) {
+      log.warn({ error, durable }, "the events of handoffs cannot be had yet");
+      await clock.sleep(RETRY_MS, signal);
+    }
+  }
+  return async () => {};
 }
 
 async function seeTo(
