@@ -1,34 +1,9 @@
 /** Settings that every service process has, apart from the parts they open: whoever only starts services loads none of those. */
 import { isAbsolute, resolve } from "node:path";
-import { duration, integer, oneOf, optional, text, url } from "../runtime/config.ts";
-import { logLevels } from "../runtime/log.ts";
+import { optional, text, url } from "../runtime/config.ts";
+import { processFields } from "../runtime/process-fields.ts";
 
-export const platformFields = {
-  logLevel: oneOf("FLEET_LOG_LEVEL", logLevels, {
-    default: "info",
-    description: "Least important log level",
-  }),
-  opsHost: text("FLEET_OPS_HOST", {
-    default: "127.0.0.1",
-    description: "Address of /metrics, /healthz and /readyz",
-  }),
-  opsPort: integer("FLEET_OPS_PORT", {
-    default: 4280,
-    min: 0,
-    max: 65_535,
-    description: "Port of /metrics, /healthz and /readyz; 0 takes any free one",
-  }),
-  otlpEndpoint: optional(
-    url("OTEL_EXPORTER_OTLP_ENDPOINT", {
-      description: "Collector for traces (OTLP over HTTP); unset: no tracing",
-    }),
-  ),
-  stopTimeout: duration("FLEET_STOP_TIMEOUT", {
-    default: "10s",
-    min: 1_000,
-    description: "Time for work under way when a service is stopped",
-  }),
-} as const;
+export const platformFields = processFields;
 
 export const clusterFields = {
   storeUrl: text("FLEET_STORE", {

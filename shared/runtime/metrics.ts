@@ -103,6 +103,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "fleet_checkpoint_corrupt_total",
       "Stored checkpoints that failed their hash.",
     ),
+    ...runnerMetrics(make),
     requestsInFlight: make.gauge("fleet_requests_in_flight", "Requests being worked on now.", ["service"]),
   };
 }
@@ -122,6 +123,23 @@ function handoffMetrics(make: ReturnType<typeof makers>) {
     handoffDurationMs: make.durations(
       "fleet_handoff_duration_ms",
       "Time from the request of a handoff to an agent that has accepted it, in milliseconds.",
+    ),
+  };
+}
+
+function runnerMetrics(make: ReturnType<typeof makers>) {
+  return {
+    runnerAgents: make.gauge("fleet_runner_agents", "Agents that a runner has started or is about to.", [
+      "agent_type",
+    ]),
+    runnerExitsTotal: make.counter("fleet_runner_exits_total", "Agents of a runner that ended.", [
+      "agent_type",
+      "class",
+    ]),
+    runnerOffersVoidTotal: make.counter(
+      "fleet_runner_offers_void_total",
+      "Offers that came to nothing when a runner wanted them: somebody else was faster, or they were over.",
+      ["agent_type"],
     ),
   };
 }

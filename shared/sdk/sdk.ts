@@ -1,5 +1,8 @@
 /** What an agent's author imports. Nothing else of the SDK is public. */
 
+/** An id for a command that is written down before it is sent: sent again under it, the command has one effect. */
+export { uuidv7 as newCommandId } from "uuidv7";
+
 export { continuationPrompt } from "../prompts/continuation.ts";
 export type { Prompt, PromptInput } from "../prompts/prompt.ts";
 export type {

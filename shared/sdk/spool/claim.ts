@@ -1,37 +1,10 @@
 /**
- * One process at a time sends a spool. The claim is a symbolic link whose target names its holder: made whole or not at all, and void
- * as soon as that process is gone. Two holders, which a machine with several process namespaces makes possible, would cost
- * duplicates and nothing else: both send the same lines in the same order under the same ids.
+ * One process at a time sends a spool. Two, which a machine with several process namespaces makes possible, would cost duplicates and
+ * nothing else: both send the same lines in the same order under the same ids.
  */
-import { readlinkSync, rmSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
-import { processMark } from "../../runtime/process-mark.ts";
-
-const NAME = "sender";
+import { claimFolder } from "../../runtime/claim.ts";
 
 /** Returns how to give it back; undefined while another holder lives. Throws where the folder cannot be written. */
 export function claimSpool(folder: string): (() => void) | undefined {
-  const path = join(folder, NAME);
-  const own = `${process.pid}:${processMark(process.pid) ?? ""}`;
-  for (let tries = 0; tries < 2; tries += 1) {
-    try {
-      symlinkSync(own, path);
-      return () => rmSync(path, { force: true });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    }
-    if (isHeld(path)) return undefined;
-    rmSync(path, { force: true });
-  }
-  return undefined;
-}
-
-function isHeld(path: string): boolean {
-  try {
-    const [, pid = "", mark = ""] = /^(\d+):(.*)$/.exec(readlinkSync(path)) ?? [];
-    return mark !== "" && processMark(Number(pid)) === mark;
-  } catch {
-    // Given back just now.
-    return false;
-  }
+  return claimFolder(folder, "sender");
 }

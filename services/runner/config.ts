@@ -1,0 +1,95 @@
+/** The runner's own settings; which agents it starts, and how, stands in a file of its own. */
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join, resolve } from "node:path";
+import { type FieldProblem, FleetError } from "../../shared/protocol/errors.ts";
+import { type RunnerSettings, runnerSettingsSchema } from "../../shared/protocol/runner-settings.ts";
+import { validate } from "../../shared/protocol/validation.ts";
+import {
+  ConfigError,
+  type ConfigOf,
+  type ConfigProblem,
+  type Environment,
+  integer,
+  optional,
+  readConfig,
+  text,
+} from "../../shared/runtime/config.ts";
+import { processFields } from "../../shared/runtime/process-fields.ts";
+import { addressFields, discoverBus } from "../../shared/sdk/address.ts";
+import { clientFields, spoolFolder } from "../../shared/sdk/connect.ts";
+
+const FILE = "FLEET_RUNNER_CONFIG";
+const NAME_CHARS = 40;
+
+export const runnerFields = {
+  settingsFile: text(FILE, { description: "File that says which agents a runner starts, and how; JSON" }),
+  runnerName: optional(
+    text("FLEET_RUNNER_NAME", { description: "Name of a runner, the same after a restart; else the host's" }),
+  ),
+  runnerDir: optional(
+    text("FLEET_RUNNER_DIR", { description: "Where a runner keeps what it knows of its agents" }),
+  ),
+} as const;
+
+const fields = {
+  ...processFields,
+  // Beside a standalone fleet, which has the usual port.
+  opsPort: integer("FLEET_OPS_PORT", {
+    default: 4281,
+    min: 0,
+    max: 65_535,
+    description: "Port of /metrics, /healthz and /readyz; 0 takes any free one",
+  }),
+  tenant: clientFields.tenant,
+  home: addressFields.home,
+  busCredentials: optional(
+    text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
+  ),
+  ...runnerFields,
+} as const;
+
+export interface RunnerConfig extends Omit<ConfigOf<typeof fields>, "runnerName" | "runnerDir"> {
+  readonly busUrl: string;
+  readonly runnerName: string;
+  /** Absolute. */
+  readonly runnerDir: string;
+  /** Absolute; for the agents. */
+  readonly spoolDir: string;
+  readonly settings: RunnerSettings;
+}
+
+/** Throws ConfigError with everything that is wrong, in the environment or in the file. */
+export function readRunnerConfig(env: Environment): RunnerConfig {
+  const config = readConfig(fields, env);
+  const runnerName = config.runnerName ?? hostname();
+  return {
+    ...config,
+    busUrl: discoverBus(env).url,
+    runnerName: runnerName.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, NAME_CHARS),
+    runnerDir: resolve(config.runnerDir ?? join(config.home, "runner")),
+    spoolDir: resolve(spoolFolder({}, env)),
+    settings: readRunnerSettings(config.settingsFile),
+  };
+}
+
+/** Throws ConfigError. */
+export function readRunnerSettings(path: string): RunnerSettings {
+  try {
+    return validate(runnerSettingsSchema, JSON.parse(readFileSync(path, "utf8")));
+  } catch (error) {
+    throw new ConfigError(problemsOf(path, error));
+  }
+}
+
+function problemsOf(path: string, error: unknown): ConfigProblem[] {
+  if (error instanceof FleetError) return error.fields.map((problem) => inFile(path, problem));
+  if (error instanceof SyntaxError) return [{ name: FILE, expected: `JSON in ${path}`, got: error.message }];
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === undefined) throw error;
+  return [{ name: FILE, expected: "a file that can be read", got: `${path}: ${code}` }];
+}
+
+function inFile(path: string, { path: field, expected, got }: FieldProblem): ConfigProblem {
+  return { name: `${FILE}: ${field === "" ? path : field}`, expected, got: got ?? "something else" };
+}

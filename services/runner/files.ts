@@ -1,0 +1,67 @@
+/** Small files that outlive a kill: written whole or not at all, and readable by their owner alone. */
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { dirname } from "node:path";
+
+const OWNER_ONLY = 0o600;
+
+/** On disk when it returns. */
+export function writeWhole(path: string, content: string | Uint8Array): void {
+  renameSync(written(path, content), path);
+  syncFolder(dirname(path));
+}
+
+/** Like {@link writeWhole}; false when somebody else wrote the file before. */
+export function writeOnce(path: string, content: string): boolean {
+  const own = written(path, content);
+  try {
+    linkSync(own, path);
+    syncFolder(dirname(path));
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  } finally {
+    rmSync(own, { force: true });
+  }
+}
+
+/** undefined when there is no such file. Throws when it is no JSON. */
+export function readJson<T>(path: string): T | undefined {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as T;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function written(path: string, content: string | Uint8Array): string {
+  const own = `${path}.${process.pid}`;
+  const file = openSync(own, "w", OWNER_ONLY);
+  try {
+    const bytes = typeof content === "string" ? Buffer.from(content) : content;
+    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  return own;
+}
+
+function syncFolder(path: string): void {
+  const folder = openSync(path, "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}

@@ -1,0 +1,62 @@
+/** What a launcher asks of a Kubernetes cluster, by the official client, which is loaded only when there is one to ask. */
+import type { V1Job, V1Pod, V1Secret } from "@kubernetes/client-node";
+import { AGENT_LABEL } from "./job-manifest.ts";
+
+export interface Cluster {
+  /** Resolves with the Job as it is, also when it was there before. */
+  createJob(job: V1Job): Promise<V1Job>;
+  /** Also when it was there before. */
+  createSecret(secret: V1Secret): Promise<void>;
+  /** null: there is no such Job. */
+  job(namespace: string, name: string): Promise<V1Job | null>;
+  pods(namespace: string, name: string): Promise<V1Pod[]>;
+  log(namespace: string, pod: string, bytes: number): Promise<string>;
+  /** Ends its pods, with `graceSeconds` for them. */
+  removeJob(namespace: string, name: string): Promise<void>;
+}
+
+const CONFLICT = 409;
+const NOT_FOUND = 404;
+
+/** By the usual rules: `KUBECONFIG`, `~/.kube/config`, or the account of the pod that the runner is in. */
+export async function openCluster(): Promise<Cluster> {
+  const { ApiException, BatchV1Api, CoreV1Api, KubeConfig } = await import("@kubernetes/client-node");
+  const config = new KubeConfig();
+  config.loadFromDefault();
+  const batch = config.makeApiClient(BatchV1Api);
+  const core = config.makeApiClient(CoreV1Api);
+
+  async function unless<T>(code: number, call: Promise<T>): Promise<T | null> {
+    try {
+      return await call;
+    } catch (error) {
+      if (error instanceof ApiException && error.code === code) return null;
+      throw error;
+    }
+  }
+
+  return {
+    async createJob(body) {
+      const { namespace = "default", name = "" } = body.metadata ?? {};
+      const made = await unless(CONFLICT, batch.createNamespacedJob({ namespace, body }));
+      return made ?? batch.readNamespacedJob({ namespace, name });
+    },
+    async createSecret(body) {
+      const { namespace = "default" } = body.metadata ?? {};
+      await unless(CONFLICT, core.createNamespacedSecret({ namespace, body }));
+    },
+    job: (namespace, name) => unless(NOT_FOUND, batch.readNamespacedJob({ namespace, name })),
+    async pods(namespace, name) {
+      const { items } = await core.listNamespacedPod({ namespace, labelSelector: `${AGENT_LABEL}=${name}` });
+      return items;
+    },
+    log: (namespace, name, limitBytes) =>
+      core.readNamespacedPodLog({ namespace, name, limitBytes, tailLines: 10_000 }),
+    async removeJob(namespace, name) {
+      await unless(
+        NOT_FOUND,
+        batch.deleteNamespacedJob({ namespace, name, propagationPolicy: "Foreground" }),
+      );
+    },
+  };
+}

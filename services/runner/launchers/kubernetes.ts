@@ -1,0 +1,103 @@
+/** Agents as Kubernetes Jobs. The cluster remembers them by name, so a runner that was started again finds them there. */
+import { readFileSync } from "node:fs";
+import type { Clock } from "../../../shared/runtime/clock.ts";
+import type { Logger } from "../../../shared/runtime/log.ts";
+import { readJson, writeWhole } from "../files.ts";
+import { agentFiles, readExit } from "./agent-folder.ts";
+import { type Cluster, openCluster } from "./cluster.ts";
+import { jobExit } from "./job-exit.ts";
+import { type JobOptions, jobManifest, jobName, promptSecret } from "./job-manifest.ts";
+import type { Exit, Launcher, LaunchSpec, Running } from "./launcher.ts";
+
+const LOOK_MS = 2_000;
+const KILLED_MS = 10_000;
+
+interface JobNote {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+export class KubernetesLauncher implements Launcher {
+  readonly #optionsOf: (agentType: string) => JobOptions;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #closing = new AbortController();
+  #cluster: Promise<Cluster> | undefined;
+
+  constructor(optionsOf: (agentType: string) => JobOptions, clock: Clock, log: Logger) {
+    this.#optionsOf = optionsOf;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  knows(folder: string): boolean {
+    return readJson(agentFiles(folder).job) !== undefined;
+  }
+
+  async start(spec: LaunchSpec): Promise<Running> {
+    this.#cluster ??= openCluster();
+    const cluster = await this.#cluster;
+    const note = readJson<JobNote>(agentFiles(spec.folder).job) ?? (await this.#created(cluster, spec));
+    const exited = this.#life(cluster, spec, note);
+    return {
+      pid: null,
+      exited,
+      stop: async (graceMs) => {
+        // The pod has the settings' grace; the Job stays until its pod is gone.
+        await cluster.removeJob(note.namespace, note.name);
+        await Promise.race([exited, this.#clock.sleep(graceMs + KILLED_MS)]);
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+  }
+
+  async #created(cluster: Cluster, spec: LaunchSpec): Promise<JobNote> {
+    const options = this.#optionsOf(spec.agentType);
+    const job = await cluster.createJob(jobManifest(spec, options));
+    // The pod waits for it.
+    const prompt = readFileSync(spec.prompt.path);
+    await cluster.createSecret(promptSecret(spec, prompt, options.kubernetes, job.metadata?.uid ?? ""));
+    const note = { name: jobName(spec.name), namespace: options.kubernetes.namespace };
+    writeWhole(agentFiles(spec.folder).job, JSON.stringify(note));
+    return note;
+  }
+
+  async #life(cluster: Cluster, spec: LaunchSpec, note: JobNote): Promise<Exit> {
+    const known = readExit(spec.folder);
+    if (known !== undefined) return known;
+    for (;;) {
+      const exit = await this.#look(cluster, note);
+      if (this.#closing.signal.aborted) return new Promise(() => {});
+      if (exit !== undefined) {
+        await this.#keepOutput(cluster, spec, note);
+        writeWhole(agentFiles(spec.folder).exit, JSON.stringify(exit));
+        return exit;
+      }
+      await this.#clock.sleep(LOOK_MS, this.#closing.signal);
+    }
+  }
+
+  /** undefined also when the cluster does not answer: that says nothing about the agent. */
+  async #look(cluster: Cluster, { namespace, name }: JobNote): Promise<Exit | undefined> {
+    try {
+      const job = await cluster.job(namespace, name);
+      return jobExit(job, await cluster.pods(namespace, name), new Date(this.#clock.now()).toISOString());
+    } catch (error) {
+      this.#log.warn({ job: name, namespace, error }, "the cluster cannot be asked about an agent");
+      return undefined;
+    }
+  }
+
+  async #keepOutput(cluster: Cluster, spec: LaunchSpec, { namespace, name }: JobNote): Promise<void> {
+    try {
+      const pod = (await cluster.pods(namespace, name))[0]?.metadata?.name;
+      if (pod === undefined) return;
+      writeWhole(agentFiles(spec.folder).output, await cluster.log(namespace, pod, spec.logBytes));
+    } catch (error) {
+      this.#log.debug({ job: name, namespace, error }, "the output of an agent cannot be had");
+    }
+  }
+}

@@ -1,0 +1,121 @@
+/** One tmux server of the runner's own: every call names its socket, so no window of a person is ever touched. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { writeWhole } from "../files.ts";
+
+const run = promisify(execFile);
+const CALL_MS = 20_000;
+const SIZE = { columns: 200, rows: 50 } as const;
+const SESSION = "agents";
+
+/** A window stays when its program has ended, or nobody could ask how; names are ours, and so are keys and hooks. */
+const CONFIG = [
+  "set-option -g remain-on-exit on",
+  "set-option -g history-limit 20000",
+  "set-option -g allow-rename off",
+  "set-option -g automatic-rename off",
+  "set-option -s escape-time 0",
+  "",
+].join("\n");
+
+export interface Pane {
+  readonly id: string;
+  readonly window: string;
+  readonly pid: number;
+  readonly dead: boolean;
+  readonly code: number | null;
+  readonly signal: number | null;
+}
+
+export class TmuxServer {
+  readonly #socket: string;
+  readonly #configPath: string;
+
+  constructor(socket: string, configPath: string) {
+    this.#socket = socket;
+    this.#configPath = configPath;
+  }
+
+  /** A new window; resolves with the id of its pane. `env` stands beside what the server was started with. */
+  async open(
+    name: string,
+    cwd: string,
+    env: Readonly<Record<string, string>>,
+    argv: readonly string[],
+  ): Promise<string> {
+    const settings = Object.entries(env).flatMap(([key, value]) => ["-e", `${key}=${value}`]);
+    // One word alone would be a line for a shell; env(1) makes it a program in any case.
+    const words = ["-n", name, "-c", cwd, "-P", "-F", "#{pane_id}", ...settings, "--", "env", ...argv];
+    if (await this.#hasSession()) return this.call("new-window", "-d", "-t", `${SESSION}:`, ...words);
+    writeWhole(this.#configPath, CONFIG);
+    const size = ["-x", String(SIZE.columns), "-y", String(SIZE.rows)];
+    return this.call("new-session", "-d", "-s", SESSION, ...size, ...words);
+  }
+
+  /** All panes; none when no server runs. */
+  async panes(): Promise<Pane[]> {
+    if (!(await this.#hasSession())) return [];
+    const format =
+      "#{pane_id}|#{window_name}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}";
+    const text = await this.call("list-panes", "-s", "-t", SESSION, "-F", format);
+    return text.split("\n").flatMap((line) => {
+      const [id = "", window = "", pid = "", dead = "", code = "", signal = ""] = line.split("|");
+      if (id === "") return [];
+      return [
+        { id, window, pid: Number(pid), dead: dead === "1", code: numberOf(code), signal: numberOf(signal) },
+      ];
+    });
+  }
+
+  /** What a person would see; `whole`: with everything that has left the screen. */
+  screen(pane: string, whole = false): Promise<string> {
+    return this.call("capture-pane", "-p", "-J", "-t", pane, ...(whole ? ["-S", "-"] : []));
+  }
+
+  /** As if pasted by a person: the program is told that it is a paste, if it asked for that. */
+  async paste(pane: string, buffer: string, path: string): Promise<void> {
+    await this.call("load-buffer", "-b", buffer, path);
+    await this.#ifAlive(pane, `paste-buffer -p -d -b ${buffer} -t ${pane}`);
+  }
+
+  async enter(pane: string): Promise<void> {
+    await this.#ifAlive(pane, `send-keys -t ${pane} Enter`);
+  }
+
+  /** Has the server ask for every child of its that has ended: the end of any child makes it do that. */
+  async reap(): Promise<void> {
+    await this.call("run-shell", "-b", "true");
+  }
+
+  async closeWindow(pane: string): Promise<void> {
+    await this.call("kill-window", "-t", pane);
+  }
+
+  /** Standard output without its last line break. Throws with what tmux says. */
+  async call(...args: readonly string[]): Promise<string> {
+    const words = ["-u", "-L", this.#socket, "-f", this.#configPath, ...args];
+    const { stdout } = await run("tmux", words, {
+      timeout: CALL_MS,
+      maxBuffer: 64 * 1_024 * 1_024,
+      env: { ...process.env, TMUX: "" },
+    });
+    return stdout.replace(/\n$/, "");
+  }
+
+  /** Decided by the server at that moment: input for a program that has ended is the end of some servers, with all their windows. */
+  async #ifAlive(pane: string, command: string): Promise<void> {
+    await this.call("if-shell", "-F", "-t", pane, "#{?pane_dead,,1}", command);
+  }
+
+  async #hasSession(): Promise<boolean> {
+    try {
+      await this.call("has-session", "-t", SESSION);
+      return true;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") throw new Error("tmux is not installed");
+      return false;
+    }
+  }
+}
+
+const numberOf = (text: string): number | null => (text === "" ? null : Number(text));

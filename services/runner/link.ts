@@ -1,0 +1,63 @@
+/**
+ * The runner's way to the fleet: one connection, over which it speaks for each of its agents. Commands carry the agent's id in their
+ * subject, so the runner's user of the bus must be permitted to publish for the agents that it starts.
+ */
+import type { Bus } from "../../shared/bus/bus.ts";
+import { FleetError } from "../../shared/protocol/errors.ts";
+import type { Clock } from "../../shared/runtime/clock.ts";
+import type { Logger } from "../../shared/runtime/log.ts";
+import { linkTo } from "../../shared/sdk/link.ts";
+import { TaskOrder } from "../../shared/sdk/order.ts";
+import { FleetClient } from "../../shared/sdk/sdk.ts";
+import type { Outside } from "./outside.ts";
+import type { AgentRecord } from "./record.ts";
+
+/** After these the offer can come to nothing any more, whoever takes it. */
+const VOID = new Set(["CONFLICT", "NOT_FOUND", "EXPIRED", "INVALID", "FENCED", "FINALIZED"]);
+
+interface Surroundings {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** A client that speaks for an agent over a connection that it does not own. */
+export function clientOn(
+  bus: Bus,
+  { clock, log, tenant, agentId }: Surroundings & { readonly tenant: string; readonly agentId: string },
+): FleetClient {
+  return new FleetClient({
+    link: linkTo(bus),
+    clock,
+    log,
+    tenant,
+    agentId,
+    spool: undefined,
+    order: new TaskOrder(clock),
+    fallback: "none",
+    onWarning: ({ text, details }) => log.warn(details, text),
+  });
+}
+
+export function outsideOf(bus: Bus, surroundings: Surroundings): Outside {
+  const clientOf = ({ tenant, agent_id }: AgentRecord): FleetClient =>
+    clientOn(bus, { ...surroundings, tenant, agentId: agent_id });
+  return {
+    async acknowledge(record) {
+      try {
+        const { task_id, handoff_id, checkpoint_id, agent_type, command_id } = record;
+        const offer = { task_id, handoff_id, agent_type, checkpoint: { id: checkpoint_id } };
+        const accepted = await clientOf(record).acknowledgeHandoff(offer, { commandId: command_id });
+        return { fence: accepted.fence };
+      } catch (error) {
+        if (error instanceof FleetError && VOID.has(error.code)) return { void: error.message };
+        throw error;
+      }
+    },
+    async owns(record) {
+      const task = await clientOf(record).getTask(record.task_id);
+      return task !== null && task.fence === record.fence && task.owner === record.agent_id;
+    },
+    startHeartbeat: (record, pulse) => clientOf(record).startHeartbeat(pulse),
+    report: (record, report) => clientOf(record).reportExit(report),
+  };
+}

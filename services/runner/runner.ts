@@ -1,0 +1,107 @@
+/**
+ * The runner: starts agents from the offers of their types, on its machine or from there in a cluster, says for them that they live, and
+ * reports how they ended. It can do nothing that an agent of another maker could not do as well.
+ */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Bus } from "../../shared/bus/bus.ts";
+import { LAUNCHERS } from "../../shared/protocol/runner-settings.ts";
+import { claimFolder } from "../../shared/runtime/claim.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/startup.ts";
+import { Agents } from "./agents.ts";
+import { launchSpec } from "./command.ts";
+import type { RunnerConfig } from "./config.ts";
+import { Journal } from "./journal.ts";
+import { KubernetesLauncher } from "./launchers/kubernetes.ts";
+import type { Launcher } from "./launchers/launcher.ts";
+import { ProcessLauncher } from "./launchers/process.ts";
+import { TmuxLauncher } from "./launchers/tmux.ts";
+import { clientOn, outsideOf } from "./link.ts";
+import { startOffers } from "./offers.ts";
+
+export interface RunnerContext extends ServiceContext {
+  readonly bus: Bus;
+  readonly config: RunnerConfig;
+}
+
+/** Throws StartupError when another runner has the folder. */
+export async function start(context: RunnerContext): Promise<Stop> {
+  const { bus, config, clock, log } = context;
+  const { settings, runnerName, runnerDir, tenant } = config;
+  const release = claimed(runnerDir);
+  const launchers = launchersOf(context);
+  const journal = new Journal(join(runnerDir, "agents"), log);
+  const surroundings = {
+    url: config.busUrl,
+    spoolDir: config.spoolDir,
+    logBytes: settings.log_bytes,
+    env: process.env,
+  };
+  const agents = new Agents({
+    ...context,
+    journal,
+    outside: outsideOf(bus, { clock, log }),
+    settings,
+    launchers,
+    tenant,
+    host: runnerName,
+    specOf: (record, agent) => launchSpec(record, agent, journal.paths(record.agent_id), surroundings),
+  });
+  agents.recover();
+  const types = new Map(Object.entries(settings.agents).map(([type, { max_agents }]) => [type, max_agents]));
+  const client = clientOn(bus, { clock, log, tenant, agentId: `runner-${runnerName}` });
+  const stopOffers = startOffers({ client, agents, types, clock, log });
+  log.info({ runner: runnerName, agent_types: [...types.keys()] }, "runner started");
+  return async () => {
+    await Promise.all([stopOffers(), agents.stop()]);
+    await Promise.all(LAUNCHERS.map((name) => launchers[name].close()));
+    release();
+    log.info("runner stopped");
+  };
+}
+
+function launchersOf({
+  config,
+  clock,
+  log,
+}: RunnerContext): Readonly<Record<(typeof LAUNCHERS)[number], Launcher>> {
+  const { settings, runnerDir } = config;
+  return {
+    process: new ProcessLauncher(clock),
+    tmux: new TmuxLauncher(runnerDir, clock),
+    kubernetes: new KubernetesLauncher(
+      (agentType) => {
+        const agent = settings.agents[agentType];
+        if (agent?.kubernetes === undefined) throw new Error("the settings say nothing of a cluster");
+        return { kubernetes: agent.kubernetes, runMs: agent.run_ms, graceMs: settings.grace_ms };
+      },
+      clock,
+      log,
+    ),
+  };
+}
+
+/** Two runners of one folder would both take up what an earlier one left. */
+function claimed(folder: string): () => void {
+  const problem = (message: string, details: Record<string, unknown>, cause?: unknown): StartupError =>
+    new StartupError(message, {
+      exitCode: exitCodes.unavailable,
+      details: { folder, ...details },
+      hint: "choose another folder with FLEET_RUNNER_DIR",
+      cause,
+    });
+  let release: (() => void) | undefined;
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    release = claimFolder(folder, "runner");
+  } catch (error) {
+    throw problem(
+      "the runner's folder cannot be used",
+      { problem: (error as NodeJS.ErrnoException).code },
+      error,
+    );
+  }
+  if (release === undefined) throw problem("another runner uses the folder", {});
+  return release;
+}

@@ -1,0 +1,78 @@
+// Agents that behave in all the ways in which agents behave. They speak through files, because what they print is under test too.
+
+import { spawn } from "node:child_process";
+import { readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+
+const [behaviour = "", folder = ""] = process.argv.slice(2);
+const say = (name: string, content: string | Uint8Array): void => {
+  const path = join(folder, name);
+  // Seen whole: whoever waits for the file reads it at once.
+  writeFileSync(`${path}.part`, content);
+  renameSync(`${path}.part`, path);
+};
+
+const live = (): void => void setInterval(() => {}, 60_000);
+
+switch (behaviour) {
+  case "wait":
+    say("agent.pid", String(process.pid));
+    live();
+    break;
+  case "obey":
+    process.on("SIGTERM", () => {
+      say("asked", "SIGTERM");
+      process.exit(0);
+    });
+    say("agent.pid", String(process.pid));
+    live();
+    break;
+  case "ignore":
+    process.on("SIGTERM", () => say("asked", "SIGTERM"));
+    say("agent.pid", String(process.pid));
+    live();
+    break;
+  case "fork": {
+    // A grandchild that holds the output and ignores what it is asked.
+    const child = spawn(
+      "sh",
+      ["-c", "trap '' TERM; echo $$ > \"$0\"; sleep 600 & wait; wait", join(folder, "grandchild.pid")],
+      {
+        stdio: "inherit",
+      },
+    );
+    child.once("spawn", () => say("agent.pid", String(process.pid)));
+    live();
+    break;
+  }
+  case "leave": {
+    const child = spawn("sleep", ["600"], { stdio: "inherit" });
+    child.once("spawn", () => {
+      say("grandchild.pid", String(child.pid));
+      process.exit(3);
+    });
+    break;
+  }
+  case "shout": {
+    const line = `${"x".repeat(1_023)}\n`;
+    for (let n = 0; n < 8 * 1_024; n += 1) writeSync(1, line);
+    writeSync(2, "last words\n");
+    break;
+  }
+  case "tell":
+    say(
+      "told.json",
+      JSON.stringify({
+        argv: process.argv.slice(4),
+        env: process.env,
+        prompt: readFileSync(process.env.FLEET_PROMPT_FILE ?? 0).toString("base64"),
+      }),
+    );
+    break;
+  case "kill":
+    process.kill(process.pid, "SIGKILL");
+    break;
+  default:
+    writeFileSync(2, `no such behaviour: ${behaviour}\n`);
+    process.exit(Number(behaviour));
+}

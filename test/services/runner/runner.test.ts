@@ -1,0 +1,303 @@
+/** The runner on a real bus and a real writer: offers become agents, real processes, and their ends become reports. */
+import { uuidv7 } from "uuidv7";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import type { AgentRecord } from "../../../services/runner/record.ts";
+import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { processMark } from "../../../shared/runtime/process-mark.ts";
+import { connect } from "../../../shared/sdk/sdk.ts";
+import { offeredTask } from "../../harness/offering.ts";
+import { send } from "../../harness/records.ts";
+import { openRunnerBench, type RunnerBench } from "./runners.ts";
+import { gone } from "./started.ts";
+
+const PROMPT = "Go on: $(touch owned) `x` 'one' \"two\"\n\n\ttab \\ é 🚀 {task_id}\n";
+
+let bench: RunnerBench;
+
+beforeAll(async () => {
+  bench = await openRunnerBench();
+});
+afterEach(() => bench.stopRunners());
+afterAll(() => bench?.close());
+
+const handoff = (id: string) => bench.writer.bench.repository.handoff("default", { handoff_id: id });
+const task = (id: string) => bench.writer.bench.repository.task("default", id);
+const offer = (id: string, type: string, more: object = {}) =>
+  offeredTask(bench.writer.bench, id, type, more);
+
+vi.setConfig({ testTimeout: 90_000 });
+
+describe("an offer", () => {
+  test("becomes an agent that has the task, its prompt, and what it needs to go on", async () => {
+    const runner = bench.runner({ qa: {} });
+    const beats: { agent_id: string; pid: number; task_id: string }[] = [];
+    const unsubscribe = await bench.writer.bus.subscribe(SUBJECTS.everyHeartbeat, ({ body }) => {
+      beats.push(JSON.parse(Buffer.from(body).toString()));
+    });
+    const stop = await runner.start();
+    const id = await offer("work-1", "qa", { prompt: PROMPT });
+    const told = await runner.told("work-1");
+    expect(told.prompt).toBe(PROMPT);
+    expect(told.env).toMatchObject({
+      FLEET_TASK: "work-1",
+      FLEET_FENCE: "1",
+      FLEET_HANDOFF: id,
+      FLEET_AGENT_TYPE: "qa",
+      FLEET_AGENT_ID: expect.stringMatching(/^qa-[0-9a-f]{12}$/),
+    });
+    const agent = told.env.FLEET_AGENT_ID;
+    const report = await bench.reported("work-1");
+    expect(report).toMatchObject({
+      agent_id: agent,
+      agent_type: "qa",
+      fence: 1,
+      handoff_id: id,
+      class: "completed",
+      exit_code: 0,
+      signal: null,
+    });
+    expect(await handoff(id)).toMatchObject({
+      state: "confirmed",
+      accepted_by: agent,
+      first_checkpoint_id: told.checkpointId,
+    });
+    expect(beats.filter(({ agent_id }) => agent_id === agent)).not.toEqual([]);
+    expect(beats.find(({ agent_id }) => agent_id === agent)).toMatchObject({
+      task_id: "work-1",
+      pid: told.pid,
+    });
+    await expect.poll(() => bench.offers()).toBe(0);
+    await unsubscribe();
+    await stop();
+  });
+
+  test("whose command does not exist, or ends at once, ends in a report that says so", async () => {
+    const runner = bench.runner({
+      qa: { command: ["no-such-agent", "--task", "{task_id}"] },
+      documentation: {},
+    });
+    const stop = await runner.start();
+    const missing = await offer("work-missing", "qa");
+    expect(await bench.reported("work-missing")).toMatchObject({
+      class: "not_started",
+      exit_code: null,
+      fence: 1,
+      details: "could not be started: ENOENT",
+    });
+    // The task is the agent's that never was, until the coordinator finds that no checkpoint came.
+    expect(await handoff(missing)).toMatchObject({ state: "accepted" });
+    await offer("crash-1", "documentation");
+    expect(await bench.reported("crash-1")).toMatchObject({ class: "crash", exit_code: 1 });
+    const { values } = await runner.metrics.runnerExitsTotal.get();
+    expect(values.map(({ labels, value }) => [labels.agent_type, labels.class, value]).sort()).toEqual([
+      ["documentation", "crash", 1],
+      ["qa", "not_started", 1],
+    ]);
+    await stop();
+  });
+
+  test("whose agent says why it ended is reported with that", async () => {
+    const stop = await bench.runner({ qa: {} }).start();
+    await offer("limit-1", "qa");
+    expect(await bench.reported("limit-1")).toMatchObject({
+      class: "rate_limit",
+      exit_code: 1,
+      details: "the vendor said 429",
+      resets_at: "2030-01-01T00:00:00Z",
+    });
+    await stop();
+  });
+
+  test("of a task that somebody else has taken comes to nothing", async () => {
+    await offer("work-late", "qa");
+    await send(bench.writer.bench.repository, "take", {}, { agent: "faster", task: "work-late" });
+    const runner = bench.runner({ qa: {} });
+    const stop = await runner.start();
+    const voided = async () => (await runner.metrics.runnerOffersVoidTotal.get()).values[0]?.value;
+    await expect.poll(voided, { timeout: 30_000 }).toBe(1);
+    expect(runner.records()).toEqual([]);
+    await expect.poll(() => bench.offers(), { timeout: 10_000 }).toBe(0);
+    await stop();
+  });
+
+  test("is taken when there is room, by whichever runner has it", async () => {
+    const one = bench.runner({ qa: { max_agents: 1 } });
+    const other = bench.runner({ qa: {}, documentation: {} }, { max_agents: 1 });
+    const stopOne = await one.start();
+    await offer("stay-1", "qa");
+    await one.told("stay-1");
+    const stopOther = await other.start();
+    await offer("stay-2", "qa");
+    const { pid } = await other.told("stay-2");
+    await offer("work-3", "documentation");
+    expect(one.records().map(({ task_id }) => task_id)).toEqual(["stay-1"]);
+    process.kill(pid, "SIGKILL");
+    const [before, after] = [await bench.reported("stay-2"), await bench.reported("work-3")];
+    expect(Date.parse(after.started_at)).toBeGreaterThanOrEqual(Date.parse(before.ended_at));
+    await Promise.all([stopOne(), stopOther()]);
+  });
+});
+
+describe("a runner that is stopped", () => {
+  test("ends its agents, those that do not obey by force, and reports them", async () => {
+    const runner = bench.runner({ qa: {}, documentation: {} });
+    const stop = await runner.start();
+    await Promise.all([offer("stay-stop", "qa"), offer("refuse-stop", "documentation")]);
+    const [obeys, refuses] = await Promise.all([runner.told("stay-stop"), runner.told("refuse-stop")]);
+    await stop();
+    await Promise.all([gone(obeys.pid), gone(refuses.pid)]);
+    const details = "the runner was stopped and ended it";
+    expect(await bench.reported("stay-stop")).toMatchObject({ class: "crash", signal: "SIGTERM", details });
+    expect(await bench.reported("refuse-stop")).toMatchObject({ class: "crash", signal: "SIGKILL", details });
+    expect(runner.records().map(({ state }) => state)).toEqual(["reported", "reported"]);
+  });
+
+  test("leaves them to the next one where the settings say so", async () => {
+    const runner = bench.runner({ qa: {} }, { on_stop: "leave" });
+    const stop = await runner.start();
+    await offer("stay-left", "qa");
+    const { pid } = await runner.told("stay-left");
+    await stop();
+    expect(processMark(pid)).toBeDefined();
+    const stopNext = await runner.start();
+    await expect.poll(async () => (await runner.metrics.runnerAgents.get()).values[0]?.value).toBe(1);
+    process.kill(pid, "SIGKILL");
+    expect(await bench.reported("stay-left")).toMatchObject({ class: "crash", signal: "SIGKILL" });
+    expect(runner.starts("stay-left")).toBe(1);
+    await stopNext();
+  });
+});
+
+test("an agent that runs longer than its type may is ended", async () => {
+  const stop = await bench.runner({ qa: { run_ms: 3_000 } }).start();
+  await offer("stay-long", "qa");
+  expect(await bench.reported("stay-long")).toMatchObject({
+    class: "timeout",
+    details: "it ran longer than its type may",
+  });
+  await stop();
+});
+
+describe("a runner that was killed", () => {
+  const recordOf = (id: string, name: string, more: Partial<AgentRecord>): AgentRecord => ({
+    agent_id: `qa-${name}`,
+    agent_type: "qa",
+    tenant: "default",
+    task_id: name,
+    handoff_id: id,
+    checkpoint_id: id,
+    command_id: uuidv7(),
+    launcher: "process",
+    first_checkpoint_ms: 900_000,
+    traceparent: null,
+    created_at: new Date().toISOString(),
+    state: "accepting",
+    fence: null,
+    report: null,
+    ...more,
+  });
+
+  test("finds its agents again: none is started twice, and the end of each is reported once", async () => {
+    const runner = bench.runner({ qa: { max_agents: 3 } });
+    const first = await runner.spawn();
+    await Promise.all([offer("stay-a", "qa"), offer("stay-b", "qa")]);
+    const [alive, dead] = await Promise.all([runner.told("stay-a"), runner.told("stay-b")]);
+    await runner.kill9(first);
+    expect(processMark(alive.pid)).toBeDefined();
+    process.kill(dead.pid, "SIGSEGV");
+    await gone(dead.pid);
+
+    const second = await runner.spawn();
+    expect(await bench.reported("stay-b")).toMatchObject({ class: "crash", signal: "SIGSEGV" });
+    await runner.kill9(second);
+    const stop = await runner.start();
+    process.kill(alive.pid, "SIGTERM");
+    expect(await bench.reported("stay-a")).toMatchObject({ class: "crash", signal: "SIGTERM" });
+    await stop();
+    expect([runner.starts("stay-a"), runner.starts("stay-b")]).toEqual([1, 1]);
+    expect(bench.reports.filter(({ task_id }) => /^stay-[ab]$/.test(task_id))).toHaveLength(2);
+  });
+
+  test("before it acknowledged: the next one does, and starts the agent", async () => {
+    const runner = bench.runner({ qa: {} });
+    const id = await offer("work-before", "qa");
+    runner.leave(recordOf(id, "work-before", {}), PROMPT);
+    const stop = await runner.start();
+    expect(await bench.reported("work-before")).toMatchObject({
+      class: "completed",
+      agent_id: "qa-work-before",
+    });
+    expect(await task("work-before")).toMatchObject({ fence: 1, owner: "qa-work-before" });
+    await expect.poll(() => bench.offers()).toBe(0);
+    await stop();
+  });
+
+  test("after it acknowledged, with or without having noted it: the agent is started once, under the same fence", async () => {
+    const runner = bench.runner({ qa: {} });
+    for (const name of ["work-sent", "work-noted"]) {
+      const id = await offer(name, "qa");
+      const record = recordOf(id, name, {});
+      const client = await connect({
+        url: bench.writer.nats.url,
+        agentId: record.agent_id,
+        fallback: "none",
+      });
+      const offered = { task_id: name, handoff_id: id, agent_type: "qa", checkpoint: { id } };
+      await client.acknowledgeHandoff(offered, { commandId: record.command_id });
+      await client.close();
+      runner.leave(name === "work-sent" ? record : { ...record, state: "accepted", fence: 1 }, PROMPT);
+    }
+    const stop = await runner.start();
+    for (const name of ["work-sent", "work-noted"]) {
+      expect(await bench.reported(name)).toMatchObject({ class: "completed", fence: 1 });
+      expect(runner.starts(name)).toBe(1);
+    }
+    await stop();
+  });
+
+  test("before it started the agent, whose task has gone to somebody else since: it is not started any more", async () => {
+    const runner = bench.runner({ qa: {} });
+    const id = await offer("work-gone", "qa");
+    runner.leave(recordOf(id, "work-gone", { state: "accepted", fence: 1 }), PROMPT);
+    await send(bench.writer.bench.repository, "take", {}, { agent: "other", task: "work-gone" });
+    const stop = await runner.start();
+    expect(await bench.reported("work-gone")).toMatchObject({
+      class: "not_started",
+      details: expect.stringContaining("the task went to somebody else"),
+    });
+    expect(runner.starts("work-gone")).toBe(0);
+    await stop();
+  });
+
+  test("after the end and before the report: it is reported, once", async () => {
+    const runner = bench.runner({ qa: {} });
+    const report = {
+      agent_id: "qa-work-told",
+      agent_type: "qa",
+      task_id: "work-told",
+      fence: 1,
+      class: "crash",
+      exit_code: 1,
+      signal: null,
+      started_at: new Date().toISOString(),
+      ended_at: new Date().toISOString(),
+      host: "here",
+    } as const;
+    const ended = recordOf(uuidv7(), "work-told", { state: "ended", fence: 1, report });
+    for (let times = 0; times < 2; times += 1) {
+      runner.leave(ended, PROMPT);
+      const stop = await runner.start();
+      await expect.poll(() => runner.records()[0]?.state, { timeout: 10_000 }).toBe("reported");
+      await stop();
+    }
+    await bench.reported("work-told");
+    expect(bench.reports.filter(({ task_id }) => task_id === "work-told")).toHaveLength(1);
+  });
+});
+
+test("a folder has one runner", async () => {
+  const runner = bench.runner({ qa: {} });
+  const stop = await runner.start();
+  await expect(runner.start()).rejects.toMatchObject({ message: "another runner uses the folder" });
+  await stop();
+});

@@ -1,0 +1,211 @@
+// What the runner's tests stand on: a writer, a reader and a bus, runners in this process and in processes of their own, and what
+// reaches the bus from them.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { readRunnerConfig } from "../../../services/runner/config.ts";
+import type { AgentRecord } from "../../../services/runner/record.ts";
+import { start } from "../../../services/runner/runner.ts";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createMetrics } from "../../../shared/runtime/metrics.ts";
+import type { Stop } from "../../../shared/runtime/service.ts";
+import { projectRoot, testLog } from "../../harness/nats.ts";
+import { openWriterBench, type WriterBench } from "../../harness/writer.ts";
+import { scratch } from "./started.ts";
+
+const WORKER = join(projectRoot, "test/services/runner/worker.program.ts");
+
+export interface AgentTold {
+  readonly env: Readonly<Record<string, string>>;
+  readonly prompt: string;
+  readonly checkpointId: string;
+  readonly pid: number;
+}
+
+export class RunnerBench {
+  readonly writer: WriterBench;
+  readonly reports: ExitReport[] = [];
+  readonly #root = scratch();
+  readonly #bus: Bus;
+  readonly #stops: Stop[] = [];
+  readonly #children: ChildProcess[] = [];
+  #count = 0;
+
+  constructor(writer: WriterBench, bus: Bus) {
+    this.writer = writer;
+    this.#bus = bus;
+  }
+
+  /** The settings of a runner of its own; `agents` as in the file, with the worker for a command where there is none. */
+  runner(agents: Record<string, object>, more: object = {}) {
+    this.#count += 1;
+    const name = `runner-${process.pid}-${this.#count}`;
+    const home = join(this.#root, name);
+    mkdirSync(home);
+    const file = join(home, "settings.json");
+    const command = [process.execPath, WORKER];
+    const withCommand = Object.entries(agents).map(([type, agent]) => [
+      type,
+      { command, cwd: home, ...agent },
+    ]);
+    writeFileSync(file, JSON.stringify({ grace_ms: 500, agents: Object.fromEntries(withCommand), ...more }));
+    const env = {
+      ...process.env,
+      FLEET_URL: this.writer.nats.url,
+      FLEET_RUNNER_CONFIG: file,
+      FLEET_RUNNER_NAME: name,
+      FLEET_HOME: home,
+      FLEET_OPS_PORT: "0",
+    };
+    return new TestRunner(env, home, this.#stops, this.#children);
+  }
+
+  /** Resolves with the report about a task's agent. */
+  async reported(task: string, count = 1): Promise<ExitReport> {
+    const of = () => this.reports.filter(({ task_id }) => task_id === task);
+    await expect.poll(() => of().length, { timeout: 30_000, interval: 20 }).toBeGreaterThanOrEqual(count);
+    return of()[count - 1] as ExitReport;
+  }
+
+  async follow(): Promise<void> {
+    const follow = { stream: STREAMS.exits, filter: SUBJECTS.everyExit, from: "all" } as const;
+    await this.#bus.follow(follow, ({ body }) => {
+      this.reports.push(JSON.parse(Buffer.from(body).toString()) as ExitReport);
+    });
+  }
+
+  /** How many messages wait in the stream of offers. */
+  async offers(): Promise<number> {
+    return (await this.#bus.stream(STREAMS.offers).state()).messages;
+  }
+
+  /** Runners that a failed test left would take the offers of the next one. */
+  async stopRunners(): Promise<void> {
+    for (const child of this.#children.splice(0)) child.kill("SIGKILL");
+    await Promise.all(this.#stops.splice(0).map((stop) => stop()));
+  }
+
+  async close(): Promise<void> {
+    await this.stopRunners();
+    await this.#bus.close();
+    await this.writer.close();
+    rmSync(this.#root, { recursive: true, force: true });
+  }
+}
+
+class TestRunner {
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #home: string;
+  readonly #stops: Stop[];
+  readonly #children: ChildProcess[];
+  /** Of the runner that ran in this process last. */
+  metrics = createMetrics();
+
+  constructor(env: NodeJS.ProcessEnv, home: string, stops: Stop[], children: ChildProcess[]) {
+    this.#env = env;
+    this.#home = home;
+    this.#stops = stops;
+    this.#children = children;
+  }
+
+  /** In this process; the same folder every time. */
+  async start(): Promise<Stop> {
+    const config = readRunnerConfig(this.#env);
+    const bus = await connectBus({
+      url: config.busUrl,
+      name: config.runnerName,
+      identity: config.runnerName,
+      log: testLog,
+    });
+    this.metrics = createMetrics();
+    const stopRunner = await start({ log: testLog, metrics: this.metrics, clock: systemClock, bus, config });
+    let isStopped = false;
+    const stop = async () => {
+      if (isStopped) return;
+      isStopped = true;
+      await stopRunner();
+      await bus.close();
+    };
+    this.#stops.push(stop);
+    return stop;
+  }
+
+  /** As a process of its own. */
+  async spawn(): Promise<ChildProcess> {
+    const child = spawn(process.execPath, ["services/runner/main.ts"], {
+      cwd: projectRoot,
+      env: this.#env,
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.#children.push(child);
+    let output = "";
+    const started = Promise.withResolvers<void>();
+    child.stdout.on("data", (chunk: Buffer) => {
+      output += chunk.toString();
+      if (output.includes("runner started")) started.resolve();
+    });
+    child.once("exit", (code) => started.reject(new Error(`the runner ended with ${code}:\n${output}`)));
+    await started.promise;
+    return child;
+  }
+
+  async kill9(child: ChildProcess): Promise<void> {
+    const exited = once(child, "exit");
+    child.kill("SIGKILL");
+    await exited;
+  }
+
+  /** As a runner that was killed left it. */
+  leave(record: AgentRecord, prompt: string): void {
+    const folder = this.#folder(record.agent_id);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "prompt.md"), prompt);
+    writeFileSync(join(folder, "agent.json"), JSON.stringify(record));
+  }
+
+  records(): AgentRecord[] {
+    const agents = this.#folder("");
+    if (!existsSync(agents)) return [];
+    return readdirSync(agents).flatMap((name) => {
+      const path = join(this.#folder(name), "agent.json");
+      return existsSync(path) ? [JSON.parse(readFileSync(path, "utf8")) as AgentRecord] : [];
+    });
+  }
+
+  /** Resolves with what the agent of a task had to say. */
+  async told(task: string): Promise<AgentTold> {
+    const path = () => {
+      const record = this.records().find(({ task_id }) => task_id === task);
+      return record === undefined ? undefined : join(this.#folder(record.agent_id), "told.json");
+    };
+    await expect.poll(() => existsSync(path() ?? "/nowhere"), { timeout: 30_000, interval: 20 }).toBe(true);
+    return JSON.parse(readFileSync(path() as string, "utf8")) as AgentTold;
+  }
+
+  /** How often the agent of a task was started. */
+  starts(task: string): number {
+    const record = this.records().find(({ task_id }) => task_id === task);
+    const path = join(this.#folder(record?.agent_id ?? "nobody"), "starts");
+    return existsSync(path) ? readFileSync(path, "utf8").trim().split("\n").length : 0;
+  }
+
+  #folder(agent: string): string {
+    return join(this.#home, "runner", "agents", agent);
+  }
+}
+
+export async function openRunnerBench(): Promise<RunnerBench> {
+  const writer = await openWriterBench();
+  await writer.startReader();
+  const bus = await connectBus({ url: writer.nats.url, name: "bench", identity: "bench", log: testLog });
+  const bench = new RunnerBench(writer, bus);
+  await bench.follow();
+  return bench;
+}

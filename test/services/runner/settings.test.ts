@@ -1,0 +1,177 @@
+/** The runner's settings file: what is right has defaults, what is wrong is named all at once. */
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { launchSpec } from "../../../services/runner/command.ts";
+import { readRunnerConfig, readRunnerSettings } from "../../../services/runner/config.ts";
+import { callingOf } from "../../../services/runner/profiles.ts";
+import type { AgentRecord } from "../../../services/runner/record.ts";
+import { LAUNCHERS, PROFILES } from "../../../shared/protocol/runner-settings.ts";
+import { ConfigError } from "../../../shared/runtime/config.ts";
+import { scratch } from "./started.ts";
+
+const root = scratch();
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let counter = 0;
+function file(content: unknown): string {
+  counter += 1;
+  const path = join(root, `settings-${counter}.json`);
+  writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
+  return path;
+}
+
+function problems(content: unknown): Record<string, string> {
+  try {
+    readRunnerSettings(file(content));
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return Object.fromEntries(
+      error.problems.map(({ name, expected }) => [name.replace("FLEET_RUNNER_CONFIG: ", ""), expected]),
+    );
+  }
+  throw new Error("the settings were accepted");
+}
+
+describe("the file", () => {
+  test("needs little more than the agent types", () => {
+    const settings = readRunnerSettings(
+      file({
+        agents: { implementation: { profile: "claude-code" }, qa: { command: ["./qa", "{task_id}"] } },
+      }),
+    );
+    expect(settings).toMatchObject({ max_agents: 4, on_stop: "stop", grace_ms: 20_000 });
+    expect(settings.agents.qa).toMatchObject({ profile: "command", launcher: "process", max_agents: 2 });
+  });
+
+  test("with several mistakes is answered with all of them", () => {
+    const found = problems({
+      max_agents: 0,
+      on_stop: "kill",
+      agents: {
+        implementation: { profile: "claude" },
+        qa: { launcher: "kubernetes", command: ["qa", "{tasks}"] },
+        docs: {},
+        ops: { command: ["ops"], prompt: "paste", exit_codes: { "3": "oops" }, max: 3 },
+      },
+    });
+    expect(found).toMatchObject({
+      max_agents: "at least 1",
+      on_stop: "one of stop, leave",
+      "agents.implementation.profile": "one of command, claude-code, codex, gemini",
+      "agents.ops.exit_codes.3": expect.stringContaining("one of completed"),
+    });
+    expect(found["agents.qa.command.1"]).toContain("no {tasks}; there are {agent_id}");
+    expect(Object.keys(found)).toContain("agents.ops");
+  });
+
+  test("with parts that do not fit together is refused", () => {
+    expect(
+      problems({
+        agents: {
+          a: {},
+          b: { command: ["b"], launcher: "kubernetes" },
+          c: { command: ["c"], prompt: "paste" },
+          d: { command: ["d"], launcher: "tmux", prompt: "stdin" },
+        },
+      }),
+    ).toEqual({
+      "agents.a.command": "the program and its arguments, because the profile has none",
+      "agents.b.kubernetes": "at least an image, because the launcher is kubernetes",
+      "agents.c.prompt": "paste only with the launcher tmux",
+      "agents.d.prompt": "stdin only with the launcher process",
+    });
+    expect(problems({ agents: {} })).toEqual({ agents: "at least one agent type" });
+  });
+
+  test("that is missing, or no JSON, is said to be", () => {
+    expect(() => readRunnerSettings(join(root, "nowhere.json"))).toThrow(
+      /a file that can be read; got .*ENOENT/,
+    );
+    expect(() => readRunnerSettings(file("{ agents: "))).toThrow(/expected JSON in/);
+    expect(() => readRunnerConfig({})).toThrow(/FLEET_RUNNER_CONFIG: expected text; got nothing/);
+  });
+});
+
+const RECORD: AgentRecord = {
+  agent_id: "qa-1",
+  agent_type: "qa",
+  tenant: "default",
+  task_id: "US-003",
+  handoff_id: "01900000-0000-7000-8000-000000000001",
+  checkpoint_id: "01900000-0000-7000-8000-000000000002",
+  command_id: "01900000-0000-7000-8000-000000000003",
+  launcher: "process",
+  first_checkpoint_ms: 900_000,
+  traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+  created_at: "2026-01-01T00:00:00.000Z",
+  state: "accepted",
+  fence: 4,
+  report: null,
+};
+const PATHS = { folder: "/agents/qa-1", prompt: "/agents/qa-1/prompt.md", word: "/agents/qa-1/word.json" };
+const SURROUNDINGS = {
+  url: "nats://127.0.0.1:4222",
+  spoolDir: "/home/.fleet/spool",
+  logBytes: 1_024,
+  env: {
+    PATH: "/bin",
+    KEY: "of the model",
+    FLEET_OPS_PORT: "1",
+    FLEET_FENCE: "1",
+    TRACEPARENT: "of another",
+  },
+};
+
+function specWith(agent: object) {
+  const { agents } = readRunnerSettings(file({ agents: { qa: agent } }));
+  return launchSpec(RECORD, agents.qa!, PATHS, SURROUNDINGS);
+}
+
+describe("what is started", () => {
+  test("has its placeholders filled, each in its own argument, and once", () => {
+    const spec = specWith({
+      command: ["run", "--task={task_id}", "{agent_id} of {agent_type}", '{"a": {}}'],
+      args: ["{prompt_file}", "{fence}"],
+      env: { WHERE: "{folder}/x", BRACES: "{unknown}" },
+      cwd: "/work-of/{tenant}",
+    });
+    expect(spec.argv).toEqual(["run", "--task=US-003", "qa-1 of qa", '{"a": {}}', PATHS.prompt, "4"]);
+    expect(spec.env).toMatchObject({ WHERE: "/agents/qa-1/x", BRACES: "{unknown}" });
+    expect(spec.cwd).toBe("/work-of/default");
+  });
+
+  test("has the runner's environment without its settings, and what belongs to its task", () => {
+    expect(specWith({ command: ["run"] }).env).toEqual({
+      PATH: "/bin",
+      KEY: "of the model",
+      FLEET_URL: "nats://127.0.0.1:4222",
+      FLEET_SPOOL_DIR: "/home/.fleet/spool",
+      FLEET_TENANT: "default",
+      FLEET_AGENT_ID: "qa-1",
+      FLEET_AGENT_TYPE: "qa",
+      FLEET_TASK: "US-003",
+      FLEET_FENCE: "4",
+      FLEET_HANDOFF: RECORD.handoff_id,
+      FLEET_CHECKPOINT: RECORD.checkpoint_id,
+      FLEET_PROMPT_FILE: PATHS.prompt,
+      FLEET_EXIT_FILE: PATHS.word,
+      TRACEPARENT: RECORD.traceparent,
+    });
+  });
+});
+
+test("every ready profile can be called in every way, by a program that takes its prompt there", () => {
+  for (const profile of PROFILES.filter((name) => name !== "command")) {
+    for (const launcher of LAUNCHERS) {
+      const kubernetes = launcher === "kubernetes" ? { image: "agent:1" } : undefined;
+      const { agents } = readRunnerSettings(
+        file({ agents: { qa: { profile, launcher, args: ["--extra"], ...(kubernetes && { kubernetes }) } } }),
+      );
+      const { command, prompt, instructions } = callingOf(agents.qa!);
+      expect(command.at(-1)).toBe("--extra");
+      expect(prompt).toBe({ process: "stdin", tmux: "paste", kubernetes: "file" }[launcher]);
+      expect(instructions).toBe(true);
+    }
+  }
+});

@@ -1,0 +1,47 @@
+// What the launchers' tests share: a folder for one agent, the fake agent, and waiting for what it says.
+
+import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { LaunchSpec } from "../../../services/runner/launchers/launcher.ts";
+import { processMark } from "../../../shared/runtime/process-mark.ts";
+import { projectRoot } from "../../harness/fleet.ts";
+
+export const PROGRAM = join(projectRoot, "test/services/runner/agent.program.ts");
+
+export function scratch(): string {
+  return mkdtempSync(join(tmpdir(), "fleet-runner-"));
+}
+
+let counter = 0;
+
+/** A spec for the fake agent with one of its behaviours, in a folder of its own below `root`. */
+export function specOf(root: string, behaviour: string, more: Partial<LaunchSpec> = {}): LaunchSpec {
+  counter += 1;
+  const folder = join(root, `agent-${counter}`);
+  mkdirSync(folder, { recursive: true });
+  return {
+    name: `agent-${process.pid}-${counter}`,
+    agentType: "qa",
+    folder,
+    argv: [process.execPath, PROGRAM, behaviour, folder],
+    env: { PATH: process.env.PATH ?? "" },
+    cwd: folder,
+    prompt: { channel: "file", path: join(folder, "prompt.md") },
+    logBytes: 64 * 1_024,
+    ...more,
+  };
+}
+
+/** Resolves with what the agent said under this name. */
+export async function said(folder: string, name: string): Promise<string> {
+  const path = join(folder, name);
+  while (!existsSync(path)) await sleep(10);
+  return readFileSync(path, "utf8");
+}
+
+/** Resolves when the process is gone. */
+export async function gone(pid: number): Promise<void> {
+  while (processMark(pid) !== undefined) await sleep(10);
+}

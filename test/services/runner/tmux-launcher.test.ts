@@ -1,0 +1,113 @@
+/** Agents in tmux windows: a real tmux server, a program with a real terminal. */
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import type { LaunchSpec, Running } from "../../../services/runner/launchers/launcher.ts";
+import { pasteable, TmuxLauncher } from "../../../services/runner/launchers/tmux.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { projectRoot } from "../../harness/fleet.ts";
+import { gone, said, scratch, specOf } from "./started.ts";
+
+const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
+if (!hasTmux) console.info("tmux windows: skipped, because there is no tmux");
+
+const root = scratch();
+const socket = `fleet-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`;
+const PROGRAM = join(projectRoot, "test/services/runner/terminal.program.ts");
+const PROMPT =
+  "Go on with $(touch owned); `touch owned`\n\n'quotes' \"double\" \\ %s #{pane_id}\n\ttab é 🚀\nlast";
+
+test("what is pasted cannot end the paste and type on", () => {
+  expect(pasteable("a\u001b[201~rm -rf /\r\nb\tc\u0003")).toBe("a\ufffd[201~rm -rf /\nb\tc\ufffd");
+});
+
+describe.runIf(hasTmux)("tmux windows", () => {
+  const launcher = new TmuxLauncher(root, systemClock);
+  const started: Running[] = [];
+
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((running) => running.stop(0)));
+  });
+  afterAll(async () => {
+    await launcher.close();
+    spawnSync("tmux", ["-L", socket, "kill-server"]);
+    rmSync(root, { recursive: true, force: true });
+  });
+
+  async function start(spec: LaunchSpec, by = launcher): Promise<Running> {
+    const running = await by.start(spec);
+    started.push(running);
+    return running;
+  }
+
+  /** The program with a terminal, which ends with `code` when it has its prompt. */
+  function terminalSpec(code: string, more: Partial<LaunchSpec> = {}): LaunchSpec {
+    const spec = specOf(root, "unused", more);
+    writeFileSync(spec.prompt.path, PROMPT);
+    return {
+      ...spec,
+      argv: [process.execPath, PROGRAM, spec.folder, code],
+      prompt: { channel: "paste", path: spec.prompt.path },
+    };
+  }
+
+  test("a prompt is pasted as it is and sent off although the first Enter is lost; the exit code is told", async () => {
+    const word = "two words $(touch owned) 'x'\nand a line";
+    const spec = terminalSpec("9", { env: { PATH: process.env.PATH ?? "", FLEET_TASK: "t-1", WORD: word } });
+    const { exited, pid } = await start(spec);
+    expect(pid).toBeGreaterThan(1);
+    expect(await exited).toMatchObject({ code: 9, signal: null, problem: null, lost: false });
+    const told = JSON.parse(await said(spec.folder, "told.json"));
+    // A terminal has one key for the end of a line.
+    expect(told.pasted.replaceAll("\r", "\n")).toBe(PROMPT);
+    expect(told.env).toMatchObject({ FLEET_TASK: "t-1", WORD: word });
+    expect(existsSync(join(spec.folder, "owned"))).toBe(false);
+    expect(readFileSync(join(spec.folder, "output.log"), "utf8")).toContain("working");
+  });
+
+  test("a command that does not exist ends with the code that says so, also when it is a single word", async () => {
+    const spec = specOf(root, "unused", { argv: ["no-such-agent; touch owned"] });
+    expect(await (await start(spec)).exited).toMatchObject({ code: 127 });
+    expect(existsSync(join(spec.folder, "owned"))).toBe(false);
+  });
+
+  test("another runner of the folder finds the window again and tells how it ends", async () => {
+    const spec = terminalSpec("stay");
+    const first = new TmuxLauncher(root, systemClock);
+    const { pid } = await first.start(spec);
+    await expect
+      .poll(() => readFileSync(join(spec.folder, "window.json"), "utf8"), { timeout: 20_000 })
+      .toContain('"prompted":true');
+    await first.close();
+    expect(launcher.knows(spec.folder)).toBe(true);
+    const found = await start(spec);
+    expect(found.pid).toBe(pid);
+    await found.stop(100);
+    await gone(pid ?? 0);
+    const exit = await found.exited;
+    expect(exit.lost).toBe(false);
+    expect(["SIGTERM", "SIGKILL"]).toContain(exit.signal);
+    expect(await (await start(spec)).exited).toEqual(exit);
+  });
+
+  test("an agent that ends before it has its prompt ends as it did", async () => {
+    const spec = terminalSpec("unused");
+    expect(
+      await (await start({ ...spec, argv: ["sh", "-c", "echo hello; sleep 1; exit 6"] })).exited,
+    ).toMatchObject({
+      code: 6,
+      problem: null,
+    });
+  });
+
+  test("a window that somebody closed is an agent that nobody knows the end of", async () => {
+    const spec = specOf(root, "wait");
+    const { exited, pid } = await start(spec);
+    await said(spec.folder, "agent.pid");
+    spawnSync("tmux", ["-L", socket, "kill-window", "-t", `agents:${spec.name}`]);
+    expect(await exited).toMatchObject({ lost: true });
+    await gone(pid ?? 0);
+  });
+});
