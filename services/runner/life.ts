@@ -167,7 +167,7 @@ export class Life {
     this.#running = running;
     const over = new AbortController();
     const signal = AbortSignal.any([over.signal, this.#leaving.signal]);
-    this.#log.info({ pid: running.pid }, found ? "agent found again" : "agent started");
+    this.#log.info({ agent_pid: running.pid }, found ? "agent found again" : "agent started");
     if (this.#stopped !== undefined) void running.stop(settings.grace_ms);
     if (agent?.heartbeats !== false) this.#heart = this.#startHeart(running);
     const ending = agent?.run_ms === undefined ? undefined : this.#endInTime(agent.run_ms, signal);
