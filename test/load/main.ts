@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { measureBurst } from "./groups/burst.ts";
 import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
+import { measureHandoff } from "./groups/handoff.ts";
 import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
@@ -23,6 +24,7 @@ const measure = {
   burst: measureBurst,
   sustained: measureSustained,
   degraded: measureDegraded,
+  handoff: measureHandoff,
   reads: measureReads,
   prompts: measurePrompts,
   foundationdb: measureFoundationdb,

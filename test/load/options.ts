@@ -8,6 +8,7 @@ export const GROUPS = [
   "burst",
   "sustained",
   "degraded",
+  "handoff",
   "reads",
   "prompts",
   "foundationdb",

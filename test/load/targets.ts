@@ -36,6 +36,8 @@ export const TARGETS = {
   history: { required: { below: 100 }, aim: { below: 15 } },
   /** Answered `queued` while the store is away, p99, ms. */
   queued: { required: { below: 100 }, aim: null },
+  /** Requested to accepted with a resident agent, p99, ms. */
+  handoff: { required: { below: 500 }, aim: { below: 50 } },
   /** By agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** A continuation prompt from a checkpoint at hand, p50, ms. */
