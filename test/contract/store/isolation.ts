@@ -1,5 +1,6 @@
 // Strict serialisability: each case lets another transaction commit between the reads and the commit of the first.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { STORE_LIMITS } from "../../../shared/store/store.ts";
 import type { Bench } from "./bench.ts";
@@ -154,6 +155,29 @@ function snapshotCases({ store }: Bench): void {
 }
 
 function concurrencyCases({ store }: Bench): void {
+  it("shows a commit to everybody who begins after its answer, whatever snapshots were taken meanwhile", async () => {
+    const key = testSpace().key("n");
+    let isOver = false;
+    // Each keeps its snapshot for a moment, so that there is always one from the middle of a commit.
+    const readers = Array.from({ length: 16 }, async (_, n) => {
+      while (!isOver) {
+        await look(store(), async (reader) => {
+          await reader.get(key);
+          await sleep(1 + (n % 4));
+        });
+      }
+    });
+    const stale: string[] = [];
+    for (let n = 1n; n <= 300n; n += 1n) {
+      await write(store(), async (tx) => tx.set(key, i64(n)));
+      const seen = await look(store(), async (reader) => i64Of(await reader.get(key)));
+      if (seen !== n) stale.push(`${seen} instead of ${n}`);
+    }
+    isOver = true;
+    await Promise.all(readers);
+    expect(stale).toEqual([]);
+  });
+
   it("retries a conflict until it is through, with a new Tx each time", async () => {
     const key = testSpace().key("n");
     const add = () =>
