@@ -93,10 +93,14 @@ class LmdbEngine implements Engine {
   watch(noticed: () => void): void {
     if (this.#parts.sharing === "exclusive") return;
     let seen = this.#snapshots.commits();
+    let isNew = false;
     let checkedAt = this.#parts.clock.monotonic();
     this.#watching = setInterval(() => {
       const commits = this.#snapshots.commits();
-      if (commits !== seen) noticed();
+      // Once more at the next look: a commit is counted a moment before snapshots show it.
+      const wasNew = isNew;
+      isNew = commits !== seen;
+      if (isNew || wasNew) noticed();
       seen = commits;
       const now = this.#parts.clock.monotonic();
       if (now - checkedAt < DEAD_READERS_MS) return;

@@ -15,8 +15,11 @@ export interface EnvironmentOptions {
 /** Snapshots that may be open at once. Those of one moment share one, so this is moments within the age limit. */
 const READERS_MAX = 4_096;
 
+let lastRead: (() => number) | undefined;
+
 export async function openEnvironment({ path, mapSizeBytes }: EnvironmentOptions): Promise<Environment> {
-  const { open } = await import("lmdb");
+  const { open, ...library } = await import("lmdb");
+  lastRead = (library as unknown as { getLastTxnId: () => number }).getLastTxnId;
   return open({
     path,
     noSubdir: false, // always a directory, also when its name looks like a file's
@@ -33,4 +36,10 @@ export async function openEnvironment({ path, mapSizeBytes }: EnvironmentOptions
 export function lastTransaction(database: Environment): number {
   // The library has no name of its own for it but the one that also counts the free pages, which reads them all.
   return (database as unknown as { env: { info(): { lastTxnId: number } } }).env.info().lastTxnId;
+}
+
+/** Whether the page that this thread read last was written by a transaction, as {@link lastTransaction} counts them. */
+export function isOfTransaction(transaction: number): boolean {
+  // The library keeps 32 bits of it.
+  return lastRead?.() === transaction >>> 0;
 }

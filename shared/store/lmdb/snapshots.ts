@@ -11,7 +11,7 @@ import type { Clock } from "../../runtime/clock.ts";
 import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
 import type { Snapshot } from "../optimistic/snapshot.ts";
 import { type Bytes, type KeyRange, STORE_LIMITS, StoreError } from "../store.ts";
-import { type Environment, lastTransaction } from "./environment.ts";
+import { type Environment, isOfTransaction, lastTransaction } from "./environment.ts";
 import { rowsOf } from "./rows.ts";
 
 /** An older snapshot is not shared, although still newest: it would shorten the life of the transaction. */
@@ -25,8 +25,10 @@ export class Snapshots {
   #newest: Pin | undefined;
   #sweep: NodeJS.Timeout | undefined;
   #known: number | undefined;
+  #ofThisTurn: Pin | undefined;
   readonly #forget = (): void => {
     this.#known = undefined;
+    this.#ofThisTurn = undefined;
   };
 
   constructor(database: Environment, clock: Clock) {
@@ -38,9 +40,11 @@ export class Snapshots {
     const now = this.#clock.monotonic();
     let pin = this.#newest;
     const commits = this.#commitsNow();
-    if (pin === undefined || pin.released || pin.commits !== commits || now - pin.openedAt > SHARE_MS) {
+    const isCurrent = pin !== undefined && (pin === this.#ofThisTurn || pin.commits === commits);
+    if (pin === undefined || pin.released || !isCurrent || now - pin.openedAt > SHARE_MS) {
       pin = new Pin(this.#database, { openedAt: now, commits }, (ended) => this.#ended(ended));
       this.#newest = pin;
+      this.#ofThisTurn = pin;
       this.#open.add(pin);
       this.#sweep ??= setInterval(() => this.#expire(), SWEEP_MS).unref();
     }
@@ -84,8 +88,12 @@ export class Snapshots {
 
 class Pin {
   readonly openedAt: number;
-  /** Commits that were there before this was pinned; it may hold later ones too. */
-  readonly commits: number;
+  /**
+   * The engine's count of commits when this was pinned; undefined when this does not hold exactly those. The engine counts a commit when
+   * its page is written, and shows it to new snapshots when that page is on disk: one of the moment between may not be shared with
+   * transactions that begin after the commit was answered.
+   */
+  readonly commits: number | undefined;
   readonly sequence: bigint;
   readonly #database: Environment;
   readonly #transaction: Transaction;
@@ -100,11 +108,13 @@ class Pin {
   ) {
     this.#database = database;
     this.openedAt = openedAt;
-    this.commits = commits;
     this.#ended = ended;
     database.resetReadTxn(); // or the snapshot may be one from earlier in this turn of the event loop
     this.#transaction = database.useReadTransaction();
-    this.sequence = this.#read(SEQUENCE_KEY)?.readBigUInt64BE() ?? 0n;
+    const sequence = this.#read(SEQUENCE_KEY);
+    this.sequence = sequence?.readBigUInt64BE() ?? 0n;
+    // Every commit writes the sequence, so its page is of the last one that is held. Without a page nothing can be told.
+    this.commits = sequence !== undefined && isOfTransaction(commits) ? commits : undefined;
   }
 
   get released(): boolean {
