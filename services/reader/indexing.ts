@@ -49,7 +49,7 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
     clock,
     log,
   });
-  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: REST_MS });
+  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: () => REST_MS });
   const measuring = runTicker({
     name: "index lag",
     everyMs: GAUGE_EVERY_MS,

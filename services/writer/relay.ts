@@ -27,10 +27,12 @@ const READ_DEADLINE_MS = 3_000;
 const CLEAR_DEADLINE_MS = 3_000;
 const PUBLISH_DEADLINE_MS = 5_000;
 const POLL_MS = 1_000;
-/** After a batch, before the next is taken: what is committed meanwhile goes together. */
-const GATHER_MS = 20;
-/** Between two wake-ups: under load, fewer and larger batches cost the server fewer writes to disk. */
-const REST_MS = 20;
+/**
+ * After a batch, before the next is taken, and between two wake-ups. Under load, fewer and larger batches cost the server fewer writes
+ * to disk; when there is little, somebody waits for it: a handoff is three events and an offer, one after the other.
+ */
+const GATHER_MS = { few: 2, many: 20 };
+const MANY = 16;
 const GAUGE_EVERY_MS = 2_000;
 
 const encoder = new TextEncoder();
@@ -73,13 +75,16 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
     duty: createDuty(store, `relay-${number}`, instance, () => clock.now()),
   }));
   const wake = createWake();
-  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: REST_MS });
+  let gatherMs = GATHER_MS.few;
+  const bells = { store, wake, clock, signal, pollMs: POLL_MS };
+  const listening = wakeOnBells({ ...bells, restMs: () => gatherMs });
   await runWorker({
     name: "relay",
     take: () => takeBatch(store, partitions),
     handle: async (batch) => {
       await publishBatch(context, batch);
-      if (!batch.isFull) await clock.sleep(GATHER_MS, signal);
+      gatherMs = batch.entries.length < MANY ? GATHER_MS.few : GATHER_MS.many;
+      if (!batch.isFull) await clock.sleep(gatherMs, signal);
     },
     idle: { ms: POLL_MS, wake },
     signal,
@@ -127,12 +132,8 @@ async function publishBatch(context: RelayContext, { leases, entries }: Batch): 
     publishOffers(context, entries.filter(isOffer)),
   ]);
   for (const one of published) if (one.status === "rejected") throw one.reason;
-  const options = {
-    label: "clear_outbox",
-    deadlineMs: CLEAR_DEADLINE_MS,
-    priority: "batch",
-    onUnknown: "safe",
-  } as const;
+  // Not behind the commands: until it is done, nothing that they have committed meanwhile is published.
+  const options = { label: "clear_outbox", deadlineMs: CLEAR_DEADLINE_MS, onUnknown: "safe" } as const;
   await context.store.transact(options, async (tx) => {
     for (const lease of leases) await requireLease(tx, lease);
     clearPublished(tx, entries);
