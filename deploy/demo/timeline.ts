@@ -18,6 +18,10 @@ export function createTimeline(write: (text: string) => void) {
     heading(text: string): void {
       write(`\n${bold(text)}\n`);
     },
+    /** A line of somebody else's text. */
+    quote(line: string): void {
+      write(`${" ".repeat(10)}${dim("│")} ${line}\n`);
+    },
     say(who: string, text: string, tone: Tone = "plain", ms?: number): void {
       const at = ((performance.now() - begun) / 1_000).toFixed(2).padStart(6);
       const took = ms === undefined ? "" : dim(`  ${ms.toFixed(1)} ms`);

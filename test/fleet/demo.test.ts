@@ -17,7 +17,7 @@ async function freePort(): Promise<string> {
   return String(port);
 }
 
-test("an agent is killed, another goes on exactly there, and everything verifies", async () => {
+test("an agent is killed and another goes on; a task goes from agent to agent; everything verifies", async () => {
   const home = mkdtempSync(join(tmpdir(), "fleet-demo-"));
   const child = spawn(process.execPath, ["deploy/demo/main.ts", "--exit"], {
     cwd: projectRoot,
@@ -39,5 +39,18 @@ test("an agent is killed, another goes on exactly there, and everything verifies
   expect(code, output).toBe(0);
   expect(output).toContain("surveyor-a ended: SIGKILL");
   expect(output).toMatch(/✓\s+continued exactly where the first agent was killed/);
+  // The second act: 70 %, the same type, another type, and the one that comes too late.
+  expect(output).toMatch(/handoff requested by agent-a: the context is filling up: 0\.\d+, over 0\.7/);
+  expect(output).toMatch(
+    /agent-a is frozen \(SIGSTOP\).*agent-a is woken \(SIGCONT\).*agent-a +refused: FENCED/s,
+  );
+  expect(output).toMatch(/│ # Continue task relay-\w+.*│ > Survey .*│ ## Left out/s);
+  expect(output).toMatch(/agent-a to agent-b, because of context_utilization: requested to accepted \d+ ms/);
+  expect(output).toMatch(/agent-b to agent-c, because of phase_complete: requested to accepted \d+ ms/);
+  expect(output).toMatch(/✓ +agent-b continued exactly where agent-a stopped/);
+  expect(output).toMatch(
+    /✓ +one owner at any time.*agent-a \(fence 1\).*agent-b \(fence 2\).*agent-c \(fence 3\)/,
+  );
+  expect(output.match(/✓/g)).toHaveLength(17);
   expect(output).not.toContain("✗");
 }, 120_000);

@@ -2,14 +2,15 @@
  * The demo's agent: an ordinary process that works through a task and keeps its state nowhere but in Fleet. Start it again, as
  * another process, and it goes on where the one before it stopped, whether that one ended well or was killed.
  *
- * Usage: node deploy/demo/agent.ts <task> <agent id>. Tells its parent what it does, one JSON message a line.
+ * Usage: node deploy/demo/kill/agent.ts <task> <agent id>.
  */
 import { setTimeout as think } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type Checkpoint, type CheckpointInput, connect } from "../../shared/sdk/sdk.ts";
-import { foldersToSurvey, sentence, survey } from "./survey.ts";
+import { type Checkpoint, type CheckpointInput, connect } from "../../../shared/sdk/sdk.ts";
+import { teller } from "../process.ts";
+import { foldersToSurvey, sentence, survey } from "../survey.ts";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
+const root = fileURLToPath(new URL("../../..", import.meta.url));
 const [taskId = "", agentId = ""] = process.argv.slice(2);
 /** What a model would need to think between two steps, much shortened. */
 const THINK_MS = 80;
@@ -19,12 +20,7 @@ type Item = {
   notes?: string | undefined;
 };
 
-// The parent may be gone; the work goes on.
-process.stdout.on("error", () => {});
-
-function tell(message: Record<string, unknown>): void {
-  process.stdout.write(`${JSON.stringify({ agent: agentId, ...message })}\n`);
-}
+const tell = teller(agentId);
 
 function state(completed: Item[], pending: Item[], iteration: number): CheckpointInput {
   const next = pending[0];
@@ -55,14 +51,13 @@ async function beginning(
 ): Promise<{ completed: Item[]; pending: Item[]; iteration: number }> {
   if (found === null) {
     const folders = await foldersToSurvey(root);
-    tell({ did: "began", folders: folders.length });
+    tell("began", { folders: folders.length });
     return { completed: [], pending: folders.map((title) => ({ title })), iteration: 1 };
   }
   const { metadata, execution_state } = found;
   const completed = execution_state.completed_items as Item[];
   const pending = execution_state.pending_items as Item[];
-  tell({
-    did: "resumed",
+  tell("resumed", {
     from: metadata.checkpoint_id,
     by: metadata.agent_id,
     done: completed.length,
@@ -76,22 +71,21 @@ const task = fleet.task(taskId);
 const { completed, pending, iteration } = await beginning(await task.resume());
 
 for (let item = pending[0]; item; item = pending[0]) {
-  tell({ did: "working", item: item.title });
+  tell("working", { item: item.title });
   await think(THINK_MS);
   const finding = await survey(root, item.title);
   pending.shift();
   completed.push({ title: item.title, notes: sentence(finding) });
   const asked = performance.now();
   const outcome = await task.checkpoint(state(completed, pending, iteration));
-  tell({
-    did: "checkpoint",
+  tell("checkpoint", {
     id: outcome.checkpointId,
     done: completed.length,
     ms: performance.now() - asked,
   });
   if (pending.length === 0) {
     await task.finalize(outcome.checkpointId, "succeeded", { retentionPolicy: "short" });
-    tell({ did: "finished", id: outcome.checkpointId, done: completed.length });
+    tell("finished", { id: outcome.checkpointId, done: completed.length });
   }
 }
 await fleet.close();
