@@ -5,9 +5,9 @@
  */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { knownAgentTypes } from "../../shared/process/policy.ts";
+import { openRepository } from "../../shared/process/repository.ts";
 import { tokenizer } from "../../shared/prompts/tokens.ts";
 import type { Format } from "../../shared/records/format.ts";
-import { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 import { createAdvancing } from "./advancing.ts";
@@ -26,17 +26,8 @@ export interface CoordinatorContext extends ServiceContext {
 }
 
 export async function start(context: CoordinatorContext): Promise<Stop> {
-  const { store, format, clock, log, metrics, config } = context;
-  const repository = new CheckpointRepository({
-    store,
-    format,
-    finder: "coordinator",
-    now: () => clock.now(),
-    onCorrupt: (task, corrupt) => {
-      metrics.checkpointCorruptTotal.inc();
-      log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
-    },
-  });
+  const { log, config } = context;
+  const repository = openRepository(context, { finder: "coordinator" });
   // Its tables take a while to load, which nobody's handoff should wait for.
   tokenizer();
   const rules = { agentTypes: knownAgentTypes(config.agentTypes), policies: config.policies };

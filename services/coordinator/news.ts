@@ -4,6 +4,7 @@
  * twice, after a crash, does no harm. Requests have a consumer of their own, since somebody waits for them.
  */
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
+import { consumePatiently } from "../../shared/bus/patience.ts";
 import { alertOf, type Severity } from "../../shared/protocol/alerts.ts";
 import type { EventData, EventType, FleetEvent } from "../../shared/protocol/events.ts";
 import type { HandoffState } from "../../shared/protocol/handoff.ts";
@@ -36,7 +37,6 @@ const CHANGES: Share = {
 const ACK_WAIT_MS = 5_000;
 const PULL_MS = 60_000;
 const PUBLISH_MS = 5_000;
-const RETRY_MS = 1_000;
 
 /** The events of handoffs, each with the state that it says a handoff is in; null: its data say which. */
 const STATE_OF = {
@@ -69,36 +69,26 @@ export function startNews(
       parent: message.headers,
       kind: "consumer",
     });
-  const shares = [REQUESTS, CHANGES].map((share) => consume(context, share, handle, stopping.signal));
+  const { backgroundBus: bus, clock, log } = context;
+  const patience = { bus, clock, log, signal: stopping.signal };
+  const shares = [REQUESTS, CHANGES].map(({ durable, types, underWay }) =>
+    consumePatiently(
+      patience,
+      {
+        stream: STREAMS.events,
+        durable,
+        filters: types.map((type) => SUBJECTS.eventsOf(type)),
+        maxAckPending: underWay,
+        ackWaitMs: ACK_WAIT_MS,
+        pullMs: PULL_MS,
+      },
+      handle,
+    ),
+  );
   return async () => {
     stopping.abort();
     await Promise.all(shares.map(async (stop) => (await stop)()));
   };
-}
-
-async function consume(
-  { backgroundBus, clock, log }: NewsContext,
-  { durable, types, underWay }: Share,
-  handle: (message: DurableMessage) => Promise<void>,
-  signal: AbortSignal,
-): Promise<Stop> {
-  const options = {
-    stream: STREAMS.events,
-    durable,
-    filters: types.map((type) => SUBJECTS.eventsOf(type)),
-    maxAckPending: underWay,
-    ackWaitMs: ACK_WAIT_MS,
-    pullMs: PULL_MS,
-  };
-  while (!signal.aborted) {
-    try {
-      return await backgroundBus.consume(options, handle);
-    } catch (error) {
-      log.warn({ error, durable }, "the events of handoffs cannot be had yet");
-      await clock.sleep(RETRY_MS, signal);
-    }
-  }
-  return async () => {};
 }
 
 async function seeTo(

@@ -1,8 +1,8 @@
 /** The reader: answers queries from verified checkpoints, and keeps the search index up with what is committed. */
 import { serveEndpoint } from "../../shared/bus/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
+import { openRepository } from "../../shared/process/repository.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
 import { createAgentsQuery } from "./agents.ts";
 import type { ReaderContext } from "./context.ts";
@@ -13,17 +13,8 @@ import { createQueueQueries } from "./queue.ts";
 import { createStatus } from "./status.ts";
 
 export async function start(context: ReaderContext): Promise<Stop> {
-  const { bus, store, format, clock, log, metrics } = context;
-  const repository = new CheckpointRepository({
-    store,
-    format,
-    finder: "reader",
-    now: () => clock.now(),
-    onCorrupt: (task, corrupt) => {
-      metrics.checkpointCorruptTotal.inc();
-      log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
-    },
-  });
+  const { bus, store, clock, log, metrics } = context;
+  const repository = openRepository(context, { finder: "reader" });
   const heartbeats = await listenToHeartbeats(context);
   const queries = createQueries(
     repository,

@@ -4,6 +4,7 @@
  * time it is given back and nothing more is asked for, so that a writer that alone cannot reach the store does not hold up the others.
  */
 import type { DurableMessage } from "../../shared/bus/bus.ts";
+import { consumePatiently } from "../../shared/bus/patience.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
@@ -20,11 +21,11 @@ const WORKING_EVERY_MS = 1_500;
 const PULL_MS = 60_000;
 const HOLD_MS = 15_000;
 const LOOK_EVERY_MS = 1_000;
-const RETRY_MS = 1_000;
 
 /** Starts in the background: a queue that cannot be drained yet is no reason not to serve. */
 export function startDraining(context: WriterParts): Stop {
-  const { breaker, clock } = context;
+  const { breaker, backgroundBus: bus, clock, log } = context;
+  const patience = { bus, clock, log };
   const stopping = new AbortController();
   const { signal } = stopping;
   const settle = createApplying(context);
@@ -35,7 +36,18 @@ export function startDraining(context: WriterParts): Stop {
     signal.addEventListener("abort", onStop, { once: true });
     const handle = (message: DurableMessage) => inHand(message, () => settle(message, asking.signal));
     const partitions = Array.from({ length: LIMITS.queue_partition_count }, (_, partition) =>
-      consumePartition(context, partition, handle, asking.signal),
+      consumePatiently(
+        { ...patience, signal: asking.signal },
+        {
+          stream: STREAMS.queue,
+          durable: `writer-${partition}`,
+          filters: [SUBJECTS.queuedPartition(partition)],
+          maxAckPending: 1,
+          ackWaitMs: ACK_WAIT_MS,
+          pullMs: PULL_MS,
+        },
+        handle,
+      ),
     );
     while (!signal.aborted && breaker.awayMs < HOLD_MS) await clock.sleep(LOOK_EVERY_MS, signal);
     asking.abort();
@@ -53,31 +65,6 @@ export function startDraining(context: WriterParts): Stop {
     stopping.abort();
     await running;
   };
-}
-
-async function consumePartition(
-  { backgroundBus, clock, log }: WriterParts,
-  partition: number,
-  handle: (message: DurableMessage) => Promise<void>,
-  signal: AbortSignal,
-): Promise<Stop> {
-  const options = {
-    stream: STREAMS.queue,
-    durable: `writer-${partition}`,
-    filters: [SUBJECTS.queuedPartition(partition)],
-    maxAckPending: 1,
-    ackWaitMs: ACK_WAIT_MS,
-    pullMs: PULL_MS,
-  };
-  while (!signal.aborted) {
-    try {
-      return await backgroundBus.consume(options, handle);
-    } catch (error) {
-      log.warn({ error, partition }, "a partition of the queue cannot be drained yet");
-      await clock.sleep(RETRY_MS, signal);
-    }
-  }
-  return async () => {};
 }
 
 /** Tells the server again and again that the message is not forgotten. */

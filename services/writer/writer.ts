@@ -6,9 +6,9 @@ import type { Bus } from "../../shared/bus/bus.ts";
 import { serveEndpoint } from "../../shared/bus/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { knownAgentTypes } from "../../shared/process/policy.ts";
+import { openRepository } from "../../shared/process/repository.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Format } from "../../shared/records/format.ts";
-import { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 import { createBacklog } from "./backlog.ts";
@@ -32,17 +32,10 @@ export interface WriterContext extends ServiceContext {
 }
 
 export async function start(context: WriterContext): Promise<Stop> {
-  const { bus, store, format, clock, log, metrics, config } = context;
-  const repository = new CheckpointRepository({
-    store,
-    format,
+  const { bus, clock, log, metrics, config } = context;
+  const repository = openRepository(context, {
     finder: "writer",
     policies: config.policies,
-    now: () => clock.now(),
-    onCorrupt: (task, corrupt) => {
-      metrics.checkpointCorruptTotal.inc();
-      log.error({ task_id: task, ...corrupt }, "a stored checkpoint is corrupt and was quarantined");
-    },
   });
   const agentTypes = knownAgentTypes(config.agentTypes);
   const commands = createCommands(repository, agentTypes, () => clock.now());
