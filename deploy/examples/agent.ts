@@ -1,21 +1,26 @@
 /**
  * The smallest agent. Usage: node deploy/examples/agent.ts [task] [fence]
- * Without a task it waits for an offer; a fence says that the task was taken for it already, by an orchestrator.
+ * Without a task it begins with that of the runner that started it; without a runner it waits for an offer. A fence says that the
+ * task was taken for it already, by an orchestrator.
  */
 import { setTimeout as think } from "node:timers/promises";
 import { runAgent } from "../../shared/sdk/sdk.ts";
 
 const [task, fence] = process.argv.slice(2);
+const stopping = new AbortController();
+process.once("SIGTERM", () => stopping.abort());
 
 const ended = await runAgent({
   type: "implementation",
   ...(task !== undefined && { task }),
   ...(fence !== undefined && { fence: Number(fence) }),
   begin: { goal: "Show a handoff", pending_items: ["read", "write", "test", "document"] },
+  signal: stopping.signal, // who is stopped lets another agent go on
+  onStop: "hand_off",
   async work(run) {
     let tokensConsumed = 0;
     for (const item of run.items()) {
-      await think(50, undefined, { signal: run.signal }); // a model would be told run.prompt, and work on the item
+      await think(400, undefined, { signal: run.signal }); // a model would be told run.prompt, and work on the item
       tokensConsumed += 60_000;
       run.usage({ tokensConsumed, contextLimit: 200_000 });
       await run.done(item); // at the third item the context is 90 % full: the task is handed off, and this throws

@@ -3,30 +3,9 @@
  * said comes first, because an exit code is a poor word; then what the runner knows; then the code or the signal.
  */
 import { constants } from "node:os";
-import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
-import type { FailureClass } from "../../shared/protocol/exit-report.ts";
+import { EXIT_CLASSES, type FailureClass } from "../../shared/protocol/exit-report.ts";
 import type { ExitWord } from "../../shared/protocol/runner-settings.ts";
 import type { Exit } from "./launchers/launcher.ts";
-
-/** An exit code that is not here, and not a signal's, is a crash. The README has the same table for people. */
-export const EXIT_CLASSES: Readonly<Record<number, FailureClass>> = {
-  0: "completed",
-  // The agent saw that another one has its task, and ended as it should.
-  [ERROR_TABLE.FENCED.exit]: "completed",
-  [ERROR_TABLE.CORRUPT.exit]: "corrupt_state",
-  [ERROR_TABLE.UNSUPPORTED_VERSION.exit]: "unrecoverable",
-  64: "unrecoverable",
-  69: "tool_error",
-  70: "crash",
-  75: "rate_limit",
-  76: "context_exhausted",
-  77: "unrecoverable",
-  78: "unrecoverable",
-  // As timeout(1) and shells have it.
-  124: "timeout",
-  126: "not_started",
-  127: "not_started",
-};
 
 /** A signal that is not here is a crash, also SIGTERM: whoever sent it did not wait for the work. */
 export const SIGNAL_CLASSES: Readonly<Partial<Record<NodeJS.Signals, FailureClass>>> = {

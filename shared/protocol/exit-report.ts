@@ -1,5 +1,6 @@
 /** Exit reports: how the process of an agent ended, as its runner saw it, in the classes that recovery decides by. */
 import { z } from "zod";
+import { ERROR_TABLE } from "./errors.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
 
 /** `not_started`: the agent's command does not exist or could not be run. */
@@ -16,6 +17,40 @@ export const FAILURE_CLASSES = [
   "not_started",
 ] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
+
+/** What an agent's exit code means. One that is not here, and not a signal's, is a crash. The runner's README has the table for people. */
+export const EXIT_CLASSES: Readonly<Record<number, FailureClass>> = {
+  0: "completed",
+  // The agent saw that another one has its task, and ended as it should.
+  [ERROR_TABLE.FENCED.exit]: "completed",
+  [ERROR_TABLE.CORRUPT.exit]: "corrupt_state",
+  [ERROR_TABLE.UNSUPPORTED_VERSION.exit]: "unrecoverable",
+  64: "unrecoverable",
+  69: "tool_error",
+  70: "crash",
+  75: "rate_limit",
+  76: "context_exhausted",
+  77: "unrecoverable",
+  78: "unrecoverable",
+  // As timeout(1) and shells have it.
+  124: "timeout",
+  126: "not_started",
+  127: "not_started",
+};
+
+/** The exit code by which an agent says how it ended; one that lacked memory cannot say so by a code of its own. */
+export const EXIT_CODES: Readonly<Record<FailureClass, number>> = {
+  completed: 0,
+  crash: 70,
+  timeout: 124,
+  out_of_memory: 70,
+  rate_limit: 75,
+  context_exhausted: 76,
+  tool_error: 69,
+  corrupt_state: ERROR_TABLE.CORRUPT.exit,
+  unrecoverable: 77,
+  not_started: 126,
+};
 
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
 

@@ -4,7 +4,6 @@ import { continuationPrompt } from "../../prompts/continuation.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { EventData, FleetEvent } from "../../protocol/events.ts";
-import type { OfferData } from "../../protocol/offer.ts";
 import type { WorkspaceDrift } from "../../protocol/workspace.ts";
 import { systemClock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/service.ts";
@@ -12,23 +11,18 @@ import type { FleetClient } from "../client.ts";
 import type { Heart } from "../heartbeat.ts";
 import type { TaskHandle } from "../task.ts";
 import { compareWorkspace } from "../workspace/comparison.ts";
+import { type Assignment, type Handover, RESUME_MS } from "./assignment.ts";
+import { type Failure, failureOf } from "./failure.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
 import { RunOver } from "./over.ts";
 import { AgentRun } from "./run.ts";
 import { newState, resumedState } from "./state.ts";
-import { reasonText } from "./wording.ts";
 
-export interface Assignment {
-  /** Under the fence that this agent got. */
-  readonly task: TaskHandle;
-  /** null: it began by name. */
-  readonly offer: OfferData | null;
-}
-
-/** Having a task and not knowing where it stands would be worse than a long wait. */
-const RESUME_MS = 60_000;
 /** After a periodic checkpoint that could not be written. */
 const AGAIN_MS = 5_000;
+
+/** Says how a run failed, to whoever has to know. */
+export type Tell = (failure: Failure, run: AgentRun, startedAt: string) => Promise<void>;
 
 const superseding: ReadonlySet<string> = new Set(["TASK_TAKEN", "HANDOFF_ACKNOWLEDGED"]);
 
@@ -37,9 +31,10 @@ export async function carryOut(
   heart: Heart,
   options: AgentOptions,
   assignment: Assignment,
+  tell: Tell,
 ): Promise<AgentResult> {
   const startedAt = new Date(systemClock.now()).toISOString();
-  const { task, offer } = assignment;
+  const { task, handover } = assignment;
   const run = await resumed(fleet, options, assignment);
   heart.set({ state: "working", taskId: task.id, fence: run.fence });
   const stopped = () => run.end(new RunOver("stopped"));
@@ -49,7 +44,7 @@ export async function carryOut(
   try {
     if (options.signal?.aborted) stopped();
     // Whoever got the task by a handoff says at once that it arrived.
-    if (run.resumedFrom !== null && (offer !== null || options.fence !== undefined)) await run.begin();
+    if (run.resumedFrom !== null && handover !== null) await run.begin();
     await options.work(run);
     if (run.over !== undefined) return await ended(run, run.over, task, options);
     await stopTicking();
@@ -57,7 +52,10 @@ export async function carryOut(
   } catch (error) {
     await stopTicking();
     if (run.over !== undefined) return await ended(run, run.over, task, options);
-    await failed(fleet, run, options, { error, startedAt, offer });
+    const failure = failureOf(error, options.classify, run.state.metrics);
+    // As far as that goes; what is thrown on is the work's own error.
+    await run.last("error", failure.details, error).catch(() => {});
+    await tell(failure, run, startedAt).catch(() => {});
     throw error;
   } finally {
     options.signal?.removeEventListener("abort", stopped);
@@ -70,14 +68,15 @@ export async function carryOut(
 async function resumed(
   fleet: FleetClient,
   options: AgentOptions,
-  { task, offer }: Assignment,
+  { task, offer, handover }: Assignment,
 ): Promise<AgentRun> {
   const wait = { deadlineMs: RESUME_MS };
   const found: Checkpoint | null =
-    offer === null
+    handover?.checkpointId === undefined
       ? await fleet.getLatestCheckpoint(task.id, wait)
-      : await fleet.getCheckpoint(offer.checkpoint.id, wait);
+      : await fleet.getCheckpoint(handover.checkpointId, wait);
   const drift = await driftOf(found, options.workspace);
+  const nextPhase = handover?.handoff?.next_phase ?? null;
   return new AgentRun({
     task,
     agentType: options.type,
@@ -86,8 +85,8 @@ async function resumed(
     found,
     drift,
     offer,
-    prompt: promptOf(found, offer, drift),
-    state: found === null ? newState(options.begin ?? {}) : resumedState(found, offer?.next_phase ?? null),
+    prompt: promptOf(found, handover, drift),
+    state: found === null ? newState(options.begin ?? {}) : resumedState(found, nextPhase),
     rules: options.checkpoints ?? {},
     thresholds: options.triggers,
     clock: systemClock,
@@ -100,20 +99,20 @@ async function driftOf(found: Checkpoint | null, folder: string | undefined): Pr
   return recorded === undefined || folder === undefined ? null : await compareWorkspace(recorded, folder);
 }
 
-/** The offer's, unless this machine knows more: how the workspace stands. */
+/** The one that was given, unless this machine knows more: how the workspace stands. */
 function promptOf(
   found: Checkpoint | null,
-  offer: OfferData | null,
+  handover: Handover | null,
   drift: WorkspaceDrift | null,
 ): string | null {
-  if (found === null) return null;
-  if (offer !== null && drift === null) return offer.prompt;
-  const handoff = offer === null ? undefined : { ...offer, to_agent_type: offer.agent_type };
+  const given = handover?.prompt ?? null;
+  if (found === null || (given !== null && drift === null)) return given;
+  const handoff = handover?.handoff ?? undefined;
   try {
     return continuationPrompt({ checkpoint: found, drift: drift ?? undefined, handoff }).text;
   } catch (error) {
-    // What never leaves a prompt is more than the default budget; the offer's was made with the policy's.
-    if (error instanceof FleetError && error.code === "INVALID") return offer?.prompt ?? null;
+    // What never leaves a prompt is more than the default budget; the given one was made with the policy's.
+    if (error instanceof FleetError && error.code === "INVALID") return given;
     throw error;
   }
 }
@@ -178,28 +177,22 @@ async function ended(
   return result(run, "stopped");
 }
 
-/** Written down and reported as far as that goes; what is thrown on is the work's own error. */
-async function failed(
-  fleet: FleetClient,
-  run: AgentRun,
-  { type, classify = () => "crash" as const }: AgentOptions,
-  { error, startedAt, offer }: { error: unknown; startedAt: string; offer: OfferData | null },
-): Promise<void> {
-  const details = reasonText(error);
-  await run.last("error", details, error).catch(() => {});
-  const report = {
-    agent_id: fleet.agentId,
-    agent_type: type,
-    task_id: run.taskId,
-    fence: run.fence,
-    ...(offer !== null && { handoff_id: offer.handoff_id }),
-    class: classify(error),
-    exit_code: null,
-    signal: null,
-    started_at: startedAt,
-    ended_at: new Date(systemClock.now()).toISOString(),
-    host: hostname(),
-    details,
-  };
-  await fleet.reportExit(report).catch(() => {});
+/** To the fleet, where nobody watches the process. */
+export function reportTo(fleet: FleetClient, agentType: string): Tell {
+  return ({ class: failureClass, details, resetsAt }, run, startedAt) =>
+    fleet.reportExit({
+      agent_id: fleet.agentId,
+      agent_type: agentType,
+      task_id: run.taskId,
+      fence: run.fence,
+      ...(run.offer !== null && { handoff_id: run.offer.handoff_id }),
+      class: failureClass,
+      exit_code: null,
+      signal: null,
+      started_at: startedAt,
+      ended_at: new Date(systemClock.now()).toISOString(),
+      host: hostname(),
+      details,
+      ...(resetsAt !== undefined && { resets_at: resetsAt }),
+    });
 }

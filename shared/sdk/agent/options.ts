@@ -1,22 +1,22 @@
 /** What an agent is started with, and how its run ends. */
-import type { FailureClass } from "../../protocol/exit-report.ts";
 import type { OfferData } from "../../protocol/offer.ts";
 import type { TriggerThresholds } from "../../protocol/triggers.ts";
 import type { CheckpointRules } from "../checkpoint-policy.ts";
 import type { FleetClient } from "../client.ts";
 import type { ConnectOptions } from "../connect.ts";
+import type { Classify } from "./failure.ts";
 import type { AgentRun } from "./run.ts";
 import type { Beginning } from "./state.ts";
 
 export interface AgentOptions {
-  /** The agent type: whose offers it takes, and as what it writes. */
+  /** The agent type: whose offers it takes, and as what it writes. A runner that starts the agent says it itself. */
   readonly type: string;
   /**
    * The work. When it resolves with nothing pending, the task is complete; with something pending, the task is given back. When it
    * throws, that is written down and reported, and thrown on. Let pass what the run's methods throw: the run is over then.
    */
   readonly work: (run: AgentRun) => Promise<void>;
-  /** Start on this task, whoever has it, instead of waiting for an offer. */
+  /** Start on this task, whoever has it, instead of that of the runner that started the process, or of an offer. */
   readonly task?: string;
   /** The fence of `task`, where it was taken or acknowledged for this agent already, under its agent id. */
   readonly fence?: number;
@@ -32,8 +32,8 @@ export interface AgentOptions {
   readonly signal?: AbortSignal;
   /** What becomes of the task when the agent is ended so: given back, or offered to another agent. Default `release`. */
   readonly onStop?: "release" | "hand_off";
-  /** The class of failure under which work that throws is reported. Default: `crash`. */
-  readonly classify?: (error: unknown) => FailureClass;
+  /** The class of failure under which work that throws is reported. Default: what the error says itself, else `crash`. */
+  readonly classify?: Classify;
   readonly sessionId?: string;
   /** The folder that it works in: recorded in every checkpoint, and compared with what the checkpoint says when it continues. */
   readonly workspace?: string;

@@ -1,0 +1,159 @@
+/** Agents of the SDK that a runner starts: a real fleet with its coordinator, a real runner, real agents, one of which is killed. */
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { connectBus } from "../../shared/bus/connection.ts";
+import type { ExitReport } from "../../shared/protocol/exit-report.ts";
+import type { Heartbeat } from "../../shared/protocol/heartbeat.ts";
+import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { Stop } from "../../shared/runtime/service.ts";
+import {
+  type Checkpoint,
+  continuationPrompt,
+  type FleetClient,
+  type FleetEvent,
+} from "../../shared/sdk/sdk.ts";
+import { projectRoot, startFleet, type TestFleet } from "../harness/fleet.ts";
+import { testLog } from "../harness/nats.ts";
+import { EXAMPLE, type RunnerProcess, startRunner } from "../harness/runner-process.ts";
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const FAILING = [process.execPath, join(projectRoot, "test/fleet/failing.program.ts")];
+
+let fleet: TestFleet;
+let client: FleetClient;
+let runner: RunnerProcess;
+let closeBus: Stop;
+const reports: ExitReport[] = [];
+const beats: Heartbeat[] = [];
+const events: FleetEvent[] = [];
+
+beforeAll(async () => {
+  fleet = await startFleet();
+  client = await fleet.client("person");
+  await client.onEvent((event) => void events.push(event));
+  const bus = await connectBus({ url: fleet.url, name: "test", identity: "test", log: testLog });
+  closeBus = () => bus.close();
+  const exits = { stream: STREAMS.exits, filter: SUBJECTS.everyExit, from: "all" } as const;
+  await bus.follow(exits, ({ body }) => void reports.push(JSON.parse(Buffer.from(body).toString())));
+  await bus.subscribe(
+    SUBJECTS.everyHeartbeat,
+    ({ body }) => void beats.push(JSON.parse(Buffer.from(body).toString())),
+  );
+  runner = await startRunner(fleet, {
+    implementation: { command: EXAMPLE, heartbeats: false },
+    documentation: { command: FAILING, heartbeats: false },
+    // A shell around the program, which starts it once more when it fails.
+    qa: { command: ["sh", "-c", '"$@" || "$@"', "twice", ...FAILING], heartbeats: false },
+  });
+});
+afterAll(async () => {
+  await runner?.stop();
+  await closeBus?.();
+  await fleet?.stop();
+});
+
+const SOON = { timeout: 60_000, interval: 20 };
+const until = (condition: () => boolean) => expect.poll(condition, SOON).toBe(true);
+const named = (type: string, task: string) =>
+  events.filter((event) => event.type === type && event.subject === task);
+const reportsOf = (task: string) => reports.filter(({ task_id }) => task_id === task);
+
+/** A task whose agent goes; resolves with the handoff's id. */
+async function handedOff(task: string, agentType: string, items: string[]): Promise<string> {
+  const outcome = await client.createCheckpoint({
+    taskId: task,
+    checkpoint: {
+      metadata: { agent_type: agentType },
+      execution_state: { phase: "handoff", completed_items: ["begin"], pending_items: items },
+    },
+  });
+  expect(outcome.outcome).toBe("committed");
+  return outcome.checkpointId;
+}
+
+test("an agent is killed at its work, and the next one goes on to the end, through another handoff", async () => {
+  const id = await handedOff("built", "implementation", ["a", "b", "c", "d", "e"]);
+  await until(() => named("HANDOFF_CONFIRMED", "built").length === 1);
+  const killed = beats.findLast(({ task_id }) => task_id === "built");
+  process.kill(killed?.pid ?? 0, "SIGKILL");
+  const first = await client.handoff(id);
+  expect(first).toMatchObject({ state: "confirmed", accepted_by: killed?.agent_id, fence: 1 });
+  const confirming = await client.getCheckpoint(first?.first_checkpoint_id ?? "");
+  expect(confirming?.metadata).toMatchObject({
+    agent_id: killed?.agent_id,
+    agent_type: "implementation",
+    parent_ids: [id],
+    trigger: { reason: "reassignment" },
+  });
+  await until(() => reportsOf("built").length === 1);
+  expect(reportsOf("built")[0]).toMatchObject({
+    agent_id: killed?.agent_id,
+    fence: 1,
+    handoff_id: id,
+    class: "crash",
+    signal: "SIGKILL",
+  });
+
+  const asked = await client.initiateHandoff(null, { taskId: "built", fence: 1, reason: "it was killed" });
+  await until(() => named("CHECKPOINT_FINALIZED", "built").length === 1);
+  expect(await client.handoff(asked.handoffId)).toMatchObject({ state: "confirmed", fence: 2 });
+  const history = (await client.getCheckpointHistory("built", { order: "oldest" })).checkpoints;
+  expect(history.at(-1)?.execution_state).toMatchObject({
+    phase: "complete",
+    pending_items: [],
+    completed_items: ["begin", "a", "b", "c", "d", "e"].map((title) => ({ title })),
+  });
+  // Three items fill a context, so that a third agent had the last two.
+  expect(await client.getTask("built")).toMatchObject({ state: "completed", fence: 3 });
+  await until(() => reportsOf("built").length === 3);
+  expect(reportsOf("built").map((report) => [report.fence, report.class, report.exit_code])).toEqual([
+    [1, "crash", null],
+    [2, "completed", 0],
+    [3, "completed", 0],
+  ]);
+  expect(new Set(history.map(({ metadata }) => metadata.agent_id)).size).toBe(4);
+  expect((await client.verifyAudit("built")).ok).toBe(true);
+});
+
+test.each([
+  ["limited", "rate_limit", 75, { resets_at: "2030-01-01T00:00:00Z", details: "Error: too many requests" }],
+  ["full", "context_exhausted", 76, { details: "Error: too long" }],
+  ["broken", "crash", 70, { details: "Error: broken" }],
+])(
+  "work that fails, %s: its class is reported once, and its exit code says the same",
+  async (task, failureClass, code, more) => {
+    await handedOff(`${task}-1`, "documentation", ["a"]);
+    await until(() => reportsOf(`${task}-1`).length === 1);
+    expect(reportsOf(`${task}-1`)[0]).toMatchObject({ class: failureClass, exit_code: code, ...more });
+    const last = await client.getLatestCheckpoint(`${task}-1`);
+    expect(last?.metadata.trigger).toMatchObject({ reason: "error" });
+  },
+);
+
+test("an agent is told what the offer says, and one that its runner's command starts once more goes on where it was", async () => {
+  const id = await handedOff("again-1", "qa", ["a"]);
+  await until(() => reportsOf("again-1").length === 1);
+  expect(reportsOf("again-1")[0]).toMatchObject({ class: "completed", exit_code: 0 });
+  const [handedOver, first, failed, last] = (
+    await client.getCheckpointHistory("again-1", { order: "oldest" })
+  ).checkpoints;
+  expect(first?.metadata).toMatchObject({ agent_type: "qa", parent_ids: [id] });
+  expect(failed?.metadata.trigger.reason).toBe("error");
+  const handoff = (await client.handoff(id)) ?? undefined;
+  const { text } = continuationPrompt({ checkpoint: handedOver as Checkpoint, handoff });
+  expect(failed?.context_summary.assumptions).toEqual([text]);
+  expect(last?.metadata).toMatchObject({
+    parent_ids: [failed?.metadata.checkpoint_id],
+    trigger: { reason: "task_complete" },
+  });
+  expect(await client.getTask("again-1")).toMatchObject({ state: "completed", fence: 1 });
+});
+
+test("an agent that sees that somebody else has its task ends as it should", async () => {
+  await handedOff("waiting-1", "documentation", ["a"]);
+  await until(() => named("HANDOFF_CONFIRMED", "waiting-1").length === 1);
+  await client.takeTask("waiting-1");
+  await until(() => reportsOf("waiting-1").length === 1);
+  expect(reportsOf("waiting-1")[0]).toMatchObject({ class: "completed", exit_code: 7 });
+});
