@@ -7,14 +7,20 @@ import type { Timeline } from "./timeline.ts";
 
 const START_MS = 60_000;
 
+/** On a fleet of somebody's own: its runners and agents shall not take what the demo offers. */
+const TENANT = "demo";
+
 export interface DemoFleet {
   readonly client: FleetClient;
   readonly isOurs: boolean;
+  /** With which the agents find the same fleet and tenant. */
+  readonly env: NodeJS.ProcessEnv;
 }
 
-async function running(url: string): Promise<FleetClient | null> {
+async function running(url: string, tenant?: string): Promise<FleetClient | null> {
+  const options = { url, agentId: "demo", connectTimeoutMs: 500, fallback: "none" } as const;
   try {
-    return await connect({ url, agentId: "demo", connectTimeoutMs: 500, fallback: "none" });
+    return await connect({ ...options, ...(tenant !== undefined && { tenant }) });
   } catch {
     return null;
   }
@@ -26,10 +32,11 @@ export async function ensureFleet(
   { url, home, env }: { url: string; home: string; env: NodeJS.ProcessEnv },
   onStarted: (stop: () => Promise<void>) => void,
 ): Promise<DemoFleet> {
-  const already = await running(url);
+  const tenant = env.FLEET_TENANT ?? TENANT;
+  const already = await running(url, tenant);
   if (already) {
-    timeline.say("fleet", `uses the one that runs at ${url}`);
-    return { client: already, isOurs: false };
+    timeline.say("fleet", `uses the one that runs at ${url}, as tenant ${tenant}`);
+    return { client: already, isOurs: false, env: { ...env, FLEET_TENANT: tenant } };
   }
   mkdirSync(home, { recursive: true });
   const logPath = join(home, "demo.log");
@@ -48,7 +55,7 @@ export async function ensureFleet(
     if (client) {
       await client.status({ deadlineMs: START_MS });
       timeline.say("fleet", `started at ${url}`, "good", performance.now() - begun);
-      return { client, isOurs: true };
+      return { client, isOurs: true, env };
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

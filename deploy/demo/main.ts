@@ -49,12 +49,12 @@ try {
   });
   ({ isOurs } = fleet);
   const { client } = fleet;
-  held = await checkKill(timeline, client, await playKill(timeline, client, env));
-  held = (await checkHandoff(timeline, client, await playHandoff(timeline, client, env))) && held;
+  held = await checkKill(timeline, client, await playKill(timeline, client, fleet.env));
+  held = (await checkHandoff(timeline, client, await playHandoff(timeline, client, fleet.env))) && held;
   await client.close();
 } catch (error) {
-  await stopAll();
-  throw error;
+  held = false;
+  timeline.say("✗", error instanceof Error ? error.message : String(error), "bad");
 }
 
 if (leave || !held || !isOurs) {
