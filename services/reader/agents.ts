@@ -30,12 +30,13 @@ export function createAgentsQuery({ store, heartbeats, now }: AgentsParts): Agen
   return async (tenant, { limit, cursor }) => {
     const kind = `agents/${tenant}`;
     const place = cursor === undefined ? START : placeOf(openCursor(kind, cursor));
-    const heard = heartbeats.of(tenant);
+    const nowMs = now();
+    const heard = new Map([...heartbeats.of(tenant)].filter(([, one]) => !hasEnded(one, nowMs)));
     const options = { label: "agents", deadlineMs: LIMITS.query_deadline_ms };
     const { agents, next } = await store
       .read(options, (reader) =>
         place.part === "heard"
-          ? listHeard(reader, tenant, heard, { after: place.after, limit, nowMs: now() })
+          ? listHeard(reader, tenant, heard, { after: place.after, limit, nowMs })
           : listOwned(reader, tenant, heard, place.after, limit),
       )
       .catch((error: unknown) => {
@@ -48,6 +49,12 @@ export function createAgentsQuery({ store, heartbeats, now }: AgentsParts): Agen
     };
   };
 }
+
+const isSilent = ({ lastAt }: Heard, nowMs: number): boolean => nowMs - lastAt > SILENT_MS;
+
+/** Who said goodbye has not gone silent. A task that it still owns is listed with those of which nobody says anything. */
+const hasEnded = (one: Heard, nowMs: number): boolean =>
+  one.beat.state === "stopping" && isSilent(one, nowMs);
 
 const START: Place = { part: "heard", after: null };
 
@@ -93,7 +100,8 @@ async function listOwned(
   return { agents: page.map(silentAgent), next: end === null ? null : { part: "owned", after: end } };
 }
 
-function heardAgent({ beat, firstAt, lastAt }: Heard, head: Task | null, nowMs: number): Agent {
+function heardAgent(one: Heard, head: Task | null, nowMs: number): Agent {
+  const { beat, firstAt, lastAt } = one;
   const { agent_id, agent_type, task_id = null, fence = null } = beat;
   return {
     agent_id,
@@ -101,7 +109,7 @@ function heardAgent({ beat, firstAt, lastAt }: Heard, head: Task | null, nowMs: 
     task_id,
     fence,
     owner: task_id === null ? null : head?.owner === agent_id && (fence === null || fence === head.fence),
-    state: nowMs - lastAt > SILENT_MS ? "silent" : beat.state,
+    state: isSilent(one, nowMs) ? "silent" : beat.state,
     step_deadline: beat.step_deadline ?? null,
     session_id: beat.session_id ?? null,
     host: beat.host ?? null,

@@ -1,6 +1,7 @@
 // The query `agents` over a real bus and a real store: what agents say, joined with what the store knows, in pages.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createAgentsQuery } from "../../../services/reader/agents.ts";
 import { listenToHeartbeats } from "../../../services/reader/heartbeats.ts";
 import { start } from "../../../services/reader/reader.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
@@ -151,6 +152,28 @@ test("an agent is forgotten when it has said nothing for long", async () => {
   await expect.poll(() => [...heartbeats.of("default").keys()]).toEqual(["new", "old"]);
   await clock.advance(2);
   expect([...heartbeats.of("default").keys()]).toEqual(["new"]);
+  await heartbeats.stop();
+});
+
+test("an agent that said it stops has ended; one that went without a word is silent", async () => {
+  const clock = manualClock();
+  const heartbeats = await listenToHeartbeats({ bus, clock, log: testLog });
+  const { store, repository } = bench;
+  await send(repository, "take", {}, { agent: "left-its-task", task: "t-left" });
+  beat("left-its-task", { task_id: "t-left", fence: 1, state: "stopping" });
+  beat("said-goodbye", { state: "stopping" });
+  beat("fell-silent");
+  await expect.poll(() => heartbeats.of("default").size).toBe(3);
+
+  const query = createAgentsQuery({ store, heartbeats, now: () => clock.now() });
+  const told = async (): Promise<Map<string, string>> =>
+    new Map((await query("default", { limit: 100 })).agents.map(({ agent_id, state }) => [agent_id, state]));
+  expect((await told()).get("said-goodbye")).toBe("stopping");
+  await clock.advance(5 * LIMITS.heartbeat_ms);
+  const later = await told();
+  expect(later.has("said-goodbye")).toBe(false);
+  expect(later.get("fell-silent")).toBe("silent");
+  expect(later.get("left-its-task")).toBe("silent");
   await heartbeats.stop();
 });
 
