@@ -72,13 +72,13 @@ type Place = FailurePlace & { readonly fleet: string };
 
 const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => string>> = {
   INVALID: () => "Correct what is named above; --help shows what each option takes.",
-  NOT_FOUND: (_, { fleet }) =>
-    `See what there is with \`${fleet} checkpoints list\`, and that --tenant is right.`,
-  CONFLICT: (_, { fleet }) =>
-    `Look at the state as it is now (\`${fleet} task show <task>\`), then decide again.`,
+  NOT_FOUND: ({ details }, { fleet }) =>
+    `See what there is with \`${fleet} ${listOf(details)} list\`, and that --tenant is right.`,
+  CONFLICT: ({ details }, { fleet }) =>
+    `Look at the state as it is now (\`${fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : "task show <task>"}\`), then decide again.`,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
   FENCED: (_, { fleet }) =>
-    `Stop writing to this task, or take it over; \`${fleet} task show <task>\` names its owner and fence.`,
+    `Stop writing to this task. If it is yours, give its fence with --fence; \`${fleet} fence take <task>\` takes it over.`,
   CORRUPT: (_, { fleet }) =>
     `Use an older checkpoint (\`${fleet} checkpoints history <task>\`) and tell your operator.`,
   TOO_LARGE: () => "Keep artifacts elsewhere and refer to them by path or address.",
@@ -91,6 +91,12 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => str
   TIMEOUT: timeout,
   INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
 };
+
+/** The command that lists what was looked for. */
+function listOf(details: FleetError["details"]): string {
+  if ("handoff" in details || "handoff_id" in details) return "handoffs";
+  return "seq" in details ? "queue dead" : "checkpoints";
+}
 
 function unavailable({ details }: FleetError, place: Place): string {
   const { fleet } = place;

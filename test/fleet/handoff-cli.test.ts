@@ -35,7 +35,7 @@ test("ask for a handoff, follow it, take it back", async () => {
   expect(await checkpoint("auth")).toMatchObject({ exit: 0 });
   const asked = await fleet(["handoff", "auth", "--to", "qa", "--reason", "context is full"]);
   expect(asked).toMatchObject({ exit: 0, err: "" });
-  const id = /Handed off: ([0-9a-f-]{36})/.exec(asked.out)?.[1] as string;
+  const id = /Handoff requested: ([0-9a-f-]{36})/.exec(asked.out)?.[1] as string;
   expect(asked.out).toContain("Task: auth\nCheckpoint: chk-");
 
   const shown = async () => JSON.parse((await fleet(["handoffs", "show", "auth", "--json"])).out) as Handoff;
@@ -62,7 +62,7 @@ test("ask for a handoff, follow it, take it back", async () => {
     err: "",
     out: `Taken back: handoff ${id}\nTask: auth, with whoever had it\n`,
   });
-  expect((await fleet(["handoffs", "show", id])).out).toContain("Why it failed: withdrawn: one more test\n");
+  expect((await fleet(["handoffs", "show", id])).out).toContain("Why it ended: withdrawn: one more test\n");
   expect(await fleet(["handoff", "auth", "--cancel"])).toMatchObject({ exit: 5, out: "" });
 }, 180_000);
 

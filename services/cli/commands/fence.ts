@@ -18,7 +18,7 @@ interface ReleaseFlags {
   readonly fence: number;
 }
 
-const { FENCED, UNAVAILABLE, TIMEOUT } = ERROR_TABLE;
+const { FENCED, INVALID, UNAVAILABLE, TIMEOUT } = ERROR_TABLE;
 
 export function addFence(program: Command, acting: Acting): void {
   const group = program.command("fence").description("Own a task, and check who does.");
@@ -27,7 +27,7 @@ export function addFence(program: Command, acting: Acting): void {
     .summary("Check whether a fence is the task's current one.")
     .description(
       "Check whether a fence is the task's current one, before acting under it. The exit code is the answer:\n" +
-        `0 current; ${FENCED.exit} another agent has taken the task over, stop; ${UNAVAILABLE.exit} or ${TIMEOUT.exit} the fleet could not be asked.`,
+        `0 current; ${FENCED.exit} another agent has taken the task over, stop; ${UNAVAILABLE.exit} or ${TIMEOUT.exit} the fleet could not be asked; ${INVALID.exit} the task never had such a fence.`,
     )
     .argument("<task>", "the task")
     .argument("<fence>", "the fence that you hold", wholeNumber(0))

@@ -16,7 +16,7 @@ export function renderHandedOff(
   const follow = `Follow it: ${fleet} handoffs show ${outcome.handoffId}`;
   if (outcome.outcome === "committed") {
     return [
-      `${colors.green("Handed off:")} ${id}`,
+      `${colors.green("Handoff requested:")} ${id}`,
       `Task: ${plain(outcome.taskId)}`,
       `Checkpoint: ${shownId(outcome.checkpointId)}`,
       follow,
@@ -24,7 +24,7 @@ export function renderHandedOff(
   }
   const where = outcome.outcome === "queued" ? "in the queue" : "on this machine's disk";
   return [
-    `${colors.yellow("Not yet handed off:")} ${id}`,
+    `${colors.yellow("Handoff not yet requested:")} ${id}`,
     `Task: ${plain(outcome.taskId)}`,
     `Store, writer or bus is away; the command is kept ${where} and will be carried out once, in order.`,
     follow,
@@ -93,7 +93,10 @@ export function renderHandoff(handoff: Handoff, view: View): string {
     field("Handoff", view.colors.bold(handoff.handoff_id), view),
     field("Task", plain(handoff.task_id), view),
     field("State", stateText(handoff.state, view), view),
-    ...fact("Why it failed", failure && failureText(failure)),
+    ...fact(
+      handoff.state === "cancelled" ? "Why it ended" : "Why it failed",
+      failure && failureText(failure),
+    ),
     field("From", `${plain(handoff.from_agent)} (${plain(handoff.from_agent_type)})`, view),
     field(
       "To",

@@ -64,6 +64,17 @@ test("after a timeout the same command id can be asked again", () => {
   expect(failureOf(new FleetError("TIMEOUT", "no answer")).hint).not.toContain("--command-id");
 });
 
+test.each([
+  ["NOT_FOUND", {}, "fleet checkpoints list"],
+  ["NOT_FOUND", { handoff: "auth" }, "fleet handoffs list"],
+  ["NOT_FOUND", { seq: 17 }, "fleet queue dead list"],
+  ["CONFLICT", { handoff_id: "one" }, "fleet handoffs show one"],
+  ["CONFLICT", { task_id: "auth" }, "fleet task show <task>"],
+  ["FENCED", {}, "fleet fence take <task>"],
+] as const)("%s of %o: where to look is the command for it", (code, details, command) => {
+  expect(failureOf(new FleetError(code, "text", { details })).hint).toContain(`\`${command}\``);
+});
+
 test("a defect keeps its stack", () => {
   const failure = failureOf(new TypeError("x is not a function"));
   expect(failure).toMatchObject({ exitCode: 70, body: { code: "INTERNAL" } });
