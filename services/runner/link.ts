@@ -6,6 +6,8 @@ import type { Bus } from "../../shared/bus/bus.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
+import { traceparentKey } from "../../shared/runtime/trace-context.ts";
+import { withSpan } from "../../shared/runtime/tracing.ts";
 import { linkTo } from "../../shared/sdk/link.ts";
 import { TaskOrder } from "../../shared/sdk/order.ts";
 import { FleetClient } from "../../shared/sdk/sdk.ts";
@@ -38,6 +40,12 @@ export function clientOn(
   });
 }
 
+/** The handoff's trace, also after a restart, when nothing else remembers it. */
+function inTraceOf<T>({ traceparent }: AgentRecord, name: string, fn: () => Promise<T>): Promise<T> {
+  const parent = { get: (key: string) => (key === traceparentKey ? traceparent : undefined) };
+  return withSpan(name, {}, fn, { parent });
+}
+
 export function outsideOf(bus: Bus, surroundings: Surroundings): Outside {
   const clientOf = ({ tenant, agent_id }: AgentRecord): FleetClient =>
     clientOn(bus, { ...surroundings, tenant, agentId: agent_id });
@@ -46,7 +54,9 @@ export function outsideOf(bus: Bus, surroundings: Surroundings): Outside {
       try {
         const { task_id, handoff_id, checkpoint_id, agent_type, command_id } = record;
         const offer = { task_id, handoff_id, agent_type, checkpoint: { id: checkpoint_id } };
-        const accepted = await clientOf(record).acknowledgeHandoff(offer, { commandId: command_id });
+        const accepted = await inTraceOf(record, "runner acknowledge", () =>
+          clientOf(record).acknowledgeHandoff(offer, { commandId: command_id }),
+        );
         return { fence: accepted.fence };
       } catch (error) {
         if (error instanceof FleetError && VOID.has(error.code)) return { void: error.message };
@@ -58,6 +68,6 @@ export function outsideOf(bus: Bus, surroundings: Surroundings): Outside {
       return task !== null && task.fence === record.fence && task.owner === record.agent_id;
     },
     startHeartbeat: (record, pulse) => clientOf(record).startHeartbeat(pulse),
-    report: (record, report) => clientOf(record).reportExit(report),
+    report: (record, report) => inTraceOf(record, "runner report", () => clientOf(record).reportExit(report)),
   };
 }

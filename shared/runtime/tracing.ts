@@ -1,6 +1,7 @@
 // Distributed tracing. `withSpan` is always there; without an endpoint the SDK is never loaded and a span costs next
 // to nothing, yet a trace that comes in still goes out again with the next message. The current span is kept here
-// and not in the OpenTelemetry API, whose context does nothing until an SDK is registered.
+// and not in the OpenTelemetry API, whose context does nothing until an SDK is registered. Where an agent's program has
+// registered one of its own, its current span is ours as well, and ours is its.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import {
@@ -28,7 +29,17 @@ export type { TraceCarrier } from "./trace-context.ts";
 const contexts = new AsyncLocalStorage<Context>();
 const NO_SPAN = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 let recording = false;
-const activeContext = () => contexts.getStore() ?? ROOT_CONTEXT;
+
+/** The program's own is at least as far inside as ours, which it was told as well. */
+function activeContext(): Context {
+  const theirs = recording ? undefined : context.active();
+  if (theirs !== undefined && trace.getSpan(theirs) !== undefined) return theirs;
+  return contexts.getStore() ?? ROOT_CONTEXT;
+}
+
+function runInside<T>(inside: Context, fn: () => T): T {
+  return contexts.run(inside, recording ? fn : () => context.with(inside, fn));
+}
 
 export interface TracingOptions {
   service: string;
@@ -95,11 +106,12 @@ export async function withSpan<T>(
 ): Promise<T> {
   const remote = parent === undefined ? undefined : readTrace(parent);
   // Nothing records, nothing came in and nothing is under way: there is no trace to carry on, and a request saves the bookkeeping.
-  if (!recording && remote === undefined && contexts.getStore() === undefined) return await fn(NO_SPAN);
-  const outer = remote === undefined ? activeContext() : trace.setSpanContext(activeContext(), remote);
+  const active = activeContext();
+  if (!recording && remote === undefined && active === ROOT_CONTEXT) return await fn(NO_SPAN);
+  const outer = remote === undefined ? active : trace.setSpanContext(active, remote);
   const span = trace.getTracer("fleet").startSpan(name, { attributes, kind: kinds[kind] }, outer);
   try {
-    return await contexts.run(trace.setSpan(outer, span), () => fn(span));
+    return await runInside(trace.setSpan(outer, span), () => fn(span));
   } catch (error) {
     span.recordException(error instanceof Error ? error : String(error));
     span.setStatus({ code: SpanStatusCode.ERROR });
