@@ -23,7 +23,10 @@ const FILE = "FLEET_RUNNER_CONFIG";
 const NAME_CHARS = 40;
 
 export const runnerFields = {
-  settingsFile: text(FILE, { description: "File that says which agents a runner starts, and how; JSON" }),
+  settingsFile: text(FILE, {
+    description:
+      "File that says which agents a runner starts, and how, as in services/runner/README.md; JSON",
+  }),
   runnerName: optional(
     text("FLEET_RUNNER_NAME", { description: "Name of a runner, the same after a restart; else the host's" }),
   ),

@@ -28,8 +28,10 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** A union complains as a whole; the alternative that the value was meant to be says which member is wrong. */
+/** Names that nothing has are complained of together, and shown each. A union complains as a whole; the alternative that the value was meant to be says which member is wrong. */
 function leaves(issue: Issue): Issue[] {
+  if (issue.code === "unrecognized_keys")
+    return issue.keys.map((key) => ({ ...issue, path: [...issue.path, key] }));
   if (issue.code !== "invalid_union") return [issue];
   const meant = issue.errors.find(
     (branch) =>
@@ -62,6 +64,8 @@ function expectation(issue: Issue): string {
       return issue.message.startsWith("Too big")
         ? `at most ${counted(issue.maximum, issue.origin)}`
         : issue.message;
+    case "unrecognized_keys":
+      return "nothing of this name";
     case "invalid_key":
       return `a name of ${issue.issues.map(expectation).join(", ")}`;
     default:

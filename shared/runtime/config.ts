@@ -58,7 +58,8 @@ export function readConfig<const F extends Fields>(
     if (value === undefined && (raw !== "" || field.required)) {
       problems.push({
         name: field.name,
-        expected: field.type,
+        // Who has not heard of it yet must learn what it is for.
+        expected: raw === "" ? `${field.type} (${field.description})` : field.type,
         got: raw === "" ? "nothing" : shown(raw, field),
       });
     }

@@ -62,7 +62,7 @@ describe("the file", () => {
       "agents.ops.exit_codes.3": expect.stringContaining("one of completed"),
     });
     expect(found["agents.qa.command.1"]).toContain("no {tasks}; there are {agent_id}");
-    expect(Object.keys(found)).toContain("agents.ops");
+    expect(Object.keys(found)).toContain("agents.ops.max");
   });
 
   test("with parts that do not fit together is refused", () => {
@@ -89,7 +89,9 @@ describe("the file", () => {
       /a file that can be read; got .*ENOENT/,
     );
     expect(() => readRunnerSettings(file("{ agents: "))).toThrow(/expected JSON in/);
-    expect(() => readRunnerConfig({})).toThrow(/FLEET_RUNNER_CONFIG: expected text; got nothing/);
+    expect(() => readRunnerConfig({})).toThrow(
+      /FLEET_RUNNER_CONFIG: expected text \(File that says .*README\.md.*\); got nothing/,
+    );
   });
 });
 

@@ -103,7 +103,7 @@ describe("problems", () => {
       { name: "FLEET_PORT", expected: "integer from 1 to 65535", got: '"abc"' },
       { name: "FLEET_LEASE", expected: "duration like 500ms, 2s, 5m, 1h, 7d from 1s to 1h", got: '"30"' },
       { name: "FLEET_LOG_LEVEL", expected: "one of info, debug", got: '"loud"' },
-      { name: "FLEET_TOKEN", expected: "text from 8 characters", got: "nothing" },
+      { name: "FLEET_TOKEN", expected: "text from 8 characters (for the test)", got: "nothing" },
     ]);
     expect(error.message.split("\n")).toHaveLength(5);
     expect(error.message).toContain('  FLEET_PORT: expected integer from 1 to 65535; got "abc"');
