@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { CheckpointInput } from "../../shared/sdk/sdk.ts";
+import type { CheckpointInput, OfferInHand } from "../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../harness/fleet.ts";
 import { type Result, resultOf, startCli } from "../services/cli/process.ts";
 import {
@@ -148,6 +148,42 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     expect((await fleet("resume", "work", "--no-workspace", "--dry-run")).out).toContain(
       "Workspace: not compared",
     );
+  });
+
+  test("of a task that is offered says what the offer says, and after it is taken another checkpoint's own", async () => {
+    const client = await server.client();
+    const offered = Promise.withResolvers<OfferInHand>();
+    const release = Promise.withResolvers<void>();
+    const stop = await client.onOffer("qa", async (offer) => {
+      offered.resolve(offer);
+      await release.promise;
+    });
+    const earlier = await written("offered", { pending_items: ["Look around"] });
+    const { checkpointId } = await client.createCheckpoint({
+      taskId: "offered",
+      checkpoint: {
+        metadata: { agent_type: "implementation" },
+        execution_state: { phase: "handoff", pending_items: ["Write the tests"], completed_items: ["Code"] },
+      },
+      handoff: { toAgentType: "qa", nextPhase: "testing", reason: "The code is done." },
+    });
+    const { data } = await offered.promise;
+    expect(data.prompt).toContain(
+      `Handed over to an agent of type qa, for phase testing by handoff ${checkpointId}`,
+    );
+    const shown = async (...args: string[]) =>
+      JSON.parse((await fleet("resume", "offered", "--json", ...args)).out).prompt;
+    expect(await shown()).toBe(data.prompt);
+    expect(await shown("--checkpoint", checkpointId)).toBe(data.prompt);
+    expect(await shown("--style", "pointer")).toContain("Handed over to an agent of type qa");
+    expect(await shown("--checkpoint", earlier)).not.toContain("Handed over");
+
+    const { task } = await (await offered.promise).acknowledge();
+    release.resolve();
+    expect(await shown()).toBe(data.prompt);
+    await task.checkpoint({ metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } });
+    expect(await shown()).not.toContain("Handed over");
+    await stop();
   });
 
   test("tells that a task has ended", async () => {

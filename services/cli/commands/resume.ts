@@ -4,7 +4,7 @@
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { PROMPT_STYLES, type PromptBudget, type PromptStyle } from "../../../shared/protocol/prompt.ts";
-import type { Checkpoint, Task, WorkspaceDrift } from "../../../shared/sdk/sdk.ts";
+import type { Checkpoint, Handoff, Task, WorkspaceDrift } from "../../../shared/sdk/sdk.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import { promptBudget } from "../input/budget.ts";
 import { bareId } from "../input/id.ts";
@@ -63,6 +63,7 @@ async function resume(session: Session, task: string, flags: Flags): Promise<voi
   const head = await (await import("../task.ts")).requireTask(session, task);
   const { checkpoint, passedOver } = await found(session, task, flags.checkpoint);
   const drift = await compared(checkpoint, place);
+  const handoff = await openHandoff(session, head, checkpoint);
   const { continuationPrompt } = await import("../../../shared/prompts/continuation.ts");
   const prompt = continuationPrompt({
     checkpoint,
@@ -70,7 +71,9 @@ async function resume(session: Session, task: string, flags: Flags): Promise<voi
     budget: flags.budget,
     drift,
     passedOver,
-    fleet: session.called,
+    handoff,
+    // An offer does not know how the command is called here, and this is to be the same text.
+    fleet: handoff === undefined ? session.called : undefined,
   });
   warnAbout(session, head, drift);
   const isWritten = flags.out !== undefined && !flags.dryRun;
@@ -109,6 +112,17 @@ async function found(session: Session, task: string, id: string | undefined): Pr
     });
   }
   return { checkpoint, passedOver: passed_over.flatMap(({ checkpoint_id }) => checkpoint_id ?? []) };
+}
+
+/** The one that is under way with this checkpoint: whoever takes its offer is told of it as well. */
+async function openHandoff(
+  session: Session,
+  { handoff_id }: Task,
+  { metadata }: Checkpoint,
+): Promise<Handoff | undefined> {
+  if (handoff_id === null) return undefined;
+  const handoff = await (await session.client()).handoff(handoff_id, session.ask);
+  return handoff?.checkpoint_id === metadata.checkpoint_id ? handoff : undefined;
 }
 
 async function compared(
