@@ -22,7 +22,12 @@ export type Ancestry =
       readonly corrupt: CorruptCheckpoint;
     };
 
+/** Checkpoints read at once: fewer when they are large, judged by those before them, so that they do not fill the memory. */
 const SLICE = 32;
+const SLICE_BYTES = 2_000_000;
+
+const sliceAfter = (verified: number, bytes: number): number =>
+  Math.max(1, Math.min(SLICE, Math.floor((SLICE_BYTES * verified) / Math.max(1, bytes))));
 
 export async function verifyAncestry(
   reader: Reader,
@@ -36,7 +41,8 @@ export async function verifyAncestry(
   const wanted = new Set(own.checkpoint.metadata.parent_ids);
   let [verified, bytes, to] = [1, own.bytes, own.checkpoint.metadata.seq - 1];
   while (wanted.size > 0 && to >= 1) {
-    const places = await readOrder(reader, keys, task, { from: 1, to, limit: SLICE, reverse: true });
+    const limit = sliceAfter(verified, bytes);
+    const places = await readOrder(reader, keys, task, { from: 1, to, limit, reverse: true });
     const found = await findMany(reader, keys, task, places);
     for (const [i, one] of found.entries()) {
       const at = places[i]?.entry?.id ?? null;

@@ -37,6 +37,18 @@ describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
     expect(await verify(ids[0] as string)).toEqual({ ok: true, verified: 1 });
   });
 
+  test("of large checkpoints is verified to its first too", async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 7; n += 1) {
+      const checkpoint = input();
+      if (n % 3 !== 0) checkpoint.execution_state.goal = "x".repeat(800_000);
+      ids.push((await create(bench.repository, { task: TASK, checkpoint })).checkpoint_id);
+    }
+    expect(await verify(ids.at(-1) as string)).toEqual({ ok: true, verified: 7 });
+    await flip(bench.store, TASK, ids[0] as string);
+    expect(await verify(ids.at(-1) as string)).toMatchObject({ ok: false, at: ids[0] });
+  });
+
   test("a branch is none of its business, a merge has all of both", async () => {
     //     0 ─ 1 ─ 3 ─ 4 (3 and 2)      2 stands on 0
     const [, , two, three, four] = await chain([[], [0], [0], [1], [3, 2]]);
