@@ -4,6 +4,7 @@
  */
 import type { Bus, Message } from "../../shared/bus/bus.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
+import { invalid } from "../../shared/protocol/errors.ts";
 import { type Heartbeat, heartbeatSchema } from "../../shared/protocol/heartbeat.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { HEADERS, parseHeartbeatSubject, SUBJECTS } from "../../shared/protocol/subjects.ts";
@@ -38,6 +39,10 @@ export async function listenToHeartbeats({
   const heard = new Map<string, Heard>();
   const hear = (message: Message): void => {
     const { tenant, agent } = parseHeartbeatSubject(message.subject);
+    const bytes = message.body.byteLength;
+    if (bytes > LIMITS.heartbeat_bytes_max) {
+      throw invalid("", `at most ${LIMITS.heartbeat_bytes_max} bytes`, `${bytes} bytes`);
+    }
     const beat = validate(
       heartbeatSchema,
       decodeBody(message.body, message.headers.get(HEADERS.contentType)),

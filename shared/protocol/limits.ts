@@ -105,7 +105,7 @@ export const LIMITS = {
   /** Checkpoints, and their bytes, that are verified on the way back from the one that is handed off. */
   chain_count_max: 500,
   chain_bytes_max: 16_000_000,
-  /** Of a continuation prompt. */
+  /** Of a continuation prompt, as it stands in the JSON of its offer. */
   prompt_bytes_max: 40_000,
   /** Of an offer as it waits in the outbox, which is one value of the store. */
   offer_bytes_max: 60_000,
@@ -117,6 +117,8 @@ export const LIMITS = {
   /** Of any time in the policy. */
   policy_ms_max: 7 * 86_400_000,
   heartbeat_ms: 2_000,
+  /** What is larger is not heard: of thousands of agents the last one is remembered as it came. */
+  heartbeat_bytes_max: 4_096,
   /** A continuation prompt where nobody says otherwise, and the longest and shortest that may be asked for. */
   prompt_tokens_default: 2_000,
   prompt_budget_max: 1_000_000,
@@ -199,8 +201,8 @@ const relations: [holds: boolean, why: string][] = [
     "a command that waited for others of its task must still have time for the store",
   ],
   [
-    LIMITS.prompt_bytes_max + LIMITS.handoff_reason_chars_max * 4 + 4_000 <= LIMITS.offer_bytes_max,
-    "a prompt of the largest size, and what goes with it, must fit into an offer",
+    LIMITS.prompt_bytes_max + LIMITS.handoff_reason_chars_max * 6 + 4_000 <= LIMITS.offer_bytes_max,
+    "a prompt of the largest size, and what goes with it, must fit into an offer, however JSON writes them",
   ],
   [LIMITS.offer_bytes_max <= LIMITS.inline_bytes_max, "an offer must fit into one value of the store"],
   [

@@ -130,6 +130,14 @@ describe("agents", () => {
     expect(names).not.toContain("liar-2");
   });
 
+  test("that say more than a heartbeat can hold are not heard, so that thousands of them fit into the memory", async () => {
+    beat("talker", { host: "h", ...{ story: "x".repeat(LIMITS.heartbeat_bytes_max) } });
+    beat("brief", { host: "h".repeat(256), ...{ story: "x".repeat(3_000) } });
+    const names = (await page()).agents.map(({ agent_id }) => agent_id);
+    expect(names).toContain("brief");
+    expect(names).not.toContain("talker");
+  });
+
   test("a cursor of another query is refused", async () => {
     const answer = await bus.request(
       SUBJECTS.query("default", "agents"),
