@@ -4,15 +4,13 @@
  */
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Handoff } from "../../shared/protocol/handoff.ts";
+import type { HandoffPlace } from "../../shared/records/handoff/lists.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { backoffMs } from "../../shared/runtime/retry.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
 import { withSpan } from "../../shared/runtime/tracing.ts";
 import type { Examine, Offerable } from "./examination.ts";
 import { nextStep, type Step } from "./step.ts";
-
-/** Where a handoff stands. */
-export type HandoffPlace = Pick<Handoff, "tenant" | "handoff_id">;
 
 export interface Advancing {
   /** Does what there is to do. Throws when something is away; then another try, by anybody, can help. */

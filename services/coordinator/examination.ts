@@ -8,6 +8,7 @@ import { LIMITS } from "../../shared/protocol/limits.ts";
 import { nextAgentType, type Policies, type Policy, policyOf } from "../../shared/protocol/policy.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Examination } from "./step.ts";
+import { takeTurns } from "./turns.ts";
 import { verify } from "./verification.ts";
 
 /** An offer as the repository takes it, for agents of a type. */
@@ -15,14 +16,17 @@ export type Offerable = Omit<Parameters<CheckpointRepository["offerHandoff"]>[2]
 
 export type Examine = (handoff: Handoff) => Promise<Examination<Offerable>>;
 
-/** UTF-8 has at most so many bytes for what JavaScript counts as one character. */
+/** As it stands in JSON, where a quotation mark and a backslash are two: a character of JavaScript comes to at most so many bytes. */
 const BYTES_A_CHARACTER = 3;
+const bytesInJson = (text: string): number => Buffer.byteLength(JSON.stringify(text));
+/** Checkpoints that go back to large ones take much memory and time to verify, so few are looked at together. */
+const AT_ONCE = 4;
 
 export function createExamination(
   repository: CheckpointRepository,
   rules: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
 ): Examine {
-  return async (handoff) => {
+  const examine: Examine = async (handoff) => {
     const verified = await verify(repository, handoff);
     if (!verified.sound) {
       const { reason, details } = verified;
@@ -36,6 +40,8 @@ export function createExamination(
     const policy = policyOf(rules.policies, handoff.tenant, toAgentType);
     return offered(handoff, verified.checkpoint, toAgentType, policy);
   };
+  const inTurn = takeTurns(AT_ONCE);
+  return (handoff) => inTurn(() => examine(handoff));
 }
 
 /** Who asked for a type gets it; else the policy of the type that worked so far says who goes on. */
@@ -75,7 +81,7 @@ function offered(
   }
 }
 
-/** A generous budget of tokens may come to more bytes than an offer can carry; then these are the budget. */
+/** A generous budget of tokens may come to more bytes than an offer can carry; then these are the budget. Never fails for its size alone. */
 function promptFor(
   handoff: Handoff,
   checkpoint: Checkpoint,
@@ -84,7 +90,7 @@ function promptFor(
 ): Prompt {
   const input = { checkpoint, style, handoff: { ...handoff, to_agent_type: toAgentType } };
   const prompt = continuationPrompt({ ...input, budget: { tokens } });
-  if (Buffer.byteLength(prompt.text) <= LIMITS.prompt_bytes_max) return prompt;
+  if (bytesInJson(prompt.text) <= LIMITS.prompt_bytes_max) return prompt;
   const characters = Math.floor(LIMITS.prompt_bytes_max / BYTES_A_CHARACTER);
   return continuationPrompt({ ...input, budget: { characters } });
 }

@@ -5,11 +5,15 @@
  */
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
 import { consumePatiently } from "../../shared/bus/patience.ts";
+import { decodeBody } from "../../shared/integrity/wire.ts";
 import { alertOf, type Severity } from "../../shared/protocol/alerts.ts";
-import type { EventData, EventType, FleetEvent } from "../../shared/protocol/events.ts";
+import { FleetError } from "../../shared/protocol/errors.ts";
+import { type EventData, type EventType, type FleetEvent, readEvent } from "../../shared/protocol/events.ts";
 import type { HandoffState } from "../../shared/protocol/handoff.ts";
 import { CONTENT_TYPES, HEADERS, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { HandoffPlace } from "../../shared/records/handoff/lists.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { Logger } from "../../shared/runtime/log.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { withSpan } from "../../shared/runtime/tracing.ts";
 import type { Advancing } from "./advancing.ts";
@@ -54,7 +58,8 @@ export interface NewsContext extends ServiceContext {
   readonly backgroundBus: Bus;
 }
 
-const decoder = new TextDecoder();
+const TYPES = Object.keys(STATE_OF) as (keyof typeof STATE_OF)[];
+
 const encoder = new TextEncoder();
 
 /** Starts in the background: the sweep finds every handoff while the events cannot be had. */
@@ -97,21 +102,53 @@ async function seeTo(
   advancing: Advancing,
   message: DurableMessage,
 ): Promise<void> {
-  const event = JSON.parse(decoder.decode(message.body)) as News;
+  const event = read(message, context.log);
+  if (event === null) return message.dead("not an event of a handoff");
   const { tenant, subject: task } = event;
   const { handoffId: handoff_id } = event.data;
   const state = event.type === "HANDOFF_FAILED" ? event.data.state : STATE_OF[event.type];
   // First, because somebody waits for it.
-  if (event.type === "AGENT_HANDOFF") await advancing.advance({ tenant, handoff_id });
+  if (event.type === "AGENT_HANDOFF") await carryOn(advancing, { tenant, handoff_id }, message.deliveries);
   if (event.type === "HANDOFF_FAILED") await alert(context, event);
   if (event.type === "HANDOFF_ACKNOWLEDGED") {
-    const { requested_at } = await repository.handoff(tenant, { handoff_id });
-    const durationMs = Date.parse(event.time) - Date.parse(requested_at);
-    context.metrics.handoffDurationMs.observe(Math.max(0, durationMs));
+    const requestedAt = await requestOf(repository, tenant, handoff_id);
+    const durationMs = Date.parse(event.time) - (requestedAt ?? Number.NaN);
+    if (!Number.isNaN(durationMs)) context.metrics.handoffDurationMs.observe(Math.max(0, durationMs));
   }
   context.metrics.handoffsTotal.inc({ state });
   const reason = event.type === "HANDOFF_FAILED" ? { reason: event.data.reason } : {};
   context.log.info({ tenant, task_id: task, handoff_id, state, ...reason }, "handoff changed");
+}
+
+/** null for what no transaction of the fleet has written: it would come again for ever, and keep the others waiting. */
+function read({ body, subject, seq }: DurableMessage, log: Logger): News | null {
+  try {
+    return readEvent(decodeBody(body, CONTENT_TYPES.json), TYPES) as News;
+  } catch (error) {
+    log.error({ error, subject, seq }, "message is not an event of a handoff");
+    return null;
+  }
+}
+
+/** After these the sweep alone goes on trying: a handoff that cannot be carried on must not keep the next ones waiting. */
+const TRIES = 3;
+
+function carryOn(advancing: Advancing, place: HandoffPlace, tries: number): Promise<void> {
+  return tries < TRIES ? advancing.advance(place) : advancing.attempt(place);
+}
+
+/** When it was asked for; null when the store does not have it, as after a restore. */
+async function requestOf(
+  repository: Pick<CheckpointRepository, "handoff">,
+  tenant: string,
+  id: string,
+): Promise<number | null> {
+  try {
+    return Date.parse((await repository.handoff(tenant, { handoff_id: id })).requested_at);
+  } catch (error) {
+    if (error instanceof FleetError && (error.code === "NOT_FOUND" || error.code === "CORRUPT")) return null;
+    throw error;
+  }
 }
 
 /** Whoever takes a handoff back knows that it ended; the other ends need somebody. */

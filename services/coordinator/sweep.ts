@@ -28,13 +28,13 @@ export function startSweep(
     name: "handoff sweep",
     take: async () => {
       const nowMs = clock.now();
-      const found = await repository.dueHandoffs(nowMs + POLL_MS, PAGE);
+      const found = await repository.dueHandoffs(nowMs + POLL_MS, PAGE, advancing.isKeptBack);
       const [due, soon] = [
         found.filter((one) => dueMs(one) <= nowMs),
         found.find((one) => dueMs(one) > nowMs),
       ];
       sleepMs = (soon === undefined ? POLL_MS : dueMs(soon) - nowMs) + Math.random() * SPREAD_MS;
-      return due.filter((one) => !advancing.isKeptBack(one));
+      return due;
     },
     handle: (place) => advancing.attempt(place),
     concurrency: CONCURRENCY,

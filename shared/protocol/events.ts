@@ -3,7 +3,10 @@
  * §5.2), which is why `data` alone is camelCase. Delivered at least once, in order per task; `id` makes duplicates harmless.
  */
 import { z } from "zod";
+import { invalid } from "./errors.ts";
 import { HANDOFF_FAILURES } from "./handoff.ts";
+import { tokenSchema } from "./ids.ts";
+import { validate } from "./validation.ts";
 
 const data = {
   CHECKPOINT_CREATED: z.object({ checkpointId: z.string(), taskId: z.string(), agentId: z.string() }),
@@ -92,4 +95,14 @@ export interface FleetEvent<T extends EventType = EventType> {
   readonly sequence: number;
   readonly traceparent?: string;
   readonly data: EventData<T>;
+}
+
+const addressedSchema = eventSchema.extend({ tenant: tokenSchema, subject: tokenSchema });
+
+/** What came as an event of one of these types, from whomever. Throws INVALID for what the fleet cannot have written. */
+export function readEvent<T extends EventType>(value: unknown, types: readonly T[]): FleetEvent<T> {
+  const event = validate(addressedSchema, value);
+  const type = types.find((one) => one === event.type);
+  if (type === undefined) throw invalid("type", `one of ${types.join(", ")}`, event.type);
+  return { ...event, type, data: validate(data[type], event.data) } as FleetEvent<T>;
 }

@@ -55,7 +55,7 @@ import {
   rejectHandoff,
   validateHandoff,
 } from "./handoff/coordination.ts";
-import { findHandoff, listHandoffs, readDue } from "./handoff/lists.ts";
+import { findHandoff, listHandoffs, type PassOver, readDue } from "./handoff/lists.ts";
 import type { Offering } from "./handoff/moves.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./index-state.ts";
@@ -173,8 +173,8 @@ export class CheckpointRepository {
   }
 
   /** Of all tenants, the longest overdue first. */
-  dueHandoffs(nowMs: number, limit: number): Promise<Handoff[]> {
-    return this.#transactions.read("due_handoffs", (reader) => readDue(reader, nowMs, limit));
+  dueHandoffs(nowMs: number, limit: number, passOver?: PassOver): Promise<Handoff[]> {
+    return this.#transactions.read("due_handoffs", (reader) => readDue(reader, nowMs, limit, passOver));
   }
 
   /** By its id, or a task's: the open one, else its latest. NOT_FOUND. */

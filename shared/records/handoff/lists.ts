@@ -4,10 +4,10 @@ import type { Handoff } from "../../protocol/handoff.ts";
 import { isCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { HandoffPage, QueryParams } from "../../protocol/queries.ts";
-import type { Reader } from "../../store/store.ts";
+import type { Bytes, Reader } from "../../store/store.ts";
 import { openCursor, sealCursor } from "../cursor.ts";
 import { decodeHead } from "../head.ts";
-import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
+import { after, endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
 import { decodeHandoff } from "./record.ts";
 
 /** Records read at once. */
@@ -79,18 +79,40 @@ function placeOf(text: string): string {
   return text;
 }
 
-/** Those that somebody has to look at by now, the longest overdue first; of all tenants. */
-export async function readDue(reader: Reader, nowMs: number, limit: number): Promise<Handoff[]> {
-  const { rows } = await reader.getRange(systemKeys.handoffsDueBefore(nowMs + 1), { limit });
-  const due = rows.map(({ key }) => parseHandoffDue(key));
-  const values = await reader.getMany(due.map(({ tenant, id }) => tenantKeys(tenant).handoff(id)));
-  return due.flatMap(({ id }, i) => {
-    try {
-      return [decodeHandoff(id, values[i])];
-    } catch (error) {
-      // Said to whoever asks for it, or for its task; the others must not wait for a person.
-      if (error instanceof FleetError && error.code === "CORRUPT") return [];
-      throw error;
-    }
-  });
+/** Where a handoff stands. */
+export type HandoffPlace = Pick<Handoff, "tenant" | "handoff_id">;
+export type PassOver = (place: HandoffPlace) => boolean;
+
+/**
+ * Those that somebody has to look at by now, the longest overdue first; of all tenants. `passOver`: not these, and they keep none of the
+ * others out, however many they are.
+ */
+export async function readDue(
+  reader: Reader,
+  nowMs: number,
+  limit: number,
+  passOver: PassOver = () => false,
+): Promise<Handoff[]> {
+  const found: Handoff[] = [];
+  for (let range = systemKeys.handoffsDueBefore(nowMs + 1); ; ) {
+    const { rows, more } = await reader.getRange(range, { limit });
+    const due = rows
+      .map(({ key }) => parseHandoffDue(key))
+      .filter(({ tenant, id }) => !passOver({ tenant, handoff_id: id }));
+    const values = await reader.getMany(due.map(({ tenant, id }) => tenantKeys(tenant).handoff(id)));
+    found.push(...due.flatMap(({ id }, i) => readable(id, values[i])));
+    const last = rows.at(-1);
+    if (found.length >= limit || !more || last === undefined) return found.slice(0, limit);
+    range = { ...range, begin: after(last.key) };
+  }
+}
+
+/** A corrupt one is said to whoever asks for it, or for its task; the others must not wait for a person. */
+function readable(id: string, value: Bytes | undefined): Handoff[] {
+  try {
+    return [decodeHandoff(id, value)];
+  } catch (error) {
+    if (error instanceof FleetError && error.code === "CORRUPT") return [];
+    throw error;
+  }
 }

@@ -278,6 +278,24 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     expect((await place.due()).map((one) => one.id)).not.toContain(id);
   });
 
+  test("those that are passed over keep none of the others out", async () => {
+    const requested = [];
+    for (let n = 0; n < 5; n += 1) requested.push((await place.requested()).id);
+    const due = (limit: number, over: readonly string[]) =>
+      place.repository.dueHandoffs(place.now + LIMITS.handoff_overlooked_ms, limit, ({ handoff_id }) =>
+        over.includes(handoff_id),
+      );
+    const all = (await due(1_000, [])).map(({ handoff_id }) => handoff_id);
+    expect(all).toEqual(expect.arrayContaining(requested));
+    for (const limit of [1, 2, 3]) {
+      expect((await due(limit, all.slice(0, -1))).map((one) => one.handoff_id)).toEqual(all.slice(-1));
+      expect((await due(limit, all.slice(0, 1))).map((one) => one.handoff_id)).toEqual(
+        all.slice(1, 1 + limit),
+      );
+      expect(await due(limit, all)).toEqual([]);
+    }
+  });
+
   test("lists are newest first, by task or state, in pages", async () => {
     const task = place.fresh();
     const ids: string[] = [];
