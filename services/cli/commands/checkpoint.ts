@@ -32,6 +32,7 @@ export function addCheckpoint(program: Command, acting: Acting): void {
     .summary("Write a checkpoint of a task.")
     .description(
       "Write a checkpoint of a task: what was done, what was decided, what comes next.\n" +
+        "It says everything anew: what it leaves out is not taken over from the checkpoint before; `update` changes one.\n" +
         "A whole checkpoint may come as JSON, with --file or through a pipe; options win over it.",
     )
     .option("-t, --task <id>", "the task")
