@@ -112,18 +112,19 @@ async function take(
 ): Promise<Handoff | null> {
   switch (step.do) {
     case "reject":
-      return (await repository.rejectHandoff(tenant, id, step.failure)).handoff;
+      return (await repository.coordination.rejectHandoff(tenant, id, step.failure)).handoff;
     case "offer":
-      return (await repository.offerHandoff(tenant, id, { ...step.offer, attempt: attempt + 1 })).handoff;
+      return (await repository.coordination.offerHandoff(tenant, id, { ...step.offer, attempt: attempt + 1 }))
+        .handoff;
     case "escalate":
       return (
-        await repository.escalateHandoff(tenant, id, {
+        await repository.coordination.escalateHandoff(tenant, id, {
           ...step.failure,
           attempt,
           toAgentType: step.toAgentType,
         })
       ).handoff;
     case "lapse":
-      return (await repository.lapseHandoff(tenant, id)).handoff;
+      return (await repository.coordination.lapseHandoff(tenant, id)).handoff;
   }
 }

@@ -12,7 +12,7 @@ import { takeTurns } from "./turns.ts";
 import { verify } from "./verification.ts";
 
 /** An offer as the repository takes it, for agents of a type. */
-export type Offerable = Omit<Parameters<CheckpointRepository["offerHandoff"]>[2], "attempt">;
+export type Offerable = Omit<Parameters<CheckpointRepository["coordination"]["offerHandoff"]>[2], "attempt">;
 
 export type Examine = (handoff: Handoff) => Promise<Examination<Offerable>>;
 

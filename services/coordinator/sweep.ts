@@ -18,7 +18,7 @@ const CONCURRENCY = 32;
 /** Starts at once. Stop finishes the steps under way. */
 export function startSweep(
   { clock, log }: ServiceContext,
-  repository: Pick<CheckpointRepository, "dueHandoffs">,
+  repository: Pick<CheckpointRepository, "coordination">,
   advancing: Advancing,
 ): Stop {
   const stopping = new AbortController();
@@ -28,7 +28,7 @@ export function startSweep(
     name: "handoff sweep",
     take: async () => {
       const nowMs = clock.now();
-      const found = await repository.dueHandoffs(nowMs + POLL_MS, PAGE, advancing.isKeptBack);
+      const found = await repository.coordination.dueHandoffs(nowMs + POLL_MS, PAGE, advancing.isKeptBack);
       const [due, soon] = [
         found.filter((one) => dueMs(one) <= nowMs),
         found.find((one) => dueMs(one) > nowMs),

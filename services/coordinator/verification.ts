@@ -13,14 +13,14 @@ export type Verification =
   | { readonly sound: true; readonly checkpoint: Checkpoint }
   | { readonly sound: false; readonly reason: "hash_broken" | "chain_broken"; readonly details: string };
 
-type Repository = Pick<CheckpointRepository, "get" | "audit" | "verifyChain">;
+type Repository = Pick<CheckpointRepository, "get" | "audit" | "coordination">;
 type Subject = Pick<Handoff, "tenant" | "task_id" | "checkpoint_id" | "checkpoint_hash">;
 
 /** Throws only what another try can help: the store is away. */
 export async function verify(repository: Repository, handoff: Subject): Promise<Verification> {
   const { tenant, task_id, checkpoint_id } = handoff;
   try {
-    const ancestry = await repository.verifyChain(tenant, task_id, checkpoint_id);
+    const ancestry = await repository.coordination.verifyChain(tenant, task_id, checkpoint_id);
     if (!ancestry.ok) {
       throw new Broken(ancestry.reason, `checkpoint ${ancestry.at} does not verify: ${ancestry.details}`);
     }

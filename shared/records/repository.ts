@@ -37,26 +37,15 @@ import type {
 } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Store, Tx } from "../store/store.ts";
-import { type Ancestry, verifyAncestry } from "./ancestry.ts";
 import { readAudit } from "./audit.ts";
 import { createCheckpoint } from "./create.ts";
 import { asFleetError } from "./failure.ts";
 import { finalizeCheckpoint } from "./finalize.ts";
+import { Findings } from "./findings.ts";
 import type { Format } from "./format.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
-import {
-  type Choice,
-  type Coordinator,
-  escalateHandoff,
-  type Failure,
-  lapseHandoff,
-  type Moved,
-  offerHandoff,
-  rejectHandoff,
-  validateHandoff,
-} from "./handoff/coordination.ts";
-import { findHandoff, listHandoffs, type PassOver, readDue } from "./handoff/lists.ts";
-import type { Offering } from "./handoff/moves.ts";
+import { findHandoff, listHandoffs } from "./handoff/lists.ts";
+import { HandoffCoordination } from "./handoff-coordination.ts";
 import type { RememberedAnswer } from "./idempotency.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./index-state.ts";
 import { tenantKeys } from "./keyspace.ts";
@@ -64,7 +53,6 @@ import { Lanes } from "./lanes.ts";
 import { linkCheckpoints } from "./link.ts";
 import { findLatest, findVersion, readHistory, readTask } from "./lookup.ts";
 import { releaseTask, takeTask } from "./ownership.ts";
-import { type Finding, quarantine } from "./quarantine.ts";
 import { type Refusal, recordRefusal } from "./refusal.ts";
 import { search } from "./search.ts";
 import { Transactions } from "./transactions.ts";
@@ -103,10 +91,25 @@ export class CheckpointRepository {
   readonly #transactions: Transactions;
   readonly #lanes = new Lanes();
   readonly #thresholdsOf: ThresholdsOf;
+  readonly #findings: Findings;
+  /** What only coordinators do. */
+  readonly coordination: HandoffCoordination;
 
   constructor(options: RepositoryOptions) {
-    this.#store = options.store;
-    this.#transactions = new Transactions(options.store);
+    const { store, format, now, finder, onCorrupt } = options;
+    const transactions = new Transactions(store);
+    const { incarnation } = format;
+    const findings = new Findings({ transactions, incarnation, now, finder, onCorrupt });
+    this.#store = store;
+    this.#transactions = transactions;
+    this.#findings = findings;
+    this.coordination = new HandoffCoordination({
+      transactions,
+      findings,
+      incarnation,
+      now,
+      service: finder,
+    });
     this.#options = options;
     this.#thresholdsOf = thresholdsIn(options.policies ?? DEFAULT_POLICIES);
   }
@@ -147,36 +150,6 @@ export class CheckpointRepository {
     return this.#command("cancel_handoff", caller, (tx, context) => cancelHandoff(tx, context, command));
   }
 
-  /** For coordinators, like the four that follow: moves the handoff only from where the move begins, and says whether it did. */
-  validateHandoff(tenant: string, id: string, choice: { toAgentType: string }): Promise<Moved> {
-    return this.#coordinate("validate", tenant, id, (tx, by) => validateHandoff(tx, by, choice));
-  }
-
-  rejectHandoff(tenant: string, id: string, failure: Failure): Promise<Moved> {
-    return this.#coordinate("reject", tenant, id, (tx, by) => rejectHandoff(tx, by, failure));
-  }
-
-  offerHandoff(tenant: string, id: string, offering: Choice<Offering>): Promise<Moved> {
-    return this.#coordinate("offer", tenant, id, (tx, by) => offerHandoff(tx, by, offering));
-  }
-
-  escalateHandoff(
-    tenant: string,
-    id: string,
-    failure: Choice<Failure & { attempt: number }>,
-  ): Promise<Moved> {
-    return this.#coordinate("escalate", tenant, id, (tx, by) => escalateHandoff(tx, by, failure));
-  }
-
-  lapseHandoff(tenant: string, id: string): Promise<Moved> {
-    return this.#coordinate("lapse", tenant, id, lapseHandoff);
-  }
-
-  /** Of all tenants, the longest overdue first. */
-  dueHandoffs(nowMs: number, limit: number, passOver?: PassOver): Promise<Handoff[]> {
-    return this.#transactions.read("due_handoffs", (reader) => readDue(reader, nowMs, limit, passOver));
-  }
-
   /** By its id, or a task's: the open one, else its latest. NOT_FOUND. */
   handoff(tenant: string, query: QueryParams<"handoff">): Promise<Handoff> {
     return this.#transactions.read("handoff", (reader) => findHandoff(reader, tenant, query));
@@ -184,15 +157,6 @@ export class CheckpointRepository {
 
   handoffs(tenant: string, query: QueryParams<"handoffs">): Promise<HandoffPage> {
     return this.#transactions.read("handoffs", (reader) => listHandoffs(reader, tenant, query));
-  }
-
-  /** Whether a checkpoint verifies, and all that it goes back to as far as the limit; what does not is quarantined. */
-  async verifyChain(tenant: string, task: string, id: string): Promise<Ancestry> {
-    const result = await this.#transactions.read("verify_chain", (reader) =>
-      verifyAncestry(reader, tenant, task, id),
-    );
-    if (!result.ok) await this.quarantine(tenant, task, [result.corrupt]);
-    return result;
   }
 
   /** NOT_FOUND when there is none; CORRUPT, after quarantine, when its bytes do not verify. */
@@ -276,27 +240,8 @@ export class CheckpointRepository {
   }
 
   /** Marks, audits and announces corrupt versions; those marked before are left alone. */
-  async quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
-    for (const corrupt of found) {
-      if (corrupt.reason === "quarantined") continue;
-      const { checkpoint_id } = corrupt;
-      if (checkpoint_id === null) {
-        // Nothing is left that a mark could be put on; it is said at every read.
-        this.#options.onCorrupt?.(task, corrupt);
-        continue;
-      }
-      const finding: Finding = {
-        tenant,
-        task,
-        corrupt: { ...corrupt, checkpoint_id },
-        finder: this.#options.finder,
-        nowMs: this.#options.now(),
-        incarnation: this.#options.format.incarnation,
-        traceparent: undefined,
-      };
-      const isNew = await this.#transactions.transact("quarantine", (tx) => quarantine(tx, finding));
-      if (isNew.value) this.#options.onCorrupt?.(task, corrupt);
-    }
+  quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
+    return this.#findings.keep(tenant, task, found);
   }
 
   /** Whether a command was applied; false also when that is longer ago than idempotency records are kept. */
@@ -350,17 +295,6 @@ export class CheckpointRepository {
     return value;
   }
 
-  async #coordinate(
-    op: string,
-    tenant: string,
-    id: string,
-    move: (tx: Tx, by: Coordinator) => Promise<Moved>,
-  ): Promise<Moved> {
-    const { format, finder, now } = this.#options;
-    const by = { tenant, id, service: finder, incarnation: format.incarnation };
-    return (await this.#transactions.transact(op, (tx) => move(tx, { ...by, nowMs: now() }))).value;
-  }
-
   async #command<A extends RememberedAnswer>(
     op: string,
     caller: Caller,
@@ -377,24 +311,15 @@ export class CheckpointRepository {
           deadlineMs - waitedMs,
         ),
       )
-      .catch((error: unknown) => this.#reported(caller, asFleetError(error)));
+      .catch(async (failure: unknown) => {
+        const error = asFleetError(failure);
+        await this.#findings.keepOf(actor.tenant, actor.task, error);
+        throw error;
+      });
     const replayed = "replay" in value;
     // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
     const answer = replayed ? (value.replay.answer as A) : value;
     const position = replayed ? value.replay.position : Buffer.from(stamp ?? []).toString("hex");
     return { status: "committed", command_id: caller.commandId, ...answer, position, replayed };
-  }
-
-  /** A command that met a corrupt checkpoint is refused, and the finding is kept like a reader's. */
-  async #reported(caller: Caller, error: unknown): Promise<never> {
-    if (
-      error instanceof FleetError &&
-      error.code === "CORRUPT" &&
-      error.details.checkpoint_id !== undefined
-    ) {
-      const corrupt = error.details as unknown as CorruptCheckpoint;
-      await this.quarantine(caller.actor.tenant, caller.actor.task, [corrupt]);
-    }
-    throw error;
   }
 }

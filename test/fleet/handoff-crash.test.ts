@@ -145,5 +145,5 @@ test("what is counted is what there is: none is open any more", async () => {
   const there = (state: string) => handoffs.filter((one) => one.state === state).length;
   expect(counts).toEqual(Object.fromEntries(HANDOFF_STATES.map((state) => [state, there(state)])));
   expect(handoffs.filter(({ ended_at }) => ended_at === null)).toEqual([]);
-  expect(await bench.repository.dueHandoffs(Date.now() + 86_400_000, 10)).toEqual([]);
+  expect(await bench.repository.coordination.dueHandoffs(Date.now() + 86_400_000, 10)).toEqual([]);
 });

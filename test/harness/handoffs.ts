@@ -52,9 +52,9 @@ export async function offer(
   changes: Partial<Offering> = {},
   tenant = "default",
 ): Promise<Handoff> {
-  const { handoff } = await repository.validateHandoff(tenant, id, { toAgentType: "qa" });
+  const { handoff } = await repository.coordination.validateHandoff(tenant, id, { toAgentType: "qa" });
   if (handoff === null) throw new Error("there is no such handoff");
-  const offered = await repository.offerHandoff(tenant, id, offering(handoff, changes));
+  const offered = await repository.coordination.offerHandoff(tenant, id, offering(handoff, changes));
   if (!offered.applied || offered.handoff === null) throw new Error("the handoff was not offered");
   return offered.handoff;
 }

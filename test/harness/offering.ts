@@ -13,8 +13,14 @@ export async function offer(
   { toAgentType, ...changes }: Partial<Offering> & { readonly toAgentType?: string } = {},
 ): Promise<Handoff> {
   const asked = await repository.handoff("default", { handoff_id: id });
-  await repository.validateHandoff("default", id, { toAgentType: toAgentType ?? asked.from_agent_type });
-  const { applied, handoff } = await repository.offerHandoff("default", id, offering(asked, changes));
+  await repository.coordination.validateHandoff("default", id, {
+    toAgentType: toAgentType ?? asked.from_agent_type,
+  });
+  const { applied, handoff } = await repository.coordination.offerHandoff(
+    "default",
+    id,
+    offering(asked, changes),
+  );
   if (!applied || handoff === null) throw new Error("the handoff was not offered");
   return handoff;
 }

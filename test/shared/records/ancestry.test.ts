@@ -17,7 +17,7 @@ describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
   });
   afterEach(() => bench.close());
 
-  const verify = (id: string) => bench.repository.verifyChain("default", TASK, id);
+  const verify = (id: string) => bench.repository.coordination.verifyChain("default", TASK, id);
 
   /** Checkpoints on each other, or on the ones named, from the first. */
   async function chain(parents: readonly (readonly number[])[]): Promise<string[]> {

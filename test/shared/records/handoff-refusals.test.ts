@@ -75,7 +75,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
         code: "CONFLICT",
         details: { state: "offered", deadline: made.deadline },
       });
-      const again = await place.repository.offerHandoff("default", id, offering(made));
+      const again = await place.repository.coordination.offerHandoff("default", id, offering(made));
       expect(again.applied).toBe(true);
       expect(await acknowledge(place.repository, made, { agent: "late" })).toMatchObject({ owner: "late" });
     });
@@ -84,7 +84,8 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
       ["cancelled", (task) => send(place.repository, "cancel_handoff", {}, { task, fence: 1 })],
       [
         "escalated",
-        (_, id) => place.repository.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" }),
+        (_, id) =>
+          place.repository.coordination.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" }),
       ],
       [
         "confirmed",

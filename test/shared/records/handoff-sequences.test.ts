@@ -61,18 +61,18 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
         case "release":
           return command("release", { fence: known.fence });
         case "validate":
-          return repository.validateHandoff("default", id, { toAgentType: "qa" });
+          return repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
         case "offer":
-          return last && repository.offerHandoff("default", id, offering(last));
+          return last && repository.coordination.offerHandoff("default", id, offering(last));
         case "reject":
-          return repository.rejectHandoff("default", id, { reason: "hash_broken" });
+          return repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
         case "escalate":
-          return repository.escalateHandoff("default", id, {
+          return repository.coordination.escalateHandoff("default", id, {
             attempt: last?.attempt ?? 0,
             reason: "no_agent",
           });
         case "lapse":
-          return repository.lapseHandoff("default", id);
+          return repository.coordination.lapseHandoff("default", id);
         case "wait":
           place.now += isRight ? 1_000 : 900_001;
           return;

@@ -77,10 +77,16 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
 
   test("from the request to the first checkpoint: one owner at each moment, and each move on record", async () => {
     const { task, id } = await place.requested();
-    const validated = await place.repository.validateHandoff("default", id, { toAgentType: "qa" });
+    const validated = await place.repository.coordination.validateHandoff("default", id, {
+      toAgentType: "qa",
+    });
     expect(validated).toMatchObject({ applied: true, handoff: { state: "validated", to_agent_type: "qa" } });
     expect(await place.head(task)).toMatchObject({ owner: "giver", fence: 1 });
-    const made = await place.repository.offerHandoff("default", id, offering(validated.handoff as Handoff));
+    const made = await place.repository.coordination.offerHandoff(
+      "default",
+      id,
+      offering(validated.handoff as Handoff),
+    );
     expect(made.handoff).toMatchObject({ state: "offered", attempt: 1, fence_to_be: 2 });
     expect((await refusal(create(place.repository, { task, agent: "taker", fence: 2 }))).code).toBe(
       "INVALID",
@@ -138,7 +144,11 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       subject: task,
       data: { handoff_id: id, agent_type: "qa", fence_to_be: 2, attempt: 1, prompt: "Go on where it says." },
     });
-    const again = await place.repository.offerHandoff("default", id, offering(await place.handoff(id)));
+    const again = await place.repository.coordination.offerHandoff(
+      "default",
+      id,
+      offering(await place.handoff(id)),
+    );
     expect(again.handoff).toMatchObject({ state: "offered", attempt: 2 });
     expect((await place.outbox(task)).filter(isOffer).map(({ event }) => event.id)).toEqual([
       `${id}/1`,
@@ -151,16 +161,20 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     ["one that JSON makes too large", "\u0001".repeat(LIMITS.prompt_bytes_max)],
   ])("%s is refused, and nothing is offered", async (_, prompt) => {
     const { task, id } = await place.requested();
-    await place.repository.validateHandoff("default", id, { toAgentType: "qa" });
+    await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
     const error = await refusal(
-      place.repository.offerHandoff("default", id, offering(await place.handoff(id), { prompt })),
+      place.repository.coordination.offerHandoff(
+        "default",
+        id,
+        offering(await place.handoff(id), { prompt }),
+      ),
     );
     expect(error).toMatchObject({ code: "TOO_LARGE" });
     expect(await place.handoff(id)).toMatchObject({ state: "validated", attempt: 0 });
     expect((await place.outbox(task)).filter(isOffer)).toEqual([]);
     const largest =
       "\n".repeat(LIMITS.prompt_bytes_max / 2) + "x".repeat(LIMITS.prompt_bytes_max / 2 - 9_000);
-    const fits = await place.repository.offerHandoff(
+    const fits = await place.repository.coordination.offerHandoff(
       "default",
       id,
       offering(await place.handoff(id), { prompt: largest }),
@@ -202,7 +216,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       const { task, id } = await place.requested();
       const failure = { reason: "chain_broken", details: "hash mismatch" } as const;
       const results = await Promise.all(
-        Array.from({ length: 5 }, () => place.repository.rejectHandoff("default", id, failure)),
+        Array.from({ length: 5 }, () => place.repository.coordination.rejectHandoff("default", id, failure)),
       );
       expect(results.filter(({ applied }) => applied)).toHaveLength(1);
       for (const result of results) expect(result.handoff?.state).toBe("rejected");
@@ -221,16 +235,20 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
 
     test("of many that offer or escalate at once one does it", async () => {
       const { id } = await place.requested();
-      await place.repository.validateHandoff("default", id, { toAgentType: "qa" });
+      await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
       const validated = await place.handoff(id);
       const race = <T>(move: () => Promise<T>) => Promise.all(Array.from({ length: 8 }, move));
-      const offers = await race(() => place.repository.offerHandoff("default", id, offering(validated)));
+      const offers = await race(() =>
+        place.repository.coordination.offerHandoff("default", id, offering(validated)),
+      );
       expect(offers.filter(({ applied }) => applied)).toHaveLength(1);
       expect(await place.handoff(id)).toMatchObject({ attempt: 1 });
       const stale = { attempt: 0, reason: "no_agent" } as const;
-      expect(await place.repository.escalateHandoff("default", id, stale)).toMatchObject({ applied: false });
+      expect(await place.repository.coordination.escalateHandoff("default", id, stale)).toMatchObject({
+        applied: false,
+      });
       const ends = await race(() =>
-        place.repository.escalateHandoff("default", id, { ...stale, attempt: 1 }),
+        place.repository.coordination.escalateHandoff("default", id, { ...stale, attempt: 1 }),
       );
       expect(ends.filter(({ applied }) => applied)).toHaveLength(1);
       expect(await place.handoff(id)).toMatchObject({
@@ -241,9 +259,13 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
 
     test("a handoff lapses after its deadline and not before, and its task is left to whoever owns it", async () => {
       const { task, id } = await place.accepted();
-      expect(await place.repository.lapseHandoff("default", id)).toMatchObject({ applied: false });
+      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+        applied: false,
+      });
       place.now += 900_000;
-      expect(await place.repository.lapseHandoff("default", id)).toMatchObject({ applied: true });
+      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+        applied: true,
+      });
       expect(await place.handoff(id)).toMatchObject({
         state: "lapsed",
         failure: { reason: "no_first_checkpoint" },
@@ -254,27 +276,31 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
         fence: 2,
         handoff_id: null,
       });
-      expect(await place.repository.lapseHandoff("default", id)).toMatchObject({ applied: false });
+      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+        applied: false,
+      });
     });
 
     test("what is not there is not there", async () => {
       const nothing = { applied: false, handoff: null };
-      expect(await place.repository.lapseHandoff("default", uuidv7())).toEqual(nothing);
+      expect(await place.repository.coordination.lapseHandoff("default", uuidv7())).toEqual(nothing);
       const { id } = await place.requested();
-      expect(await place.repository.validateHandoff("other", id, { toAgentType: "qa" })).toEqual(nothing);
+      expect(await place.repository.coordination.validateHandoff("other", id, { toAgentType: "qa" })).toEqual(
+        nothing,
+      );
     });
   });
 
   test("an open handoff is due, whatever messages were lost, and an ended one is not", async () => {
     const { id } = await place.requested();
     const ids = async (at: number) =>
-      (await place.repository.dueHandoffs(at, 1_000)).map(({ handoff_id }) => handoff_id);
+      (await place.repository.coordination.dueHandoffs(at, 1_000)).map(({ handoff_id }) => handoff_id);
     expect(await ids(place.now)).not.toContain(id);
     expect(await ids(place.now + LIMITS.handoff_overlooked_ms)).toContain(id);
     const made = await offer(place.repository, id);
     expect(await ids(place.now + LIMITS.handoff_overlooked_ms)).not.toContain(id);
     expect(await ids(Date.parse(made.deadline ?? ""))).toContain(id);
-    await place.repository.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" });
+    await place.repository.coordination.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" });
     expect((await place.due()).map((one) => one.id)).not.toContain(id);
   });
 
@@ -282,8 +308,10 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     const requested = [];
     for (let n = 0; n < 5; n += 1) requested.push((await place.requested()).id);
     const due = (limit: number, over: readonly string[]) =>
-      place.repository.dueHandoffs(place.now + LIMITS.handoff_overlooked_ms, limit, ({ handoff_id }) =>
-        over.includes(handoff_id),
+      place.repository.coordination.dueHandoffs(
+        place.now + LIMITS.handoff_overlooked_ms,
+        limit,
+        ({ handoff_id }) => over.includes(handoff_id),
       );
     const all = (await due(1_000, [])).map(({ handoff_id }) => handoff_id);
     expect(all).toEqual(expect.arrayContaining(requested));

@@ -1,0 +1,89 @@
+/**
+ * What coordinators do, each one transaction: they look for handoffs that are due, verify what is handed over, and move a handoff. A move
+ * is made only from where it begins, and its answer says whether it was, so that any number of coordinators may make it.
+ */
+import type { Handoff } from "../protocol/handoff.ts";
+import type { Tx } from "../store/store.ts";
+import { type Ancestry, verifyAncestry } from "./ancestry.ts";
+import type { Findings } from "./findings.ts";
+import {
+  type Choice,
+  type Coordinator,
+  escalateHandoff,
+  type Failure,
+  lapseHandoff,
+  type Moved,
+  offerHandoff,
+  rejectHandoff,
+  validateHandoff,
+} from "./handoff/coordination.ts";
+import { type PassOver, readDue } from "./handoff/lists.ts";
+import type { Offering } from "./handoff/moves.ts";
+import type { Transactions } from "./transactions.ts";
+
+export interface CoordinationParts {
+  readonly transactions: Transactions;
+  readonly findings: Findings;
+  readonly incarnation: number;
+  readonly now: () => number;
+  /** For the audit trail. */
+  readonly service: string;
+}
+
+export class HandoffCoordination {
+  readonly #parts: CoordinationParts;
+
+  constructor(parts: CoordinationParts) {
+    this.#parts = parts;
+  }
+
+  validateHandoff(tenant: string, id: string, choice: { toAgentType: string }): Promise<Moved> {
+    return this.#move("validate", tenant, id, (tx, by) => validateHandoff(tx, by, choice));
+  }
+
+  rejectHandoff(tenant: string, id: string, failure: Failure): Promise<Moved> {
+    return this.#move("reject", tenant, id, (tx, by) => rejectHandoff(tx, by, failure));
+  }
+
+  offerHandoff(tenant: string, id: string, offering: Choice<Offering>): Promise<Moved> {
+    return this.#move("offer", tenant, id, (tx, by) => offerHandoff(tx, by, offering));
+  }
+
+  escalateHandoff(
+    tenant: string,
+    id: string,
+    failure: Choice<Failure & { attempt: number }>,
+  ): Promise<Moved> {
+    return this.#move("escalate", tenant, id, (tx, by) => escalateHandoff(tx, by, failure));
+  }
+
+  lapseHandoff(tenant: string, id: string): Promise<Moved> {
+    return this.#move("lapse", tenant, id, lapseHandoff);
+  }
+
+  /** Of all tenants, the longest overdue first. */
+  dueHandoffs(nowMs: number, limit: number, passOver?: PassOver): Promise<Handoff[]> {
+    return this.#parts.transactions.read("due_handoffs", (reader) => readDue(reader, nowMs, limit, passOver));
+  }
+
+  /** Whether a checkpoint verifies, and all that it goes back to as far as the limit; what does not is quarantined. */
+  async verifyChain(tenant: string, task: string, id: string): Promise<Ancestry> {
+    const { transactions, findings } = this.#parts;
+    const result = await transactions.read("verify_chain", (reader) =>
+      verifyAncestry(reader, tenant, task, id),
+    );
+    if (!result.ok) await findings.keep(tenant, task, [result.corrupt]);
+    return result;
+  }
+
+  async #move(
+    op: string,
+    tenant: string,
+    id: string,
+    move: (tx: Tx, by: Coordinator) => Promise<Moved>,
+  ): Promise<Moved> {
+    const { transactions, service, incarnation, now } = this.#parts;
+    const by = { tenant, id, service, incarnation };
+    return (await transactions.transact(op, (tx) => move(tx, { ...by, nowMs: now() }))).value;
+  }
+}
