@@ -70,7 +70,7 @@ function begin({ argv, cwd, stdin, lateEnv }: LaunchNote): { child: ChildProcess
     });
     return { child };
   } catch (error) {
-    return { problem: (error as NodeJS.ErrnoException).code ?? (error as Error).message };
+    return { problem: (error as Error).message };
   } finally {
     if (input !== undefined) closeSync(input);
   }
@@ -79,9 +79,7 @@ function begin({ argv, cwd, stdin, lateEnv }: LaunchNote): { child: ChildProcess
 function endOf(child: ChildProcess): Promise<Pick<Exit, "code" | "signal" | "problem">> {
   return new Promise((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal, problem: null }));
-    child.once("error", (error: NodeJS.ErrnoException) =>
-      resolve({ code: null, signal: null, problem: error.code ?? error.message }),
-    );
+    child.once("error", (error) => resolve({ code: null, signal: null, problem: error.message }));
   });
 }
 

@@ -25,7 +25,7 @@ export interface LaunchSpec {
 export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
-  /** Why it could not be started: the system's code, such as ENOENT, or a word of the launcher's. */
+  /** Why it could not be started: the system's words, such as `spawn ./agent ENOENT`, or a word of the launcher's. */
   readonly problem: string | null;
   /** Something was killed for want of memory just before. */
   readonly outOfMemory: boolean;

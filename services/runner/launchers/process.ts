@@ -139,9 +139,9 @@ export class ProcessLauncher implements Launcher {
 function problemOf({ argv, cwd }: LaunchSpec): string | null {
   if (argv.length === 0 || argv[0] === "") return "no command";
   try {
-    return statSync(cwd).isDirectory() ? null : "the working folder is no folder";
+    return statSync(cwd).isDirectory() ? null : `the working folder ${cwd} is no folder`;
   } catch {
-    return "the working folder does not exist";
+    return `the working folder ${cwd} does not exist`;
   }
 }
 

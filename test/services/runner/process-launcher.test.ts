@@ -47,14 +47,20 @@ test("an agent that is killed ends with the signal", async () => {
 test("a command that does not exist, or a folder that does not, is an agent that could not be started", async () => {
   const missing = await start(specOf(root, "0", { argv: ["no-such-agent-program"] }));
   expect(missing.pid).toBeNull();
-  expect(await missing.exited).toMatchObject({ code: null, signal: null, problem: "ENOENT" });
+  expect(await missing.exited).toMatchObject({
+    code: null,
+    signal: null,
+    problem: "spawn no-such-agent-program ENOENT",
+  });
   const nowhere = await start(specOf(root, "0", { cwd: join(root, "nowhere") }));
-  expect(await nowhere.exited).toMatchObject({ problem: "the working folder does not exist" });
+  expect(await nowhere.exited).toMatchObject({
+    problem: `the working folder ${join(root, "nowhere")} does not exist`,
+  });
   const forbidden = specOf(root, "0");
   const script = join(forbidden.folder, "script");
   writeFileSync(script, "#!/bin/sh\n", { mode: 0o600 });
   const refused = await start({ ...forbidden, argv: [script] });
-  expect(await refused.exited).toMatchObject({ problem: "EACCES" });
+  expect(await refused.exited).toMatchObject({ problem: `spawn ${script} EACCES` });
 });
 
 test.each(["file", "stdin"] as const)(

@@ -82,7 +82,7 @@ describe("an offer", () => {
       class: "not_started",
       exit_code: null,
       fence: 1,
-      details: "could not be started: ENOENT",
+      details: "could not be started: spawn no-such-agent ENOENT",
     });
     // The task is the agent's that never was, until the coordinator finds that no checkpoint came.
     expect(await handoff(missing)).toMatchObject({ state: "accepted" });
