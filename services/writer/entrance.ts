@@ -26,7 +26,8 @@ const PUT_MS_LEAST = 100;
  * always come while its last command is still on its way through the queue, and would never leave the queue again.
  */
 const BEHIND_MS = 150;
-const BEHIND_RETRY_MS = 200;
+/** While the queue is long nobody waits here, and seldom asks: what hundreds of agents ask again and again takes the time in which it would empty. */
+const BEHIND_RETRY_MS = 1_000;
 
 /** Why a command goes into the queue. `isOpen`: the direct attempt may still have an effect. */
 interface Detour {
@@ -37,6 +38,8 @@ interface Detour {
 export function createEntrance(context: WriterParts): (request: Request) => Promise<Answer> {
   const { bus, breaker, backlog, commands, repository, clock, metrics } = context;
 
+  const isLong = async (): Promise<boolean> => (await backlog.count()) > LIMITS.queue_long_count;
+
   /** Whether it must wait behind a queued command. Throws FENCED: a fence never falls, so who is superseded is told now. */
   async function isBehind({ actor, after, fence, id }: Command): Promise<boolean> {
     const deadlineMs = LIMITS.command_answer_ms_max;
@@ -45,6 +48,7 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
     // A repetition gets its first answer again.
     if (await isApplied(id)) return false;
     await repository.requireNotSuperseded(actor, fence, deadlineMs);
+    if (await isLong()) return true;
     return !(await repository.isAppliedSoon(actor.tenant, after, BEHIND_MS, deadlineMs));
   }
 
@@ -67,7 +71,7 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
       const { task_id, checkpoint_id, version, replayed } = outcome;
       return { value: outcome, facts: { ...who(command), task_id, checkpoint_id, version, replayed } };
     }
-    if (outcome.why === "after" && (await backlog.count()) > LIMITS.queue_long_count) {
+    if (outcome.why === "after" && (await isLong())) {
       throw new FleetError(
         "UNAVAILABLE",
         "the queue is long, and the command that this one follows is in it",

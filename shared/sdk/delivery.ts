@@ -159,9 +159,12 @@ export class Delivery {
       const { again, answered } = result;
       if (again.code === "TIMEOUT") unknown = again;
       const next = clock.monotonic() + pauseMs(tries, again);
-      // In the queue it keeps its place behind the other. Whoever waits first gives the queue time to empty.
+      // In the queue it keeps its place behind the other. Whoever waits first, to the end, gives the queue time to empty.
       const isBehind = again.details.after !== undefined;
-      if (isBehind && next + ATTEMPT_MS_LEAST >= end) return { error: again, sent: unknown !== undefined };
+      if (isBehind && next + ATTEMPT_MS_LEAST >= end) {
+        await clock.sleep(Math.max(0, end - clock.monotonic()), o.signal);
+        return { error: again, sent: unknown !== undefined };
+      }
       if (answered && next + ATTEMPT_MS_LEAST >= o.end && unknown === undefined) throw again;
       const isAbsent = !answered && (again.code === "TIMEOUT" || next >= absentEnd || !link.isUp);
       if (isAbsent || next + ATTEMPT_MS_LEAST >= (answered ? o.end : end)) {

@@ -200,6 +200,25 @@ describe("a writer's answers", () => {
     expect((await stored()).map(({ text }) => text)).toEqual([asked[0]]);
   });
 
+  test("while the queue is long a command asks seldom, and goes into it only when its time is nearly over", async () => {
+    let asked = 0;
+    const stop = await writer(({ after }) => {
+      asked += 1;
+      const told = { code: "UNAVAILABLE", message: "the queue is long", retryable: true, fields: [] };
+      return {
+        status: "error",
+        error: { ...told, details: { after: after ?? "another" }, retry_after_ms: 400 },
+      };
+    });
+    const one = await client();
+    const [{ outcome }, ms] = await timed(create(one, { deadlineMs: 2_600 }));
+    await stop();
+    expect(outcome).toBe("queued");
+    // Half of the time is kept for the other ways. Of the other half it waits all, and asks every 400 ms.
+    expect(ms).toBeGreaterThanOrEqual(1_250);
+    expect(asked).toBeLessThanOrEqual(4);
+  });
+
   test("a query that ran out of time says what it was answered last", async () => {
     let count = 0;
     const stop = await bus.subscribe(SUBJECTS.everyQuery, ({ replyTo }) => {
