@@ -11,10 +11,11 @@
 import type { Answer, Request } from "../../shared/bus/endpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import { parseCommandSubject } from "../../shared/protocol/subjects.ts";
+import { isQueuedOp, parseCommandSubject, STREAMS } from "../../shared/protocol/subjects.ts";
 import { isStoreAway } from "../../shared/records/failure.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
-import type { Command } from "./commands.ts";
+import type { Backlog } from "./backlog.ts";
+import type { Command, Promised } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
 import { putIntoQueue } from "./queue.ts";
 
@@ -28,6 +29,8 @@ const PUT_MS_LEAST = 100;
 const BEHIND_MS = 150;
 /** While the queue is long nobody waits here, and seldom asks: what hundreds of agents ask again and again takes the time in which it would empty. */
 const BEHIND_RETRY_MS = 1_000;
+/** Few wait in front of the queue, and it is not long. */
+const IN_FRONT_RETRY_MS = 200;
 
 /** Why a command goes into the queue. `isOpen`: the direct attempt may still have an effect. */
 interface Detour {
@@ -36,49 +39,22 @@ interface Detour {
 }
 
 export function createEntrance(context: WriterParts): (request: Request) => Promise<Answer> {
-  const { bus, breaker, backlog, commands, repository, clock, metrics } = context;
-
-  const isLong = async (): Promise<boolean> => (await backlog.count()) > LIMITS.queue_long_count;
-
-  /** Whether it must wait behind a queued command. Throws FENCED: a fence never falls, so who is superseded is told now. */
-  async function isBehind({ actor, after, fence, id }: Command): Promise<boolean> {
-    const deadlineMs = LIMITS.command_answer_ms_max;
-    const isApplied = (one: string) => repository.isApplied(actor.tenant, one, deadlineMs);
-    if (after === undefined || (await isApplied(after))) return false;
-    // A repetition gets its first answer again.
-    if (await isApplied(id)) return false;
-    await repository.requireNotSuperseded(actor, fence, deadlineMs);
-    if (await isLong()) return true;
-    return !(await repository.isAppliedSoon(actor.tenant, after, BEHIND_MS, deadlineMs));
-  }
-
-  const direct = (command: Command) =>
-    breaker.run(async () => {
-      if (await isBehind(command)) return { why: "after", isOpen: false } as const;
-      return command.apply(LIMITS.command_answer_ms_max);
-    });
+  const { bus, backlog, commands, clock, metrics } = context;
+  const direct = createDirect(context);
 
   return async (request) => {
     const begin = clock.monotonic();
     const command = commands.read(parseCommandSubject(request.subject), request.body, request.bytes);
-    const outcome = await direct(command).catch((error: unknown): Detour => {
-      if (error instanceof BreakerOpen) return { why: "store_away", isOpen: error.begun };
-      // Late without the breaker having opened: there is more to do than the store can, and the queue would only add to it.
-      if (!isStoreAway(error)) throw error;
-      return { why: "store_away", isOpen: (error as FleetError).code === "TIMEOUT" };
-    });
+    const outcome = await direct(command);
     if ("status" in outcome) {
       const { task_id, checkpoint_id, version, replayed } = outcome;
       return { value: outcome, facts: { ...who(command), task_id, checkpoint_id, version, replayed } };
     }
-    if (outcome.why === "after" && (await isLong())) {
-      throw new FleetError(
-        "UNAVAILABLE",
+    if (outcome.why === "after" && (await isLong(backlog))) {
+      throw waiting(
+        command,
+        BEHIND_RETRY_MS,
         "the queue is long, and the command that this one follows is in it",
-        {
-          details: { after: command.after },
-          retryAfterMs: BEHIND_RETRY_MS,
-        },
       );
     }
     const leftMs = LIMITS.command_answer_ms_max - (clock.monotonic() - begin);
@@ -101,6 +77,70 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
       });
     }
   }
+}
+
+/** Into the store, unless the store is away or the command goes behind a queued one. */
+function createDirect({
+  bus,
+  breaker,
+  backlog,
+  repository,
+}: WriterParts): (command: Command) => Promise<Promised | Detour> {
+  /** Whether it must wait behind a queued command. Throws FENCED: a fence never falls, so who is superseded is told now. */
+  async function isBehind({ actor, after, fence, id }: Command): Promise<boolean> {
+    const deadlineMs = LIMITS.command_answer_ms_max;
+    const isApplied = (one: string) => repository.isApplied(actor.tenant, one, deadlineMs);
+    if (after === undefined || (await isApplied(after))) return false;
+    // A repetition gets its first answer again.
+    if (await isApplied(id)) return false;
+    await repository.requireNotSuperseded(actor, fence, deadlineMs);
+    if (await isLong(backlog)) return true;
+    return !(await repository.isAppliedSoon(actor.tenant, after, BEHIND_MS, deadlineMs));
+  }
+
+  const attempt = (command: Command, { isOrdered }: { isOrdered: boolean }) =>
+    breaker
+      .run(async () => {
+        if (isOrdered && (await isBehind(command))) return { why: "after", isOpen: false } as const;
+        return command.apply(LIMITS.command_answer_ms_max);
+      })
+      .catch((error: unknown): Detour => {
+        if (error instanceof BreakerOpen) return { why: "store_away", isOpen: error.begun };
+        // Late without the breaker having opened: there is more to do than the store can, and the queue would only add to it.
+        if (!isStoreAway(error)) throw error;
+        return { why: "store_away", isOpen: (error as FleetError).code === "TIMEOUT" };
+      });
+
+  /** False also when the server does not say. */
+  const isQueueEmpty = (): Promise<boolean> =>
+    bus
+      .stream(STREAMS.queue)
+      .state()
+      .then(
+        ({ messages }) => messages === 0,
+        () => false,
+      );
+
+  /**
+   * What cannot go behind its predecessor in the queue waits in front of it. When nothing lies there any more, a predecessor that was not
+   * applied is a dead letter, and would keep whoever follows it waiting for ever.
+   */
+  return async (command) => {
+    const outcome = await attempt(command, { isOrdered: true });
+    if ("status" in outcome || outcome.why !== "after" || isQueuedOp(command.op)) return outcome;
+    if (!(await isQueueEmpty())) {
+      const retryMs = (await isLong(backlog)) ? BEHIND_RETRY_MS : IN_FRONT_RETRY_MS;
+      throw waiting(command, retryMs, "the command that this one follows is in the queue");
+    }
+    return attempt(command, { isOrdered: false });
+  };
+}
+
+const isLong = async (backlog: Backlog): Promise<boolean> =>
+  (await backlog.count()) > LIMITS.queue_long_count;
+
+function waiting({ after }: Command, retryAfterMs: number, message: string): FleetError {
+  return new FleetError("UNAVAILABLE", message, { details: { after }, retryAfterMs });
 }
 
 function who({ actor, id }: Command) {

@@ -62,6 +62,8 @@ interface Silence {
 const ABSENT_MS = 1_000;
 /** How long the queue may take to acknowledge. */
 const QUEUE_MS = 1_500;
+/** These go behind nothing, so their being committed says nothing of what is queued either. */
+const OVERTAKING: ReadonlySet<CommandOp> = new Set<CommandOp>(["take", "acknowledge"]);
 /** While nobody has answered since the last command, the next ones do not wait for it again. */
 const SILENT_MS = 200;
 
@@ -236,8 +238,8 @@ export class Delivery {
     }
   }
 
-  #bytes({ body, commandId, taskId }: Command): Uint8Array {
-    const after = this.#parts.order.after(taskId, commandId);
+  #bytes({ op, body, commandId, taskId }: Command): Uint8Array {
+    const after = OVERTAKING.has(op) ? undefined : this.#parts.order.after(taskId, commandId);
     const request = { command_id: commandId, ...body, ...(after !== undefined && { after }) };
     return encodeBody(request, CONTENT_TYPES.json);
   }

@@ -64,8 +64,15 @@ describe("a correct build", () => {
       expect(Object.keys(copies).length).toBeGreaterThan(2);
       expect(evidence).toBeNull();
     }
-    const tried = report.rounds.reduce((sum, { zombies }) => sum + zombies.tried, 0);
-    expect(tried, "superseded agents that tried to write").toBeGreaterThan(0);
+    const total = (of: (round: RoundResult) => number) =>
+      report.rounds.reduce((sum, round) => sum + of(round), 0);
+    expect(
+      total(({ zombies }) => zombies.tried),
+      "superseded agents that tried to write",
+    ).toBeGreaterThan(0);
+    expect(total(({ handoffs }) => handoffs.requested)).toBeGreaterThan(15);
+    expect(total(({ handoffs }) => handoffs.ends.confirmed ?? 0)).toBeGreaterThan(5);
+    expect(Object.keys(report.rounds[0]!.handoffs.met_by_kills).length).toBeGreaterThan(0);
   }, 300_000);
 });
 

@@ -25,14 +25,19 @@ export interface AgentContext {
   readonly onDone: (op: string, outcome: string) => void;
 }
 
-type Ending = Omit<DoneLine, "line" | "call" | "at">;
+export type Ending = Omit<DoneLine, "line" | "call" | "at">;
 const DEADLINE_MS = { least: 800, most: 6_000 };
+
+/** How long an agent waits for an answer: sometimes longer than a fault lasts, sometimes not. */
+export const someDeadline = (random: () => number): number =>
+  DEADLINE_MS.least + random() * (DEADLINE_MS.most - DEADLINE_MS.least);
 
 export async function takeStep(context: AgentContext, step: Step): Promise<void> {
   const { client, history, nextCall, random, onDone } = context;
   const call = nextCall();
   const commandId = uuidv7();
-  const deadlineMs = DEADLINE_MS.least + random() * (DEADLINE_MS.most - DEADLINE_MS.least);
+  const deadlineMs = someDeadline(random);
+  const handoff = handoffOf(step, commandId);
   await history.append({
     line: "call",
     call,
@@ -43,6 +48,7 @@ export async function takeStep(context: AgentContext, step: Step): Promise<void>
     ...(isWrite(step) && { command_id: commandId }),
     ...("fence" in step && { fence: step.fence }),
     ...("expectedVersion" in step && { expected_version: step.expectedVersion }),
+    ...(handoff !== undefined && { handoff }),
     ...(step.op === "get" && { checkpoint_id: step.id }),
     ...(step.op === "history" && { limit: step.limit }),
   });
@@ -55,8 +61,15 @@ export async function takeStep(context: AgentContext, step: Step): Promise<void>
   onDone(step.op, ending.code === undefined ? ending.outcome : `${ending.outcome} ${ending.code}`);
 }
 
+/** What a step asks for takes the id of its command. */
+function handoffOf(step: Step, commandId: string): string | undefined {
+  if (step.op === "cancel_handoff") return step.handoffId;
+  const opens = step.op === "handoff" || (step.op === "create" && step.handoff !== undefined);
+  return opens ? commandId : undefined;
+}
+
 /** Everything but TIMEOUT promises that nothing happened; what is no error of Fleet's promises nothing. */
-function failure(error: unknown): Ending {
+export function failure(error: unknown): Ending {
   if (!(error instanceof FleetError)) return { outcome: "unknown", code: String(error).slice(0, 200) };
   return { outcome: error.code === "TIMEOUT" ? "unknown" : "refused", code: error.code };
 }
@@ -70,10 +83,11 @@ async function write(
   if (outcome !== "committed") return { outcome };
   const committed = answerOf(by.commandId);
   if (committed === undefined) throw new Error("the SDK says committed and no answer did");
-  const { checkpoint_id: id, version, seq, fence } = committed;
+  const { checkpoint_id: id, version, seq, fence, handoff } = committed;
   if (id !== null && version !== null && seq !== null) mind.saw(step.task, { id, version, seq });
   if (step.op === "take") mind.owns(step.task, fence ?? undefined);
   if (step.op === "release") mind.owns(step.task, undefined);
+  if (handoff !== null) mind.handedOff(step.task, handoff);
   return { outcome, committed };
 }
 
@@ -86,8 +100,8 @@ async function send(
   const options = { ...by, taskId, fence };
   switch (step.op) {
     case "create": {
-      const { checkpoint, expectedVersion } = step;
-      return (await client.createCheckpoint({ ...options, expectedVersion, checkpoint })).outcome;
+      const { checkpoint, expectedVersion, handoff } = step;
+      return (await client.createCheckpoint({ ...options, expectedVersion, checkpoint, handoff })).outcome;
     }
     case "update": {
       const { id, patch, expectedVersion } = step;
@@ -102,6 +116,11 @@ async function send(
       return "committed";
     case "release":
       return client.releaseTask(taskId, { ...by, fence: step.fence });
+    case "handoff":
+      return (await client.initiateHandoff(null, { ...options, ...step.wish })).outcome;
+    case "cancel_handoff":
+      await client.cancelHandoff(taskId, { ...options, handoffId: step.handoffId });
+      return "committed";
   }
 }
 

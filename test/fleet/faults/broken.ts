@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import tuple from "fdb-tuple";
 import { FleetError } from "../../../shared/protocol/errors.ts";
+import type { Handoff } from "../../../shared/protocol/handoff.ts";
 import { COMMAND_OPS } from "../../../shared/protocol/subjects.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { decode, encodeChecked } from "../../../shared/records/codec.ts";
@@ -26,6 +27,7 @@ export const BROKEN = {
   fence_off: { breaking: withoutFences, caughtBy: "zombie_accepted" },
   early_answer: { breaking: answeringEarly, caughtBy: "lost" },
   audit_skipped: { breaking: skippingAudit, caughtBy: "chain_broken" },
+  handoff_unchecked: { breaking: acceptingAlways, caughtBy: "handoff_taken_twice" },
   idempotency_off: { breaking: withoutIdempotency, caughtBy: "applied_twice" },
 } as const satisfies Record<string, { breaking: Break; caughtBy: ViolationKind }>;
 export type BrokenName = keyof typeof BROKEN;
@@ -122,6 +124,22 @@ function withoutFences(store: Store): Store["transact"] {
         );
       }
     });
+}
+
+/** Whoever accepts an offered task is shown a handoff that nobody has accepted yet, and that never runs out. */
+function acceptingAlways(store: Store): Store["transact"] {
+  const shown = (handoff: Handoff): Handoff =>
+    handoff.state === "accepted"
+      ? { ...handoff, state: "offered", deadline: new Date(8.64e15).toISOString() }
+      : handoff;
+  const see = (key: Bytes, value: Bytes | undefined): Bytes | undefined =>
+    value !== undefined && subspaceOf(key) === "handoffs"
+      ? encodeChecked(shown(decode<Handoff>(value)))
+      : value;
+  return (options, body) =>
+    options.label === "acknowledge"
+      ? store.transact(options, (tx) => body(altered(tx, reading(tx, see))))
+      : store.transact(options, body);
 }
 
 const COMMIT_AFTER_MS = 150;

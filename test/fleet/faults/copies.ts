@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Bus, BusError, type Outgoing } from "../../../shared/bus/bus.ts";
 import type { CommandAnswer } from "../../../shared/protocol/answers.ts";
+import type { CheckpointInput } from "../../../shared/protocol/checkpoint.ts";
 import type { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { type CommandOp, parseCommandSubject } from "../../../shared/protocol/subjects.ts";
 import { type CallLine, type CommittedFacts, type DoneLine, type HistoryWriter, instant } from "./history.ts";
@@ -12,12 +13,15 @@ import { type CallLine, type CommittedFacts, type DoneLine, type HistoryWriter, 
 /** The facts of an answer that must be the same whenever it is given. */
 export function committedFacts(answer: Readonly<Record<string, unknown>>): CommittedFacts {
   const fact = <T>(name: string): T | null => (answer[name] ?? null) as T | null;
+  // Handoffs are answered with the checkpoint that they are about, which is not one that was written.
+  const isWritten = answer.version !== undefined;
   return {
-    checkpoint_id: fact("checkpoint_id"),
+    checkpoint_id: isWritten ? fact("checkpoint_id") : null,
     version: fact("version"),
     seq: fact("seq"),
     hash: fact("hash"),
     fence: fact("fence"),
+    handoff: fact("handoff_id"),
     position: String(answer.position),
   };
 }
@@ -41,11 +45,19 @@ interface CopyOf {
   readonly body: string;
 }
 
+interface SentBody extends Partial<CallLine> {
+  readonly handoff_id?: string;
+  readonly checkpoint?: CheckpointInput;
+}
+
 function callLine({ call, copy, subject, body }: CopyOf): CallLine {
   const { agent, task, op } = parseCommandSubject(subject);
-  const { command_id, fence, expected_version } = JSON.parse(body) as Partial<CallLine>;
+  const { command_id, fence, expected_version, handoff_id, checkpoint } = JSON.parse(body) as SentBody;
+  const opens = op === "handoff" || checkpoint?.execution_state.phase === "handoff";
+  const handoff = opens ? command_id : handoff_id;
   return {
     ...{ line: "call", call, at: instant(), op: op as CommandOp, agent, task, copy },
+    ...(handoff !== undefined && { handoff }),
     ...(command_id !== undefined && { command_id }),
     ...(fence !== undefined && { fence }),
     ...(expected_version !== undefined && { expected_version }),

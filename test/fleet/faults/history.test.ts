@@ -58,6 +58,14 @@ test("a call without an end is open for ever; half a line is nothing", async () 
   await history.append(call("open"));
   await history.append({ line: "sent", command_id: "open", subject: "s", body: "{}" });
   await history.append(call("unsent"));
+  await history.append(call("given up"));
+  await history.append({
+    line: "done",
+    call: "given up",
+    at: instant(),
+    outcome: "unknown",
+    code: "AbortError",
+  });
   await history.close();
   appendFileSync(file, '{"line":"done","call":"open","at":1,"outc');
   const { attempts, sent } = pairedHistory(readHistory(folder));
@@ -65,6 +73,7 @@ test("a call without an end is open for ever; half a line is nothing", async () 
     ["answered", "refused", true],
     ["open", "unknown", false],
     ["unsent", "refused", true],
+    ["given up", "refused", true],
   ]);
   expect([...sent.keys()]).toEqual(["answered", "open"]);
 });

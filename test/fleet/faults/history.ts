@@ -26,6 +26,10 @@ export interface CallLine {
   /** What is read, where it is not the task. */
   readonly checkpoint_id?: string;
   readonly limit?: number;
+  /** The handoff that the command asks for, accepts or takes back, where it names one. */
+  readonly handoff?: string;
+  /** Of an `acknowledge`: the number of the offer that was in hand. */
+  readonly attempt?: number;
 }
 
 /** The exact bytes of a command, written before they are sent for the first time. */
@@ -42,8 +46,10 @@ export interface CommittedFacts {
   readonly version: number | null;
   readonly seq: number | null;
   readonly hash: string | null;
-  /** Of `take` and `release`. */
+  /** Of `take`, `release` and `acknowledge`. */
   readonly fence: number | null;
+  /** The handoff that it opened, accepted or took back. */
+  readonly handoff: string | null;
   readonly position: string;
 }
 
@@ -166,9 +172,11 @@ export function pairedHistory(lines: readonly Line[]): History {
     .filter((line) => line.line === "call")
     .map(({ line: _line, at, ...call }): Attempt => {
       const done = ends.get(call.call);
-      // Killed between the call and its first bytes: it never left, so it must never be found.
-      const isUnsent = done === undefined && call.command_id !== undefined && !sent.has(call.command_id);
-      if (isUnsent) return { ...call, begin: at, end: at, outcome: "refused", code: "never sent" };
+      // Killed or given up between the call and its first bytes: it never left, so it must never be found.
+      const isOpen = done === undefined || done.outcome === "unknown";
+      const isUnsent = isOpen && call.command_id !== undefined && !sent.has(call.command_id);
+      if (isUnsent)
+        return { ...call, begin: at, end: done?.at ?? at, outcome: "refused", code: "never sent" };
       if (done === undefined)
         return { ...call, begin: at, end: Number.POSITIVE_INFINITY, outcome: "unknown" };
       const { outcome, code, committed, seen } = done;

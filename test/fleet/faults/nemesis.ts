@@ -25,7 +25,7 @@ export function targetsOf({
   fdbserver,
 }: Battlefield): Partial<Record<FaultKind, string[]>> {
   const services = fleet.services.map(({ name }) => name);
-  const agents = fleet.agents.map(({ name }) => name);
+  const agents = [...fleet.agents, ...fleet.takers].map(({ name }) => name);
   const connections = [...fleet.proxies.keys()];
   const server = fdbserver === undefined ? [] : ["fdbserver"];
   return {
@@ -57,22 +57,24 @@ const named = (processes: readonly SupervisedProcess[], name: string): Supervise
 
 const nothing = (): void => {};
 
-const kill =
-  (which: "services" | "agents"): Strike =>
-  ({ fleet }, { target, lastsMs }) => {
-    for (const one of named(fleet[which], target)) one.kill(lastsMs);
-    return nothing;
-  };
+const everyProcess = ({ services, agents, takers }: FaultFleet): SupervisedProcess[] => [
+  ...services,
+  ...agents,
+  ...takers,
+];
 
-const pause =
-  (which: "services" | "agents"): Strike =>
-  ({ fleet }, { target }) => {
-    const struck = named(fleet[which], target);
-    for (const one of struck) one.pause();
-    return () => {
-      for (const one of struck) one.resume();
-    };
+const kill: Strike = ({ fleet }, { target, lastsMs }) => {
+  for (const one of named(everyProcess(fleet), target)) one.kill(lastsMs);
+  return nothing;
+};
+
+const pause: Strike = ({ fleet }, { target }) => {
+  const struck = named(everyProcess(fleet), target);
+  for (const one of struck) one.pause();
+  return () => {
+    for (const one of struck) one.resume();
   };
+};
 
 const storeMode =
   (mode: (fault: Fault) => StoreMode): Strike =>
@@ -95,10 +97,10 @@ const weather =
   };
 
 const STRIKES: Readonly<Record<FaultKind, Strike>> = {
-  kill_service: kill("services"),
-  pause_service: pause("services"),
-  kill_agents: kill("agents"),
-  pause_agents: pause("agents"),
+  kill_service: kill,
+  pause_service: pause,
+  kill_agents: kill,
+  pause_agents: pause,
   kill_nats: ({ fleet }, { lastsMs }) => {
     fleet.nats.kill(lastsMs);
     return nothing;
@@ -152,6 +154,7 @@ const STRIKES: Readonly<Record<FaultKind, Strike>> = {
 export class Nemesis {
   readonly #field: Battlefield;
   readonly #began = new Map<FaultKind, number>();
+  readonly #kills: number[] = [];
   readonly #endings = new Set<Promise<void>>();
   /** One fault at a time for each target of a kind that has a state: the end of one must not end the other. */
   readonly #struck = new Set<string>();
@@ -164,6 +167,11 @@ export class Nemesis {
   /** Faults that really began, by kind. */
   get counts(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#began);
+  }
+
+  /** When something was killed, by the wall clock. */
+  get kills(): readonly number[] {
+    return this.#kills;
   }
 
   get total(): number {
@@ -191,6 +199,7 @@ export class Nemesis {
       this.#say({ ...fault, what: "skipped" });
       return;
     }
+    if (kind.startsWith("kill_")) this.#kills.push(Date.now());
     const end = STRIKES[kind](this.#field, fault);
     this.#struck.add(place);
     this.#began.set(kind, (this.#began.get(kind) ?? 0) + 1);

@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { projectRoot } from "../../harness/fleet.ts";
+import type { Dying } from "./deaths.ts";
 
 export interface ProcessOptions {
   readonly name: string;
@@ -17,6 +18,8 @@ export interface ProcessOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
   readonly onMessage?: (message: unknown) => void;
+  /** Told of the moment that the process chose to be killed at. */
+  readonly onDying?: (moment: string) => void;
 }
 
 /** An end that nobody asked for. */
@@ -29,6 +32,8 @@ export interface OwnEnding {
 }
 
 const PAUSE_MS = { first: 100, last: 2_000 };
+/** Until a process is started again that asked to be killed. */
+const DEAD_MS = 200;
 const STOP_MS = 30_000;
 
 export class SupervisedProcess {
@@ -149,7 +154,7 @@ export class SupervisedProcess {
   }
 
   #start(): ChildProcess {
-    const { program, parameters, env, logFile } = this.#options;
+    const { program, parameters, env, logFile, onMessage, onDying } = this.#options;
     const log = openSync(logFile, "a");
     const child = spawn(process.execPath, [program, JSON.stringify(parameters(this.#starts))], {
       cwd: projectRoot,
@@ -164,7 +169,11 @@ export class SupervisedProcess {
       if ((message as { ready?: boolean }).ready === true) {
         this.#wasReady = true;
         this.#isReady.resolve();
-      } else this.#options.onMessage?.(message);
+      } else if (typeof (message as Partial<Dying>).dying === "string") {
+        if (child !== this.#child) return;
+        onDying?.((message as Dying).dying);
+        this.kill(DEAD_MS);
+      } else onMessage?.(message);
     });
     return child;
   }

@@ -14,6 +14,7 @@ export class Recorder {
   readonly #history: HistoryWriter;
   readonly #copies: Copies;
   readonly #known = new Set<string>();
+  readonly #again = new Set<string>();
   readonly #answers = new Map<string, CommittedFacts>();
 
   constructor(history: HistoryWriter, copies: Copies) {
@@ -26,6 +27,11 @@ export class Recorder {
     const answer = this.#answers.get(commandId);
     this.#answers.delete(commandId);
     return answer;
+  }
+
+  /** Whether a command left more than once. */
+  wasSentAgain(commandId: string): boolean {
+    return this.#again.has(commandId);
   }
 
   recorded(real: Bus): Bus {
@@ -58,7 +64,10 @@ export class Recorder {
   async #remember(real: Bus, subject: string, out: Outgoing): Promise<string> {
     const body = Buffer.from(out.body).toString();
     const { command_id } = JSON.parse(body) as { command_id: string };
-    if (this.#known.has(command_id)) return command_id;
+    if (this.#known.has(command_id)) {
+      this.#again.add(command_id);
+      return command_id;
+    }
     this.#known.add(command_id);
     await this.#history.append({ line: "sent", command_id, subject, body });
     this.#copies.consider(real, subject, body);

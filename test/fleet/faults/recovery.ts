@@ -4,9 +4,15 @@
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { jetstreamManager } from "@nats-io/jetstream";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { isOpenHandoff } from "../../../shared/protocol/handoff.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { STREAMS } from "../../../shared/protocol/subjects.ts";
 import { createLogger } from "../../../shared/runtime/log.ts";
+import type { FleetClient } from "../../../shared/sdk/client.ts";
 import type { Violation } from "./checker/evidence.ts";
 import { clientOn } from "./client.ts";
 import { sendCopy } from "./copies.ts";
@@ -14,6 +20,8 @@ import type { FaultFleet } from "./fleet.ts";
 import { HistoryWriter, pairedHistory, readHistory } from "./history.ts";
 import type { Zone } from "./zone.ts";
 
+/** The durable consumer of the coordinators. */
+const COORDINATORS = "coordinator";
 const READY_MS = 30_000;
 const QUIET_MS = 60_000;
 const ASKING_MS = 30_000;
@@ -24,7 +32,7 @@ export async function heal(fleet: FaultFleet, zone: Zone): Promise<void> {
   zone.free();
   fleet.nats.resume();
   for (const proxy of fleet.proxies.values()) proxy.set({ kind: "clear" });
-  for (const one of [...fleet.services, ...fleet.agents]) one.resume();
+  for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers]) one.resume();
   for (const one of fleet.services) one.send({ kind: "sound" });
   await fleet.nats.ready(READY_MS);
   await Promise.all(fleet.services.map((one) => one.ready(READY_MS)));
@@ -40,20 +48,36 @@ export interface Recovery {
   readonly resolved: Readonly<Record<string, number>>;
 }
 
-export async function recover(fleet: FaultFleet, zone: Zone): Promise<Recovery> {
+/** `stopTakers`: they go on until every handoff has come to an end, also those that the resolving of open commands began. */
+export async function recover(
+  fleet: FaultFleet,
+  zone: Zone,
+  stopTakers: () => Promise<void>,
+): Promise<Recovery> {
   const bus = await directBus(fleet);
+  const connection = await connect({ servers: fleet.nats.url, timeout: 10_000 });
   try {
-    const first = await comeToRest(bus);
-    const resolved = await resolveAll(bus, zone);
-    const second = await comeToRest(bus);
+    const first = await comeToRest(bus, connection);
+    const resolved = await resolveAll(bus, zone, "resolving");
+    const second = await comeToRest(bus, connection);
+    await stopTakers();
+    // What the takers did meanwhile was answered: there should be nothing.
+    const late = await resolveAll(bus, zone, "resolving-takers");
+    const third = await comeToRest(bus, connection);
     return {
-      violations: [...first.violations, ...second.violations],
-      quietMs: first.ms + second.ms,
-      resolved,
+      violations: [...first.violations, ...second.violations, ...third.violations],
+      quietMs: first.ms + second.ms + third.ms,
+      resolved: added(resolved, late),
     };
   } finally {
     await bus.close();
+    await connection.close();
   }
+}
+
+function added(one: Readonly<Record<string, number>>, other: typeof one): Record<string, number> {
+  const names = new Set([...Object.keys(one), ...Object.keys(other)]);
+  return Object.fromEntries([...names].map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)]));
 }
 
 /** Past the proxies. */
@@ -68,7 +92,10 @@ function directBus(fleet: FaultFleet): Promise<Bus> {
   });
 }
 
-async function comeToRest(bus: Bus): Promise<{ ms: number; violations: Violation[] }> {
+async function comeToRest(
+  bus: Bus,
+  connection: NatsConnection,
+): Promise<{ ms: number; violations: Violation[] }> {
   const client = clientOn(bus, "faults");
   const begin = performance.now();
   let last: unknown = null;
@@ -77,8 +104,11 @@ async function comeToRest(bus: Bus): Promise<{ ms: number; violations: Violation
     try {
       const { outbox, index } = await client.status();
       const queue = await client.queueStatus();
-      if (queue.depth === 0 && outbox.depth === 0 && index.behind === 0) return { ms, violations: [] };
-      last = { queue, outbox, index };
+      const handoffs = await openHandoffs(client);
+      const news = await newsWaiting(connection);
+      const waiting = queue.depth + outbox.depth + index.behind + handoffs.length + news;
+      if (waiting === 0) return { ms, violations: [] };
+      last = { queue, outbox, index, handoffs, news };
     } catch (error) {
       last = String(error);
     }
@@ -95,8 +125,26 @@ async function comeToRest(bus: Bus): Promise<{ ms: number; violations: Violation
   }
 }
 
+async function openHandoffs(client: FleetClient): Promise<string[]> {
+  const open: string[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await client.handoffs({ limit: LIMITS.handoffs_limit_max, cursor });
+    for (const { handoff_id, state } of page.handoffs)
+      if (isOpenHandoff(state)) open.push(`${state} ${handoff_id}`);
+    cursor = page.cursor;
+    if (cursor === undefined) return open;
+  }
+}
+
+/** Events that the coordinators have not seen to: alerts come of them. */
+async function newsWaiting(connection: NatsConnection): Promise<number> {
+  const manager = await jetstreamManager(connection);
+  const { num_pending, num_ack_pending } = await manager.consumers.info(STREAMS.events, COORDINATORS);
+  return num_pending + num_ack_pending;
+}
+
 /** Sends every command without a definite answer again until it has one. */
-async function resolveAll(bus: Bus, zone: Zone): Promise<Record<string, number>> {
+async function resolveAll(bus: Bus, zone: Zone, name: string): Promise<Record<string, number>> {
   const { attempts, sent } = pairedHistory(readHistory(zone.history));
   const open = new Set(
     attempts.flatMap(({ outcome, command_id }) =>
@@ -105,12 +153,12 @@ async function resolveAll(bus: Bus, zone: Zone): Promise<Record<string, number>>
   );
   for (const { outcome, command_id } of attempts) if (outcome === "committed") open.delete(command_id!);
   const waiting = [...open].flatMap((id) => sent.get(id) ?? []);
-  const history = new HistoryWriter(join(zone.history, "resolving.jsonl"));
+  const history = new HistoryWriter(join(zone.history, `${name}.jsonl`));
   const counts: Record<string, number> = {};
   let calls = 0;
   const resolve = async ({ subject, body }: { subject: string; body: string }): Promise<string> => {
     for (const end = performance.now() + ASKING_MS; ; ) {
-      const call = `resolving/${++calls}`;
+      const call = `${name}/${++calls}`;
       const { outcome, code } = await sendCopy(bus, history, { call, copy: "resolving", subject, body });
       const isOpen = outcome === "unknown" || code === "UNAVAILABLE";
       if (!isOpen || performance.now() > end) return outcome;

@@ -5,7 +5,7 @@ import type { FoundationdbServer } from "../../harness/foundationdb.ts";
 import type { BrokenName } from "./broken.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
-import { type FaultFleet, type Shape, startFaultFleet } from "./fleet.ts";
+import { type Death, type FaultFleet, type Shape, startFaultFleet } from "./fleet.ts";
 import { type Attempt, pairedHistory, readHistory } from "./history.ts";
 import { keepBus } from "./inquest.ts";
 import { Nemesis, targetsOf } from "./nemesis.ts";
@@ -42,6 +42,8 @@ export interface RoundResult {
   /** Commands that were sent again, by how and outcome. */
   readonly copies: Readonly<Record<string, number>>;
   readonly faults: Readonly<Record<string, number>>;
+  /** Kills at moments that the killed chose. */
+  readonly deaths: Readonly<Record<string, number>>;
   /** Starts after a kill, and after an end of the process's own. */
   readonly restarts: { readonly after_kill: number; readonly own: number };
   readonly quiet_ms: number;
@@ -49,6 +51,7 @@ export interface RoundResult {
   readonly queue: { readonly queued: number; readonly spooled: number; readonly dead: number };
   readonly checked: Verdict["checked"];
   readonly zombies: Verdict["zombies"];
+  readonly handoffs: Verdict["handoffs"];
   readonly violations: readonly Violation[];
   /** Where the evidence is; null when it was removed. */
   readonly evidence: string | null;
@@ -56,6 +59,11 @@ export interface RoundResult {
 
 const SAY_EVERY_MS = 10_000;
 const FAULT_LOG = "faults.jsonl";
+/** Before the end of the faults nobody chooses a moment to die any more. */
+const CALM_MS = 1_000;
+
+/** Deaths at moments of a process's own choosing belong to the faults that kill agents. */
+const mayDie = (kinds: readonly FaultKind[] | null): boolean => kinds?.includes("kill_agents") ?? true;
 
 export async function runRound(o: RoundOptions): Promise<RoundResult> {
   const zone = openZone({ smallDisk: o.smallDisk });
@@ -75,6 +83,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       ...o,
       zone,
       storeUrl,
+      deathsMs: mayDie(o.kinds) ? Math.max(0, o.durationMs - CALM_MS) : 0,
       onProgress: ({ done }) => {
         for (const count of Object.values(done)) operations += count;
       },
@@ -85,7 +94,8 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const history = pairedHistory(readHistory(zone.history));
     const streams = await readStreams(fleet.nats.url);
     const truth = { ...(await readStore(storeUrl)), ...streams };
-    const verdict = judge({ attempts: history.attempts, truth });
+    const kills = [...faults.kills, ...fleet.deaths.map(({ at }) => at)];
+    const verdict = judge({ attempts: history.attempts, truth }, kills);
     const violations = [...recovered.violations, ...verdict.violations];
     return {
       name: o.name,
@@ -94,12 +104,14 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       seed: o.seed,
       seconds: (performance.now() - begin) / 1_000,
       ...countCalls(history.attempts),
-      faults,
+      faults: faults.counts,
+      deaths: countDeaths(fleet.deaths),
       restarts: restartsOf(fleet),
       quiet_ms: Math.round(recovered.quietMs),
       queue: countQueue(history.attempts, truth.dead.length),
       checked: verdict.checked,
       zombies: verdict.zombies,
+      handoffs: verdict.handoffs,
       violations,
       evidence: await leave(o, fleet, zone, violations),
     };
@@ -119,7 +131,7 @@ interface Running {
 async function endure(
   o: RoundOptions,
   { fleet, zone, operations }: Running,
-): Promise<Readonly<Record<string, number>>> {
+): Promise<Pick<Nemesis, "counts" | "kills">> {
   const { smallDisk, foundationdb, seed, durationMs, name, say, signal } = o;
   const field = {
     fleet,
@@ -140,7 +152,7 @@ async function endure(
   const plan = planFaults({ seed, durationMs, targets: chosen(targetsOf(field), o.kinds) });
   await nemesis.run(plan, durationMs, signal).finally(() => clearInterval(saying));
   report("; repairing and checking");
-  return nemesis.counts;
+  return nemesis;
 }
 
 function chosen(targets: Planning["targets"], kinds: readonly FaultKind[] | null): Planning["targets"] {
@@ -159,12 +171,17 @@ async function finish(fleet: FaultFleet, zone: Zone): Promise<Recovery> {
     const ending = await one.stop({ message: { stop: true } });
     if (ending !== null) failed(one.name, "the agents did not end well", ending);
   }
-  const recovered = await recover(fleet, zone);
+  const recovered = await recover(fleet, zone, async () => {
+    for (const one of fleet.takers) {
+      const ending = await one.stop({ message: { stop: true } });
+      if (ending !== null) failed(one.name, "the takers did not end well", ending);
+    }
+  });
   for (const one of fleet.services) {
     const ending = await one.stop("SIGTERM");
     if (ending !== null) failed(one.name, "a service did not stop cleanly", ending);
   }
-  for (const one of [...fleet.services, ...fleet.agents]) {
+  for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers]) {
     for (const ending of one.endings) {
       if (ending.wasReady) failed(one.name, "a process that was up ended by itself", { ...ending });
     }
@@ -190,8 +207,14 @@ function countQueue(attempts: readonly Attempt[], dead: number): RoundResult["qu
   return { queued: told("queued"), spooled: told("spooled"), dead };
 }
 
-function restartsOf({ services, agents, nats }: FaultFleet): RoundResult["restarts"] {
-  const processes = [...services, ...agents];
+function countDeaths(deaths: readonly Death[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { moment } of deaths) counts[moment] = (counts[moment] ?? 0) + 1;
+  return counts;
+}
+
+function restartsOf({ services, agents, takers, nats }: FaultFleet): RoundResult["restarts"] {
+  const processes = [...services, ...agents, ...takers];
   const starts = processes.reduce((sum, one) => sum + one.starts - 1, nats.starts - 1);
   const own = processes.reduce((sum, one) => sum + one.endings.length, nats.ownEndings);
   return { after_kill: Math.max(0, starts - own), own };

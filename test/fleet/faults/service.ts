@@ -1,8 +1,11 @@
 /**
- * Program: a writer, a reader, or both in one process, wired like the main.ts of `services/writer` and `services/reader`, with a store between that fails on command.
+ * Program: a writer, a reader, a coordinator, or all of them in one process, wired like the main.ts of each, with a store between that
+ * fails on command.
  * Commands come from the parent; when the parent is gone, so is this.
  */
 
+import { coordinatorFields } from "../../../services/coordinator/config.ts";
+import { start as startCoordinator } from "../../../services/coordinator/coordinator.ts";
 import { start as startReader } from "../../../services/reader/reader.ts";
 import { writerFields } from "../../../services/writer/config.ts";
 import { start as startWriter } from "../../../services/writer/writer.ts";
@@ -13,9 +16,10 @@ import { readConfig } from "../../../shared/runtime/config.ts";
 import { runMain } from "../../../shared/runtime/main.ts";
 import { seededRandom } from "../../load/workload.ts";
 import { type BrokenName, brokenStore } from "./broken.ts";
+import { dyingStore } from "./deaths.ts";
 import { type StoreMode, storeFaults } from "./store-faults.ts";
 
-export type Role = "writer" | "reader";
+export type Role = "writer" | "reader" | "coordinator";
 
 export interface ServiceArguments {
   readonly roles: readonly Role[];
@@ -23,15 +27,22 @@ export interface ServiceArguments {
   readonly broken: BrokenName | null;
   /** What the server's streams may take on disk together. */
   readonly streamBytes: number;
+  /** No more deaths at chosen moments then, as `instant`. */
+  readonly deathsUntil: number;
 }
 
-const { roles, seed, broken, streamBytes } = JSON.parse(process.argv[2]!) as ServiceArguments;
+const DEATH_SHARE = 0.01;
+
+const { roles, seed, broken, streamBytes, deathsUntil } = JSON.parse(process.argv[2]!) as ServiceArguments;
 process.once("disconnect", () => process.exit());
 
 await runMain({
   service: `faults-${roles.join("-")}`,
   start: async (context) => {
-    const config = readConfig({ ...platformFields, ...clusterFields, ...writerFields }, process.env);
+    const config = readConfig(
+      { ...platformFields, ...clusterFields, ...writerFields, ...coordinatorFields },
+      process.env,
+    );
     const platform = await openPlatform(context, { service: roles.join("-"), ...config, streamBytes });
     const store = broken === null ? platform.store : brokenStore(broken, platform.store);
     const faults = storeFaults(store, seededRandom(seed));
@@ -41,6 +52,11 @@ await runMain({
     const parts = { ...platform, store: faults.store, config: readAgentRules(config) };
     if (roles.includes("writer")) platform.closers.add("writer", await startWriter(parts));
     if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));
+    if (roles.includes("coordinator")) {
+      const deaths = { untilUs: deathsUntil, share: DEATH_SHARE, random: seededRandom(seed + 1) };
+      const dying = { ...parts, store: dyingStore(faults.store, deaths) };
+      platform.closers.add("coordinator", await startCoordinator(dying));
+    }
     process.send?.({ ready: true });
     return platform.stop;
   },

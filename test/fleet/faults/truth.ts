@@ -1,7 +1,9 @@
 /** Reads what is left at the end: the store directly, with no service in between, and the event stream from its first message. */
 import { DeliverPolicy, type JsMsg, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
+import type { Alert } from "../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
+import type { Handoff } from "../../../shared/protocol/handoff.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
@@ -21,7 +23,7 @@ const TASKS_MAX = 10_000;
 const AT_ONCE = 32;
 
 /** Only while no service has the store open. */
-export async function readStore(url: string): Promise<Omit<Truth, "events" | "dead">> {
+export async function readStore(url: string): Promise<Omit<Truth, "events" | "alerts" | "dead">> {
   const store = await openStore(url);
   try {
     const repository = new CheckpointRepository({
@@ -37,7 +39,8 @@ export async function readStore(url: string): Promise<Omit<Truth, "events" | "de
       const head = decode<Task>(value);
       tasks.set(head.task_id, await readTask(store, repository, head));
     }
-    return { tasks, bells: await store.read(READ, readTransitions) };
+    const handoffs = await readHandoffs(repository);
+    return { tasks, handoffs, bells: await store.read(READ, readTransitions) };
   } finally {
     await store.close({ drainMs: 5_000 });
   }
@@ -65,6 +68,17 @@ async function readTask(store: Store, repository: CheckpointRepository, head: Ta
     if (cursor === undefined) break;
   }
   return { task, head, records, entries, current, hashes: await readHashes(repository, entries) };
+}
+
+async function readHandoffs(repository: CheckpointRepository): Promise<Map<string, Handoff>> {
+  const found = new Map<string, Handoff>();
+  for (let cursor: string | undefined; ; ) {
+    const query = { limit: LIMITS.handoffs_limit_max, cursor };
+    const page = await repository.handoffs(DEFAULT_TENANT, query);
+    for (const handoff of page.handoffs) found.set(handoff.handoff_id, handoff);
+    cursor = page.cursor;
+    if (cursor === undefined) return found;
+  }
 }
 
 async function readTrail(reader: Reader, task: string): Promise<{ seq: number; entry: string }[]> {
@@ -96,18 +110,20 @@ async function readHashes(
   return hashes;
 }
 
-/** The event stream and the dead letters, oldest first, duplicates included. */
-export async function readStreams(url: string): Promise<Pick<Truth, "events" | "dead">> {
+/** The event stream, the alerts and the dead letters, oldest first, duplicates included. */
+export async function readStreams(url: string): Promise<Pick<Truth, "events" | "alerts" | "dead">> {
   const connection = await connect({ servers: url, timeout: 10_000 });
   try {
     const events: FleetEvent[] = [];
     await eachMessage(connection, STREAMS.events, (message) => events.push(message.json<FleetEvent>()));
+    const alerts: Alert[] = [];
+    await eachMessage(connection, STREAMS.alerts, (message) => alerts.push(message.json<Alert>()));
     const dead: DeadLetter[] = [];
     await eachMessage(connection, STREAMS.dead, ({ headers, subject }) => {
       const reason = subject.split(".").at(-2)!;
       dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason });
     });
-    return { events, dead };
+    return { events, alerts, dead };
   } finally {
     await connection.close();
   }

@@ -7,11 +7,18 @@ import {
   FINAL_STATUSES,
   type FinalStatus,
 } from "../../../shared/protocol/checkpoint.ts";
+import type { HandoffWish } from "../../../shared/sdk/operations.ts";
 import { createWorkload } from "../../load/workload.ts";
 
 /** `fence`: the one under which the agent believes to own the task. */
 export type WriteStep = { readonly task: string; readonly fence?: number } & (
-  | { readonly op: "create"; readonly checkpoint: CheckpointInput; readonly expectedVersion?: number }
+  | {
+      readonly op: "create";
+      readonly checkpoint: CheckpointInput;
+      readonly expectedVersion?: number;
+      /** Of a checkpoint in phase `handoff`. */
+      readonly handoff?: HandoffWish;
+    }
   | {
       readonly op: "update";
       readonly id: string;
@@ -22,6 +29,8 @@ export type WriteStep = { readonly task: string; readonly fence?: number } & (
   | { readonly op: "link"; readonly parent: string; readonly child: string }
   | { readonly op: "take"; readonly expectedFence?: number }
   | { readonly op: "release"; readonly fence: number }
+  | { readonly op: "handoff"; readonly wish: HandoffWish }
+  | { readonly op: "cancel_handoff"; readonly handoffId?: string }
 );
 
 export type ReadStep = { readonly task: string } & (
@@ -32,8 +41,8 @@ export type ReadStep = { readonly task: string } & (
 
 export type Step = WriteStep | ReadStep;
 
-const WRITES: ReadonlySet<string> = new Set(["create", "update", "finalize", "link", "take", "release"]);
-export const isWrite = (step: Step): step is WriteStep => WRITES.has(step.op);
+const READS: ReadonlySet<string> = new Set(["get", "latest", "task", "history"]);
+export const isWrite = (step: Step): step is WriteStep => !READS.has(step.op);
 
 interface KnownCheckpoint {
   readonly id: string;
@@ -47,6 +56,8 @@ interface KnownTask {
   count: number;
   /** Under which the agent took the task; it learns only by being refused that it no longer counts. */
   fence: number | undefined;
+  /** The handoff that the agent asked for last. */
+  handoff: string | undefined;
 }
 
 /** All but the last are fought over; the last never has an owner. */
@@ -55,19 +66,36 @@ const SHARED_TASKS = 3;
 const ZOMBIE_SHARE = 0.6;
 const CHECKPOINTS_REMEMBERED = 30;
 const LARGE_TEXT_CHARS = 80_000;
+/** Of the checkpoints of agents, so many are the last one of an agent that hands off. */
+const HANDING_OFF_SHARE = 0.12;
+
+/** The agent types that somebody takes offers for. */
+export const TAKEN_TYPES = ["implementation", "qa"] as const;
+
+/** Shares of a hundred: most wishes find somebody, some nobody, and some name what does not exist. */
+const WISHES: readonly (readonly [share: number, wish: HandoffWish])[] = [
+  [30, { toAgentType: "implementation", reason: "the context is full" }],
+  [30, { toAgentType: "qa", reason: "to be tested" }],
+  [15, {}],
+  [7, { nextPhase: "testing" }],
+  [14, { toAgentType: "documentation" }],
+  [4, { toAgentType: "astronomy" }],
+];
 
 /** Shares of a hundred. A choice that needs a checkpoint, while none is known, becomes a look at the task. */
 const SHARES = {
   create: 33,
-  update: 20,
-  finalize: 4,
-  link: 5,
+  update: 18,
+  finalize: 3,
+  link: 4,
   take: 5,
   release: 1,
-  get: 9,
+  handoff: 4,
+  cancel_handoff: 2,
+  get: 8,
   latest: 9,
   history: 6,
-  task: 8,
+  task: 7,
 } as const;
 type Choice = keyof typeof SHARES;
 
@@ -93,7 +121,12 @@ export class AgentMind {
     const choice = this.#choice();
     const one = this.#pick(known.checkpoints);
     const fence = known.fence === undefined ? {} : { fence: known.fence };
-    if (choice === "create") return { ...this.#create(task, known), ...fence };
+    if (choice === "create") return this.checkpoint(task, this.#random() < HANDING_OFF_SHARE);
+    if (choice === "handoff") return { op: choice, task, wish: this.#wish(), ...fence };
+    if (choice === "cancel_handoff") {
+      const named = this.#random() < 0.5 ? known.handoff : undefined;
+      return { op: choice, task, ...(named !== undefined && { handoffId: named }), ...fence };
+    }
     if (choice === "history") return { op: choice, task, limit: 1 + this.#below(40) };
     if (choice === "take" && (!isShared || place < SHARED_TASKS - 1)) {
       return { op: choice, task, ...(this.#random() < 0.3 && { expectedFence: known.fence ?? 0 }) };
@@ -131,6 +164,15 @@ export class AgentMind {
     if (this.#random() >= ZOMBIE_SHARE) this.#task(task).fence = undefined;
   }
 
+  /** The fence under which the agent believes to own the task. */
+  fenceOf(task: string): number | undefined {
+    return this.#task(task).fence;
+  }
+
+  handedOff(task: string, handoff: string): void {
+    this.#task(task).handoff = handoff;
+  }
+
   /** Remembers what was answered or read. */
   saw(
     task: string,
@@ -144,17 +186,30 @@ export class AgentMind {
     if (known.checkpoints.length > CHECKPOINTS_REMEMBERED) known.checkpoints.shift();
   }
 
-  #create(task: string, known: KnownTask): WriteStep {
+  /** `handsOff`: the last one of an agent that hands off. */
+  checkpoint(task: string, handsOff: boolean): WriteStep {
     this.#step += 1;
-    const checkpoint = this.#texts.checkpoint(1, this.#step);
-    const isLarge = this.#random() < 0.02;
+    const known = this.#task(task);
+    const usual = this.#texts.checkpoint(1, this.#step);
+    const checkpoint = this.#random() < 0.02 ? enlarged(usual, this.#random) : usual;
     const conditional = this.#random() < 0.3;
     return {
       op: "create",
       task,
-      checkpoint: isLarge ? enlarged(checkpoint, this.#random) : checkpoint,
+      checkpoint: handsOff ? handingOff(checkpoint) : checkpoint,
+      ...(handsOff && { handoff: this.#wish() }),
       ...(conditional && { expectedVersion: known.count }),
+      ...(known.fence !== undefined && { fence: known.fence }),
     };
+  }
+
+  #wish(): HandoffWish {
+    let left = this.#random() * 100;
+    for (const [share, wish] of WISHES) {
+      left -= share;
+      if (left < 0) return wish;
+    }
+    return {};
   }
 
   #patch(): Record<string, unknown> {
@@ -180,7 +235,7 @@ export class AgentMind {
   #task(task: string): KnownTask {
     const known = this.#known.get(task);
     if (known !== undefined) return known;
-    const fresh: KnownTask = { checkpoints: [], count: 0, fence: undefined };
+    const fresh: KnownTask = { checkpoints: [], count: 0, fence: undefined, handoff: undefined };
     this.#known.set(task, fresh);
     return fresh;
   }
@@ -192,6 +247,10 @@ export class AgentMind {
   #pick<T>(items: readonly T[]): T | undefined {
     return items[this.#below(items.length)];
   }
+}
+
+function handingOff(checkpoint: CheckpointInput): CheckpointInput {
+  return { ...checkpoint, execution_state: { ...checkpoint.execution_state, phase: "handoff" } };
 }
 
 /** Large enough to be stored in several pieces, and not to be compressed into one. */

@@ -160,6 +160,25 @@ describe("order", () => {
     expect(await writer.letters()).toEqual([]);
   });
 
+  test("what cannot be queued waits in front of the queue, and not for a dead letter", async () => {
+    await writer.stopAll();
+    for (let n = 0; n < 400; n += 1) await writer.enqueue("create", creation());
+    const handoff = { command_id: uuidv7(), to_agent_type: "qa" };
+    await writer.enqueue("handoff", handoff);
+    const dead = creation({ expected_version: 99_999 });
+    await writer.enqueue("create", dead);
+    await writer.startWriter();
+    const cancel = { command_id: uuidv7(), after: handoff.command_id };
+    expect(await writer.send("cancel_handoff", cancel)).toMatchObject({
+      error: { code: "UNAVAILABLE", details: { after: handoff.command_id } },
+    });
+    const last = async () => (await writer.send("cancel_handoff", cancel)).status;
+    await expect.poll(last, { timeout: 30_000 }).toBe("committed");
+    await writer.drained();
+    const behindDead = { command_id: uuidv7(), after: dead.command_id };
+    expect(await writer.send("cancel_handoff", behindDead)).toMatchObject({ error: { code: "CONFLICT" } });
+  }, 60_000);
+
   test("holds with two writers, one of which goes away with messages in its hands", async () => {
     const tasks = Array.from({ length: 12 }, (_, n) => `task-${n}`);
     const sent = new Map(tasks.map((task) => [task, Array.from({ length: 8 }, () => creation())]));

@@ -170,6 +170,24 @@ describe("a writer's answers", () => {
     expect(seen).toEqual([undefined, a, b, b, undefined, a]);
   });
 
+  test("a take goes behind nothing, and what comes after it still goes behind what was queued", async () => {
+    const seen: (string | undefined)[] = [];
+    let status = "queued";
+    const stop = await writer(({ command_id, after }) => {
+      seen.push(after);
+      if (status === "queued") return { status, command_id, task_id: task, position: 7 };
+      return { ...committed(command_id), owner: "a", fence: 1 };
+    });
+    const one = await client();
+    const { commandId } = await create(one);
+    status = "committed";
+    await one.takeTask(task);
+    await create(one);
+    await create(one);
+    await stop();
+    expect(seen).toEqual([undefined, undefined, commandId, undefined]);
+  });
+
   test("an error is final, also one that says that something is away", async () => {
     let code = "CONFLICT";
     const stop = await writer(() => ({

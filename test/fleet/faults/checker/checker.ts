@@ -3,7 +3,11 @@ import { checkCommands } from "./commands.ts";
 import { checkEvents } from "./events.ts";
 import { commandsOf, type Evidence, type Violation } from "./evidence.ts";
 import { checkFences, countZombies, type ZombieCounts } from "./fences.ts";
+import { countHandoffs, type HandoffCounts } from "./handoff-counts.ts";
+import { storiesOf } from "./handoff-story.ts";
+import { checkHandoffs } from "./handoffs.ts";
 import { checkOrder } from "./order.ts";
+import { checkOwners } from "./owners.ts";
 import { checkQueued } from "./queued.ts";
 import { checkTrails } from "./trail.ts";
 
@@ -18,9 +22,11 @@ export interface Verdict {
     readonly events: number;
   };
   readonly zombies: ZombieCounts;
+  readonly handoffs: HandoffCounts;
 }
 
-export function judge(evidence: Evidence): Verdict {
+/** `kills`: when something was killed, by the wall clock; it only says what the kills met. */
+export function judge(evidence: Evidence, kills: readonly number[] = []): Verdict {
   const { attempts, truth } = evidence;
   const commands = commandsOf(attempts);
   const tasks = [...truth.tasks.values()];
@@ -29,6 +35,8 @@ export function judge(evidence: Evidence): Verdict {
     ...checkTrails(truth),
     ...checkOrder(evidence, commands),
     ...checkFences(evidence, commands),
+    ...checkOwners(evidence, commands),
+    ...checkHandoffs(evidence, commands),
     ...checkEvents(truth),
     ...checkQueued(evidence, commands),
     ...checkCorruption(evidence),
@@ -44,6 +52,7 @@ export function judge(evidence: Evidence): Verdict {
       events: truth.events.length,
     },
     zombies: countZombies(evidence, commands),
+    handoffs: countHandoffs(storiesOf(truth), commands, kills),
   };
 }
 

@@ -1,11 +1,15 @@
 /** What the checker judges: the recorded history, and the truth that is left in the store and on the event stream at the end. */
+import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type { Attempt, CommittedFacts } from "../history.ts";
 
 /** An audit entry, parsed; the chain is verified over its exact text. */
 export interface Entry {
   readonly seq: number;
+  /** Of the acting service's clock. */
+  readonly at: string;
   readonly op: string;
   readonly command_id: string | null;
   readonly checkpoint_id: string | null;
@@ -19,6 +23,13 @@ export interface Entry {
   readonly handoff_id?: string;
   readonly handoff_from?: string | null;
   readonly handoff_to?: string;
+  /** Of an offer: its number, and until when it stands. */
+  readonly attempt?: number;
+  readonly deadline?: string;
+  /** Of an end that is a failure. */
+  readonly reason?: string;
+  /** Of a confirmation. */
+  readonly first_checkpoint?: string;
 }
 
 export interface TaskTruth {
@@ -43,6 +54,8 @@ export interface Truth {
   readonly tasks: ReadonlyMap<string, TaskTruth>;
   /** How many transitions the system counted by itself, over all tasks: each rang one bell. */
   readonly bells: number;
+  readonly handoffs: ReadonlyMap<string, Handoff>;
+  readonly alerts: readonly Alert[];
   /** The stream, in its order, duplicates included. */
   readonly events: readonly FleetEvent[];
   readonly dead: readonly DeadLetter[];
@@ -71,6 +84,13 @@ export const VIOLATIONS = [
   "event_unfounded",
   "queued_lost",
   "queued_out_of_order",
+  "handoff_lost",
+  "handoff_unfinished",
+  "handoff_unjustified",
+  "handoff_taken_twice",
+  "two_owners",
+  "alert_missing",
+  "alert_unfounded",
   "corrupt",
   "process_failed",
   "not_recovered",

@@ -11,6 +11,8 @@ export interface ZombieCounts {
   readonly refused: number;
   /** Got no answer; that none of them was applied is checked like everything else. */
   readonly unanswered: number;
+  /** Of those tried, how many had lost their task by a handoff that another agent accepted. */
+  readonly after_handoff: number;
 }
 
 export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
@@ -44,13 +46,13 @@ export function countZombies(
 ): ZombieCounts {
   const places = placesOf(truth);
   /** By task: when each fence was known to be given. */
-  const takes = new Map<string, { fence: number; knownAt: number }[]>();
+  const takes = new Map<string, { fence: number; knownAt: number; op: string }[]>();
   for (const command of commands.values()) {
     const fence = command.committed?.fence;
     const op = places.get(command.id)?.[0]?.entry.op;
     if (typeof fence !== "number" || (op !== "take" && op !== "acknowledge")) continue;
     const known = takes.get(command.task) ?? [];
-    known.push({ fence, knownAt: command.knownAt });
+    known.push({ fence, knownAt: command.knownAt, op });
     takes.set(command.task, known);
   }
   const zombies = attempts.filter(
@@ -64,5 +66,10 @@ export function countZombies(
   const refused = zombies.filter(({ outcome, command_id }) => outcome === "refused" || dead.has(command_id!));
   const accepted = zombies.filter(({ outcome }) => outcome === "committed").length;
   const unanswered = zombies.length - refused.length - accepted;
-  return { tried: zombies.length, refused: refused.length, unanswered };
+  const lost = zombies.filter(({ task, fence, begin }) =>
+    (takes.get(task) ?? []).some(
+      (take) => take.op === "acknowledge" && take.fence === fence! + 1 && take.knownAt < begin,
+    ),
+  );
+  return { tried: zombies.length, refused: refused.length, unanswered, after_handoff: lost.length };
 }

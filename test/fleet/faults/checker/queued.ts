@@ -1,9 +1,11 @@
 /**
  * Commands by way of the queue keep their order: what an agent sent for a task after it was told `queued` stands behind that command,
- * if both were applied. That each was applied once or dead-lettered is checked with the other commands.
+ * if both were applied; only what gives the agent the task waits for nothing. That each was applied once or dead-lettered is checked with the other commands.
  */
 import type { Attempt } from "../history.ts";
 import { type Command, type Evidence, placesOf, type Violation } from "./evidence.ts";
+
+const GOING_BEHIND_NOTHING: ReadonlySet<string> = new Set(["take", "acknowledge"]);
 
 export function checkQueued(
   { attempts, truth }: Evidence,
@@ -23,6 +25,7 @@ export function checkQueued(
         before !== undefined &&
         after !== undefined &&
         after < before &&
+        !GOING_BEHIND_NOTHING.has(call.op) &&
         !wasSentAround(call, commands)
       ) {
         found.push({

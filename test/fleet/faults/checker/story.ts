@@ -2,7 +2,9 @@
  * then bends one fact of it. */
 import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../../../shared/integrity/chain.ts";
+import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type { Attempt, CommittedFacts, SeenVersion } from "../history.ts";
 import type { DeadLetter, Entry, Evidence, TaskTruth } from "./evidence.ts";
@@ -16,13 +18,21 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   update: "CHECKPOINT_UPDATED",
   take: "TASK_TAKEN",
   release: "TASK_RELEASED",
+  finalize: "CHECKPOINT_FINALIZED",
   handoff: "AGENT_HANDOFF",
+  validate: "HANDOFF_VALIDATED",
   offer: "HANDOFF_OFFERED",
+  acknowledge: "HANDOFF_ACKNOWLEDGED",
   confirm: "HANDOFF_CONFIRMED",
+  reject: "HANDOFF_FAILED",
+  escalate: "HANDOFF_FAILED",
+  cancel_handoff: "HANDOFF_FAILED",
+  lapse: "HANDOFF_FAILED",
+  block: "TASK_BLOCKED",
 };
 
 interface Told {
-  readonly op: "create" | "update" | "take" | "release";
+  readonly op: "create" | "update" | "finalize" | "take" | "release";
   readonly agent?: string;
   readonly checkpoint?: string;
   readonly fence?: number;
@@ -37,13 +47,19 @@ export class Story {
   readonly dead: DeadLetter[] = [];
   readonly hashes = new Map<string, string>();
   readonly current: { checkpoint_id: string; version: number }[] = [];
+  readonly handoffs = new Map<string, Mutable<Handoff>>();
+  readonly alerts: Alert[] = [];
   bells = 0;
   /** As the head names it. */
   openHandoff: string | null = null;
+  /** As the head has it. */
+  state = "active";
+  /** What the services' clocks say. */
+  wallMs = Date.parse("2026-01-01T00:00:00Z");
+  fence = 0;
+  owner: string | null = null;
   #time = 0;
   #count = 0;
-  #fence = 0;
-  #owner: string | null = null;
 
   /** A command that is applied and answered. */
   write(told: Told): Mutable<Attempt> {
@@ -63,17 +79,23 @@ export class Story {
 
   /** A command whose outcome is open. */
   ask({ op, agent = "a", fence, expected }: Told): Mutable<Attempt> {
+    return this.call({
+      op,
+      agent,
+      ...(fence !== undefined && { fence }),
+      ...(expected !== undefined && { expected_version: expected }),
+    });
+  }
+
+  protected call(facts: Pick<Attempt, "op" | "agent"> & Partial<Attempt>): Mutable<Attempt> {
     this.#count += 1;
     return this.#add({
       call: `call-${this.#count}`,
-      op,
-      agent,
       task: "t",
       command_id: `command-${this.#count}`,
       ...this.#times(),
       outcome: "unknown",
-      ...(fence !== undefined && { fence }),
-      ...(expected !== undefined && { expected_version: expected }),
+      ...facts,
     });
   }
 
@@ -119,20 +141,15 @@ export class Story {
       id === null ? null : (this.current.find((one) => one.checkpoint_id === id)?.version ?? 0) + 1;
     const before = this.hashes.get(versionName(id, (version ?? 0) - 1)) ?? null;
     const hash = id === null ? null : sha256Hex(`${id}/${version}`);
-    if (op === "take") this.#fence += 1;
-    if (op === "take" || op === "release") this.#owner = op === "take" ? agent : null;
-    this.entries.push({
-      seq: this.entries.length + 1,
-      op,
+    if (op === "take") this.fence += 1;
+    if (op === "take" || op === "release") this.owner = op === "take" ? agent : null;
+    this.enter(op, {
       command_id: attempt.command_id!,
       checkpoint_id: id,
       version,
       old_hash: before,
       new_hash: hash,
-      state_from: this.entries.length === 0 ? null : "active",
-      state_to: "active",
-      fence: this.#fence,
-      ...((op === "take" || op === "release") && { owner_to: this.#owner }),
+      ...((op === "take" || op === "release") && { owner_to: this.owner }),
     });
     if (id !== null && hash !== null && version !== null) {
       this.hashes.set(versionName(id, version), hash);
@@ -140,48 +157,43 @@ export class Story {
       if (known) known.version = version;
       else this.current.push({ checkpoint_id: id, version });
     }
-    this.bells += 1;
-    this.events.push({
-      subject: "t",
-      sequence: this.entries.length,
-      type: TYPES[op]!,
-      data: { checkpointId: id },
-    } as never);
     const seq = id === null ? null : this.current.findIndex((one) => one.checkpoint_id === id) + 1;
     return {
       checkpoint_id: id,
       version,
       seq,
       hash,
-      fence: id === null ? this.#fence : null,
+      fence: id === null ? this.fence : null,
+      handoff: null,
       position: String(this.entries.length),
     };
   }
 
-  /** A move of the task's handoff: by the last command besides its own transition, or by a coordinator. */
-  move(
-    op: "handoff" | "offer" | "confirm",
-    ways: readonly [from: string | null, to: string],
-    by: "command" | "coordinator",
-  ): void {
-    const state_from = this.entries.at(-1)?.state_to ?? "active";
+  /** One transition, with its event. */
+  protected enter(op: string, facts: Partial<Entry>, stateTo = this.state): void {
+    const stateFrom = this.entries.length === 0 ? null : this.state;
+    this.state = stateTo;
     this.entries.push({
       seq: this.entries.length + 1,
+      at: new Date(this.wallMs).toISOString(),
       op,
-      command_id: by === "command" ? this.entries.at(-1)!.command_id : null,
+      command_id: null,
       checkpoint_id: null,
       version: null,
       old_hash: null,
       new_hash: null,
-      state_from,
-      state_to: state_from,
-      fence: this.#fence,
-      handoff_id: "handoff-1",
-      handoff_from: ways[0],
-      handoff_to: ways[1],
+      state_from: stateFrom,
+      state_to: stateTo,
+      fence: this.fence,
+      ...facts,
     });
     this.bells += 1;
-    this.events.push({ subject: "t", sequence: this.entries.length, type: TYPES[op]!, data: {} } as never);
+    this.events.push({
+      subject: "t",
+      sequence: this.entries.length,
+      type: TYPES[op]!,
+      data: { checkpointId: facts.checkpoint_id ?? null },
+    } as never);
   }
 
   /** With a chain over the entries as they are now. */
@@ -193,9 +205,9 @@ export class Story {
       return { seq: entry.seq, entry: text };
     });
     const head = {
-      state: "active",
-      fence: this.#fence,
-      owner: this.#owner,
+      state: this.state,
+      fence: this.fence,
+      owner: this.owner,
       seq: this.current.length,
       latest_id: this.current.at(-1)?.checkpoint_id ?? null,
       handoff_id: this.openHandoff,
@@ -210,7 +222,8 @@ export class Story {
       current: this.current,
       hashes: this.hashes,
     };
-    const truth = { tasks: new Map([["t", task]]), bells: this.bells, events: this.events, dead: this.dead };
+    const { bells, events, handoffs, alerts, dead } = this;
+    const truth = { tasks: new Map([["t", task]]), bells, events, handoffs, alerts, dead };
     return { attempts: [...this.attempts].sort((a, b) => a.begin - b.begin), truth };
   }
 

@@ -1,0 +1,88 @@
+/**
+ * Program: agents that take what others hand over, two of each type in one process. Some die at the worst moments: before they accept,
+ * while they do, when they were told and nobody else was, before and while they write their first checkpoint.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { parseCommandSubject, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import type { FleetClient } from "../../../shared/sdk/client.ts";
+import { Crew, type CrewArguments } from "./crew.ts";
+import { type Deaths, die, strikes } from "./deaths.ts";
+import { type TakerContext, takeOffer } from "./taker.ts";
+import { TAKEN_TYPES } from "./workload.ts";
+
+export interface TakersArguments extends CrewArguments {
+  /** No more deaths at chosen moments then, as `instant`. */
+  readonly deathsUntil: number;
+  /** The policy's time for a first checkpoint. */
+  readonly firstCheckpointMs: number;
+}
+
+const AT_ONCE = 2;
+const AGAIN_MS = 300;
+const DEATH_SHARE = 0.015;
+const IN_FLIGHT_MS = 20;
+
+const o = JSON.parse(process.argv[2]!) as TakersArguments;
+const crew = new Crew(o);
+const deaths: Deaths = { untilUs: o.deathsUntil, share: DEATH_SHARE, random: crew.random };
+const COMMAND = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
+
+/** A bus on which an agent dies between a request and its answer, or between an answer and whatever was to follow. */
+function dying(real: Bus): Bus {
+  const request: Bus["request"] = async (subject, out, options) => {
+    const op = subject.startsWith(COMMAND) ? parseCommandSubject(subject).op : "";
+    const isMoment = op === "acknowledge" || op === "create";
+    if (isMoment && strikes(deaths)) {
+      void real.request(subject, out, options).catch(() => {});
+      await sleep(crew.random() * IN_FLIGHT_MS);
+      return die(`taker during ${op}`);
+    }
+    const answer = await real.request(subject, out, options);
+    if (isMoment && strikes(deaths)) return die(`taker after ${op}`);
+    return answer;
+  };
+  return new Proxy(real, {
+    get(target, name) {
+      if (name === "request") return request;
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+/** Two of one type, so that one can be asked to take what the other is about to take. */
+async function pair(agentType: string, place: number): Promise<FleetClient[]> {
+  const [first, second] = await Promise.all([crew.join(2 * place, dying), crew.join(2 * place + 1, dying)]);
+  const rest = {
+    deaths,
+    wasSentAgain: (id: string) => crew.recorder.wasSentAgain(id),
+    stopping: crew.stopping,
+  };
+  const contexts: TakerContext[] = [
+    { ...first, ...rest, rival: second, firstCheckpointMs: o.firstCheckpointMs },
+    { ...second, ...rest, rival: first, firstCheckpointMs: o.firstCheckpointMs },
+  ];
+  await Promise.all(contexts.map((context) => attend(agentType, context)));
+  return contexts.map(({ client }) => client);
+}
+
+/** Takes offers until the end; where there is no bus yet, it asks again. */
+async function attend(agentType: string, context: TakerContext): Promise<void> {
+  while (!crew.stopping.aborted) {
+    try {
+      const stop = await context.client.onOffer(agentType, (offer) => takeOffer(context, offer), {
+        concurrency: AT_ONCE,
+      });
+      await new Promise((resolve) => crew.stopping.addEventListener("abort", resolve, { once: true }));
+      return await stop();
+    } catch (error) {
+      crew.log.warn({ error }, "offers cannot be had yet");
+      await sleep(AGAIN_MS);
+    }
+  }
+}
+
+process.send?.({ ready: true });
+const clients = await Promise.all(TAKEN_TYPES.map(pair));
+await crew.leave(clients.flat());
