@@ -49,7 +49,7 @@ describe("a correct build", () => {
     const { code, output, report } = await run(
       "correct",
       "--minutes",
-      "0.6",
+      "0.5",
       "--rounds",
       "alone,several",
       "--seed",
@@ -70,8 +70,8 @@ describe("a correct build", () => {
       total(({ zombies }) => zombies.tried),
       "superseded agents that tried to write",
     ).toBeGreaterThan(0);
-    expect(total(({ handoffs }) => handoffs.requested)).toBeGreaterThan(15);
-    expect(total(({ handoffs }) => handoffs.ends.confirmed ?? 0)).toBeGreaterThan(5);
+    expect(total(({ handoffs }) => handoffs.requested)).toBeGreaterThan(5);
+    expect(total(({ handoffs }) => handoffs.ends.confirmed ?? 0)).toBeGreaterThan(1);
     expect(Object.keys(report.rounds[0]!.handoffs.met_by_kills).length).toBeGreaterThan(0);
   }, 300_000);
 });
@@ -86,7 +86,7 @@ describe("a broken build is caught", () => {
         "--broken",
         name,
         "--minutes",
-        "0.12",
+        "0.1",
         "--rounds",
         "alone",
         "--seed",

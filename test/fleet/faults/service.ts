@@ -31,7 +31,7 @@ export interface ServiceArguments {
   readonly deathsUntil: number;
 }
 
-const DEATH_SHARE = 0.01;
+const DEATH_SHARE = 0.02;
 
 const { roles, seed, broken, streamBytes, deathsUntil } = JSON.parse(process.argv[2]!) as ServiceArguments;
 process.once("disconnect", () => process.exit());

@@ -23,7 +23,7 @@ const SHARES = { declined: 0.1, late: 0.08, contested: 0.25 } as const;
 /** Of the tasks taken, so many wait for a first checkpoint until it is too late. */
 const SLOW_SHARE = 0.05;
 const DECLINED_MS = 500;
-const LATE_MS = 5_000;
+const LATE_MS = 3_000;
 const STEPS_MAX = 3;
 /** How a taker leaves a task; else it keeps it until somebody takes it. */
 const LEAVING = { release: 0.55, handOff: 0.2 } as const;

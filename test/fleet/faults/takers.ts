@@ -20,7 +20,7 @@ export interface TakersArguments extends CrewArguments {
 
 const AT_ONCE = 2;
 const AGAIN_MS = 300;
-const DEATH_SHARE = 0.015;
+const DEATH_SHARE = 0.03;
 const IN_FLIGHT_MS = 20;
 
 const o = JSON.parse(process.argv[2]!) as TakersArguments;
