@@ -103,8 +103,8 @@ describe("policy", () => {
   });
 
   test.each([
-    [{ default: {} }, ""],
-    [{ defaults: { offer: { max_atempts: 2 } } }, "defaults.offer"],
+    [{ default: {} }, "default"],
+    [{ defaults: { offer: { max_atempts: 2 } } }, "defaults.offer.max_atempts"],
     [{ defaults: { triggers: { context_utilization: 70 } } }, "defaults.triggers.context_utilization"],
     [{ tenants: { "a b": {} } }, "tenants.a b"],
     [{ defaults: { offer: { deadline_ms: 10 } } }, "defaults.offer.deadline_ms"],
