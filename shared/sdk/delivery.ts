@@ -104,8 +104,14 @@ export class Delivery {
     return withSpan(operation, { "messaging.destination": operation }, run, { kind: "client" });
   }
 
-  #ask<A extends Applied>(command: Command, options: AskOptions): Promise<A | QueuedAnswer> {
-    const { link, clock } = this.#parts;
+  /** What cannot be queued cannot go behind what waits here either: it waits itself, but for what makes the agent the owner. */
+  async #ask<A extends Applied>(command: Command, options: AskOptions): Promise<A | QueuedAnswer> {
+    const { link, clock, spool } = this.#parts;
+    const { op, taskId } = command;
+    if (op === "cancel_handoff" && spool?.holds(taskId) === true) {
+      const budget = options.deadlineMs ?? LIMITS.request_deadline_ms_default;
+      if (!(await spool.settled(taskId, budget / 2))) throw away();
+    }
     const asked = { ...options, effect: true };
     return ask({ bus: link.bus, clock }, this.#subject(command), this.#bytes(command), asked);
   }
