@@ -1,6 +1,7 @@
 /**
- * `npm run demo`: the main job, for real, in two acts. An agent is killed with SIGKILL at its work, and another process goes on exactly
- * where it stopped; then a task that is more than one context holds goes from agent to agent, and from one type of agent to another.
+ * `npm run demo`: the main job, for real, in three acts. An agent is killed with SIGKILL at its work, and another process goes on exactly
+ * where it stopped; then a task that is more than one context holds goes from agent to agent, and from one type of agent to another; then three
+ * agents fail, each in a way of its own, and the fleet notices and has their tasks go on.
  * `-- --exit` stops everything at the end; the exit code says whether all of it held.
  */
 import { ensureFleet } from "./fleet.ts";
@@ -9,6 +10,8 @@ import { playHandoff } from "./handoff/play.ts";
 import { checkKill } from "./kill/checks.ts";
 import { playKill } from "./kill/play.ts";
 import { killAgents } from "./process.ts";
+import { checkRecovery } from "./recovery/checks.ts";
+import { playRecovery } from "./recovery/play.ts";
 import { createTimeline } from "./timeline.ts";
 
 const home = process.env.FLEET_HOME ?? ".fleet";
@@ -51,6 +54,7 @@ try {
   const { client } = fleet;
   held = await checkKill(timeline, client, await playKill(timeline, client, fleet.env));
   held = (await checkHandoff(timeline, client, await playHandoff(timeline, client, fleet.env))) && held;
+  held = (await checkRecovery(timeline, client, await playRecovery(timeline, fleet))) && held;
   await client.close();
 } catch (error) {
   held = false;

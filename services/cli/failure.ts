@@ -75,26 +75,34 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => str
   NOT_FOUND: ({ details }, { fleet }) =>
     `See what there is with \`${fleet} ${listOf(details)} list\`, and that --tenant is right.`,
   CONFLICT: ({ details }, { fleet }) =>
-    `Look at the state as it is now (\`${fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : "task show <task>"}\`), then decide again.`,
+    typeof details.alive_until === "string"
+      ? `Let it go on, or take the task from it: \`${fleet} recover ${taskOf(details)} --force\`; --dry-run says first what that does.`
+      : `Look at the state as it is now (\`${fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details)}`}\`), then decide again.`,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
-  FENCED: (_, { fleet }) =>
-    `Stop writing to this task. If it is yours, give its fence with --fence; \`${fleet} fence take <task>\` takes it over.`,
-  CORRUPT: (_, { fleet }) =>
-    `Use an older checkpoint (\`${fleet} checkpoints history <task>\`) and tell your operator.`,
+  FENCED: ({ details }, { fleet }) =>
+    `Stop writing to this task. If it is yours, give its fence with --fence; \`${fleet} fence take ${taskOf(details)}\` takes it over.`,
+  CORRUPT: ({ details }, { fleet }) =>
+    `Use an older checkpoint (\`${fleet} checkpoints history ${taskOf(details)}\`) and tell your operator.`,
   TOO_LARGE: () => "Keep artifacts elsewhere and refer to them by path or address.",
   UNAUTHORIZED: () => "Check the credentials in FLEET_URL.",
   FORBIDDEN: () => "Check --tenant and --agent; the credentials may act for these only.",
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: () => "Upgrade Fleet here to the version that wrote it.",
-  EXPIRED: (_, { fleet }) =>
-    `See in \`${fleet} audit show <task>\` whether it was applied; if not, send it again as a new command.`,
+  EXPIRED: ({ details }, { fleet }) =>
+    `See in \`${fleet} audit show ${taskOf(details)}\` whether it was applied; if not, send it again as a new command.`,
   TIMEOUT: timeout,
   INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
 };
 
+/** As a command's argument; of services' details. */
+function taskOf({ task_id: task }: FleetError["details"]): string {
+  return typeof task === "string" ? task : "<task>";
+}
+
 /** The command that lists what was looked for. */
 function listOf(details: FleetError["details"]): string {
   if ("handoff" in details || "handoff_id" in details) return "handoffs";
+  if ("alert_ids" in details) return "alerts";
   return "seq" in details ? "queue dead" : "checkpoints";
 }
 

@@ -3,11 +3,12 @@
  * that another made first is not made again, and the record is looked at anew. In one instance a handoff is in one hand.
  */
 import { FleetError } from "../../shared/protocol/errors.ts";
-import type { Handoff } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import type { HandoffPlace } from "../../shared/records/handoff/lists.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
-import { backoffMs } from "../../shared/runtime/retry.ts";
+import { KeepingBack } from "../../shared/runtime/keeping-back.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
+import { keptTrace } from "../../shared/runtime/trace-context.ts";
 import { withSpan } from "../../shared/runtime/tracing.ts";
 import type { Examine, Offerable } from "./examination.ts";
 import { nextStep, type Step } from "./step.ts";
@@ -23,9 +24,6 @@ export interface Advancing {
 
 /** More than a handoff can make in a row: something else is wrong then. */
 const STEPS_MAX = 8;
-const KEEPING = { baseMs: 500, maxMs: 30_000, random: () => 0.5 + Math.random() / 2 };
-/** Handoffs that failed here, at most so many; forgetting one costs a try too early. */
-const REMEMBERED_MAX = 10_000;
 
 export function createAdvancing(
   { clock, log }: ServiceContext,
@@ -33,7 +31,7 @@ export function createAdvancing(
   examine: Examine,
 ): Advancing {
   const inHand = new Map<string, Promise<void>>();
-  const failed = new Map<string, { readonly times: number; readonly untilMs: number }>();
+  const keptBack = new KeepingBack(clock);
 
   const advance = async (place: HandoffPlace): Promise<void> => {
     const name = nameOf(place);
@@ -43,7 +41,7 @@ export function createAdvancing(
     inHand.set(name, work);
     try {
       await work;
-      failed.delete(name);
+      keptBack.succeeded(name);
     } finally {
       inHand.delete(name);
     }
@@ -65,9 +63,7 @@ export function createAdvancing(
       `handoff ${step.do}`,
       { "fleet.handoff": handoff.handoff_id },
       () => take(repository, handoff, step),
-      {
-        parent: { get: (key) => (key === "traceparent" ? handoff.traceparent : undefined) },
-      },
+      { parent: keptTrace(handoff.traceparent) },
     );
 
   return {
@@ -76,18 +72,12 @@ export function createAdvancing(
       try {
         await advance(place);
       } catch (error) {
-        const name = nameOf(place);
-        const times = (failed.get(name)?.times ?? 0) + 1;
-        if (failed.size >= REMEMBERED_MAX) failed.clear();
-        failed.set(name, { times, untilMs: clock.now() + backoffMs(times, KEEPING) });
+        const times = keptBack.failed(nameOf(place));
         const { tenant, handoff_id } = place;
         log.warn({ error, tenant, handoff_id, times }, "a handoff could not be carried on");
       }
     },
-    isKeptBack(place) {
-      const one = failed.get(nameOf(place));
-      return one !== undefined && clock.now() < one.untilMs;
-    },
+    isKeptBack: (place) => keptBack.has(nameOf(place)),
   };
 }
 

@@ -15,7 +15,7 @@ import type { CoordinatorConfig } from "./config.ts";
 import { createExamination } from "./examination.ts";
 import { startHandoffGauges } from "./gauges.ts";
 import { startNews } from "./news.ts";
-import { startSweep } from "./sweep.ts";
+import { sweepHandoffs } from "./sweep.ts";
 
 export interface CoordinatorContext extends ServiceContext {
   readonly store: Store;
@@ -33,7 +33,7 @@ export async function start(context: CoordinatorContext): Promise<Stop> {
   const rules = { agentTypes: knownAgentTypes(config.agentTypes), policies: config.policies };
   const advancing = createAdvancing(context, repository, createExamination(repository, rules));
   const stopNews = startNews(context, repository, advancing);
-  const stopSweep = startSweep(context, repository, advancing);
+  const stopSweep = sweepHandoffs(context, repository, advancing);
   const stopGauges = startHandoffGauges(context);
   log.info({ instance: context.instance }, "coordinator started");
   return async () => {

@@ -3,7 +3,7 @@ import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Prompt } from "../../shared/prompts/prompt.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
-import type { Handoff } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { nextAgentType, type Policies, type Policy, policyOf } from "../../shared/protocol/policy.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
@@ -19,15 +19,18 @@ export type Examine = (handoff: Handoff) => Promise<Examination<Offerable>>;
 /** As it stands in JSON, where a quotation mark and a backslash are two: a character of JavaScript comes to at most so many bytes. */
 const BYTES_A_CHARACTER = 3;
 const bytesInJson = (text: string): number => Buffer.byteLength(JSON.stringify(text));
-/** Checkpoints that go back to large ones take much memory and time to verify, so few are looked at together. */
-const AT_ONCE = 4;
+/** Each holds one checkpoint. */
+const AT_ONCE = 32;
+/** What a checkpoint goes back to is read many at a time, which may be large: so few at once that it does not fill the memory. */
+const ANCESTRIES_AT_ONCE = 4;
 
 export function createExamination(
   repository: CheckpointRepository,
   rules: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
 ): Examine {
+  const ancestryInTurn = takeTurns(ANCESTRIES_AT_ONCE);
   const examine: Examine = async (handoff) => {
-    const verified = await verify(repository, handoff);
+    const verified = await verify(repository, handoff, ancestryInTurn);
     if (!verified.sound) {
       const { reason, details } = verified;
       return { kind: "broken", failure: { reason, details } };

@@ -3,44 +3,22 @@
  * one of them. A request is carried on at once; every change is counted and logged; of a failure people are alerted. What happens here
  * twice, after a crash, does no harm. Requests have a consumer of their own, since somebody waits for them.
  */
+import { publishAlert } from "../../shared/bus/alerting.ts";
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
 import { consumePatiently } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
-import { alertOf, type Severity } from "../../shared/protocol/alerts.ts";
+import { alertOf } from "../../shared/protocol/alerts.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { type EventData, type EventType, type FleetEvent, readEvent } from "../../shared/protocol/events.ts";
 import type { HandoffState } from "../../shared/protocol/handoff.ts";
-import { CONTENT_TYPES, HEADERS, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { Severity } from "../../shared/protocol/severity.ts";
+import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { HandoffPlace } from "../../shared/records/handoff/lists.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { withSpan } from "../../shared/runtime/tracing.ts";
 import type { Advancing } from "./advancing.ts";
-
-interface Share {
-  readonly durable: string;
-  readonly types: readonly (keyof typeof STATE_OF)[];
-  /** Under way in all instances together; the rest waits in the stream. */
-  readonly underWay: number;
-}
-
-const REQUESTS: Share = { durable: "coordinator", types: ["AGENT_HANDOFF"], underWay: 64 };
-/** Few at once: they are about what has happened, and must not keep the requests waiting. */
-const CHANGES: Share = {
-  durable: "coordinator-changes",
-  types: [
-    "HANDOFF_VALIDATED",
-    "HANDOFF_OFFERED",
-    "HANDOFF_ACKNOWLEDGED",
-    "HANDOFF_CONFIRMED",
-    "HANDOFF_FAILED",
-  ],
-  underWay: 4,
-};
-const ACK_WAIT_MS = 5_000;
-const PULL_MS = 60_000;
-const PUBLISH_MS = 5_000;
 
 /** The events of handoffs, each with the state that it says a handoff is in; null: its data say which. */
 const STATE_OF = {
@@ -52,15 +30,30 @@ const STATE_OF = {
   HANDOFF_FAILED: null,
 } as const satisfies { readonly [T in EventType]?: HandoffState | null };
 
+const TYPES = Object.keys(STATE_OF) as (keyof typeof STATE_OF)[];
+
+interface Share {
+  readonly durable: string;
+  readonly types: readonly (keyof typeof STATE_OF)[];
+  /** Under way in all instances together; the rest waits in the stream. */
+  readonly underWay: number;
+}
+
+const REQUESTS: Share = { durable: "coordinator", types: ["AGENT_HANDOFF"], underWay: 128 };
+/** Few at once: they are about what has happened, and must not keep the requests waiting. */
+const CHANGES: Share = {
+  durable: "coordinator-changes",
+  types: TYPES.filter((type) => type !== "AGENT_HANDOFF"),
+  underWay: 4,
+};
+const ACK_WAIT_MS = 5_000;
+const PULL_MS = 60_000;
+
 type News = { [T in keyof typeof STATE_OF]: FleetEvent<T> }[keyof typeof STATE_OF];
 
 export interface NewsContext extends ServiceContext {
   readonly backgroundBus: Bus;
 }
-
-const TYPES = Object.keys(STATE_OF) as (keyof typeof STATE_OF)[];
-
-const encoder = new TextEncoder();
 
 /** Starts in the background: the sweep finds every handoff while the events cannot be had. */
 export function startNews(
@@ -159,22 +152,20 @@ const SEVERITY = {
   cancelled: null,
 } as const satisfies Record<EventData<"HANDOFF_FAILED">["state"], Severity | null>;
 
-async function alert({ backgroundBus }: NewsContext, event: FleetEvent<"HANDOFF_FAILED">): Promise<void> {
+async function alert(
+  { backgroundBus: bus, metrics, log }: NewsContext,
+  event: FleetEvent<"HANDOFF_FAILED">,
+): Promise<void> {
   const { handoffId, state, reason } = event.data;
   const severity = SEVERITY[state];
   if (state === "cancelled" || severity === null) return;
-  // The event's own id: the same for every copy, and the audit entry to look at.
+  // By the audit entry to look at, so that it has the event's own id: the same for every copy.
   const told = alertOf("HANDOFF_FAILED", severity, {
-    id: event.id,
     tenant: event.tenant,
     task: event.subject,
+    occasion: String(event.sequence),
     nowMs: Date.parse(event.time),
     data: { handoffId, taskId: event.subject, state, reason },
   });
-  const headers = { [HEADERS.contentType]: CONTENT_TYPES.event };
-  await backgroundBus.publishDurable(
-    SUBJECTS.alert(event.tenant, severity, event.subject),
-    { body: encoder.encode(JSON.stringify(told)), headers },
-    { messageId: told.id, timeoutMs: PUBLISH_MS },
-  );
+  await publishAlert({ bus, metrics, log }, told);
 }

@@ -2,7 +2,7 @@
  * What is to be done about a handoff now: a pure function of its record, the time and what an examination found. Every instance comes
  * to the same step; the transaction that carries it out decides which of them did.
  */
-import type { Handoff, HandoffEnding } from "../../shared/protocol/handoff.ts";
+import type { Handoff, HandoffEnding } from "../../shared/protocol/handoff-record.ts";
 
 /** What was found by looking at the checkpoint, and what can be made of it. */
 export type Examination<Offer> =

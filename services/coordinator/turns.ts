@@ -1,5 +1,8 @@
+/** Does the work when its turn has come. */
+export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
+
 /** Lets so many do their work at a time; the others wait in the order of their coming. */
-export function takeTurns(most: number): <T>(work: () => Promise<T>) => Promise<T> {
+export function takeTurns(most: number): InTurn {
   const waiting: (() => void)[] = [];
   let busy = 0;
   return async (work) => {

@@ -5,9 +5,11 @@
 import { CHAIN_START, createChainVerifier, entryHash } from "../../shared/integrity/chain.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
-import type { Handoff } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import type { Unsound } from "../../shared/records/ancestry.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import type { InTurn } from "./turns.ts";
 
 export type Verification =
   | { readonly sound: true; readonly checkpoint: Checkpoint }
@@ -16,15 +18,19 @@ export type Verification =
 type Repository = Pick<CheckpointRepository, "get" | "audit" | "coordination">;
 type Subject = Pick<Handoff, "tenant" | "task_id" | "checkpoint_id" | "checkpoint_hash">;
 
-/** Throws only what another try can help: the store is away. */
-export async function verify(repository: Repository, handoff: Subject): Promise<Verification> {
+/** `inTurn`: for what the checkpoint goes back to, which may be much. Throws only what another try can help: the store is away. */
+export async function verify(
+  repository: Repository,
+  handoff: Subject,
+  inTurn: InTurn,
+): Promise<Verification> {
   const { tenant, task_id, checkpoint_id } = handoff;
+  const { coordination } = repository;
   try {
-    const ancestry = await repository.coordination.verifyChain(tenant, task_id, checkpoint_id);
-    if (!ancestry.ok) {
-      throw new Broken(ancestry.reason, `checkpoint ${ancestry.at} does not verify: ${ancestry.details}`);
-    }
-    const checkpoint = await versionOf(repository, handoff);
+    const own = sound(await coordination.verifyOwn(tenant, task_id, checkpoint_id));
+    const { checkpoint } = own;
+    if (checkpoint.metadata.parent_ids.length > 0)
+      sound(await inTurn(() => coordination.verifyAncestors(tenant, task_id, own)));
     await requireRecorded(repository, handoff, checkpoint);
     await requireTrail(repository, handoff, checkpoint);
     return { sound: true, checkpoint };
@@ -32,6 +38,12 @@ export async function verify(repository: Repository, handoff: Subject): Promise<
     if (error instanceof Broken) return { sound: false, reason: error.reason, details: error.message };
     throw error;
   }
+}
+
+/** Throws Broken. */
+function sound<V extends { readonly ok: true }>(found: V | Unsound): V {
+  if (found.ok) return found;
+  throw new Broken(found.reason, `checkpoint ${found.at} does not verify: ${found.details}`);
 }
 
 class Broken extends Error {
@@ -45,7 +57,7 @@ class Broken extends Error {
 async function versionOf(
   repository: Repository,
   { tenant, checkpoint_id: id }: Subject,
-  version?: number,
+  version: number,
 ): Promise<Checkpoint> {
   try {
     return await repository.get(tenant, id, version);

@@ -2,6 +2,8 @@
  * The query `agents`: first the agents that say that they live, by id, each with whether the store agrees that its task is its own; then
  * the owners of tasks under way that say nothing of them, by task.
  */
+
+import type { Heard, Heartbeats } from "../../shared/process/heartbeats.ts";
 import type { Agent, AgentPage } from "../../shared/protocol/agents.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -11,7 +13,6 @@ import { openCursor, sealCursor } from "../../shared/records/cursor.ts";
 import { asFleetError } from "../../shared/records/failure.ts";
 import { readHeads, readOwned } from "../../shared/records/owners.ts";
 import type { Reader, Store } from "../../shared/store/store.ts";
-import type { Heard, Heartbeats } from "./heartbeats.ts";
 
 /** Two beats may be lost, and one be late. */
 const SILENT_MS = 3.5 * LIMITS.heartbeat_ms;

@@ -1,6 +1,6 @@
-/** The reader's own settings: none so far; the table is here because a service's settings are looked for here. */
-import type { ConfigOf, Fields } from "../../shared/runtime/config.ts";
+/** The reader's own settings: what a fleet agrees on about its agents, to say what a recovery would do. */
+import { type AgentRules, agentFields } from "../../shared/process/policy.ts";
 
-export const readerFields = {} as const satisfies Fields;
+export const readerFields = { ...agentFields } as const;
 
-export type ReaderConfig = ConfigOf<typeof readerFields>;
+export type ReaderConfig = Pick<AgentRules, "policies">;

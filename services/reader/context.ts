@@ -3,6 +3,7 @@ import type { Bus } from "../../shared/bus/bus.ts";
 import type { Format } from "../../shared/records/format.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
 import type { Store } from "../../shared/store/store.ts";
+import type { ReaderConfig } from "./config.ts";
 
 export interface ReaderContext extends ServiceContext {
   readonly store: Store;
@@ -10,4 +11,5 @@ export interface ReaderContext extends ServiceContext {
   readonly format: Format;
   /** Names this instance in leases. */
   readonly instance: string;
+  readonly config: ReaderConfig;
 }

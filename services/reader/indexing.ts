@@ -12,6 +12,7 @@ import { createWake } from "../../shared/runtime/clock.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
+import { createYielding } from "../../shared/runtime/yielding.ts";
 import type { ReaderContext } from "./context.ts";
 
 const POLL_MS = 500;
@@ -21,12 +22,6 @@ const MANY = 16;
 /** Between two wake-ups by one bell. */
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
-/** How long the indexer rests to see how busy the event loop is without it. */
-const LOOK_MS = 5;
-/** Share of its time that the event loop is busy with other things. */
-const BUSY = 0.3;
-const PAUSE_FACTOR = 4;
-const PAUSE_MS_MAX = 2_000;
 const GAUGE_EVERY_MS = 2_000;
 
 /** Starts at once. Stop finishes the step under way and gives the duty back. */
@@ -36,7 +31,7 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
   const { signal } = stopping;
   const wake = createWake();
   const duty = createDuty(store, "index", context.instance, () => clock.now());
-  const yielding = createYielding(context);
+  const yielding = createYielding(context.clock);
   const working = runWorker({
     name: "indexer",
     take: async () => {
@@ -84,23 +79,4 @@ async function finishStep(
   log.debug({ followed: step.followed, more: step.more }, "index step done");
   for (const { tenant, task, corrupt } of step.corrupt) await repository.quarantine(tenant, task, [corrupt]);
   if (!step.more) await clock.sleep(step.followed < MANY ? GATHER_MS.few : GATHER_MS.many, signal);
-}
-
-/**
- * Answering comes before indexing: after each step the indexer rests a while and looks how busy its thread is without it. When others
- * need the time, it rests several times as long as the step took. It then falls behind, says so in every answer's `indexed_through`,
- * and catches up when there is time.
- */
-function createYielding({ clock }: ReaderContext) {
-  let endedAt = clock.monotonic();
-  return {
-    async pause(signal: AbortSignal): Promise<void> {
-      const stepMs = clock.monotonic() - endedAt;
-      const before = performance.eventLoopUtilization();
-      await clock.sleep(LOOK_MS, signal);
-      const { utilization } = performance.eventLoopUtilization(before);
-      if (utilization > BUSY) await clock.sleep(Math.min(stepMs * PAUSE_FACTOR, PAUSE_MS_MAX), signal);
-      endedAt = clock.monotonic();
-    },
-  };
 }

@@ -1,5 +1,6 @@
 /** Runs a reader as a process of its own. */
 import { openPlatform } from "../../shared/process/platform.ts";
+import { readAgentRules } from "../../shared/process/policy.ts";
 import { clusterFields, platformFields } from "../../shared/process/settings.ts";
 import { readConfig } from "../../shared/runtime/config.ts";
 import { runMain } from "../../shared/runtime/main.ts";
@@ -10,8 +11,9 @@ await runMain({
   service: "fleet-reader",
   start: async (context) => {
     const config = readConfig({ ...platformFields, ...clusterFields, ...readerFields }, process.env);
+    const { policies } = readAgentRules(config);
     const platform = await openPlatform(context, { service: "reader", ...config });
-    platform.closers.add("reader", await start(platform));
+    platform.closers.add("reader", await start({ ...platform, config: { policies } }));
     return platform.stop;
   },
 });

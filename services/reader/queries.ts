@@ -11,6 +11,7 @@ import { parseQuerySubject, QUERY_OPS, type QueryOp } from "../../shared/protoco
 import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { AgentsQuery } from "./agents.ts";
+import type { AlertQueries } from "./alerts.ts";
 import type { QueueQueries } from "./queue.ts";
 
 export interface Queries {
@@ -31,6 +32,7 @@ export function createQueries(
   queue: QueueQueries,
   status: () => Promise<FleetStatus>,
   agents: AgentsQuery,
+  alerts: AlertQueries,
 ): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
@@ -45,14 +47,22 @@ export function createQueries(
     audit: (tenant, query) => repository.audit(tenant, query),
     handoff: async (tenant, query) => ({ handoff: await repository.handoff(tenant, query) }),
     handoffs: (tenant, query) => repository.handoffs(tenant, query),
+    recovery_point: (tenant, query) => repository.recoveryPoint(tenant, query),
+    recoveries: (tenant, query) => repository.recoveries(tenant, query),
     status,
     index_rebuild: () => repository.rebuildIndex(),
     index_status: () => repository.indexStatus(),
+    scrub_status: () => repository.scrubStatus(),
+    scrub_start: () => repository.startScrub(),
+    scrub_findings: (tenant, query) => repository.scrubFindings(tenant, query),
     agents,
     queue_status: () => queue.status(),
     dead_list: (tenant, query) => queue.list(tenant, query),
     dead_retry: (tenant, { seq }) => queue.retry(tenant, seq),
     dead_drop: (tenant, { seq }) => queue.drop(tenant, seq),
+    alerts: (tenant, query) => alerts.list(tenant, query),
+    alert: (tenant, { alert_id }) => alerts.show(tenant, alert_id),
+    alert_ack: (tenant, query) => alerts.acknowledge(tenant, query),
   };
   const answer = async <Op extends QueryOp>(op: Op, tenant: string, body: unknown): Promise<unknown> => {
     const params = validate(QUERY_SCHEMAS[op], body) as QueryParams<Op>;
@@ -70,11 +80,12 @@ export function createQueries(
 
 /** The identifiers that a query names, for its log line. */
 function named(body: unknown): Facts {
-  const { task_id, checkpoint_id, agent_id, handoff_id } = body as Record<string, unknown>;
+  const { task_id, checkpoint_id, agent_id, handoff_id, alert_id } = body as Record<string, unknown>;
   return {
     ...(task_id !== undefined && { task_id }),
     ...(checkpoint_id !== undefined && { checkpoint_id }),
     ...(agent_id !== undefined && { agent_id }),
     ...(handoff_id !== undefined && { handoff_id }),
+    ...(alert_id !== undefined && { alert_id }),
   };
 }

@@ -2,7 +2,7 @@
  * The queue and its dead letters, for people: how much waits, what could not be applied, putting one back, dropping one. A tenant sees
  * and touches its own letters only; those whose tenant cannot be read belong to the default one, or nobody would ever see them.
  */
-import { BusError, type StreamView } from "../../shared/bus/bus.ts";
+import type { StreamView } from "../../shared/bus/bus.ts";
 import { queueMessageId, requestHash } from "../../shared/integrity/request-hash.ts";
 import { keptHeaders, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
@@ -25,6 +25,9 @@ import {
 } from "../../shared/protocol/subjects.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ReaderContext } from "./context.ts";
+import { known } from "./stream-failure.ts";
+
+const AWAY = "the queue does not answer";
 
 const HEALTH_TIMEOUT_MS = 500;
 const PUBLISH_MS = 1_500;
@@ -43,11 +46,11 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
   const letters = bus.stream(STREAMS.dead);
 
   return {
-    status: () => known(() => status(context)),
-    list: (tenant, query) => known(() => list(letters, tenant, query)),
+    status: () => known(AWAY, () => status(context)),
+    list: (tenant, query) => known(AWAY, () => list(letters, tenant, query)),
 
     retry: (tenant, seq) =>
-      known(async () => {
+      known(AWAY, async () => {
         const letter = await ownLetter(letters, tenant, seq);
         const position = await putBack(context, letter);
         // A crash before this leaves the letter; putting it back once more has no second effect.
@@ -61,7 +64,7 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
       }),
 
     drop: (tenant, seq) =>
-      known(async () => {
+      known(AWAY, async () => {
         const { shown } = await ownLetter(letters, tenant, seq);
         const { task_id, agent_id, command_id } = shown;
         const audited =
@@ -80,18 +83,6 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
         return { seq, command_id };
       }),
   };
-}
-
-async function known<T>(ask: () => Promise<T>): Promise<T> {
-  try {
-    return await ask();
-  } catch (error) {
-    if (!(error instanceof BusError)) throw error;
-    throw new FleetError("UNAVAILABLE", "the queue does not answer", {
-      details: { bus: error.kind },
-      cause: error,
-    });
-  }
 }
 
 async function status({ bus, store, clock }: ReaderContext): Promise<QueueStatus> {

@@ -1,26 +1,28 @@
 /** The reader: answers queries from verified checkpoints, and keeps the search index up with what is committed. */
 import { serveEndpoint } from "../../shared/bus/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
+import { listenToHeartbeats } from "../../shared/process/heartbeats.ts";
 import { openRepository } from "../../shared/process/repository.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
 import { createAgentsQuery } from "./agents.ts";
+import { createAlertQueries } from "./alerts.ts";
 import type { ReaderContext } from "./context.ts";
-import { listenToHeartbeats } from "./heartbeats.ts";
 import { startIndexing } from "./indexing.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
 import { createStatus } from "./status.ts";
 
 export async function start(context: ReaderContext): Promise<Stop> {
-  const { bus, store, clock, log, metrics } = context;
-  const repository = openRepository(context, { finder: "reader" });
+  const { bus, store, clock, log, metrics, config } = context;
+  const repository = openRepository(context, { finder: "reader", policies: config.policies });
   const heartbeats = await listenToHeartbeats(context);
   const queries = createQueries(
     repository,
     createQueueQueries(context, repository),
     createStatus(context),
     createAgentsQuery({ store, heartbeats, now: () => clock.now() }),
+    createAlertQueries(context),
   );
   const stopServing = await serveEndpoint(
     {

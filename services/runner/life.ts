@@ -4,6 +4,7 @@
  */
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import type { RunnerAgent, RunnerSettings } from "../../shared/protocol/runner-settings.ts";
+import { aborted } from "../../shared/runtime/aborted.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
 import { retry } from "../../shared/runtime/retry.ts";
@@ -172,12 +173,18 @@ export class Life {
     if (agent?.heartbeats !== false) this.#heart = this.#startHeart(running);
     const ending = agent?.run_ms === undefined ? undefined : this.#endInTime(agent.run_ms, signal);
     try {
-      return await Promise.race([running.exited, aborted(this.#leaving.signal)]);
+      return await Promise.race([running.exited, this.#left()]);
     } finally {
       over.abort();
       await ending;
       await this.#heart?.stop();
     }
+  }
+
+  /** Rejects when the runner leaves its agents to the next one. */
+  async #left(): Promise<never> {
+    await aborted(this.#leaving.signal);
+    throw this.#leaving.signal.reason;
   }
 
   #startHeart({ pid }: Running): Heart {
@@ -249,10 +256,3 @@ const UNKNOWN_AGENT: RunnerAgent = {
   heartbeats: true,
   exit_codes: {},
 };
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
-}

@@ -6,7 +6,7 @@ import type { Bus } from "../../shared/bus/bus.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
-import { traceparentKey } from "../../shared/runtime/trace-context.ts";
+import { keptTrace } from "../../shared/runtime/trace-context.ts";
 import { withSpan } from "../../shared/runtime/tracing.ts";
 import { linkTo } from "../../shared/sdk/link.ts";
 import { TaskOrder } from "../../shared/sdk/order.ts";
@@ -42,8 +42,7 @@ export function clientOn(
 
 /** The handoff's trace, also after a restart, when nothing else remembers it. */
 function inTraceOf<T>({ traceparent }: AgentRecord, name: string, fn: () => Promise<T>): Promise<T> {
-  const parent = { get: (key: string) => (key === traceparentKey ? traceparent : undefined) };
-  return withSpan(name, {}, fn, { parent });
+  return withSpan(name, {}, fn, { parent: keptTrace(traceparent) });
 }
 
 export function outsideOf(bus: Bus, surroundings: Surroundings): Outside {

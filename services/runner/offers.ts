@@ -1,5 +1,6 @@
 /** Taking offers, for each agent type as many at once as agents of it may run. A hand stays busy as long as its agent lives. */
 import type { OfferData } from "../../shared/protocol/offer.ts";
+import { aborted } from "../../shared/runtime/aborted.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
 import { retry } from "../../shared/runtime/retry.ts";
@@ -63,11 +64,4 @@ async function handle(agents: Agents, offer: OfferInHand): Promise<void> {
   }
   offer.settle();
   await Promise.race([taken.over, aborted(offer.signal)]);
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

@@ -4,6 +4,7 @@ import { availableParallelism } from "node:os";
 import { agentFields } from "../../shared/process/policy.ts";
 import { platformFields } from "../../shared/process/settings.ts";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/config.ts";
+import { watchdogFields } from "../watchdog/config.ts";
 
 /** Each that has once joined takes some 60 MB; more than two pay where many cores serve many agents. */
 const THREADS_MAX_DEFAULT = 2;
@@ -11,6 +12,7 @@ const THREADS_MAX_DEFAULT = 2;
 export const standaloneFields = {
   ...platformFields,
   ...agentFields,
+  ...watchdogFields,
   home: text("FLEET_HOME", { default: ".fleet", description: "Where the standalone fleet keeps everything" }),
   natsPort: integer("FLEET_NATS_PORT", {
     default: 4222,

@@ -1,13 +1,13 @@
 /** The services of the standalone fleet on one platform: what one of its threads runs, or its only one. */
 import { openPlatform, type Platform, type PlatformOptions } from "../../shared/process/platform.ts";
-import type { AgentRules } from "../../shared/process/policy.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
 import { start as startCoordinator } from "../coordinator/coordinator.ts";
 import { start as startReader } from "../reader/reader.ts";
+import { start as startWatchdog, type WatchdogRules } from "../watchdog/watchdog.ts";
 import { start as startWriter } from "../writer/writer.ts";
 
-export interface ServicesConfig extends AgentRules {
-  /** Whether a coordinator is among them: it counts the tokens of prompts, and the tables for that take 80 MB in each thread. */
+export interface ServicesConfig extends WatchdogRules {
+  /** Whether a coordinator and a watchdog are among them, of which one is enough. The coordinator's tables for counting tokens take 80 MB in each thread. */
   readonly coordinates: boolean;
 }
 
@@ -20,8 +20,10 @@ export async function startServices(
   const platform = await openPlatform(context, options);
   try {
     platform.closers.add("writer", await startWriter({ ...platform, config }));
-    platform.closers.add("reader", await startReader({ ...platform }));
-    if (coordinates) platform.closers.add("coordinator", await startCoordinator({ ...platform, config }));
+    platform.closers.add("reader", await startReader({ ...platform, config }));
+    if (!coordinates) return platform;
+    platform.closers.add("coordinator", await startCoordinator({ ...platform, config }));
+    platform.closers.add("watchdog", await startWatchdog({ ...platform, config }));
     return platform;
   } catch (error) {
     await platform.stop().catch((second: unknown) => {

@@ -6,7 +6,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { PlatformOptions } from "../../shared/process/platform.ts";
-import { type AgentRules, readAgentRules } from "../../shared/process/policy.ts";
+import { readAgentRules } from "../../shared/process/policy.ts";
 import { absoluteStoreUrl } from "../../shared/process/settings.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/metrics.ts";
@@ -14,6 +14,8 @@ import { serveOps } from "../../shared/runtime/ops.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/shutdown.ts";
 import { StartupError } from "../../shared/runtime/startup.ts";
+import { readWatchdogConfig } from "../watchdog/config.ts";
+import type { WatchdogRules } from "../watchdog/watchdog.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { superviseNatsServer } from "./nats-supervision.ts";
 import { createSizing } from "./sizing.ts";
@@ -37,7 +39,7 @@ export async function start(
 ): Promise<Standalone> {
   const { config, log } = context;
   log.level = config.logLevel;
-  const rules = readAgentRules(config);
+  const rules = { ...readAgentRules(config), watchdog: readWatchdogConfig(config) };
   const home = openHome(config.home);
   const closers = createClosers(log, context.clock);
   // Each level closes what stands on it first, so the budgets of the levels add up.
@@ -85,7 +87,7 @@ type Options = StandaloneConfig &
 async function startAll(
   context: ServiceContext & { readonly config: StandaloneConfig },
   closers: Closers,
-  rules: AgentRules,
+  rules: WatchdogRules,
   options: Options,
 ): Promise<number> {
   const { log, metrics, clock, config } = context;

@@ -4,18 +4,18 @@
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { Platform, PlatformOptions } from "../../shared/process/platform.ts";
-import type { AgentRules } from "../../shared/process/policy.ts";
 import { systemClock } from "../../shared/runtime/clock.ts";
 import { createLogger } from "../../shared/runtime/log.ts";
 import { createMetrics, type MetricsSnapshot } from "../../shared/runtime/metrics.ts";
 import type { Health } from "../../shared/runtime/ops.ts";
 import { StartupError } from "../../shared/runtime/startup.ts";
+import type { WatchdogRules } from "../watchdog/watchdog.ts";
 import { startServices } from "./services.ts";
 
 export interface ThreadData {
   readonly options: Omit<PlatformOptions, "busMonitorUrl"> & { readonly busMonitorUrl?: string | undefined };
-  readonly config: AgentRules;
-  /** Whether a coordinator is among its services. */
+  readonly config: WatchdogRules;
+  /** Whether a coordinator and a watchdog are among its services. */
   readonly coordinates: boolean;
   /** Log lines for people; a thread cannot see whether there is a terminal. */
   readonly pretty: boolean;

@@ -1,4 +1,4 @@
-/** How many commands wait in the queue, asked at most every so often: under load everybody wants to know. */
+/** How many commands wait in the queue. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { STREAMS } from "../../shared/protocol/subjects.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
@@ -6,25 +6,30 @@ import type { Clock } from "../../shared/runtime/clock.ts";
 const KNOWN_FOR_MS = 250;
 
 export interface Backlog {
-  /** 0 when the server does not say. */
-  count(): Promise<number>;
+  /** As it was a moment ago: under load everybody wants to know. null when the server does not say. */
+  recentCount(): Promise<number | null>;
+  /** As it is now; null when the server does not say. */
+  count(): Promise<number | null>;
 }
 
 export function createBacklog(bus: Bus, clock: Clock): Backlog {
-  let known: Promise<number> = Promise.resolve(0);
+  const count = (): Promise<number | null> =>
+    bus
+      .stream(STREAMS.queue)
+      .state()
+      .then(
+        ({ messages }) => messages,
+        () => null,
+      );
+  let known: Promise<number | null> = Promise.resolve(null);
   let askedAt = Number.NEGATIVE_INFINITY;
   return {
-    count() {
+    count,
+    recentCount() {
       const now = clock.monotonic();
       if (now - askedAt >= KNOWN_FOR_MS) {
         askedAt = now;
-        known = bus
-          .stream(STREAMS.queue)
-          .state()
-          .then(
-            ({ messages }) => messages,
-            () => 0,
-          );
+        known = count();
       }
       return known;
     },

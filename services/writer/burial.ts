@@ -2,19 +2,18 @@
  * Burying a command that cannot be applied: the letter first, durably, then the audit entry of a fenced one, then the alert; the
  * message is acknowledged after all of them. A crash between two of them repeats the first, whose message ids make that harmless.
  */
+import { publishAlert } from "../../shared/bus/alerting.ts";
 import type { DurableMessage } from "../../shared/bus/bus.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
 import { deadHeaders, deadReason, deadTask } from "../../shared/protocol/dead-letter.ts";
 import type { FleetError } from "../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../shared/protocol/ids.ts";
-import { CONTENT_TYPES, HEADERS, queuedTokens, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { queuedTokens, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { asFleetError } from "../../shared/records/failure.ts";
 import type { Command } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
 
 const PUBLISH_MS = 5_000;
-
-const encoder = new TextEncoder();
 
 /** The steps, in their order; each may be made again when it failed. */
 export function burialOf(context: WriterParts, deceased: Deceased): readonly (() => Promise<void>)[] {
@@ -95,23 +94,15 @@ async function audited(
   }
 }
 
-async function alerted(context: WriterParts, loss: Loss): Promise<void> {
-  const { name, reason, task, commandId, message } = loss;
-  const { tenant } = queuedTokens(message.subject);
-  const place = isToken(tenant) ? tenant : DEFAULT_TENANT;
+async function alerted({ backgroundBus: bus, clock, metrics, log }: WriterParts, loss: Loss): Promise<void> {
+  const { seq, storedAt, subject } = loss.message;
+  const { tenant } = queuedTokens(subject);
   const alert = alertOf("COMMAND_DEAD", "warning", {
-    id: name,
-    tenant: place,
-    task,
-    nowMs: context.clock.now(),
-    data: { stream: STREAMS.queue, reason, commandId },
+    tenant: isToken(tenant) ? tenant : DEFAULT_TENANT,
+    task: loss.task,
+    occasion: `${STREAMS.queue}-${seq}-${storedAt}`,
+    nowMs: clock.now(),
+    data: { stream: STREAMS.queue, reason: loss.reason, commandId: loss.commandId },
   });
-  await context.backgroundBus.publishDurable(
-    SUBJECTS.alert(place, alert.severity, task),
-    {
-      body: encoder.encode(JSON.stringify(alert)),
-      headers: { [HEADERS.contentType]: CONTENT_TYPES.event },
-    },
-    { messageId: name, timeoutMs: PUBLISH_MS },
-  );
+  await publishAlert({ bus, metrics, log }, alert);
 }

@@ -9,6 +9,7 @@ import type {
   CommittedAnswer,
   HandoffAnswer,
   OwnershipAnswer,
+  RecoveryAnswer,
 } from "../../shared/protocol/answers.ts";
 import {
   type Actor,
@@ -18,6 +19,7 @@ import {
   finalizeCommandSchema,
   handoffCommandSchema,
   linkCommandSchema,
+  recoverCommandSchema,
   releaseCommandSchema,
   takeCommandSchema,
   updateCommandSchema,
@@ -47,7 +49,12 @@ export interface Command {
   apply(deadlineMs: number): Promise<Promised>;
 }
 
-export type Promised = CommittedAnswer | OwnershipAnswer | AcknowledgedAnswer | HandoffAnswer;
+export type Promised =
+  | CommittedAnswer
+  | OwnershipAnswer
+  | AcknowledgedAnswer
+  | HandoffAnswer
+  | RecoveryAnswer;
 
 export interface Commands {
   /** Throws INVALID, with every field that is wrong. */
@@ -122,6 +129,16 @@ function readersOf(
         envelope: { command_id, fence },
         check: nothing,
         apply: (by) => repository.acknowledgeHandoff(by, command),
+      };
+    },
+    recover(body) {
+      const command = validate(recoverCommandSchema, body);
+      requireAgentType("to_agent_type", command.to_agent_type, agentTypes);
+      const { command_id, fence } = command;
+      return {
+        envelope: { command_id, fence },
+        check: nothing,
+        apply: (by) => repository.recover(by, command),
       };
     },
     cancel_handoff(body) {

@@ -11,7 +11,7 @@
 import type { Answer, Request } from "../../shared/bus/endpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import { isQueuedOp, parseCommandSubject, STREAMS } from "../../shared/protocol/subjects.ts";
+import { isQueuedOp, parseCommandSubject } from "../../shared/protocol/subjects.ts";
 import { isStoreAway } from "../../shared/records/failure.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import type { Backlog } from "./backlog.ts";
@@ -81,7 +81,6 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
 
 /** Into the store, unless the store is away or the command goes behind a queued one. */
 function createDirect({
-  bus,
   breaker,
   backlog,
   repository,
@@ -111,16 +110,6 @@ function createDirect({
         return { why: "store_away", isOpen: (error as FleetError).code === "TIMEOUT" };
       });
 
-  /** False also when the server does not say. */
-  const isQueueEmpty = (): Promise<boolean> =>
-    bus
-      .stream(STREAMS.queue)
-      .state()
-      .then(
-        ({ messages }) => messages === 0,
-        () => false,
-      );
-
   /**
    * What cannot go behind its predecessor in the queue waits in front of it. When nothing lies there any more, a predecessor that was not
    * applied is a dead letter, and would keep whoever follows it waiting for ever.
@@ -128,7 +117,7 @@ function createDirect({
   return async (command) => {
     const outcome = await attempt(command, { isOrdered: true });
     if ("status" in outcome || outcome.why !== "after" || isQueuedOp(command.op)) return outcome;
-    if (!(await isQueueEmpty())) {
+    if ((await backlog.count()) !== 0) {
       const retryMs = (await isLong(backlog)) ? BEHIND_RETRY_MS : IN_FRONT_RETRY_MS;
       throw waiting(command, retryMs, "the command that this one follows is in the queue");
     }
@@ -137,7 +126,7 @@ function createDirect({
 }
 
 const isLong = async (backlog: Backlog): Promise<boolean> =>
-  (await backlog.count()) > LIMITS.queue_long_count;
+  ((await backlog.recentCount()) ?? 0) > LIMITS.queue_long_count;
 
 function waiting({ after }: Command, retryAfterMs: number, message: string): FleetError {
   return new FleetError("UNAVAILABLE", message, { details: { after }, retryAfterMs });

@@ -1,7 +1,9 @@
 /**
- * Removes idempotency records whose hour has passed: a duty of one instance, in small steps that may be repeated. One hour's records
- * a run: many more than come in that time, and few enough that a clock which is put right again soon does no harm.
+ * Removes what has had its time: idempotency records whose hour has passed, and acknowledgements of alerts that are no more. A duty of one
+ * instance, in small steps that may be repeated. One hour's records a run: many more than come in that time, and few enough that a clock
+ * which is put right again soon does no harm.
  */
+import { clearExpiredAcks } from "../../shared/records/alert-acks.ts";
 import { createDuty } from "../../shared/records/duty.ts";
 import { clearExpired } from "../../shared/records/expiry.ts";
 import { requireLease } from "../../shared/records/lease.ts";
@@ -12,6 +14,11 @@ import type { Store } from "../../shared/store/store.ts";
 const EVERY_MS = 5 * 60_000;
 const STEP = 500;
 const DEADLINE_MS = 3_000;
+
+const CLEARINGS = [
+  { what: "commands", clear: clearExpired },
+  { what: "alert acknowledgements", clear: clearExpiredAcks },
+] as const;
 
 export function startExpiry(
   context: ServiceContext & { readonly store: Store; readonly instance: string },
@@ -25,21 +32,23 @@ export function startExpiry(
     clock,
     log,
     run: async (signal) => {
-      for (let more = true; more && !signal.aborted; ) {
-        const lease = await duty.hold();
-        if (lease === null) return;
-        const options = {
-          label: "expire",
-          deadlineMs: DEADLINE_MS,
-          priority: "batch",
-          onUnknown: "safe",
-        } as const;
-        const { value } = await store.transact(options, async (tx) => {
-          await requireLease(tx, lease);
-          return clearExpired(tx, clock.now(), STEP);
-        });
-        if (value.cleared > 0) log.info({ cleared: value.cleared }, "idempotency records expired");
-        more = value.more;
+      for (const { what, clear } of CLEARINGS) {
+        for (let more = true; more && !signal.aborted; ) {
+          const lease = await duty.hold();
+          if (lease === null) return;
+          const options = {
+            label: "expire",
+            deadlineMs: DEADLINE_MS,
+            priority: "batch",
+            onUnknown: "safe",
+          } as const;
+          const { value } = await store.transact(options, async (tx) => {
+            await requireLease(tx, lease);
+            return clear(tx, clock.now(), STEP);
+          });
+          if (value.cleared > 0) log.info({ what, cleared: value.cleared }, "records expired");
+          more = value.more;
+        }
       }
     },
   });

@@ -28,11 +28,14 @@ const CLEAR_DEADLINE_MS = 3_000;
 const PUBLISH_DEADLINE_MS = 5_000;
 const POLL_MS = 1_000;
 /**
- * After a batch, before the next is taken, and between two wake-ups. Under load, fewer and larger batches cost the server fewer writes
- * to disk; when there is little, somebody waits for it: a handoff is three events and an offer, one after the other.
+ * From one batch to the next, at least. Under load, fewer and larger batches cost the server fewer writes to disk; when there was little,
+ * somebody waits for it: a handoff is three events and an offer, one after the other. Counted from when the last batch was taken, so that
+ * whoever comes after a batch that took long, or after silence, does not wait for company as well.
  */
-const GATHER_MS = { few: 2, many: 20 };
+const APART_MS = { few: 2, many: 35 };
 const MANY = 16;
+/** What is committed at the same moment goes together. */
+const GATHER_MS = 2;
 const GAUGE_EVERY_MS = 2_000;
 
 const encoder = new TextEncoder();
@@ -75,16 +78,16 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
     duty: createDuty(store, `relay-${number}`, instance, () => clock.now()),
   }));
   const wake = createWake();
-  let gatherMs = GATHER_MS.few;
-  const bells = { store, wake, clock, signal, pollMs: POLL_MS };
-  const listening = wakeOnBells({ ...bells, restMs: () => gatherMs });
+  let nextAt = Number.NEGATIVE_INFINITY;
+  const gatherMs = (): number => Math.max(GATHER_MS, nextAt - clock.monotonic());
+  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: gatherMs });
   await runWorker({
     name: "relay",
     take: () => takeBatch(store, partitions),
     handle: async (batch) => {
+      nextAt = clock.monotonic() + (batch.entries.length < MANY ? APART_MS.few : APART_MS.many);
       await publishBatch(context, batch);
-      gatherMs = batch.entries.length < MANY ? GATHER_MS.few : GATHER_MS.many;
-      if (!batch.isFull) await clock.sleep(gatherMs, signal);
+      if (!batch.isFull) await clock.sleep(gatherMs(), signal);
     },
     idle: { ms: POLL_MS, wake },
     signal,

@@ -96,6 +96,10 @@ export interface ConsumeOptions {
    */
   readonly concurrencyMax?: number;
   readonly ackWaitMs: number;
+  /** Where a durable that is not there yet begins: with the stream's oldest message, or with the next one. Default "all". */
+  readonly from?: "all" | "new";
+  /** A durable that nobody asks for so long is forgotten, with its place. Default: never. */
+  readonly forgottenAfterMs?: number;
   /** How long one request for messages waits at the server. Default 5,000; longer is cheaper while nothing comes. */
   readonly pullMs?: number;
 }
@@ -122,12 +126,20 @@ export interface StoredBody extends StoredHead {
   readonly body: Uint8Array;
 }
 
+export interface Newest {
+  readonly filter: string;
+  readonly limit: number;
+  readonly before?: number | undefined;
+}
+
 /** Looking into a stream, for people and repairs; nothing is consumed. Throws BusError. */
 export interface StreamView {
   state(): Promise<StreamState>;
   /** Messages from `fromSeq` on without their bodies, oldest first, at most `limit`; not of a work queue. */
   list(fromSeq: number, limit: number): Promise<StoredHead[]>;
   get(seq: number): Promise<StoredBody | null>;
+  /** The newest messages under a subject, which may have wildcards, newest first, at most `limit`; `before`: of those with a smaller place. */
+  newest(o: Newest): Promise<StoredBody[]>;
   /** False when it was gone already. */
   remove(seq: number): Promise<boolean>;
   /** Has settled messages that are in the stream again delivered again; how many consumers had passed some. */

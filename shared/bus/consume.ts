@@ -121,6 +121,7 @@ export async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOption
     max_ack_pending: o.maxAckPending,
     max_deliver: -1,
     ...(o.filters !== undefined && { filter_subjects: [...o.filters] }),
+    ...(o.forgottenAfterMs !== undefined && { inactive_threshold: o.forgottenAfterMs * NANOS_PER_MS }),
   };
   const found = await manager.consumers.info(o.stream, o.durable).catch((error: unknown) => {
     if (error instanceof JetStreamApiError && error.code === JetStreamApiCodes.ConsumerNotFound)
@@ -131,7 +132,7 @@ export async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOption
     const fixed = {
       durable_name: o.durable,
       ack_policy: AckPolicy.Explicit,
-      deliver_policy: DeliverPolicy.All,
+      deliver_policy: o.from === "new" ? DeliverPolicy.New : DeliverPolicy.All,
     };
     await manager.consumers.add(o.stream, { ...fixed, ...changeable });
   } else if (differs(found.config, changeable)) {

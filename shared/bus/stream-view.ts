@@ -2,24 +2,15 @@
  * Looking into a stream without consuming from it: its numbers, its messages, one message, and taking one out. For people who ask
  * what waits and what went wrong; the services' own work goes through consumers.
  */
-import {
-  AckPolicy,
-  DeliverPolicy,
-  JetStreamApiCodes,
-  JetStreamApiError,
-  type JsMsg,
-} from "@nats-io/jetstream";
+import { JetStreamApiCodes, JetStreamApiError } from "@nats-io/jetstream";
 import type { MsgHdrs } from "@nats-io/transport-node";
-import { nanos } from "@nats-io/transport-node";
 import type { StoredHead, StreamState, StreamView } from "./bus.ts";
 import type { StreamAccess } from "./consume.ts";
 import { busError } from "./failure.ts";
 import { messageHeaders } from "./message.ts";
+import { newest } from "./newest.ts";
 import { redeliverReturned } from "./returned.ts";
-
-/** A view that died in the middle leaves nothing behind for longer. */
-const VIEW_MS = 10_000;
-const FETCH_MS = 2_000;
+import { withWindow } from "./window.ts";
 
 export function streamView(access: () => Promise<StreamAccess>, stream: string): StreamView {
   const view = async <T>(look: (access: StreamAccess) => Promise<T>): Promise<T> => {
@@ -37,6 +28,13 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
         const found = await manager.streams.getMessage(stream, { seq });
         return found === null ? null : { ...head(found.subject, seq, found.header), body: found.data };
       }),
+    newest: (o) =>
+      view(async (access) =>
+        (await newest(access, stream, o)).map(({ subject, seq, headers, data }) => ({
+          ...head(subject, seq, headers),
+          body: data,
+        })),
+      ),
     redeliverReturned: () => view((access) => redeliverReturned(access, stream)),
     remove: (seq) =>
       view(async ({ manager }) => {
@@ -72,34 +70,12 @@ async function state({ manager }: StreamAccess, stream: string): Promise<StreamS
 }
 
 async function list(
-  { client, manager }: StreamAccess,
+  access: StreamAccess,
   stream: string,
   fromSeq: number,
   limit: number,
 ): Promise<StoredHead[]> {
-  const { name, num_pending } = await manager.consumers.add(stream, {
-    ack_policy: AckPolicy.None,
-    deliver_policy: DeliverPolicy.StartSequence,
-    opt_start_seq: fromSeq,
-    headers_only: true,
-    mem_storage: true,
-    inactive_threshold: nanos(VIEW_MS),
-  });
-  try {
-    const max_messages = Math.min(limit, num_pending);
-    if (max_messages === 0) return [];
-    const consumer = await client.consumers.get(stream, name);
-    const found: StoredHead[] = [];
-    for await (const message of await consumer.fetch({ max_messages, expires: FETCH_MS })) {
-      found.push(stored(message));
-      if (found.length === max_messages) break;
-    }
-    return found;
-  } finally {
-    await manager.consumers.delete(stream, name).catch(() => false);
-  }
-}
-
-function stored(message: JsMsg): StoredHead {
-  return head(message.subject, message.seq, message.headers);
+  return withWindow(access, stream, { fromSeq, headersOnly: true }, async ({ waiting, read }) =>
+    (await read(Math.min(limit, waiting))).map(({ subject, seq, headers }) => head(subject, seq, headers)),
+  );
 }

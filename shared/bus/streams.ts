@@ -66,7 +66,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
       ...COMMON,
       name: STREAMS.alerts,
       subjects: [SUBJECTS.everyAlert],
-      maxAgeMs: 30 * DAY_MS,
+      maxAgeMs: LIMITS.alerts_kept_ms,
       maxBytes: share(256 * MIB, 0.05),
       replicas,
     },

@@ -60,6 +60,10 @@ export function createChainVerifier(from: { seq: number; hash: string } = { seq:
       last = link.seq;
       prev = entryHash(link.entry);
     },
+    /** The last link that was added, and what was wrong so far: to go on from there another time. */
+    reached(): { seq: number; hash: string; problems: readonly ChainProblem[] } {
+      return { seq: last, hash: prev, problems: [...problems] };
+    },
     /** `head`: what the task's record says the newest entry is. */
     finish(head: { seq: number; hash: string }): ChainReport {
       if (head.seq !== last || head.hash !== prev) problems.push({ seq: head.seq, problem: "wrong_head" });

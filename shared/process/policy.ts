@@ -77,6 +77,10 @@ function unknownTypes({ defaults, tenants }: Policies, known: ReadonlySet<string
     for (const [phase, agentType] of Object.entries(part?.next_agent?.by_next_phase ?? {})) {
       check(`${path}.next_agent.by_next_phase.${phase}`, agentType);
     }
+    for (const [from, to] of Object.entries(part?.recovery?.other_agent_type ?? {})) {
+      check(`${path}.recovery.other_agent_type`, from);
+      check(`${path}.recovery.other_agent_type.${from}`, to);
+    }
   };
   checkPart("defaults", defaults);
   for (const [tenant, own] of Object.entries(tenants)) {

@@ -23,7 +23,7 @@ export function headOf(input: PromptInput, style: PromptStyle): { chunks: string
       "## Provenance\n",
       ...paragraph([
         origin(input),
-        ...(input.handoff === undefined ? [] : [handedOver(input.handoff)]),
+        ...(input.handoff === undefined ? [] : [handedOver(input.handoff), ...recovered(input.handoff)]),
         ...corrupt(input.passedOver ?? []),
         ...(reason.text === ""
           ? []
@@ -76,6 +76,17 @@ function handedOver({ handoff_id, to_agent_type, next_phase, trigger }: PromptHa
   const because = trigger ? `, triggered by ${word(trigger.reason)}${value}` : "";
   const to = to_agent_type === null ? "" : ` to an agent of type ${word(to_agent_type)}`;
   return `Handed over${to}${phase} by handoff ${word(handoff_id)}${because}.`;
+}
+
+function recovered({ recovery }: PromptHandoff): string[] {
+  if (!recovery) return [];
+  const what =
+    recovery.class === null
+      ? "The task was taken from the agent that had it"
+      : `The agent that had the task failed (${word(recovery.class)})`;
+  return [
+    `${what}; this is attempt ${recovery.attempt} to go on. What it did after this checkpoint is recorded nowhere: look how things stand before you repeat or rely on it.`,
+  ];
 }
 
 function corrupt(ids: readonly string[]): string[] {

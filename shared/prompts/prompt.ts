@@ -34,6 +34,8 @@ export interface PromptHandoff {
     readonly value?: unknown;
     readonly threshold?: unknown;
   } | null;
+  /** The attempt at recovery that it is; null: no agent failed. */
+  readonly recovery?: { readonly attempt: number; readonly class: string | null } | null;
 }
 
 export interface LeftOut {

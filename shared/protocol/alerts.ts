@@ -3,38 +3,59 @@
  * no part of a task's history; each names where the facts are.
  */
 import { z } from "zod";
+import { FAILURE_CLASSES } from "./exit-report.ts";
 import { HANDOFF_FAILURES } from "./handoff.ts";
-
-export const SEVERITIES = ["warning", "critical"] as const;
-export type Severity = (typeof SEVERITIES)[number];
+import { tokenSchema } from "./ids.ts";
+import { BLOCK_REASONS } from "./recovery.ts";
+import { SCRUB_KINDS } from "./scrub.ts";
+import { SEVERITIES, type Severity } from "./severity.ts";
+import { validate } from "./validation.ts";
 
 const data = {
   /** A command out of this stream became a dead letter; `dead_list` shows it. */
   COMMAND_DEAD: z.object({ stream: z.string(), reason: z.string(), commandId: z.string().nullable() }),
   /** A handoff came to nothing, and its task waits for somebody: rejected, escalated (critical), or lapsed (a warning). */
   HANDOFF_FAILED: z.object({
-    handoffId: z.string(),
-    taskId: z.string(),
+    handoffId: tokenSchema,
+    taskId: tokenSchema,
     state: z.enum(["rejected", "escalated", "lapsed"]),
     reason: z.enum(HANDOFF_FAILURES),
   }),
+  /** A task cannot be recovered, and waits for a person (critical). */
+  RECOVERY_BLOCKED: z.object({
+    taskId: z.string(),
+    reason: z.enum(BLOCK_REASONS),
+    /** Of the newest failure. */
+    class: z.enum(FAILURE_CLASSES).nullable(),
+    /** Since the budget was whole. */
+    attempts: z.int(),
+  }),
+  /**
+   * Something stored does not verify and has no quarantine for it; `scrub_findings` lists it. An earlier version of a checkpoint (a
+   * warning), or what others are found by (critical).
+   */
+  SCRUB_FOUND: z.object({ taskId: tokenSchema, kind: z.enum(SCRUB_KINDS), details: z.string() }),
 } as const;
 
 export const ALERT_DATA = data;
 export type AlertType = keyof typeof data;
 export const ALERT_TYPES = Object.keys(data) as AlertType[];
 
+const ALERT_ID = /^[A-Za-z0-9_-]{1,64}\/[A-Za-z0-9_-]{1,64}\/[A-Za-z0-9_-]{1,128}$/;
+
+export const alertIdSchema = z.string().regex(ALERT_ID, "<tenant>/<task>/<occasion>, as an alert says it");
+
 export const alertSchema = z.looseObject({
   specversion: z.literal("1.0"),
-  /** The same for every copy. */
-  id: z.string(),
+  /** `<tenant>/<task>/<occasion>`: the same for every copy. */
+  id: alertIdSchema,
   source: z.literal("fleet"),
   type: z.string(),
   /** The task; `unknown` where the subject of what failed names none. */
-  subject: z.string(),
-  time: z.string(),
+  subject: tokenSchema,
+  time: z.iso.datetime({ offset: true }),
   datacontenttype: z.literal("application/json"),
-  tenant: z.string(),
+  tenant: tokenSchema,
   severity: z.enum(SEVERITIES),
   data: z.unknown(),
 });
@@ -52,14 +73,28 @@ export interface Alert<T extends AlertType = AlertType> {
   readonly data: z.infer<(typeof data)[T]>;
 }
 
+/** What came as an alert, from whomever; its type may be one that a newer version has. */
+export interface ReceivedAlert extends Omit<Alert, "type" | "data"> {
+  readonly type: string;
+  readonly data: unknown;
+}
+
+/** Throws INVALID for what no service of the fleet can have written. */
+export function readAlert(value: unknown): ReceivedAlert {
+  const alert = validate(alertSchema, value);
+  const type = ALERT_TYPES.find((one) => one === alert.type);
+  return type === undefined ? alert : { ...alert, data: validate(data[type], alert.data, "data") };
+}
+
+/** `occasion` tells the alerts of a task apart, and is the same whenever the same thing is told again: a token. */
 export function alertOf<T extends AlertType>(
   type: T,
   severity: Severity,
-  of: { id: string; tenant: string; task: string; nowMs: number; data: Alert<T>["data"] },
+  of: { tenant: string; task: string; occasion: string; nowMs: number; data: Alert<T>["data"] },
 ): Alert<T> {
   return {
     specversion: "1.0",
-    id: of.id,
+    id: `${of.tenant}/${of.task}/${of.occasion}`,
     source: "fleet",
     type,
     subject: of.task,
@@ -69,4 +104,10 @@ export function alertOf<T extends AlertType>(
     severity,
     data: of.data,
   };
+}
+
+/** Whose alert an id is of. */
+export function parseAlertId(id: string): { readonly tenant: string; readonly task: string } {
+  const [tenant = "", task = ""] = id.split("/");
+  return { tenant, task };
 }

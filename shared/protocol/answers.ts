@@ -3,6 +3,7 @@ import { z } from "zod";
 import { firedTriggerSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff.ts";
+import { RECOVERY_STATES } from "./recovery.ts";
 
 export const errorBodySchema = z.looseObject({
   code: z.enum(ERROR_CODES),
@@ -88,6 +89,20 @@ export const handoffAnswerSchema = z.looseObject({
   replayed: z.boolean(),
 });
 
+/** The answer to `recover`: the task waits for its next agent, and whoever had it is shut out. */
+export const recoveryAnswerSchema = z.looseObject({
+  status: z.literal("committed"),
+  command_id: z.string(),
+  task_id: z.string(),
+  recovery: z.enum(RECOVERY_STATES),
+  /** The one that was asked for; null: the newest that verifies. */
+  checkpoint_id: z.string().nullable(),
+  fence: z.int(),
+  committed_at: z.string(),
+  position: z.string(),
+  replayed: z.boolean(),
+});
+
 export const okAnswerSchema = z.looseObject({ status: z.literal("ok"), result: z.unknown() });
 
 export type CommittedAnswer = z.output<typeof committedAnswerSchema>;
@@ -95,12 +110,14 @@ export type QueuedAnswer = z.output<typeof queuedAnswerSchema>;
 export type OwnershipAnswer = z.output<typeof ownershipAnswerSchema>;
 export type AcknowledgedAnswer = z.output<typeof acknowledgedAnswerSchema>;
 export type HandoffAnswer = z.output<typeof handoffAnswerSchema>;
+export type RecoveryAnswer = z.output<typeof recoveryAnswerSchema>;
 export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
 export type CommandAnswer =
   | CommittedAnswer
   | OwnershipAnswer
   | AcknowledgedAnswer
   | HandoffAnswer
+  | RecoveryAnswer
   | QueuedAnswer
   | ErrorAnswer;
 export type QueryAnswer = z.output<typeof okAnswerSchema> | ErrorAnswer;

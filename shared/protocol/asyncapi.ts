@@ -53,7 +53,7 @@ export const STREAM_FACTS = {
   },
   [STREAMS.alerts]: {
     subjects: [SUBJECTS.everyAlert],
-    max_age_ms: 30 * DAY_MS,
+    max_age_ms: LIMITS.alerts_kept_ms,
     max_bytes: 256 * MIB,
     ...COMMON,
   },
@@ -318,6 +318,7 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   acknowledge: "acknowledged",
   handoff: "handoff_state",
   cancel_handoff: "handoff_state",
+  recover: "recovery",
 };
 
 /** What a command can be answered with when it was not refused. */

@@ -5,10 +5,17 @@
  */
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
-import { handoffReasonSchema, handoffWish, handoffWishSchema } from "./handoff.ts";
+import { handoffReasonSchema, handoffWish, handoffWishSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, commandIdSchema, tokenSchema } from "./ids.ts";
+import { recoverWish } from "./recovery-record.ts";
 import { retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
+
+/**
+ * The agent promises to say that it lives, from now on: should it fall silent it loses the task, even if it was never heard. Without the
+ * promise an agent is watched from its first heartbeat on.
+ */
+const heartbeats = z.boolean().optional();
 
 const envelope = {
   command_id: commandIdSchema,
@@ -68,6 +75,7 @@ export const takeCommandSchema = z.looseObject({
   command_id: commandIdSchema,
   fence: z.int().min(0).optional(),
   expected_fence: z.int().min(0).optional(),
+  heartbeats,
 });
 
 /** Gives the task back. The fence stays as it is: it never falls. */
@@ -93,6 +101,7 @@ export const acknowledgeCommandSchema = z.looseObject({
   handoff_id: checkpointIdSchema,
   checkpoint_id: checkpointIdSchema,
   agent_type: tokenSchema,
+  heartbeats,
 });
 
 /** Takes a handoff back that nobody has accepted yet: the open one, unless another is named. */
@@ -100,6 +109,16 @@ export const cancelHandoffCommandSchema = z.looseObject({
   ...envelope,
   handoff_id: checkpointIdSchema.optional(),
   reason: handoffReasonSchema.optional(),
+});
+
+/**
+ * Has the task recovered now: whoever owns it loses it, and another agent goes on from `checkpoint_id`, else from the newest checkpoint that
+ * verifies. It needs no fence, like `take`. `reset`: with the whole budget. `force`: although the task's agent lives.
+ */
+export const recoverCommandSchema = z.looseObject({
+  command_id: commandIdSchema,
+  fence: z.int().min(0).optional(),
+  ...recoverWish,
 });
 
 export const COMMAND_SCHEMAS = {
@@ -112,6 +131,7 @@ export const COMMAND_SCHEMAS = {
   handoff: handoffCommandSchema,
   acknowledge: acknowledgeCommandSchema,
   cancel_handoff: cancelHandoffCommandSchema,
+  recover: recoverCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
 export type CreateCommand = z.output<typeof createCommandSchema>;
@@ -121,6 +141,7 @@ export type LinkCommand = z.output<typeof linkCommandSchema>;
 export type HandoffCommand = z.output<typeof handoffCommandSchema>;
 export type AcknowledgeCommand = z.output<typeof acknowledgeCommandSchema>;
 export type CancelHandoffCommand = z.output<typeof cancelHandoffCommandSchema>;
+export type RecoverCommand = z.output<typeof recoverCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
 
 /** Who acts, as the subject says. */

@@ -4,8 +4,10 @@
  */
 import { z } from "zod";
 import { invalid } from "./errors.ts";
+import { FAILURE_CLASSES } from "./exit-report.ts";
 import { HANDOFF_FAILURES } from "./handoff.ts";
 import { tokenSchema } from "./ids.ts";
+import { FAILURE_SIGNALS } from "./recovery.ts";
 import { validate } from "./validation.ts";
 
 const data = {
@@ -56,8 +58,43 @@ const data = {
     reason: z.enum(HANDOFF_FAILURES),
   }),
   TASK_BLOCKED: z.object({ taskId: z.string(), reason: z.string(), handoffId: z.string().exactOptional() }),
-  RECOVERY_INITIATED: z.object({ checkpointId: z.string(), reason: z.string() }),
-  RECOVERY_COMPLETED: z.object({ checkpointId: z.string(), newAgentId: z.string() }),
+  /** Whoever owned the task has lost it, and its fence was raised; `dueAt`: when it is recovered, null: a person decides. */
+  AGENT_FAILED: z.object({
+    taskId: z.string(),
+    agentId: z.string().nullable(),
+    class: z.enum(FAILURE_CLASSES),
+    signal: z.enum(FAILURE_SIGNALS),
+    fence: z.int(),
+    dueAt: z.string().nullable(),
+  }),
+  /** Another attempt is wanted: by a person, or by the policy after a while. Whoever owned the task has lost it. */
+  RECOVERY_REQUESTED: z.object({
+    taskId: z.string(),
+    previousOwner: z.string().nullable(),
+    fence: z.int(),
+    reason: z.string().nullable(),
+  }),
+  /** `attempt` counts since the budget was whole. */
+  RECOVERY_INITIATED: z.object({
+    checkpointId: z.string(),
+    reason: z.string(),
+    taskId: z.string(),
+    handoffId: z.string(),
+    attempt: z.int(),
+  }),
+  /** The next agent has written: `firstCheckpointId` goes on from `checkpointId`. */
+  RECOVERY_COMPLETED: z.object({
+    checkpointId: z.string(),
+    newAgentId: z.string(),
+    taskId: z.string(),
+    firstCheckpointId: z.string(),
+    attempt: z.int(),
+  }),
+  /** It is over or begins anew: something new got done, a person or the policy wants another attempt, the task went another way. */
+  RECOVERY_SETTLED: z.object({
+    taskId: z.string(),
+    reason: z.enum(["progress", "superseded"]),
+  }),
 } as const;
 
 export const EVENT_DATA = data;

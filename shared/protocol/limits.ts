@@ -102,6 +102,10 @@ export const LIMITS = {
   handoffs_limit_default: 20,
   /** Records that one list may look through for those that it is asked for. */
   handoffs_scan_count_max: 2_000,
+  /** Recoveries are listed with all of their tasks' heads. */
+  recoveries_limit_max: 100,
+  recoveries_limit_default: 20,
+  recoveries_scan_count_max: 2_000,
   /** Checkpoints, and their bytes, that are verified on the way back from the one that is handed off. */
   chain_count_max: 500,
   chain_bytes_max: 16_000_000,
@@ -134,13 +138,35 @@ export const LIMITS = {
   workspace_git_bytes_max: 4_000_000,
   workspace_git_ms_max: 5_000,
   workspace_findings_count_max: 200,
-  /** How long a reader remembers an agent that says nothing, and how many agents. */
+  /** How long a listener remembers an agent that says nothing, and how many agents. */
   agent_remembered_ms: 10 * 60_000,
-  agents_remembered_count_max: 10_000,
+  agents_remembered_count_max: 20_000,
   agents_limit_max: 500,
   agents_limit_default: 100,
   /** Tasks that one list of agents may look through for those that somebody owns. */
   agents_scan_max: 1_000,
+  /** How long the stream keeps alerts. */
+  alerts_kept_ms: 30 * 86_400_000,
+  /** Of one alert; what is larger none of our services wrote. */
+  alert_bytes_max: 8_192,
+  alerts_limit_max: 100,
+  alerts_limit_default: 20,
+  /** Alerts that one request may look through for those that it is asked for. */
+  alerts_scan_count_max: 2_000,
+  /** What somebody says who acknowledges alerts, and how many at once. */
+  alert_note_chars_max: 1_000,
+  alert_acks_count_max: 100,
+  webhooks_count_max: 32,
+  webhook_tenants_count_max: 64,
+  /** What one step of the scrubber reads at most, but for one checkpoint that is larger. */
+  scrub_step_bytes_max: 256_000,
+  scrub_step_rows_max: 1_000,
+  scrub_step_tasks_max: 32,
+  /** What a task counts at least against the scrubber's rate: of many small tasks it is their number that costs. */
+  scrub_task_bytes_min: 10_000,
+  scrub_findings_of_task_max: 20,
+  scrub_findings_limit_max: 500,
+  scrub_findings_limit_default: 50,
   duty_lease_ms: 5_000,
   duty_renew_ms: 1_500,
 } as const;
@@ -208,6 +234,12 @@ const relations: [holds: boolean, why: string][] = [
   [
     LIMITS.workspace_file_bytes_max <= LIMITS.workspace_hashed_bytes_max,
     "a file of the largest size must be among those that are hashed",
+  ],
+  [
+    // JSON writes some characters as six.
+    LIMITS.alerts_limit_max * (LIMITS.alert_bytes_max + LIMITS.alert_note_chars_max * 6 + 300) <=
+      LIMITS.reply_bytes_max,
+    "a page of the largest alerts must fit into a reply",
   ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];

@@ -5,9 +5,10 @@
  */
 import { z } from "zod";
 import { firedTriggerSchema } from "./checkpoint.ts";
-import { handoffReasonSchema, nextPhaseSchema } from "./handoff.ts";
+import { handoffReasonSchema, nextPhaseSchema } from "./handoff-record.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { recoveryAttemptSchema } from "./recovery-record.ts";
 
 export const OFFER_TYPE = "HANDOFF_OFFER";
 
@@ -31,6 +32,8 @@ export const offerDataSchema = z.looseObject({
   reason: handoffReasonSchema.nullable(),
   trigger: firedTriggerSchema.nullable(),
   next_phase: nextPhaseSchema.nullable(),
+  /** null: no agent failed. */
+  recovery: recoveryAttemptSchema.nullable().default(null),
   prompt: promptSchema,
   prompt_style: z.string(),
   prompt_tokens: z.int().min(0),

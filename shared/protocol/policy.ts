@@ -1,12 +1,14 @@
 /**
- * The policy of handoffs: when an agent should hand off, to whom, and how long things may take. One default for all; a tenant, and in it an
+ * The policy of handoffs and recoveries: when an agent should hand off, to whom, how long things may take, and what is done when an agent fails. One default for all; a tenant, and in it an
  * agent type, may differ in any part of it. What is not said stays as it is.
  */
 import { z } from "zod";
 import { PHASES } from "./checkpoint.ts";
+import { FAILURE_CLASSES } from "./exit-report.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { PROMPT_STYLES } from "./prompt.ts";
+import { DEFAULT_ACTIONS, RECOVERY_ACTIONS } from "./recovery.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -34,12 +36,39 @@ const offer = {
   prompt_style: z.enum(PROMPT_STYLES, { error: `one of ${PROMPT_STYLES.join(", ")}` }),
 };
 
+const actions = z
+  .array(z.enum(RECOVERY_ACTIONS, { error: `one of ${RECOVERY_ACTIONS.join(", ")}` }))
+  .min(1)
+  .max(20)
+  .readonly();
+
+const recovery = {
+  /** No sign of life for so long, and the agent is taken for dead. At least three beats. */
+  silence_ms: times,
+  /** Attempts from the newest checkpoint that verifies, then from the one before it; then a person decides. */
+  attempts: z.int().min(1).max(100),
+  previous_attempts: z.int().min(0).max(100),
+  /** The first pause; each further one is twice as long, up to the longest. */
+  back_off_ms: times,
+  back_off_max_ms: times,
+  /** Whatever they get done, no more attempts than this in so long a time. */
+  window_attempts: z.int().min(1).max(1_000),
+  window_ms: times,
+  /** After how long one more attempt is made for a task whose attempts are spent; null: never, a person decides. */
+  half_open_ms: times.nullable(),
+  /** What is done after the first failure of a class, the second and so on; the last one repeats. */
+  actions: z.partialRecord(z.enum(FAILURE_CLASSES), actions),
+  /** Who goes on where the vendor of an agent type refuses its service. */
+  other_agent_type: z.record(tokenSchema, tokenSchema),
+};
+
 const policyShape = {
   triggers: z.strictObject(triggers),
   next_agent: z.strictObject(nextAgent),
   offer: z.strictObject(offer),
   /** How long the taker has for its first checkpoint. */
   first_checkpoint_ms: times,
+  recovery: z.strictObject({ ...recovery, actions: z.record(z.enum(FAILURE_CLASSES), actions) }),
 };
 
 const wholeSchema = z.strictObject(policyShape);
@@ -63,6 +92,18 @@ export const DEFAULT_POLICY: Policy = {
     prompt_style: "standard",
   },
   first_checkpoint_ms: 15 * MINUTE_MS,
+  recovery: {
+    silence_ms: 10_000,
+    attempts: 3,
+    previous_attempts: 2,
+    back_off_ms: 30_000,
+    back_off_max_ms: 10 * MINUTE_MS,
+    window_attempts: 20,
+    window_ms: 60 * MINUTE_MS,
+    half_open_ms: null,
+    actions: { ...DEFAULT_ACTIONS },
+    other_agent_type: {},
+  },
 };
 
 /** A misspelt name would leave the default in force unnoticed, so unknown names are refused, here alone. */
@@ -71,6 +112,7 @@ const partSchema = z.strictObject({
   next_agent: z.strictObject(nextAgent).partial().optional(),
   offer: z.strictObject(offer).partial().optional(),
   first_checkpoint_ms: times.optional(),
+  recovery: z.strictObject(recovery).partial().optional(),
 });
 type PolicyPart = z.output<typeof partSchema>;
 
@@ -108,6 +150,12 @@ function over(policy: Policy, part: PolicyPart | undefined): Policy {
     },
     offer: { ...policy.offer, ...said(part.offer) },
     first_checkpoint_ms: part.first_checkpoint_ms ?? policy.first_checkpoint_ms,
+    recovery: {
+      ...policy.recovery,
+      ...said(part.recovery),
+      actions: { ...policy.recovery.actions, ...said(part.recovery?.actions) },
+      other_agent_type: { ...policy.recovery.other_agent_type, ...part.recovery?.other_agent_type },
+    },
   };
 }
 

@@ -1,11 +1,22 @@
 /** Queries: the requests that change nothing. Each has one schema for what it takes; what it returns is typed beside it. */
 import { z } from "zod";
 import { type AgentPage, agentsQuerySchema } from "./agents.ts";
+import {
+  type AcknowledgedAlerts,
+  type AlertPage,
+  type AlertState,
+  alertAckQuerySchema,
+  alertQuerySchema,
+  alertsQuerySchema,
+} from "./alert-queries.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { ErrorBody } from "./errors.ts";
-import { HANDOFF_STATES, type Handoff } from "./handoff.ts";
+import { HANDOFF_STATES } from "./handoff.ts";
+import type { Handoff } from "./handoff-record.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { type PointFailure, RECOVERING_STATES } from "./recovery.ts";
+import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
 import type { Task } from "./task.ts";
 
@@ -84,6 +95,28 @@ export const handoffsQuerySchema = z.looseObject({
   cursor,
 });
 
+/**
+ * From where work on a task goes on after a failure: the newest checkpoint that verifies together with all behind it. `before`: the newest
+ * such one that is older than this; `checkpoint_id`: this one, if it is one.
+ */
+export const recoveryPointQuerySchema = z
+  .looseObject({
+    task_id: tokenSchema,
+    before: checkpointIdSchema.optional(),
+    checkpoint_id: checkpointIdSchema.optional(),
+  })
+  .refine(({ before, checkpoint_id }) => before === undefined || checkpoint_id === undefined, {
+    path: ["before"],
+    error: "either before or checkpoint_id",
+  });
+
+/** In the order of the tasks' names. */
+export const recoveriesQuerySchema = z.looseObject({
+  state: z.enum(RECOVERING_STATES, { error: `one of ${RECOVERING_STATES.join(", ")}` }).optional(),
+  limit: limit(LIMITS.recoveries_limit_max, LIMITS.recoveries_limit_default),
+  cursor,
+});
+
 export const deadListQuerySchema = z.looseObject({
   limit: limit(LIMITS.dead_limit_max, LIMITS.dead_limit_default),
   /** The first letter wanted, by its place in the stream of dead letters. */
@@ -91,6 +124,12 @@ export const deadListQuerySchema = z.looseObject({
 });
 
 export const deadLetterQuerySchema = z.looseObject({ seq: z.int().min(1) });
+
+/** Of the tenant, by task. */
+export const scrubFindingsQuerySchema = z.looseObject({
+  limit: limit(LIMITS.scrub_findings_limit_max, LIMITS.scrub_findings_limit_default),
+  cursor,
+});
 
 export const emptyQuerySchema = z.looseObject({});
 
@@ -104,14 +143,22 @@ export const QUERY_SCHEMAS = {
   audit: auditQuerySchema,
   handoff: handoffQuerySchema,
   handoffs: handoffsQuerySchema,
+  recovery_point: recoveryPointQuerySchema,
+  recoveries: recoveriesQuerySchema,
   status: emptyQuerySchema,
   index_rebuild: emptyQuerySchema,
   index_status: emptyQuerySchema,
+  scrub_status: emptyQuerySchema,
+  scrub_start: emptyQuerySchema,
+  scrub_findings: scrubFindingsQuerySchema,
   agents: agentsQuerySchema,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
   dead_drop: deadLetterQuerySchema,
+  alerts: alertsQuerySchema,
+  alert: alertQuerySchema,
+  alert_ack: alertAckQuerySchema,
 } as const satisfies Record<QueryOp, z.ZodType>;
 
 export type QueryInput<Op extends QueryOp> = z.input<(typeof QUERY_SCHEMAS)[Op]>;
@@ -162,6 +209,30 @@ export interface AuditPage {
 
 export interface HandoffPage {
   readonly handoffs: readonly Handoff[];
+  /** Absent on the last page; a page may be shorter than asked for, or empty, and not be the last. */
+  readonly cursor?: string;
+}
+
+/** What a recovery would find now. */
+export interface RecoveryPoint {
+  readonly checkpoint: Checkpoint | null;
+  /** Why there is none; null: there is one. */
+  readonly reason: PointFailure | null;
+  readonly details: string | null;
+  /** Those on the way that do not verify; they are quarantined. */
+  readonly passed_over: readonly CorruptCheckpoint[];
+  /** Who would lose the task; null: nobody owns it. */
+  readonly owner: {
+    readonly agent_id: string;
+    readonly fence: number;
+    /** Until when it counts as alive by its heartbeats and writes; before that a recovery needs `force`. null: not any more. */
+    readonly alive_until: string | null;
+  } | null;
+}
+
+export interface RecoveryPage {
+  /** Tasks whose recovery is not `idle`. */
+  readonly tasks: readonly Task[];
   /** Absent on the last page; a page may be shorter than asked for, or empty, and not be the last. */
   readonly cursor?: string;
 }
@@ -252,14 +323,22 @@ export interface QueryResults {
   audit: AuditPage;
   handoff: { handoff: Handoff };
   handoffs: HandoffPage;
+  recovery_point: RecoveryPoint;
+  recoveries: RecoveryPage;
   status: FleetStatus;
   index_rebuild: IndexStatus;
   index_status: IndexStatus;
+  scrub_status: ScrubStatus;
+  scrub_start: ScrubStatus;
+  scrub_findings: ScrubFindingPage;
   agents: AgentPage;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;
   dead_drop: DroppedLetter;
+  alerts: AlertPage;
+  alert: AlertState;
+  alert_ack: AcknowledgedAlerts;
 }
 
 export { PHASES };

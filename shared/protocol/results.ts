@@ -1,10 +1,13 @@
 /** What each query returns, as schemas: for the documents generated from them, and for clients that check what they get. */
 import { z } from "zod";
 import { agentSchema } from "./agents.ts";
+import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "./alert-queries.ts";
 import { errorBodySchema } from "./answers.ts";
 import { checkpointSchema } from "./checkpoint.ts";
-import { handoffSchema } from "./handoff.ts";
+import { handoffSchema } from "./handoff-record.ts";
 import type { QueryResults } from "./queries.ts";
+import { POINT_FAILURES } from "./recovery.ts";
+import { SCRUB_KINDS } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
 import { taskSchema } from "./task.ts";
 
@@ -65,6 +68,49 @@ const deadLetterSchema = z.looseObject({
   size_bytes: z.int(),
 });
 
+const recoveryPointSchema = z.looseObject({
+  checkpoint: checkpointSchema.nullable(),
+  reason: z.enum(POINT_FAILURES).nullable(),
+  details: z.string().nullable(),
+  passed_over: z.array(corruptSchema),
+  owner: z
+    .looseObject({ agent_id: z.string(), fence: z.int(), alive_until: z.string().nullable() })
+    .nullable(),
+});
+
+const scrubPassSchema = z.looseObject({
+  pass: z.int(),
+  began_at: z.string(),
+  tasks: z.int(),
+  checkpoints: z.int(),
+  versions: z.int(),
+  audit_entries: z.int(),
+  bytes: z.int(),
+  quarantined: z.int(),
+  findings: z.int(),
+});
+
+const scrubSchema = z.looseObject({
+  current: scrubPassSchema.nullable(),
+  last: scrubPassSchema.extend({ ended_at: z.string() }).nullable(),
+  requested_pass: z.int().nullable(),
+  by: z.string().nullable(),
+  rate_bytes: z.int().nullable(),
+  every_ms: z.int().nullable(),
+  total: z.looseObject({ tasks: z.int(), checkpoints: z.int() }),
+});
+
+const scrubFindingSchema = z.looseObject({
+  task_id: z.string(),
+  kind: z.enum(SCRUB_KINDS),
+  checkpoint_id: z.string().nullable(),
+  version: z.int().nullable(),
+  details: z.string(),
+  quarantined: z.boolean(),
+  found_at: z.string(),
+  pass: z.int(),
+});
+
 /** Complete by compilation, and each schema's output is what the protocol says the query returns. */
 export const RESULT_SCHEMAS = {
   get: z.looseObject({ checkpoint: checkpointSchema }),
@@ -80,9 +126,17 @@ export const RESULT_SCHEMAS = {
   }),
   handoff: z.looseObject({ handoff: handoffSchema }),
   handoffs: z.looseObject({ handoffs: z.array(handoffSchema), cursor: z.string().exactOptional() }),
+  recovery_point: recoveryPointSchema,
+  recoveries: z.looseObject({ tasks: z.array(taskSchema), cursor: z.string().exactOptional() }),
   status: statusSchema,
   index_rebuild: indexSchema,
   index_status: indexSchema,
+  scrub_status: scrubSchema,
+  scrub_start: scrubSchema,
+  scrub_findings: z.looseObject({
+    findings: z.array(scrubFindingSchema),
+    cursor: z.string().exactOptional(),
+  }),
   agents: z.looseObject({
     agents: z.array(agentSchema),
     listening_since: z.string(),
@@ -92,4 +146,7 @@ export const RESULT_SCHEMAS = {
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({ seq: z.int(), command_id: z.string().nullable(), position: z.int() }),
   dead_drop: z.looseObject({ seq: z.int(), command_id: z.string().nullable() }),
+  alerts: alertPageSchema,
+  alert: alertStateSchema,
+  alert_ack: acknowledgedAlertsSchema,
 } as const satisfies { [Op in QueryOp]: z.ZodType<QueryResults[Op]> };

@@ -12,6 +12,7 @@ import {
   okAnswerSchema,
   ownershipAnswerSchema,
   queuedAnswerSchema,
+  recoveryAnswerSchema,
 } from "./answers.ts";
 import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "./checkpoint.ts";
 import { COMMAND_SCHEMAS } from "./commands.ts";
@@ -153,6 +154,7 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       handoffAnswerSchema,
       "output",
     ],
+    [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
     ...ALERT_TYPES.map((type): (typeof rows)[number] => [
       SCHEMA_FILES.alert(type),
       `The alert ${type}`,

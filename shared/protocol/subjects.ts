@@ -16,12 +16,13 @@ export const COMMAND_OPS = [
   "handoff",
   "acknowledge",
   "cancel_handoff",
+  "recover",
 ] as const;
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
 /**
  * What may wait in the queue while the store is away. Not `take` and `acknowledge`: their answer is the fence under which all further
- * commands are sent, so nobody could go on before it is applied. Not `cancel_handoff`: later it may cancel another than was meant.
+ * commands are sent, so nobody could go on before it is applied. Not `cancel_handoff` and `recover`: later they may strike another agent than was meant.
  */
 export const QUEUED_OPS = [
   "create",
@@ -40,6 +41,12 @@ export function isQueuedOp(op: string): op is QueuedOp {
 /** About the queue and its dead letters; served by whoever serves the queries. */
 export const QUEUE_OPS = ["queue_status", "dead_list", "dead_retry", "dead_drop"] as const;
 
+/** About the stream of alerts. */
+export const ALERT_OPS = ["alerts", "alert", "alert_ack"] as const;
+
+/** Whether what is stored verifies. */
+export const SCRUB_OPS = ["scrub_status", "scrub_start", "scrub_findings"] as const;
+
 export const QUERY_OPS = [
   "get",
   "latest",
@@ -50,11 +57,15 @@ export const QUERY_OPS = [
   "audit",
   "handoff",
   "handoffs",
+  "recovery_point",
+  "recoveries",
   "status",
   "index_rebuild",
   "index_status",
   "agents",
+  ...SCRUB_OPS,
   ...QUEUE_OPS,
+  ...ALERT_OPS,
 ] as const;
 export type QueryOp = (typeof QUERY_OPS)[number];
 
@@ -63,6 +74,10 @@ const INBOX_REST = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 function token(name: string, value: string): string {
   if (!isToken(value)) throw invalid(name, "1 to 64 characters of A-Z a-z 0-9 _ -", value);
   return value;
+}
+
+function anyOf(name: string, value: string | undefined): string {
+  return value === undefined ? "*" : token(name, value);
 }
 
 export const SUBJECTS = {
@@ -97,6 +112,13 @@ export const SUBJECTS = {
   alert: (tenant: string, severity: string, task: string): string =>
     `fleet.alert.${token("tenant", tenant)}.${token("severity", severity)}.${token("task_id", task)}`,
   everyAlert: "fleet.alert.>",
+  /** Of a tenant, a severity or a task; absent: of all. */
+  alertsOf: (of: {
+    tenant?: string | undefined;
+    severity?: string | undefined;
+    task?: string | undefined;
+  }): string =>
+    `fleet.alert.${anyOf("tenant", of.tenant)}.${anyOf("severity", of.severity)}.${anyOf("task_id", of.task)}`,
   /** A work queue per agent type: each offer reaches one taker at a time. */
   offer: (tenant: string, agentType: string, task: string): string =>
     `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.${token("task_id", task)}`,
@@ -128,6 +150,11 @@ export const QUEUES = { writer: "writer", reader: "reader" } as const;
 /** The durable consumer that all takers of one agent type share. `=` is in no token, so no two pairs have one name. */
 export function offerConsumer(tenant: string, agentType: string): string {
   return `offers=${token("tenant", tenant)}=${token("agent_type", agentType)}`;
+}
+
+/** The durable consumer of a webhook, which all watchdogs share. */
+export function webhookConsumer(name: string): string {
+  return `webhook=${token("name", name)}`;
 }
 
 /** Message headers of Fleet's own; trace headers are W3C `traceparent` and `tracestate`. */

@@ -1,6 +1,7 @@
 /** A task's state: what it is, and the complete table of how it may change. */
 import { z } from "zod";
 import type { FinalStatus } from "./checkpoint.ts";
+import { recoverySchema } from "./recovery-record.ts";
 
 export const TASK_STATES = ["active", "handing_off", "blocked", "completed", "failed", "cancelled"] as const;
 export type TaskState = (typeof TASK_STATES)[number];
@@ -132,6 +133,8 @@ export const taskSchema = z.object({
   fence: z.int(),
   /** The handoff that is open; null: none is. */
   handoff_id: z.string().nullable(),
+  /** null: no agent of it ever failed. */
+  recovery: recoverySchema.nullable(),
   /** The newest audit entry and its hash. */
   audit_seq: z.int(),
   audit_hash: z.string(),

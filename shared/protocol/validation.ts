@@ -65,7 +65,7 @@ function expectation(issue: Issue): string {
         ? `at most ${counted(issue.maximum, issue.origin)}`
         : issue.message;
     case "unrecognized_keys":
-      return "nothing of this name";
+      return "no field of this name";
     case "invalid_key":
       return `a name of ${issue.issues.map(expectation).join(", ")}`;
     default:

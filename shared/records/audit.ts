@@ -29,6 +29,11 @@ export const AUDIT_OPS = [
   "lapse",
   "cancel_handoff",
   "block",
+  "fail",
+  "recover",
+  "resume",
+  "settle",
+  "retry",
 ] as const;
 export type AuditOp = (typeof AUDIT_OPS)[number];
 

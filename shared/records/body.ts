@@ -22,6 +22,20 @@ type Row = [
   signature: string | null,
 ];
 
+/** The hash covers the body alone; a damaged byte beside it must not become a part of what is served. */
+function isRow(value: unknown): value is Row {
+  if (!Array.isArray(value) || value.length !== 6) return false;
+  const [version, hash, isCompressed, chunks, inline, signature] = value as unknown[];
+  return (
+    Number.isSafeInteger(version) &&
+    hash instanceof Uint8Array &&
+    typeof isCompressed === "boolean" &&
+    Number.isSafeInteger(chunks) &&
+    (inline === null ? Number(chunks) > 0 : inline instanceof Uint8Array && chunks === 0) &&
+    (signature === null || typeof signature === "string")
+  );
+}
+
 export type Found =
   | { readonly sound: true; readonly checkpoint: Checkpoint; readonly row: Bytes; readonly bytes: number }
   | { readonly sound: false; readonly corrupt: CorruptCheckpoint };
@@ -96,8 +110,8 @@ export async function openRow(
   let version = expected?.version ?? null;
   try {
     if (row === undefined) throw new CorruptBytes("the row is missing");
-    const parsed = decode<Row>(row);
-    if (!Array.isArray(parsed)) throw new CorruptBytes("the row cannot be decoded");
+    const parsed = decode<unknown>(row);
+    if (!isRow(parsed)) throw new CorruptBytes("the row cannot be decoded");
     const hash = Buffer.from(parsed[1]).toString("hex");
     if (expected !== undefined && !isExpected(expected, parsed[0], hash)) {
       throw new CorruptBytes("the row holds another version");

@@ -15,6 +15,7 @@ import { findAt } from "./lookup.ts";
 import { writeOrder } from "./order.ts";
 import type { EventFact } from "./outbox.ts";
 import { decodePlace } from "./place.ts";
+import { raised } from "./recovery/moves.ts";
 import { type Head, nextState, type Step } from "./steps.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 import type { Advice } from "./triggers.ts";
@@ -111,6 +112,7 @@ export function change(tx: Tx, context: CommandContext, now: Current, change: Ch
     state: nextState(head, change.taskEvent),
     phase: isLatest ? next.execution_state.phase : head.phase,
     last_successful_id: change.succeeded ? id : head.last_successful_id,
+    recovery: raised(head.recovery, next),
     updated_at: at,
   };
   const transition: Step["transition"] = {

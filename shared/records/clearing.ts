@@ -2,11 +2,10 @@
  * Clearing the index before it is built anew: tenant by tenant, a bounded number of keys a step, so that no step holds up the
  * writers for long. How far it has come stands in the index state.
  */
-
-import { DEFAULT_TENANT } from "../protocol/ids.ts";
 import type { Bytes, KeyRange, Reader, Tx } from "../store/store.ts";
 import { type IndexState, writeIndexState } from "./index-state.ts";
-import { after, parseTenant, tenantKeys, tenantsAfter } from "./keyspace.ts";
+import { after, tenantKeys } from "./keyspace.ts";
+import { tenantAfter } from "./tenants.ts";
 
 const KEYS_PER_STEP = 4_000;
 
@@ -25,13 +24,6 @@ export async function planClearing(reader: Reader, tenant: string): Promise<Clea
     if (last !== undefined) return { range: { begin: range.begin, end: after(last) }, next: tenant };
   }
   return { range: null, next: await tenantAfter(reader, tenant) };
-}
-
-/** Tenants in the order in which they are cleared: the default one, then the others by name. */
-async function tenantAfter(reader: Reader, tenant: string): Promise<string | null> {
-  const range = tenantsAfter(tenant === DEFAULT_TENANT ? null : tenant);
-  const { rows } = await reader.getRange(range, { limit: 1 });
-  return rows[0] ? parseTenant(rows[0].key) : null;
 }
 
 export function writeClearing(tx: Tx, state: IndexState, plan: ClearingPlan): void {

@@ -64,6 +64,16 @@ function checked(bytes: Bytes): Bytes {
   return packed;
 }
 
+/**
+ * What {@link encodeChecked} made. Throws {@link UnreadableValue} for anything else: a damaged first byte must not make the rest pass
+ * for a value of another format, which nothing checks.
+ */
+export function decodeChecked<T>(bytes: Bytes): T {
+  if (bytes[0] !== CHECKED)
+    throw new UnreadableValue("the value does not have the format that it was written in");
+  return decode<T>(bytes);
+}
+
 /** Throws {@link UnreadableValue} for damaged bytes, UNSUPPORTED_VERSION for a newer format. */
 export function decode<T>(bytes: Bytes): T {
   const body = bytes.subarray(1);

@@ -1,5 +1,6 @@
 /** Counters: numbers for people, kept by atomic additions so that no transaction waits for another. Nothing is decided by them. */
 import { HANDOFF_STATES, type HandoffState } from "../protocol/handoff.ts";
+import { RECOVERY_STATES, type RecoveryState } from "../protocol/recovery.ts";
 import type { Bytes, Reader, Tx } from "../store/store.ts";
 import { systemKeys } from "./keyspace.ts";
 
@@ -22,6 +23,22 @@ export async function readHandoffCounts(reader: Reader): Promise<Readonly<Record
   const values = await reader.getMany(HANDOFF_STATES.map(handoffCount));
   const counts = HANDOFF_STATES.map((state, i): [HandoffState, number] => [state, numberIn(values[i])]);
   return Object.fromEntries(counts) as Record<HandoffState, number>;
+}
+
+const recoveryCount = (state: RecoveryState): Bytes => systemKeys.count(`recoveries_${state}`);
+
+/** A recovery has gone from one state (null: it begins) to another. */
+export function countRecovery(tx: Tx, from: RecoveryState | null, to: RecoveryState): void {
+  if (from === to) return;
+  if (from !== null) tx.addI64(recoveryCount(from), -1n);
+  tx.addI64(recoveryCount(to), 1n);
+}
+
+/** How many recoveries are in each state. */
+export async function readRecoveryCounts(reader: Reader): Promise<Readonly<Record<RecoveryState, number>>> {
+  const values = await reader.getMany(RECOVERY_STATES.map(recoveryCount));
+  const counts = RECOVERY_STATES.map((state, i): [RecoveryState, number] => [state, numberIn(values[i])]);
+  return Object.fromEntries(counts) as Record<RecoveryState, number>;
 }
 
 function numberIn(value: Bytes | undefined): number {

@@ -3,19 +3,20 @@ import { seal } from "../integrity/seal.ts";
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { CreateCommand } from "../protocol/commands.ts";
 import { FleetError, invalid } from "../protocol/errors.ts";
-import type { Handoff, HandoffWish } from "../protocol/handoff.ts";
+import type { Handoff } from "../protocol/handoff-record.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { requireSupported } from "../protocol/migrations.ts";
 import { DEFAULT_RETENTION } from "../protocol/retention.ts";
 import type { Tx } from "../store/store.ts";
 import { writeRow } from "./body.ts";
-import { cancel, confirm, type Move, request } from "./handoff/moves.ts";
-import { readOpen, write } from "./handoff/record.ts";
+import { readOpen } from "./handoff/record.ts";
 import type { RememberedCheckpoint } from "./idempotency.ts";
 import { systemKeys, type TenantKeys } from "./keyspace.ts";
 import { writeOrder } from "./order.ts";
 import { decodePlace, writePlace } from "./place.ts";
-import { type Head, nextState, type Step } from "./steps.ts";
+import { raised } from "./recovery/moves.ts";
+import { isTakers, sequel } from "./sequel.ts";
+import { nextState, type Step } from "./steps.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
@@ -30,8 +31,8 @@ export async function createCheckpoint(
   requireNew(begun);
   requireIdentity(context, command);
   requireExpected(begun, command.expected_version);
-  const links = await linksOf(tx, context, begun, command);
   const open = await readOpen(tx, begun.keys, begun.head);
+  const links = await linksOf(tx, context, begun, command, open);
   const checkpoint = withTriggers(composed(context, command, begun, links), context.thresholdsOf);
   const sealed = seal(checkpoint);
   const { task } = context.actor;
@@ -59,6 +60,7 @@ export async function createCheckpoint(
       owner: begun.head?.owner ?? null,
       fence: begun.head?.fence ?? 0,
       handoff_id: begun.head?.handoff_id ?? null,
+      recovery: raised(begun.head?.recovery ?? null, checkpoint),
       created_at: begun.head?.created_at ?? at,
       updated_at: at,
     },
@@ -68,13 +70,10 @@ export async function createCheckpoint(
       data: { checkpointId: id, taskId: task, agentId: context.actor.agent },
     },
   };
-  const moves = movesOf(context, created.head, open, {
-    checkpoint,
-    hash: sealed.hash,
-    wish: command.handoff,
-  });
+  const written = { checkpoint, hash: sealed.hash, wish: command.handoff };
+  const steps = [created, ...sequel(tx, context, begun, { head: created.head, open, written })];
   return complete(tx, context, begun, {
-    steps: [created, ...moves.flatMap((move) => write(tx, begun.keys, move))],
+    steps,
     answer: {
       task_id: task,
       checkpoint_id: id,
@@ -87,33 +86,6 @@ export async function createCheckpoint(
       ...(checkpoint.execution_state.phase === "handoff" && { handoff_id: id }),
     },
   });
-}
-
-/**
- * What a new checkpoint does to the handoffs of its task. The first one of whoever accepted a handoff confirms it; one in phase
- * `handoff` opens another, and what was open until then has come to nothing.
- */
-function movesOf(
-  { actor, fence, nowMs, traceparent }: CommandContext,
-  created: Head,
-  open: Handoff | null,
-  { checkpoint, hash, wish }: { checkpoint: UnsealedCheckpoint; hash: string; wish: HandoffWish | undefined },
-): Move[] {
-  const { checkpoint_id: id, parent_ids: parents } = checkpoint.metadata;
-  const at = created.updated_at;
-  const moves: Move[] = [];
-  const isFirst = open?.state === "accepted" && open.accepted_by === actor.agent && open.fence === fence;
-  const asksForOne = checkpoint.execution_state.phase === "handoff";
-  if (open !== null && isFirst && parents.length > 0)
-    moves.push(confirm(created, open, { id, agent: actor.agent }, at));
-  else if (open !== null && asksForOne) {
-    moves.push(cancel(created, open, { reason: "superseded", details: id }, at));
-  }
-  if (asksForOne) {
-    const head = moves.at(-1)?.steps.at(-1)?.head ?? created;
-    moves.push(request(head, { id, checkpoint, hash, wish: wish ?? {}, traceparent }, nowMs));
-  }
-  return moves;
 }
 
 /** What can be refused without the store: for a command that will be applied when its caller no longer waits. */
@@ -169,15 +141,20 @@ interface Links {
   readonly fallback: string | null;
 }
 
-/** Parents default to the task's latest checkpoint; those named must be of this task. */
+/**
+ * Parents default to the task's latest checkpoint, of whoever took it over to the one it took over from: after a recovery what is newer may not
+ * verify. Those named must be of this task.
+ */
 async function linksOf(
   tx: Tx,
   context: CommandContext,
   begun: Begun,
   command: CreateCommand,
+  open: Handoff | null,
 ): Promise<Links> {
   const { metadata, recovery } = command.checkpoint;
-  const latest = begun.head?.latest_id ?? null;
+  const latest =
+    open !== null && isTakers(open, context) ? open.checkpoint_id : (begun.head?.latest_id ?? null);
   const parents = [...new Set(metadata.parent_ids ?? (latest === null ? [] : [latest]))];
   const named = new Map<string, string>();
   for (const [i, id] of (metadata.parent_ids ?? []).entries()) named.set(id, `metadata.parent_ids.${i}`);

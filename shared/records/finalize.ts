@@ -8,6 +8,7 @@ import { cancel } from "./handoff/moves.ts";
 import { readOpen, write } from "./handoff/record.ts";
 import type { RememberedCheckpoint } from "./idempotency.ts";
 import { systemKeys } from "./keyspace.ts";
+import { supersede } from "./recovery/moves.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 
 const DAY_MS = 86_400_000;
@@ -47,6 +48,10 @@ export async function finalizeCheckpoint(
     event: { type: "CHECKPOINT_FINALIZED", data: { checkpointId: id, status: command.status } },
     facts: { final_status: command.status, retention_policy: policy },
     succeeded: command.status === "succeeded",
-    besides: (head) => (open === null ? [] : write(tx, now.begun.keys, cancel(head, open, ended, at))),
+    besides: (head) => {
+      if (taskEvent === null) return [];
+      const steps = open === null ? [] : write(tx, now.begun.keys, cancel(head, open, ended, at));
+      return [...steps, ...supersede(steps.at(-1)?.head ?? head, "end", at)];
+    },
   });
 }

@@ -2,9 +2,9 @@
  * What coordinators do, each one transaction: they look for handoffs that are due, verify what is handed over, and move a handoff. A move
  * is made only from where it begins, and its answer says whether it was, so that any number of coordinators may make it.
  */
-import type { Handoff } from "../protocol/handoff.ts";
-import type { Tx } from "../store/store.ts";
-import { type Ancestry, verifyAncestry } from "./ancestry.ts";
+import type { Handoff } from "../protocol/handoff-record.ts";
+import type { Reader, Tx } from "../store/store.ts";
+import { type Ancestry, type Own, type Unsound, verifyAncestors, verifyOwn } from "./ancestry.ts";
 import type { Findings } from "./findings.ts";
 import {
   type Choice,
@@ -66,12 +66,23 @@ export class HandoffCoordination {
     return this.#parts.transactions.read("due_handoffs", (reader) => readDue(reader, nowMs, limit, passOver));
   }
 
-  /** Whether a checkpoint verifies, and all that it goes back to as far as the limit; what does not is quarantined. */
-  async verifyChain(tenant: string, task: string, id: string): Promise<Ancestry> {
+  /** Whether a checkpoint verifies; if not, it is quarantined. */
+  verifyOwn(tenant: string, task: string, id: string): Promise<Own | Unsound> {
+    return this.#verify(tenant, task, (reader) => verifyOwn(reader, tenant, task, id));
+  }
+
+  /** Whether all that it goes back to verifies, as far as the limit; what does not is quarantined. */
+  verifyAncestors(tenant: string, task: string, own: Own): Promise<Ancestry> {
+    return this.#verify(tenant, task, (reader) => verifyAncestors(reader, tenant, task, own));
+  }
+
+  async #verify<V extends Own | Ancestry | Unsound>(
+    tenant: string,
+    task: string,
+    look: (reader: Reader) => Promise<V>,
+  ): Promise<V> {
     const { transactions, findings } = this.#parts;
-    const result = await transactions.read("verify_chain", (reader) =>
-      verifyAncestry(reader, tenant, task, id),
-    );
+    const result = await transactions.read("verify_chain", look);
     if (!result.ok) await findings.keep(tenant, task, [result.corrupt]);
     return result;
   }

@@ -5,13 +5,18 @@
 import type { FiredTrigger } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
 import type { HandoffState } from "../protocol/handoff.ts";
+import type { RecoveryState } from "../protocol/recovery.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { expire } from "./expiry.ts";
 import type { TenantKeys } from "./keyspace.ts";
 
 /** What is remembered of an answer: everything but the position, which is the stamp that the store puts before it. */
-export type RememberedAnswer = RememberedCheckpoint | RememberedOwnership | RememberedHandoff;
+export type RememberedAnswer =
+  | RememberedCheckpoint
+  | RememberedOwnership
+  | RememberedHandoff
+  | RememberedRecovery;
 
 /** Of a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
@@ -47,6 +52,15 @@ export type RememberedHandoff = {
   readonly handoff_id: string;
   readonly checkpoint_id: string;
   readonly state: HandoffState;
+  readonly committed_at: string;
+};
+
+/** Of a command that asked for a recovery. */
+export type RememberedRecovery = {
+  readonly task_id: string;
+  readonly recovery: RecoveryState;
+  readonly checkpoint_id: string | null;
+  readonly fence: number;
   readonly committed_at: string;
 };
 

@@ -19,6 +19,8 @@
  * | `quarantine`, task, checkpoint, version           | reason, time                             | a read that failed    |
  * | `handoffs`, handoff                               | the record of a handoff                  | every move of it      |
  * | `task_handoffs`, task, handoff                    | empty                                    | the request           |
+ * | `recovering`, task                                | empty; one for each recovery not `idle`  | every move of it      |
+ * | `alert_acks`, alert                               | who acknowledged an alert, when, a note  | alert_ack             |
  * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
  * | `ix`, name, value, time, checkpoint               | what a list needs to filter by           | the indexer           |
  * | `text`, word, step                                | which of a step's entries gained the word| the indexer           |
@@ -27,14 +29,20 @@
  *
  * | key, after the system's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
- * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry |
- * |                                                   | up to which id commands may be forgotten |                       |
+ * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry,|
+ * |                                                   | up to which id commands may be forgotten,| scrubber              |
+ * |                                                   | where the scrubber stands                |                       |
  * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
  * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
  * | `expiry`, hour, tenant, command                   | empty; idempotency records that end      | every command         |
  * | `retention`, day, tenant, task, checkpoint        | empty; finalized checkpoints that end    | finalize              |
+ * | `recovery_due`, time, tenant, task                | empty; one for each recovery that waits  | every move of it      |
+ * | `agent_lease`, tenant, task, fence                | agent, its type, until when it counts as | watchdogs             |
+ * |                                                   | alive                                    |                       |
+ * | `alert_ack_expiry`, day, tenant, alert            | empty; acknowledgements that end         | alert_ack             |
  * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | every move of it      |
+ * | `scrub`, tenant, task, finding                    | what the scrubber found wrong            | the scrubber          |
  * | `lease`, duty                                     | holder, fence, end                       | background duties     |
  * | `count`, name                                     | counter                                  | create, relay, moves  |
  */
@@ -56,6 +64,8 @@ const TENANT_SUBSPACES = [
   "quarantine",
   "handoffs",
   "task_handoffs",
+  "recovering",
+  "alert_acks",
   "idem",
   "ix",
   "text",
@@ -69,7 +79,11 @@ const SYSTEM_SUBSPACES = [
   "bell",
   "expiry",
   "retention",
+  "alert_ack_expiry",
   "handoff_due",
+  "recovery_due",
+  "agent_lease",
+  "scrub",
   "lease",
   "count",
 ] as const;
@@ -161,10 +175,14 @@ function keysUnder(root: Buffer) {
     orderRange: (task: string): KeyRange => children(at("order", name(task))),
     task: (task: string): Bytes => at("tasks", name(task)),
     tasks: (): KeyRange => children(at("tasks")),
+    /** What a subspace whose keys begin with a task holds of the tasks after `task`; null: of all. */
+    ofTasksAfter: (subspace: "tasks" | "order" | "audit", task: string | null): KeyRange => {
+      const { begin, end } = children(at(subspace));
+      return { begin: task === null ? begin : children(at(subspace, name(task))).end, end };
+    },
     child: (task: string, parent: string, id: string): Bytes =>
       at("children", name(task), uuid(parent), uuid(id)),
-    childrenOf: (task: string, parent: string): KeyRange =>
-      children(at("children", name(task), uuid(parent))),
+    children: (task: string): KeyRange => children(at("children", name(task))),
     audit: (task: string, seq: number): Bytes => at("audit", name(task), number(seq)),
     auditRange: (task: string): KeyRange => children(at("audit", name(task))),
     quarantine: (task: string, id: string, version: number): Bytes =>
@@ -173,6 +191,9 @@ function keysUnder(root: Buffer) {
     handoffs: (): KeyRange => children(at("handoffs")),
     taskHandoff: (task: string, id: string): Bytes => at("task_handoffs", name(task), uuid(id)),
     taskHandoffs: (task: string): KeyRange => children(at("task_handoffs", name(task))),
+    recovering: (task: string): Bytes => at("recovering", name(task)),
+    recoveringTasks: (): KeyRange => children(at("recovering")),
+    alertAck: (id: string): Bytes => at("alert_acks", element(id)),
     command: (id: string): Bytes => at("idem", uuid(id)),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
       at("ix", element(name), element(value), element(timeMs), uuid(id)),
@@ -214,12 +235,32 @@ export const systemKeys = {
   }),
   retention: (day: number, tenant: string, task: string, id: string): Bytes =>
     at("retention", number(day), name(tenant), name(task), uuid(id)),
+  alertAckExpiry: (day: number, tenant: string, alert: string): Bytes =>
+    at("alert_ack_expiry", number(day), name(tenant), element(alert)),
+  alertAcksExpiredBefore: (day: number): KeyRange => ({
+    begin: children(at("alert_ack_expiry")).begin,
+    end: at("alert_ack_expiry", number(day)),
+  }),
   handoffDue: (dueMs: number, tenant: string, id: string): Bytes =>
     at("handoff_due", element(dueMs), name(tenant), uuid(id)),
   handoffsDueBefore: (dueMs: number): KeyRange => ({
     begin: children(at("handoff_due")).begin,
     end: at("handoff_due", element(dueMs)),
   }),
+  recoveryDue: (dueMs: number, tenant: string, task: string): Bytes =>
+    at("recovery_due", element(dueMs), name(tenant), name(task)),
+  recoveriesDueBefore: (dueMs: number): KeyRange => ({
+    begin: children(at("recovery_due")).begin,
+    end: at("recovery_due", element(dueMs)),
+  }),
+  agentLease: (tenant: string, task: string, fence: number): Bytes =>
+    at("agent_lease", name(tenant), name(task), element(fence)),
+  agentLeases: (): KeyRange => children(at("agent_lease")),
+  finding: (tenant: string, task: string, finding: string): Bytes =>
+    at("scrub", name(tenant), name(task), element(finding)),
+  /** null: of all tenants. */
+  findings: (tenant: string | null): KeyRange =>
+    children(tenant === null ? at("scrub") : at("scrub", name(tenant))),
   lease: (duty: string): Bytes => at("lease", name(duty)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;
@@ -236,10 +277,39 @@ export function parseExpiry(key: Bytes): { hour: number; tenant: string; command
   return { hour: elements[3] as number, tenant: elements[4] as string, command: formatUuid(id.value) };
 }
 
+/** Reads tenant and alert out of an `alert_ack_expiry` key. */
+export function parseAlertAckExpiry(key: Bytes): { tenant: string; alert: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[4] as string, alert: elements[5] as string };
+}
+
 /** Reads time, tenant and handoff out of a `handoff_due` key. */
 export function parseHandoffDue(key: Bytes): { dueMs: number; tenant: string; id: string } {
   const elements = tuple.unpack(Buffer.from(key)) as unknown[];
   return { dueMs: elements[3] as number, tenant: elements[4] as string, id: endingId(key) };
+}
+
+/** Reads tenant and task out of a `recovery_due` key. */
+export function parseRecoveryDue(key: Bytes): { tenant: string; task: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[4] as string, task: elements[5] as string };
+}
+
+/** Reads tenant, task and fence out of an `agent_lease` key. */
+export function parseAgentLease(key: Bytes): { tenant: string; task: string; fence: number } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[3] as string, task: elements[4] as string, fence: elements[5] as number };
+}
+
+/** Reads the task out of a `recovering` key. */
+export function parseRecovering(key: Bytes): string {
+  return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as string;
+}
+
+/** Reads tenant and name out of a `scrub` key. */
+export function parseFinding(key: Bytes): { tenant: string; id: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as string[];
+  return { tenant: elements[3]!, id: elements[5]! };
 }
 
 /** Reads the id that a key ends in: the checkpoint of an index entry, the handoff of a handoff's key. */
@@ -264,10 +334,16 @@ export function parseSeq(key: Bytes): number {
   return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
 }
 
-/** Reads the child out of a `children` key. */
-export function parseChild(key: Bytes): string {
+/** Reads parent and child out of a `children` key. */
+export function parseLink(key: Bytes): { parent: string; child: string } {
+  const [parent, child] = (tuple.unpack(Buffer.from(key)) as unknown[]).slice(-2) as { value: Buffer }[];
+  return { parent: formatUuid(parent!.value), child: formatUuid(child!.value) };
+}
+
+/** Reads the task out of a tenant's key that begins with one. */
+export function parseTask(key: Bytes): string {
   const elements = tuple.unpack(Buffer.from(key)) as unknown[];
-  return formatUuid((elements.at(-1) as { value: Buffer }).value);
+  return elements[elements[1] === "t" ? 4 : 2] as string;
 }
 
 function hexOf(id: string): string {

@@ -3,7 +3,7 @@
  * one works. Its end is wall-clock and only decides when somebody may try to take over; safety comes from the fence, which every
  * transaction of the duty checks.
  */
-import type { Store, Tx } from "../store/store.ts";
+import type { Reader, Store, Tx } from "../store/store.ts";
 import { decode, encode } from "./codec.ts";
 import { systemKeys } from "./keyspace.ts";
 
@@ -19,6 +19,14 @@ type LeaseRow = [holder: string, fence: number, endsAtMs: number];
 const DEADLINE_MS = 2_000;
 /** How many lease times two instances' clocks may lie apart before one no longer respects the other's lease; the fence still does. */
 const CLOCKS_APART = 3;
+
+/** An end further away than any lease lasts was written by a clock that ran ahead; waiting for it could take hours. */
+export function isCredibleEnd(
+  endsAtMs: number,
+  { nowMs, leaseMs }: { readonly nowMs: number; readonly leaseMs: number },
+): boolean {
+  return endsAtMs <= nowMs + CLOCKS_APART * leaseMs;
+}
 
 /** The holder's instance stopped working or lost the lease to another. */
 export class LeaseLost extends Error {
@@ -41,14 +49,20 @@ export async function acquireLease(
     const row = await tx.get(key);
     const [holder, fence, endsAtMs] = row ? decode<LeaseRow>(row) : ["", 0, 0];
     const isOwn = holder === wanted.holder;
-    // An end further away than any lease lasts was written by a clock that ran ahead; waiting for it could take hours.
-    const isHeld = endsAtMs > wanted.nowMs && endsAtMs <= wanted.nowMs + CLOCKS_APART * wanted.leaseMs;
+    const isHeld = endsAtMs > wanted.nowMs && isCredibleEnd(endsAtMs, wanted);
     if (!isOwn && isHeld) return null;
     const next: LeaseRow = [wanted.holder, isOwn ? fence : fence + 1, wanted.nowMs + wanted.leaseMs];
     tx.set(key, encode(next));
     return { duty: wanted.duty, holder: wanted.holder, fence: next[1] };
   });
   return value;
+}
+
+/** Who holds a duty's lease now; null: nobody. */
+export async function readHolder(reader: Reader, duty: string, nowMs: number): Promise<string | null> {
+  const row = await reader.get(systemKeys.lease(duty));
+  const [holder, , endsAtMs] = row ? decode<LeaseRow>(row) : ["", 0, 0];
+  return holder !== "" && endsAtMs > nowMs ? holder : null;
 }
 
 /** Gives the lease back, so that another instance need not wait for its end. */

@@ -24,7 +24,7 @@ export async function readTask(reader: Reader, tenant: string, task: string): Pr
 }
 
 /** Where a checkpoint stands, or null when there is no such checkpoint. */
-async function placeOf(reader: Reader, keys: TenantKeys, id: string): Promise<Place | null> {
+export async function placeOf(reader: Reader, keys: TenantKeys, id: string): Promise<Place | null> {
   const value = await reader.get(keys.id(id));
   return value === undefined ? null : decodePlace(value);
 }
@@ -39,6 +39,24 @@ export async function findInTask(reader: Reader, keys: TenantKeys, task: string,
   if (place === null || place.task !== task)
     return lost(id, "the entry that says where it stands is missing");
   return findAt(reader, keys, id, place);
+}
+
+/** The current version of a checkpoint that a command on the task goes on from; throws NOT_FOUND or CORRUPT. */
+export async function soundInTask(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  id: string,
+): Promise<Checkpoint> {
+  const place = await placeOf(reader, keys, id);
+  if (place === null || place.task !== task) {
+    throw new FleetError("NOT_FOUND", "the task has no such checkpoint", {
+      details: { checkpoint_id: id, task_id: task },
+    });
+  }
+  const found = await findAt(reader, keys, id, place);
+  if (found.sound) return found.checkpoint;
+  throw new FleetError("CORRUPT", "the stored checkpoint does not verify", { details: { ...found.corrupt } });
 }
 
 /** The current version of a checkpoint whose place is known: the one that the order of its task names. */
@@ -122,7 +140,8 @@ export async function findLatest(reader: Reader, tenant: string, task: string): 
   });
 }
 
-async function fallbackOf(reader: Reader, keys: TenantKeys, id: string): Promise<string | null> {
+/** Where a checkpoint says that one goes on when it does not verify; null: nowhere, or its entry is lost. */
+export async function fallbackOf(reader: Reader, keys: TenantKeys, id: string): Promise<string | null> {
   const place = await placeOf(reader, keys, id);
   if (place === null) return null;
   return decodeOrder(await reader.get(keys.order(place.task, place.seq)))?.fallback ?? null;

@@ -4,7 +4,7 @@
  * and where to fall back to, because that must be known exactly when the checkpoint itself cannot be trusted.
  */
 import type { Bytes, Reader, Tx } from "../store/store.ts";
-import { decode, encodeChecked, UnreadableValue } from "./codec.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "./codec.ts";
 import { parseSeq, type TenantKeys } from "./keyspace.ts";
 
 export interface OrderEntry {
@@ -26,7 +26,7 @@ export function writeOrder(tx: Tx, keys: TenantKeys, task: string, seq: number, 
 export function decodeOrder(value: Bytes | undefined): OrderEntry | null {
   if (value === undefined) return null;
   try {
-    const [id, fallback, version, hash] = decode<OrderRow>(value);
+    const [id, fallback, version, hash] = decodeChecked<OrderRow>(value);
     return { id, fallback, version, hash: Buffer.from(hash).toString("hex") };
   } catch (error) {
     if (error instanceof UnreadableValue) return null;

@@ -1,13 +1,13 @@
 /** Tasks by who has them: the heads of some tasks, and a bounded walk over all of a tenant's. */
 import type { TASK_STATES, Task } from "../protocol/task.ts";
 import type { Reader } from "../store/store.ts";
-import { decodeHead } from "./head.ts";
-import { tenantKeys } from "./keyspace.ts";
+import { decodeSoundHead } from "./head.ts";
+import { parseTask, tenantKeys } from "./keyspace.ts";
 
 /** An owner has nothing more to do with a task that is over. */
 const OVER: ReadonlySet<(typeof TASK_STATES)[number]> = new Set(["completed", "failed", "cancelled"]);
 
-/** In the order asked for; null where there is no such task. */
+/** In the order asked for; null where there is no such task, or its head is damaged. */
 export async function readHeads(
   reader: Reader,
   tenant: string,
@@ -15,7 +15,7 @@ export async function readHeads(
 ): Promise<(Task | null)[]> {
   const keys = tenantKeys(tenant);
   const rows = await reader.getMany(tasks.map((task) => keys.task(task)));
-  return rows.map((row) => (row === undefined ? null : decodeHead(row)));
+  return rows.map((row) => (row === undefined ? null : decodeSoundHead(row)));
 }
 
 /**
@@ -32,7 +32,8 @@ export async function readOwned(
   const { begin, end } = keys.tasks();
   const from = after === null ? begin : Buffer.concat([keys.task(after), Buffer.from([0x00])]);
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit: scan });
-  const heads = rows.map(({ value }) => decodeHead(value));
+  const heads = rows.flatMap(({ value }) => decodeSoundHead(value) ?? []);
   const tasks = heads.filter(({ owner, state }) => owner !== null && !OVER.has(state));
-  return { tasks, last: more ? (heads.at(-1)?.task_id ?? null) : null };
+  const last = rows.at(-1);
+  return { tasks, last: more && last !== undefined ? parseTask(last.key) : null };
 }

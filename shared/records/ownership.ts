@@ -5,22 +5,26 @@
  */
 import type { TakeCommand } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
-import type { Handoff } from "../protocol/handoff.ts";
+import type { Handoff } from "../protocol/handoff-record.ts";
 import type { Tx } from "../store/store.ts";
 import { cancel } from "./handoff/moves.ts";
 import { readOpen, write } from "./handoff/record.ts";
 import type { RememberedOwnership } from "./idempotency.ts";
 import { systemKeys } from "./keyspace.ts";
+import { writePromise } from "./recovery/leases.ts";
+import { supersede } from "./recovery/moves.ts";
 import { type Head, nextState, OF_NO_CHECKPOINT, type Step } from "./steps.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 
+/** Of a task that nobody has written to: what holds for all types holds for it. */
+const UNKNOWN_TYPE = "";
 const NOTHING_WANTED = (): [] => [];
 
 /** A task that does not exist yet begins here, without a checkpoint. Throws CONFLICT when the fence is not the expected one. */
 export async function takeTask(
   tx: Tx,
   context: CommandContext,
-  command: Pick<TakeCommand, "expected_fence">,
+  command: Pick<TakeCommand, "expected_fence" | "heartbeats">,
 ): Promise<RememberedOwnership | Replay> {
   const begun = await begin(tx, context, NOTHING_WANTED, { supersedes: true });
   if ("replay" in begun) return begun;
@@ -34,6 +38,11 @@ export async function takeTask(
     });
   }
   if (head === null) tx.addI64(systemKeys.count("tasks"), 1n);
+  if (command.heartbeats) {
+    const { tenant, task, agent: agentId } = context.actor;
+    const agentType = head?.agent_type ?? UNKNOWN_TYPE;
+    writePromise(tx, { tenant, task, fence: actual + 1, agentId, agentType }, context.nowMs);
+  }
   return own(tx, context, begun, context.actor.agent, await readOpen(tx, begun.keys, head));
 }
 
@@ -84,9 +93,10 @@ function own(
           },
   };
   const taken = { reason: "taken", details: agent } as const;
-  const cancelled = open === null ? [] : write(tx, begun.keys, cancel(step.head, open, taken, at));
+  const steps = [step, ...(open === null ? [] : write(tx, begun.keys, cancel(step.head, open, taken, at)))];
+  if (owner !== null) steps.push(...supersede((steps.at(-1) as Step).head, "supersede", at));
   return complete(tx, context, begun, {
-    steps: [step, ...cancelled],
+    steps,
     answer: { task_id: task, owner, fence, committed_at: at },
   });
 }
@@ -106,6 +116,7 @@ function untouched({ actor }: CommandContext, at: string): Head {
     owner: null,
     fence: 0,
     handoff_id: null,
+    recovery: null,
     created_at: at,
     updated_at: at,
   };

@@ -1,6 +1,6 @@
 /** Where a checkpoint stands: the task it belongs to and its position there. Found by its id alone. */
 import type { Bytes, Tx } from "../store/store.ts";
-import { decode, encodeChecked } from "./codec.ts";
+import { decodeChecked, encodeChecked } from "./codec.ts";
 import type { TenantKeys } from "./keyspace.ts";
 
 export interface Place {
@@ -13,6 +13,6 @@ export function writePlace(tx: Tx, keys: TenantKeys, id: string, place: Place): 
 }
 
 export function decodePlace(value: Bytes): Place {
-  const [task, seq] = decode<[string, number]>(value);
+  const [task, seq] = decodeChecked<[string, number]>(value);
   return { task, seq };
 }

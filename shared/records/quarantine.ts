@@ -8,6 +8,7 @@ import { encode } from "./codec.ts";
 import { decodeHead } from "./head.ts";
 import { tenantKeys } from "./keyspace.ts";
 import { advance, OF_NO_CHECKPOINT, type Step } from "./steps.ts";
+import { isNewest } from "./transition.ts";
 
 export interface Finding {
   readonly tenant: string;
@@ -23,7 +24,7 @@ export interface Finding {
 /** A row that cannot be decoded has no version; it is quarantined as version 0. */
 const VERSION_UNKNOWN = 0;
 
-/** Returns false when it was quarantined before. */
+/** Returns false when it was quarantined before, or when the task's head is not its newest, so that no entry can be added. */
 export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const { tenant, task, corrupt } = finding;
   const keys = tenantKeys(tenant);
@@ -31,6 +32,8 @@ export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const [marked, headValue] = await tx.getMany([mark, keys.task(task)]);
   if (marked !== undefined || headValue === undefined) return false;
   const head = decodeHead(headValue);
+  // An entry behind a head that was rolled back would take the place of one that is there.
+  if (!(await isNewest(tx, keys, task, head))) return false;
   const at = new Date(finding.nowMs).toISOString();
   tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder }));
   const { checkpoint_id: checkpointId, version, reason } = corrupt;

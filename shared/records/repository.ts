@@ -9,6 +9,7 @@ import type {
   CommittedAnswer,
   HandoffAnswer,
   OwnershipAnswer,
+  RecoveryAnswer,
 } from "../protocol/answers.ts";
 import type { Checkpoint } from "../protocol/checkpoint.ts";
 import type {
@@ -18,11 +19,12 @@ import type {
   FinalizeCommand,
   HandoffCommand,
   LinkCommand,
+  RecoverCommand,
   TakeCommand,
   UpdateCommand,
 } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
-import type { Handoff } from "../protocol/handoff.ts";
+import type { Handoff } from "../protocol/handoff-record.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { DEFAULT_POLICIES, type Policies } from "../protocol/policy.ts";
 import type {
@@ -33,8 +35,11 @@ import type {
   IndexStatus,
   LatestResult,
   QueryParams,
+  RecoveryPage,
+  RecoveryPoint,
   SearchResult,
 } from "../protocol/queries.ts";
+import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { readAudit } from "./audit.ts";
@@ -53,7 +58,12 @@ import { Lanes } from "./lanes.ts";
 import { linkCheckpoints } from "./link.ts";
 import { findLatest, findVersion, readHistory, readTask } from "./lookup.ts";
 import { releaseTask, takeTask } from "./ownership.ts";
+import { recoverTask } from "./recovery/commands.ts";
+import { listRecoveries } from "./recovery/lists.ts";
+import { RecoveryCoordination } from "./recovery-coordination.ts";
 import { type Refusal, recordRefusal } from "./refusal.ts";
+import { listFindings } from "./scrub/findings.ts";
+import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { search } from "./search.ts";
 import { Transactions } from "./transactions.ts";
 import { type CommandContext, type Replay, requireFence } from "./transition.ts";
@@ -61,7 +71,7 @@ import { type ThresholdsOf, thresholdsIn } from "./triggers.ts";
 import { updateCheckpoint } from "./update.ts";
 
 /** What the caller of a command knows; time, incarnation and policy are the repository's. */
-export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "thresholdsOf"> & {
+export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "thresholdsOf" | "policies"> & {
   /** For the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
   readonly deadlineMs?: number;
 };
@@ -73,7 +83,7 @@ export interface RepositoryOptions {
   readonly now: () => number;
   /** The service that acts, for the audit trail of what it finds. */
   readonly finder: string;
-  /** When an agent should hand off. Default: {@link DEFAULT_POLICIES}. */
+  /** When an agent should hand off, and what is done when one fails. Default: {@link DEFAULT_POLICIES}. */
   readonly policies?: Policies;
   /** Called for each corrupt version that is met for the first time, after its quarantine has been committed. */
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
@@ -90,13 +100,16 @@ export class CheckpointRepository {
   readonly #options: RepositoryOptions;
   readonly #transactions: Transactions;
   readonly #lanes = new Lanes();
+  readonly #policies: Policies;
   readonly #thresholdsOf: ThresholdsOf;
   readonly #findings: Findings;
   /** What only coordinators do. */
   readonly coordination: HandoffCoordination;
+  /** What only watchdogs do. */
+  readonly recovery: RecoveryCoordination;
 
   constructor(options: RepositoryOptions) {
-    const { store, format, now, finder, onCorrupt } = options;
+    const { store, format, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
     const transactions = new Transactions(store);
     const { incarnation } = format;
     const findings = new Findings({ transactions, incarnation, now, finder, onCorrupt });
@@ -110,8 +123,17 @@ export class CheckpointRepository {
       now,
       service: finder,
     });
+    this.recovery = new RecoveryCoordination({
+      transactions,
+      findings,
+      incarnation,
+      now,
+      service: finder,
+      policies,
+    });
     this.#options = options;
-    this.#thresholdsOf = thresholdsIn(options.policies ?? DEFAULT_POLICIES);
+    this.#policies = policies;
+    this.#thresholdsOf = thresholdsIn(policies);
   }
 
   create(caller: Caller, command: CreateCommand): Promise<CommittedAnswer> {
@@ -150,6 +172,11 @@ export class CheckpointRepository {
     return this.#command("cancel_handoff", caller, (tx, context) => cancelHandoff(tx, context, command));
   }
 
+  /** Asks for an attempt at once; the watchdogs make it. */
+  recover(caller: Caller, command: RecoverCommand): Promise<RecoveryAnswer> {
+    return this.#command("recover", caller, (tx, context) => recoverTask(tx, context, command));
+  }
+
   /** By its id, or a task's: the open one, else its latest. NOT_FOUND. */
   handoff(tenant: string, query: QueryParams<"handoff">): Promise<Handoff> {
     return this.#transactions.read("handoff", (reader) => findHandoff(reader, tenant, query));
@@ -157,6 +184,15 @@ export class CheckpointRepository {
 
   handoffs(tenant: string, query: QueryParams<"handoffs">): Promise<HandoffPage> {
     return this.#transactions.read("handoffs", (reader) => listHandoffs(reader, tenant, query));
+  }
+
+  /** What does not verify on the way is quarantined. */
+  recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<RecoveryPoint> {
+    return this.recovery.lookForPoint(tenant, query);
+  }
+
+  recoveries(tenant: string, query: QueryParams<"recoveries">): Promise<RecoveryPage> {
+    return this.#transactions.read("recoveries", (reader) => listRecoveries(reader, tenant, query));
   }
 
   /** NOT_FOUND when there is none; CORRUPT, after quarantine, when its bytes do not verify. */
@@ -239,6 +275,20 @@ export class CheckpointRepository {
     return this.indexStatus();
   }
 
+  scrubStatus(): Promise<ScrubStatus> {
+    return this.#transactions.read("scrub_status", (reader) => readScrubStatus(reader, this.#options.now()));
+  }
+
+  /** Asks whoever scrubs for a pass that begins from now on. */
+  async startScrub(): Promise<ScrubStatus> {
+    await this.#transactions.transact("scrub_start", requestScrub);
+    return this.scrubStatus();
+  }
+
+  scrubFindings(tenant: string, query: QueryParams<"scrub_findings">): Promise<ScrubFindingPage> {
+    return this.#transactions.read("scrub_findings", (reader) => listFindings(reader, tenant, query));
+  }
+
   /** Marks, audits and announces corrupt versions; those marked before are left alone. */
   quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
     return this.#findings.keep(tenant, task, found);
@@ -300,14 +350,17 @@ export class CheckpointRepository {
     caller: Caller,
     verb: Verb<A>,
   ): Promise<Answered<A>> {
-    const { incarnation } = this.#options.format;
+    const own = {
+      incarnation: this.#options.format.incarnation,
+      thresholdsOf: this.#thresholdsOf,
+      policies: this.#policies,
+    };
     const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
-    const thresholdsOf = this.#thresholdsOf;
     const { value, stamp } = await this.#lanes
       .run(`${actor.tenant}/${actor.task}`, deadlineMs * LANE_SHARE, (waitedMs) =>
         this.#transactions.transact(
           op,
-          (tx) => verb(tx, { ...caller, nowMs: this.#options.now(), incarnation, thresholdsOf }),
+          (tx) => verb(tx, { ...caller, ...own, nowMs: this.#options.now() }),
           deadlineMs - waitedMs,
         ),
       )

@@ -12,6 +12,7 @@ import { encodeChecked } from "./codec.ts";
 import { appendFeed } from "./feed.ts";
 import type { TenantKeys } from "./keyspace.ts";
 import { appendEvent, type EventFact } from "./outbox.ts";
+import { keepRecovery } from "./recovery/due.ts";
 
 /** A head but for the end of its audit chain, which is added as it is written. */
 export type Head = Omit<Task, "audit_seq" | "audit_hash">;
@@ -60,6 +61,7 @@ export function advance(
     throw new RangeError("a transaction makes at least one transition");
   const head: Task = { ...last.head, audit_seq: chain.seq, audit_hash: chain.hash };
   tx.set(keys.task(task), encodeChecked(head));
+  keepRecovery(tx, keys, before, head);
   for (const [i, event] of events.entries()) {
     const { checkpointId, version } = (steps[i] as Step).transition;
     appendFeed(tx, maker.incarnation, { tenant, task, checkpoint: checkpointId, version });

@@ -5,6 +5,7 @@
  */
 import type { Actor } from "../protocol/commands.ts";
 import { FleetError, invalid } from "../protocol/errors.ts";
+import type { Policies } from "../protocol/policy.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Bytes, Tx } from "../store/store.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
@@ -24,6 +25,7 @@ export interface CommandContext {
   readonly nowMs: number;
   readonly incarnation: number;
   readonly thresholdsOf: ThresholdsOf;
+  readonly policies: Policies;
   /** Trace of the caller, kept in the event so that it crosses the outbox. */
   readonly traceparent: string | undefined;
 }
@@ -73,15 +75,19 @@ export async function requireNewest(
   task: string,
   head: Task | null,
 ): Promise<void> {
+  if (await isNewest(tx, keys, task, head)) return;
+  throw new FleetError("CORRUPT", "the task's head is older than its records; a person must decide", {
+    details: { task_id: task, head_seq: head?.seq ?? null, head_audit_seq: head?.audit_seq ?? null },
+  });
+}
+
+export async function isNewest(tx: Tx, keys: TenantKeys, task: string, head: Task | null): Promise<boolean> {
   // Whoever writes these keys also writes the head, so the head's read conflict covers them.
   const [audit, order] = await tx.snapshot.getMany([
     keys.audit(task, (head?.audit_seq ?? 0) + 1),
     keys.order(task, (head?.seq ?? 0) + 1),
   ]);
-  if (audit === undefined && order === undefined) return;
-  throw new FleetError("CORRUPT", "the task's head is older than its records; a person must decide", {
-    details: { task_id: task, head_seq: head?.seq ?? null, head_audit_seq: head?.audit_seq ?? null },
-  });
+  return audit === undefined && order === undefined;
 }
 
 /**

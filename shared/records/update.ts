@@ -9,6 +9,7 @@ import type { Tx } from "../store/store.ts";
 import { change, current } from "./change.ts";
 import { requireInTask } from "./create.ts";
 import type { RememberedCheckpoint } from "./idempotency.ts";
+import { progress } from "./recovery/moves.ts";
 import type { CommandContext, Replay } from "./transition.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
@@ -73,5 +74,6 @@ export async function updateCheckpoint(
     event: { type: "CHECKPOINT_UPDATED", data: { checkpointId: command.checkpoint_id, fields: named } },
     facts: { fields: named },
     advised: advisedBy(next),
+    besides: (head) => progress(head, next, head.updated_at),
   });
 }

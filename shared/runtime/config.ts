@@ -7,7 +7,7 @@ import { nearestName } from "./spelling.ts";
 import { exitCodes, StartupError } from "./startup.ts";
 
 export type { Bounds, Field, FieldOptions } from "./field.ts";
-export { boolean, duration, integer, list, oneOf, optional, text, url } from "./field.ts";
+export { boolean, duration, integer, list, oneOf, optional, orOff, text, url } from "./field.ts";
 
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 

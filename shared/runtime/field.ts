@@ -130,6 +130,15 @@ export function optional<T>(of: Field<T>): Field<T | undefined> {
   return { ...of, required: false };
 }
 
+/** The same setting, but what it sets can be switched off: its value is then null. */
+export function orOff<T>(of: Field<T>): Field<T | null> {
+  return {
+    ...of,
+    type: `${of.type}, or off`,
+    parse: (raw) => (/^(off|0)$/i.test(raw) ? null : of.parse(raw)),
+  };
+}
+
 function field<T>(
   name: string,
   type: string,

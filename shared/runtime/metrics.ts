@@ -64,11 +64,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Time from receiving a checkpoint query to its answer, in milliseconds.",
     ),
     ...handoffMetrics(make),
-    recoveryAttemptsTotal: make.counter(
-      "recovery_attempts_total",
-      "Recoveries that were tried, by class of failure and outcome.",
-      ["class", "outcome"],
-    ),
+    ...recoveryMetrics(make),
     commandsTotal: make.counter("fleet_commands_total", "Commands answered.", ["op", "outcome"]),
     queriesTotal: make.counter("fleet_queries_total", "Queries answered.", ["op", "outcome"]),
     storeConflictsTotal: make.counter(
@@ -97,12 +93,22 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
     queueDeadTotal: make.counter("fleet_queue_dead_total", "Queued commands that became dead letters.", [
       "reason",
     ]),
+    alertsTotal: make.counter("fleet_alerts_total", "Alerts published, by type and severity.", [
+      "type",
+      "severity",
+    ]),
+    webhooksTotal: make.counter(
+      "fleet_webhooks_total",
+      "Posts of alerts to webhooks: delivered, retried, refused, expired after a day, or no alert (unreadable).",
+      ["hook", "outcome"],
+    ),
     deadLetters: make.gauge("fleet_dead_letters", "Dead letters that nobody has retried or dropped."),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index has not taken in yet."),
     checkpointCorruptTotal: make.counter(
       "fleet_checkpoint_corrupt_total",
       "Stored checkpoints that failed their hash.",
     ),
+    ...scrubMetrics(make),
     ...runnerMetrics(make),
     requestsInFlight: make.gauge("fleet_requests_in_flight", "Requests being worked on now.", ["service"]),
   };
@@ -124,6 +130,59 @@ function handoffMetrics(make: ReturnType<typeof makers>) {
       "fleet_handoff_duration_ms",
       "Time from the request of a handoff to an agent that has accepted it, in milliseconds.",
     ),
+  };
+}
+
+function recoveryMetrics(make: ReturnType<typeof makers>) {
+  return {
+    recoveryAttemptsTotal: make.counter(
+      "recovery_attempts_total",
+      "Recoveries by class of failure: initiated, completed by a checkpoint of the next agent, or blocked.",
+      ["class", "outcome"],
+    ),
+    recoveries: make.backlog("fleet_recoveries", "Recoveries that are going on, by state.", ["state"]),
+    recoveryDetectMs: make.durations(
+      "fleet_recovery_detect_ms",
+      "Time from the end of an agent's last lease to its failure on record, in milliseconds.",
+    ),
+    recoveryResumeMs: make.durations(
+      "fleet_recovery_resume_ms",
+      "Time from a failure on record to the first checkpoint of the next agent, in milliseconds.",
+    ),
+    failuresTotal: make.counter("fleet_failures_total", "Agents that failed and lost their task.", [
+      "class",
+      "signal",
+    ]),
+    agentsWatched: make.gauge("fleet_agents_watched", "Agents with a task that a watchdog watches."),
+    watchdogAttentionMsLostTotal: make.counter(
+      "fleet_watchdog_attention_ms_lost_total",
+      "Time in which a watchdog could hear nobody, in milliseconds; nobody's silence counted then.",
+    ),
+  };
+}
+
+function scrubMetrics(make: ReturnType<typeof makers>) {
+  const scrubAgeSeconds = make.gauge(
+    "fleet_scrub_age_seconds",
+    "Time since everything that is stored was last verified, in seconds: since the end of the last whole pass.",
+  );
+  // Absent until there was a pass: an age of 0 would say that all is well.
+  scrubAgeSeconds.remove();
+
+  return {
+    scrubAgeSeconds,
+    scrubPassSeconds: make.gauge(
+      "fleet_scrub_pass_seconds",
+      "How long the pass of the scrubber that is under way has been going on, in seconds; 0: none is.",
+    ),
+    scrubCheckpointsTotal: make.counter(
+      "fleet_scrub_checkpoints_total",
+      "Versions of checkpoints that the scrubber verified.",
+    ),
+    scrubBytesTotal: make.counter("fleet_scrub_bytes_total", "Bytes that the scrubber read."),
+    scrubFindingsTotal: make.counter("fleet_scrub_findings_total", "Damage that the scrubber met first.", [
+      "kind",
+    ]),
   };
 }
 

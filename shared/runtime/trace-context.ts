@@ -32,6 +32,11 @@ export function readTrace(carrier: TraceCarrier): SpanContext | undefined {
   return isSpanContextValid(span) ? span : undefined;
 }
 
+/** A trace that was kept as its traceparent alone; no trace when that is missing. */
+export function keptTrace(traceparent: string | null | undefined): TraceCarrier {
+  return { get: (key) => (key === traceparentKey ? traceparent : undefined) };
+}
+
 export function formatTraceparent(span: SpanContext): string {
   return `00-${span.traceId}-${span.spanId}-${(span.traceFlags & 1).toString(16).padStart(2, "0")}`;
 }

@@ -28,7 +28,8 @@ export type Attempt =
 
 /** The bus's trouble as the error that a caller of Fleet knows. */
 export function refusal(error: BusError): FleetError {
-  const details = { bus: error.kind };
+  const { url } = error.details;
+  const details = { bus: error.kind, ...(url !== undefined && { url }) };
   switch (error.kind) {
     case "too_large":
       return new FleetError("TOO_LARGE", "the request is larger than the bus accepts", {

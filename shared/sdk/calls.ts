@@ -3,7 +3,7 @@ import { uuidv7 } from "uuidv7";
 import type { CommittedAnswer } from "../protocol/answers.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { normalizeCheckpointId } from "../protocol/ids.ts";
-import type { QueryResults } from "../protocol/queries.ts";
+import type { CorruptCheckpoint, QueryResults } from "../protocol/queries.ts";
 import { type CommandOp, type QueryOp, SUBJECTS } from "../protocol/subjects.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/log.ts";
@@ -40,7 +40,13 @@ export interface ClientContext {
 const TASKS_REMEMBERED = 10_000;
 
 /** Queries that set something going. */
-const CHANGING: ReadonlySet<QueryOp> = new Set<QueryOp>(["index_rebuild", "dead_retry", "dead_drop"]);
+const CHANGING: ReadonlySet<QueryOp> = new Set<QueryOp>([
+  "index_rebuild",
+  "scrub_start",
+  "dead_retry",
+  "dead_drop",
+  "alert_ack",
+]);
 
 export class Calls {
   readonly #context: ClientContext;
@@ -93,6 +99,17 @@ export class Calls {
       { ...options, effect: CHANGING.has(op) },
     );
     return answer.result;
+  }
+
+  /** Newer checkpoints that were passed over. */
+  warnOfCorrupt(taskId: string, passedOver: readonly CorruptCheckpoint[]): void {
+    for (const corrupt of passedOver) {
+      this.#context.onWarning({
+        code: "CHECKPOINT_CORRUPT",
+        text: "a newer checkpoint is corrupt and was passed over",
+        details: { task_id: taskId, ...corrupt },
+      });
+    }
   }
 
   async taskOf(id: string, options: Pick<ChangeOptions, "taskId" | keyof AskOptions>): Promise<string> {

@@ -4,26 +4,19 @@
  */
 import { type ChainReport, createChainVerifier } from "../integrity/chain.ts";
 import { encodeBody } from "../integrity/wire.ts";
-import type { AgentPage } from "../protocol/agents.ts";
 import type { AcknowledgedAnswer, HandoffAnswer, OwnershipAnswer } from "../protocol/answers.ts";
 import type { Checkpoint, FinalStatus } from "../protocol/checkpoint.ts";
 import { FleetError, invalid } from "../protocol/errors.ts";
 import type { FleetEvent } from "../protocol/events.ts";
 import { type ExitReport, exitReportSchema } from "../protocol/exit-report.ts";
-import type { Handoff } from "../protocol/handoff.ts";
+import type { Handoff } from "../protocol/handoff-record.ts";
 import { normalizeCheckpointId } from "../protocol/ids.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import type {
   AuditPage,
   CheckpointPage,
-  DeadLetterPage,
-  DroppedLetter,
-  FleetStatus,
   HandoffPage,
-  IndexStatus,
   LatestResult,
-  QueueStatus,
-  RetriedLetter,
   SearchResult,
 } from "../protocol/queries.ts";
 import { CONTENT_TYPES, SUBJECTS } from "../protocol/subjects.ts";
@@ -36,6 +29,7 @@ import { Calls, type ClientContext, orNull } from "./calls.ts";
 import { toCamel, toSnake } from "./casing.ts";
 import { Heart, type Pulse } from "./heartbeat.ts";
 import { type OfferHandler, type OfferOptions, type OfferParts, takeOffers } from "./offers.ts";
+import { Operating } from "./operating.ts";
 import type {
   AcknowledgeOptions,
   AgentRange,
@@ -61,7 +55,7 @@ const CLOSE_MS = 250;
 
 const NOTHING_PENDING: Pending = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
 
-export class FleetClient implements TaskOperations {
+export class FleetClient extends Operating implements TaskOperations {
   readonly #context: ClientContext;
   readonly #calls: Calls;
   /** Handoffs that this client has accepted. */
@@ -69,8 +63,10 @@ export class FleetClient implements TaskOperations {
   readonly #log: Logger;
 
   constructor(context: ClientContext) {
+    const calls = new Calls(context);
+    super(context, calls);
     this.#context = context;
-    this.#calls = new Calls(context);
+    this.#calls = calls;
     this.#log = context.log ?? createLogger({ service: "sdk", level: "silent" });
   }
 
@@ -92,7 +88,7 @@ export class FleetClient implements TaskOperations {
     const { answer } = await this.#calls.send<OwnershipAnswer>(
       "take",
       taskId,
-      {},
+      toSnake({ heartbeats: options.heartbeats }),
       { ...options, fallback: "none" },
     );
     if (answer.status !== "committed") throw new FleetError("UNAVAILABLE", "the task was not taken yet");
@@ -167,7 +163,8 @@ export class FleetClient implements TaskOperations {
    */
   async acknowledgeHandoff(offer: OfferReference, options: AcknowledgeOptions = {}): Promise<Acknowledged> {
     const { task_id, handoff_id, agent_type, checkpoint } = offer;
-    const body = { handoff_id, checkpoint_id: checkpoint.id, agent_type };
+    const { heartbeats } = options;
+    const body = toSnake({ handoff_id, checkpoint_id: checkpoint.id, agent_type, heartbeats });
     const sent = { ...options, fallback: "none" } as const;
     const { answer } = await this.#calls.send<AcknowledgedAnswer>("acknowledge", task_id, body, sent);
     if (answer.status !== "committed") throw new FleetError("UNAVAILABLE", "the handoff is not accepted yet");
@@ -215,9 +212,9 @@ export class FleetClient implements TaskOperations {
     return takeOffers(parts, agentType, handler, options);
   }
 
-  /** Beats until it is stopped; stop it before the client is closed. */
-  startHeartbeat(pulse: Pulse): Heart {
-    return new Heart({ ...this.#context, log: this.#log }, pulse);
+  /** Beats every `everyMs` (default {@link LIMITS.heartbeat_ms}) until it is stopped; stop it before the client is closed. */
+  startHeartbeat(pulse: Pulse, { everyMs }: { readonly everyMs?: number | undefined } = {}): Heart {
+    return new Heart({ ...this.#context, log: this.#log, everyMs }, pulse);
   }
 
   /** Says how the work on a task ended, for whoever recovers it. Stored when it resolves; said again soon, it is stored once. */
@@ -248,13 +245,7 @@ export class FleetClient implements TaskOperations {
   /** Like {@link getLatestCheckpoint}, with what was passed over. */
   async latest(taskId: string, options: AskOptions = {}): Promise<LatestResult> {
     const result = await this.#calls.query("latest", { task_id: taskId }, options);
-    for (const corrupt of result.passed_over) {
-      this.#context.onWarning({
-        code: "CHECKPOINT_CORRUPT",
-        text: "a newer checkpoint is corrupt and was passed over",
-        details: { task_id: taskId, ...corrupt },
-      });
-    }
+    this.#calls.warnOfCorrupt(taskId, result.passed_over);
     return result;
   }
 
@@ -306,27 +297,6 @@ export class FleetClient implements TaskOperations {
     }
   }
 
-  status(options: AskOptions = {}): Promise<FleetStatus> {
-    return this.#calls.query("status", {}, options);
-  }
-
-  indexStatus(options: AskOptions = {}): Promise<IndexStatus> {
-    return this.#calls.query("index_status", {}, options);
-  }
-
-  /** Agents that say that they live, then owners of tasks that say nothing; in pages. */
-  agents(
-    options: AskOptions & { limit?: number | undefined; cursor?: string | undefined } = {},
-  ): Promise<AgentPage> {
-    const { deadlineMs, signal, ...query } = options;
-    return this.#calls.query("agents", query, { deadlineMs, signal });
-  }
-
-  /** Starts to build the search index anew from the store; follow it with {@link indexStatus}. */
-  rebuildIndex(options: AskOptions = {}): Promise<IndexStatus> {
-    return this.#calls.query("index_rebuild", {}, options);
-  }
-
   /** Events of this tenant, or of one task, from now on. At least once, in order per task. */
   async onEvent(
     handler: (event: FleetEvent) => void,
@@ -340,26 +310,6 @@ export class FleetClient implements TaskOperations {
     return link.bus.subscribe(subject, (message) => {
       handler(JSON.parse(new TextDecoder().decode(message.body)) as FleetEvent);
     });
-  }
-
-  queueStatus(options: AskOptions = {}): Promise<QueueStatus> {
-    return this.#calls.query("queue_status", {}, options);
-  }
-
-  /** Commands that could not be applied, oldest first; `fromSeq`: the `next_seq` of the page before. */
-  deadLetters(options: AskOptions & { fromSeq?: number; limit?: number } = {}): Promise<DeadLetterPage> {
-    const { deadlineMs, signal, ...query } = options;
-    return this.#calls.query("dead_list", toSnake(query), { deadlineMs, signal });
-  }
-
-  /** Puts a dead letter's command back into the queue, under its own id. Throws NOT_FOUND. */
-  retryDeadLetter(seq: number, options: AskOptions = {}): Promise<RetriedLetter> {
-    return this.#calls.query("dead_retry", { seq }, options);
-  }
-
-  /** Removes a dead letter for good. Throws NOT_FOUND. */
-  dropDeadLetter(seq: number, options: AskOptions = {}): Promise<DroppedLetter> {
-    return this.#calls.query("dead_drop", { seq }, options);
   }
 
   /** Commands that wait on this machine for a bus; of this agent, whichever process spooled them. */

@@ -12,6 +12,7 @@ import type {
   HandoffAnswer,
   OwnershipAnswer,
   QueuedAnswer,
+  RecoveryAnswer,
 } from "../protocol/answers.ts";
 import { COMMAND_SCHEMAS } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
@@ -39,7 +40,7 @@ export interface Command {
 
 type QueuedCommand = Command & { readonly op: QueuedOp };
 
-export type Applied = CommittedAnswer | OwnershipAnswer | AcknowledgedAnswer | HandoffAnswer;
+export type Applied = CommittedAnswer | OwnershipAnswer | AcknowledgedAnswer | HandoffAnswer | RecoveryAnswer;
 export type Answer<A extends Applied> = A | QueuedAnswer | { readonly status: "spooled" };
 
 export interface DeliveryParts {
@@ -106,12 +107,10 @@ export class Delivery {
 
   /** What cannot be queued cannot go behind what waits here either: it waits itself, but for what makes the agent the owner. */
   async #ask<A extends Applied>(command: Command, options: AskOptions): Promise<A | QueuedAnswer> {
-    const { link, clock, spool } = this.#parts;
+    const { link, clock } = this.#parts;
     const { op, taskId } = command;
-    if (op === "cancel_handoff" && spool?.holds(taskId) === true) {
-      const budget = options.deadlineMs ?? LIMITS.request_deadline_ms_default;
-      if (!(await spool.settled(taskId, budget / 2))) throw away();
-    }
+    const waits = !OVERTAKING.has(op) && !isQueuedOp(op);
+    if (waits && !(await this.#isNext(taskId, budgetMs(options)))) throw away();
     const asked = { ...options, effect: true };
     return ask({ bus: link.bus, clock }, this.#subject(command), this.#bytes(command), asked);
   }
@@ -122,14 +121,13 @@ export class Delivery {
     fallback: Fallback,
   ): Promise<Answer<A>> {
     const { link, clock, spool } = this.#parts;
-    const budget = options.deadlineMs ?? LIMITS.request_deadline_ms_default;
+    const budget = budgetMs(options);
     const end = clock.monotonic() + budget;
     options.signal?.throwIfAborted();
-    // Behind what waits here, or the later command would be applied first.
-    const waits = spool?.holds(command.taskId) === true && !(await spool.settled(command.taskId, budget / 2));
+    const isNext = await this.#isNext(command.taskId, budget);
     const bytes = this.#bytes(command);
     let silence: Silence | undefined;
-    if (!waits && link.isUp) {
+    if (isNext && link.isUp) {
       const result = await this.#askWriter<A>(command, bytes, { ...options, end, budget });
       if ("status" in result) return result;
       requireSound(command, bytes);
@@ -143,6 +141,12 @@ export class Delivery {
     if (silence === undefined) requireSound(command, bytes);
     if (spool === undefined || fallback === "queue") throw silence?.error ?? away();
     return this.#spool(spool, command, bytes, silence);
+  }
+
+  /** Whether nothing of the task waits on this machine any more: sent past it, a command would be applied before it. */
+  async #isNext(task: string, budget: number): Promise<boolean> {
+    const { spool } = this.#parts;
+    return spool?.holds(task) !== true || spool.settled(task, budget / 2);
   }
 
   /** Asks while a writer says that asking again can help, and for a moment while there is none. */
@@ -289,6 +293,8 @@ function requireSound({ op }: Command, bytes: Uint8Array): void {
   }
   validate(COMMAND_SCHEMAS[op], decodeBody(bytes, CONTENT_TYPES.json));
 }
+
+const budgetMs = ({ deadlineMs = LIMITS.request_deadline_ms_default }: AskOptions): number => deadlineMs;
 
 function away(): FleetError {
   return refusal(new BusError("unavailable"));

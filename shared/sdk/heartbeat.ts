@@ -1,4 +1,4 @@
-/** Says every two seconds that this agent lives and what it is at, and at once when that changes. What is lost is followed by the next. */
+/** Says every so often, every two seconds by default, that this agent lives and what it is at, and at once when that changes. What is lost is followed by the next. */
 import { hostname } from "node:os";
 import { encodeBody } from "../integrity/wire.ts";
 import type { Heartbeat } from "../protocol/heartbeat.ts";
@@ -23,6 +23,8 @@ export interface HeartbeatParts {
   readonly log: Logger;
   readonly tenant: string;
   readonly agentId: string;
+  /** Default: {@link LIMITS.heartbeat_ms}. */
+  readonly everyMs?: number | undefined;
 }
 
 /** So that agents started together do not beat together. */
@@ -38,7 +40,7 @@ export class Heart {
     this.#pulse = pulse;
     this.#stop = startTicker({
       name: "heartbeat",
-      everyMs: LIMITS.heartbeat_ms,
+      everyMs: parts.everyMs ?? LIMITS.heartbeat_ms,
       jitter: JITTER,
       run: async () => this.#beat(),
       clock: parts.clock,

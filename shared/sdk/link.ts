@@ -42,6 +42,8 @@ export class BusLink implements Link {
   #bus: Bus | undefined;
   #isUp = false;
   #trying: Promise<void> = Promise.resolve();
+  /** Where the bus was looked for. */
+  #details: BusError["details"] = {};
 
   constructor(open: () => Promise<Bus>, { clock, log }: { clock: Clock; log: Logger }) {
     this.#open = open;
@@ -55,7 +57,7 @@ export class BusLink implements Link {
 
   get bus(): Bus {
     if (this.#bus !== undefined) return this.#bus;
-    throw refusal(new BusError("unavailable", { reason: "not connected" }));
+    throw refusal(new BusError("unavailable", { ...this.#details, reason: "not connected" }));
   }
 
   /**
@@ -70,6 +72,7 @@ export class BusLink implements Link {
       if (!(error instanceof BusError) || final || !patient) {
         throw error instanceof BusError ? refusal(error) : error;
       }
+      this.#details = error.details;
       this.#trying = this.#keepTrying();
     }
   }

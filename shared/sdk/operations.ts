@@ -1,6 +1,6 @@
 /** What can be asked about checkpoints, and with which options; a client offers all of it, a task handle what concerns its task. */
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../protocol/checkpoint.ts";
-import type { HandoffWish as ProtocolWish } from "../protocol/handoff.ts";
+import type { HandoffWish as ProtocolWish } from "../protocol/handoff-record.ts";
 import type { OfferData } from "../protocol/offer.ts";
 import type { CheckpointPage, LatestResult, QueryInput } from "../protocol/queries.ts";
 import type { Task } from "../protocol/task.ts";
@@ -19,7 +19,13 @@ export interface CommandOptions extends AskOptions {
   readonly fallback?: Fallback | undefined;
 }
 
-export interface TakeOptions extends AskOptions {
+/** What whoever gets a task may promise. */
+interface Promising {
+  /** It says from now on that it lives: should it fall silent it loses the task, even if it was never heard. */
+  readonly heartbeats?: boolean | undefined;
+}
+
+export interface TakeOptions extends AskOptions, Promising {
   readonly commandId?: string | undefined;
   /** Take the task only while it has this fence; 0: nobody has ever taken it. */
   readonly expectedFence?: number | undefined;
@@ -28,7 +34,7 @@ export interface TakeOptions extends AskOptions {
 /** What whoever asks for a handoff may say about it; without it the policy decides who is next. */
 export type HandoffWish = Camel<ProtocolWish>;
 
-export interface AcknowledgeOptions extends AskOptions {
+export interface AcknowledgeOptions extends AskOptions, Promising {
   readonly commandId?: string | undefined;
 }
 

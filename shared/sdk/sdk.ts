@@ -5,6 +5,8 @@ export { uuidv7 as newCommandId } from "uuidv7";
 
 export { continuationPrompt } from "../prompts/continuation.ts";
 export type { Prompt, PromptInput } from "../prompts/prompt.ts";
+export type { AcknowledgedAlert, AlertPage, AlertState } from "../protocol/alert-queries.ts";
+export type { ReceivedAlert } from "../protocol/alerts.ts";
 export type {
   Checkpoint,
   CheckpointInput,
@@ -14,7 +16,7 @@ export type {
 } from "../protocol/checkpoint.ts";
 export { FleetError } from "../protocol/errors.ts";
 export type { FleetEvent } from "../protocol/events.ts";
-export type { Handoff } from "../protocol/handoff.ts";
+export type { Handoff } from "../protocol/handoff-record.ts";
 export type { OfferData } from "../protocol/offer.ts";
 export type { Task } from "../protocol/task.ts";
 export type { Workspace, WorkspaceDrift } from "../protocol/workspace.ts";
@@ -28,6 +30,7 @@ export { type ConnectOptions, connect } from "./connect.ts";
 export type { Fallback } from "./delivery.ts";
 export type { Heart } from "./heartbeat.ts";
 export type { OfferInHand } from "./offers.ts";
+export type { RecoveryResult } from "./operating.ts";
 export type { Committed, HandoffOutcome, Outcome, Queued, Spooled } from "./outcome.ts";
 export type { Pending } from "./spool/spool.ts";
 export { type Acknowledged, TaskHandle } from "./task.ts";

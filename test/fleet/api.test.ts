@@ -28,6 +28,7 @@ const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [/^(attempt|max_attempts|fence_to_be|first_checkpoint_ms)$/, /^(null|\d+)$/],
   [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
+  [/^(id|alert_id)$/, /^default\/billing-42\/FLEET_QUEUE-\d-\d{13}$/],
   [/^server_version$/, /^\d+\.\d+\.\d+$/],
   [/^(uptime_ms|oldest_ms|bytes_max)$/, /^\d+$/],
   [/^detail$/, /^/],
@@ -48,7 +49,7 @@ function masked(value: unknown): unknown {
 let fleet: TestFleet;
 let nats: NatsConnection;
 const events: Json[] = [];
-/** Positions that the page prints, and what they are in this fleet. */
+/** Positions, and ids of alerts, that the page prints, and what they are in this fleet. */
 const positions = new Map<string, string>();
 
 beforeAll(async () => {
@@ -62,7 +63,10 @@ afterAll(async () => {
 });
 
 async function ask(subject: string, text: string): Promise<Json> {
-  const body = text.replaceAll(/(?<="wait_for": ")\w+/g, (printed) => positions.get(printed) ?? printed);
+  const body = text.replaceAll(
+    /(?<="wait_for": ")\w+|(?<=")default\/billing-42\/[\w-]+/g,
+    (printed) => positions.get(printed) ?? printed,
+  );
   return (await nats.request(subject, body, { timeout: 5_000 })).json<Json>();
 }
 
@@ -106,6 +110,15 @@ async function dead(seq: number): Promise<void> {
   await expect.poll(list, { timeout: 10_000, interval: 20 }).toMatchObject({ letters: [{ seq }] });
 }
 
+const alertIds = (answer: Json): string[] =>
+  (answer.result as { alerts: { alert: { id: string } }[] }).alerts.map(({ alert }) => alert.id);
+
+/** Until both letters were announced. */
+async function alerted(): Promise<void> {
+  const ids = async () => alertIds(await ask("fleet.query.default.alerts", "{}"));
+  await expect.poll(ids, { timeout: 10_000, interval: 20 }).toHaveLength(2);
+}
+
 test("the shell commands at the top work", async () => {
   const shell = blocks.find(({ language }) => language === "sh")!.text;
   const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
@@ -121,11 +134,21 @@ test("the shell commands at the top work", async () => {
   });
 });
 
+/**
+ * An offer must have been made before, what `acknowledge` then does is tested where offers are made; how far a scrub is when it is asked
+ * about is chance, so what it answers is tested where it is waited for and something is damaged: test/fleet/scrub.test.ts.
+ */
+const PLAYED_ELSEWHERE: ReadonlySet<string> = new Set([
+  "acknowledge",
+  "scrub_status",
+  "scrub_start",
+  "scrub_findings",
+]);
+
 /** Each request with the first answer that is printed after it. */
 const played = blocks.flatMap(({ tag, text }, i) => {
   const op = /^((?:query\.)?\w+)-request$/.exec(tag)?.[1];
-  // An offer must have been made before; what `acknowledge` then does is tested where offers are made.
-  if (op === undefined || op === "acknowledge") return [];
+  if (op === undefined || PLAYED_ELSEWHERE.has(op)) return [];
   const answer = blocks.slice(i).find((later) => /-answer$/.test(later.tag)) ?? { text: "null" };
   // The first answer of all stands before the first request: it shows what every command gets.
   const first = blocks.find((one) => one.tag === "committed-answer")!;
@@ -138,8 +161,12 @@ describe("the page's requests, in its order", () => {
     if (op === "agents") beat();
     if (op === "queue_status") await publishToQueue();
     if (op === "dead_drop") await dead(2);
+    if (op === "alerts") await alerted();
     const got = await ask(subjectOf(op), text);
     expect(masked(got)).toEqual(masked(answer));
+    if (op === "alerts") {
+      for (const [i, id] of alertIds(got).entries()) positions.set(alertIds(answer)[i]!, id);
+    }
     if (answer.status === "committed") positions.set(answer.position as string, got.position as string);
   });
 });

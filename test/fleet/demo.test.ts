@@ -17,7 +17,7 @@ async function freePort(): Promise<string> {
   return String(port);
 }
 
-test("an agent is killed and another goes on; a task goes from agent to agent; everything verifies", async () => {
+test("an agent is killed and another goes on; a task goes from agent to agent; agents fail and are recovered; everything verifies", async () => {
   const home = mkdtempSync(join(tmpdir(), "fleet-demo-"));
   const child = spawn(process.execPath, ["deploy/demo/main.ts", "--exit"], {
     cwd: projectRoot,
@@ -51,6 +51,23 @@ test("an agent is killed and another goes on; a task goes from agent to agent; e
   expect(output).toMatch(
     /✓ +one owner at any time.*agent-a \(fence 1\).*agent-b \(fence 2\).*agent-c \(fence 3\)/,
   );
-  expect(output.match(/✓/g)).toHaveLength(17);
+  // The third act: three agents fail at once, each in a way of its own, and nobody says so.
+  for (const [kind, agent, failure] of [
+    ["crash", "agent-1", "(crash): it gives no sign of life"],
+    ["hang", "agent-2", "(timeout): it lives, but its step is overdue"],
+    ["disk", "agent-3", "(crash): it gives no sign of life"],
+  ]) {
+    expect(output).toContain(`${kind}: ${agent} has failed ${failure}; its fence 1 is void`);
+    expect(output).toMatch(new RegExp(`${kind}: attempt 1 at recovery.*${kind}: recovered: spare-\\d`, "s"));
+  }
+  expect(output).toMatch(
+    /disk: one bit of (\S+) is turned over on disk.*disk: \1 is corrupt, and never served/s,
+  );
+  expect(output).toMatch(/agent-2 +hang: refused: FENCED/);
+  expect(output.match(/one owner at any time.*nobody \(fence 2\), then spare-\d \(fence 3\)/g)).toHaveLength(
+    3,
+  );
+  expect(output).toMatch(/✓ +the damaged checkpoint is quarantined; what it says wrongly is in no other/);
+  expect(output.match(/✓/g)).toHaveLength(45);
   expect(output).not.toContain("✗");
 }, 120_000);

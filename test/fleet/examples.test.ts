@@ -8,14 +8,13 @@ import { STREAMS } from "../../shared/protocol/subjects.ts";
 import type { AgentResult } from "../../shared/sdk/sdk.ts";
 import { projectRoot } from "../harness/nats.ts";
 import { offer, offeredTask } from "../harness/offering.ts";
-import { openWriterBench, type WriterBench } from "../harness/writer.ts";
+import { openFleetBench, type WriterBench } from "../harness/writer.ts";
 
 let writer: WriterBench;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  writer = await openWriterBench();
-  await writer.startReader();
+  writer = await openFleetBench();
 });
 afterAll(async () => {
   for (const child of children) child.kill("SIGKILL");

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { projectRoot } from "../harness/fleet.ts";
-import { BROKEN, BROKEN_NAMES } from "./faults/broken.ts";
+import { BROKEN, BROKEN_NAMES, type BrokenName } from "./faults/broken.ts";
 import type { RoundResult } from "./faults/round.ts";
 
 interface Run {
@@ -49,7 +49,7 @@ describe("a correct build", () => {
     const { code, output, report } = await run(
       "correct",
       "--minutes",
-      "0.5",
+      "0.4",
       "--rounds",
       "alone,several",
       "--seed",
@@ -73,35 +73,51 @@ describe("a correct build", () => {
     expect(total(({ handoffs }) => handoffs.requested)).toBeGreaterThan(5);
     expect(total(({ handoffs }) => handoffs.ends.confirmed ?? 0)).toBeGreaterThan(1);
     expect(Object.keys(report.rounds[0]!.handoffs.met_by_kills).length).toBeGreaterThan(0);
+    expect(total(({ recoveries }) => recoveries.succeeded)).toBeGreaterThan(20);
+    expect(total(({ recoveries }) => recoveries.failed)).toBe(0);
+    const [, several] = report.rounds;
+    expect(Object.keys(several!.recoveries.could_not)).toEqual(
+      expect.arrayContaining(["attempts_spent", "chain_broken", "unrecoverable"]),
+    );
+    expect(several!.recoveries.tasks).toMatchObject({ "corrupt completed": expect.any(Number) });
   }, 300_000);
 });
 
 describe("a broken build is caught", () => {
-  test.each(BROKEN_NAMES)(
-    "%s",
-    async (name) => {
-      const faults = ["--faults", "kill_service,pause_agents"];
-      const { code, output, report } = await run(
-        name,
-        "--broken",
-        name,
-        "--minutes",
-        "0.1",
-        "--rounds",
-        "alone",
-        "--seed",
-        "5",
-        ...faults,
-      );
-      expect(code).toBe(1);
-      const [round] = report.rounds;
-      expect(round?.violations.map(({ kind }) => kind)).toContain(BROKEN[name].caughtBy);
-      expect(output).toContain(report.command);
-      expect(report.command).toContain("--seed 5");
-      if (round?.evidence) rmSync(round.evidence, { recursive: true });
+  // Two at a time: most of the time they wait.
+  const pairs = BROKEN_NAMES.flatMap((name, i) => (i % 2 === 0 ? [[name, BROKEN_NAMES[i + 1]]] : []));
+  test.each(pairs)(
+    "%s and %s",
+    async (...names) => {
+      await Promise.all(names.flatMap((name) => (name === undefined ? [] : [caught(name)])));
     },
-    120_000,
+    180_000,
   );
+
+  async function caught(name: BrokenName): Promise<void> {
+    const faults = ["--faults", "kill_service,pause_agents"];
+    const { code, output, report } = await run(
+      name,
+      "--broken",
+      name,
+      "--minutes",
+      "0.1",
+      "--rounds",
+      "alone",
+      "--seed",
+      "5",
+      ...faults,
+    );
+    expect(code, `${name}: ${output}`).toBe(1);
+    const [round] = report.rounds;
+    expect(
+      round?.violations.map(({ kind }) => kind),
+      name,
+    ).toContain(BROKEN[name].caughtBy);
+    expect(output).toContain(report.command);
+    expect(report.command).toContain("--seed 5");
+    if (round?.evidence) rmSync(round.evidence, { recursive: true });
+  }
 });
 
 test("a wrong option is one line and the help, not a stack", async () => {

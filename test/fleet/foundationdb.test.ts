@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CheckpointInput, FleetClient } from "../../shared/sdk/sdk.ts";
 import { type FoundationdbServer, missingFoundationdb, startFoundationdb } from "../harness/foundationdb.ts";
 import { startNats, type TestNats } from "../harness/nats.ts";
-import { clientOf, type Place, startService, type TestService } from "../harness/services.ts";
+import { at, clientOf, type Place, startService, type TestService } from "../harness/services.ts";
 
 const missing = await missingFoundationdb();
 const PATIENT_MS = 60_000;
@@ -37,7 +37,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     [server, nats] = await Promise.all([startFoundationdb(), startNats({ dir: natsDir })]);
     place = { busUrl: nats.url, storeUrl: `fdb:${server.clusterFile}` };
     const roles = ["writer", "reader", "writer", "reader"] as const;
-    services = await Promise.all(roles.map((role) => startService(role, place)));
+    services = await Promise.all(roles.map((role) => startService(role, at(place))));
     clients = await Promise.all([0, 1, 2, 3].map((n) => clientOf(place, `agent-${n}`)));
   }, 120_000);
 
@@ -106,7 +106,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     await work.more(60);
     await services[0]!.kill9();
     await work.more(60);
-    services[0] = await startService("writer", place);
+    services[0] = await startService("writer", at(place));
     await work.more(60);
     await verify(tasks, await work.end());
   }, 180_000);
@@ -161,7 +161,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     const clusterFile = join(folder, "fdb.cluster");
     await writeFile(clusterFile, "absent:absent@127.0.0.1:1\n");
     const startedAt = performance.now();
-    const start = startService("writer", { ...place, storeUrl: `fdb:${clusterFile}` });
+    const start = startService("writer", at({ ...place, storeUrl: `fdb:${clusterFile}` }));
     await expect(start).rejects.toThrow("the writer ended with 69");
     expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
     await rm(folder, { recursive: true });

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Handoff } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { startFleet, type TestFleet } from "../harness/fleet.ts";
 import { type Result, resultOf, startCli } from "../services/cli/process.ts";
 

@@ -2,6 +2,9 @@
  * One trace goes with a task from the agent that hands it over to the one that goes on: through the writer, the outbox, the coordinator,
  * the offer, the runner and the next agent's process, each of which is a real one, to a real collector.
  */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
 import { trace } from "@opentelemetry/api";
 import { NodeTracerProvider } from "@opentelemetry/sdk-trace-node";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
@@ -22,7 +25,11 @@ const provider = new NodeTracerProvider();
 beforeAll(async () => {
   provider.register();
   collector = await startCollector();
-  fleet = await startFleet({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
+  const policy = join(mkdtempSync(join(tmpdir(), "fleet-trace-")), "policy.json");
+  // Later than at once: not by the process that noted it, for all it knows.
+  const recovery = { actions: { crash: ["back_off"] }, back_off_ms: 1_000 };
+  writeFileSync(policy, JSON.stringify({ defaults: { recovery } }));
+  fleet = await startFleet({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, FLEET_POLICY: policy });
   source = await fleet.client("source");
   await source.onEvent((event) => void events.push(event));
 });
@@ -78,7 +85,7 @@ test("to an agent that a runner starts: events, record, offer and spans are of o
   const { traceId, handoffId } = await handOver("by-runner", "implementation");
   await requireOneTrace("by-runner", traceId);
   expect(traceOf((await source.handoff(handoffId))?.traceparent)).toBe(traceId);
-  expect(await runner.stop()).toBe(0);
+  expect(await runner.terminate()).toBe(0);
   await fleet.terminate();
 
   const spans = collector.spans.filter((span) => span.traceId === traceId);
@@ -109,4 +116,36 @@ test("to an agent that waits for offers: its work belongs to the trace, also whe
   expect(await taking).toMatchObject({ outcome: "completed", taskId: "by-offer" });
   expect(await inWork.promise).toBe(traceId);
   await requireOneTrace("by-offer", traceId);
+});
+
+test("to the agent that goes on after a failure: the trace is that of the report, also when the attempt was put off", async () => {
+  const task = "failed";
+  const { fence = 0 } = await source.takeTask(task);
+  await source.task(task, { fence }).checkpoint({
+    metadata: { agent_type: "qa" },
+    execution_state: { phase: "testing", pending_items: ["test"] },
+  });
+  const now = new Date().toISOString();
+  const traceId = await trace.getTracer("runner").startActiveSpan("the end of an agent", async (span) => {
+    await source.reportExit({
+      agent_id: "source",
+      agent_type: "qa",
+      task_id: task,
+      fence,
+      class: "crash",
+      exit_code: 1,
+      signal: null,
+      started_at: now,
+      ended_at: now,
+      host: hostname(),
+    });
+    span.end();
+    return span.spanContext().traceId;
+  });
+  const offered = () => eventsOf(task).some(({ type }) => type === "HANDOFF_OFFERED");
+  await expect.poll(offered, { timeout: 60_000, interval: 20 }).toBe(true);
+  for (const type of ["AGENT_FAILED", "RECOVERY_INITIATED", "AGENT_HANDOFF", "HANDOFF_OFFERED"]) {
+    const event = eventsOf(task).find((one) => one.type === type);
+    expect([type, traceOf(event?.traceparent)]).toEqual([type, traceId]);
+  }
 });

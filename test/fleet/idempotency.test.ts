@@ -76,6 +76,7 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     handoff: { reason: text },
     acknowledge: { handoff_id: parent, checkpoint_id: child, agent_type: text },
     cancel_handoff: { reason: text },
+    recover: { reason: text },
   })[op];
 
 /** All but `acknowledge`, whose turn comes when an offer was made: test/shared/records/handoff-refusals.test.ts. */

@@ -14,7 +14,8 @@ import {
 } from "../../shared/sdk/sdk.ts";
 import { projectRoot, startFleet, type TestFleet } from "../harness/fleet.ts";
 import { testLog } from "../harness/nats.ts";
-import { EXAMPLE, type RunnerProcess, startRunner } from "../harness/runner-process.ts";
+import { EXAMPLE, startRunner } from "../harness/runner-process.ts";
+import type { TestService } from "../harness/services.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -22,7 +23,7 @@ const FAILING = [process.execPath, join(projectRoot, "test/fleet/failing.program
 
 let fleet: TestFleet;
 let client: FleetClient;
-let runner: RunnerProcess;
+let runner: TestService;
 let closeBus: Stop;
 const reports: ExitReport[] = [];
 const beats: Heartbeat[] = [];
@@ -48,7 +49,7 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await runner?.stop();
+  await runner?.terminate();
   await closeBus?.();
   await fleet?.stop();
 });
@@ -95,22 +96,24 @@ test("an agent is killed at its work, and the next one goes on to the end, throu
     signal: "SIGKILL",
   });
 
-  const asked = await client.initiateHandoff(null, { taskId: "built", fence: 1, reason: "it was killed" });
   await until(() => named("CHECKPOINT_FINALIZED", "built").length === 1);
-  expect(await client.handoff(asked.handoffId)).toMatchObject({ state: "confirmed", fence: 2 });
+  expect(named("RECOVERY_INITIATED", "built")).toHaveLength(1);
+  expect(named("RECOVERY_COMPLETED", "built")).toMatchObject([
+    { data: { checkpointId: first?.first_checkpoint_id, attempt: 1 } },
+  ]);
   const history = (await client.getCheckpointHistory("built", { order: "oldest" })).checkpoints;
   expect(history.at(-1)?.execution_state).toMatchObject({
     phase: "complete",
     pending_items: [],
     completed_items: ["begin", "a", "b", "c", "d", "e"].map((title) => ({ title })),
   });
-  // Three items fill a context, so that a third agent had the last two.
-  expect(await client.getTask("built")).toMatchObject({ state: "completed", fence: 3 });
+  // The agent that was killed lost its task under fence 2; three items fill a context, so that a third agent had the last two.
+  expect(await client.getTask("built")).toMatchObject({ state: "completed", fence: 4 });
   await until(() => reportsOf("built").length === 3);
   expect(reportsOf("built").map((report) => [report.fence, report.class, report.exit_code])).toEqual([
     [1, "crash", null],
-    [2, "completed", 0],
     [3, "completed", 0],
+    [4, "completed", 0],
   ]);
   expect(new Set(history.map(({ metadata }) => metadata.agent_id)).size).toBe(4);
   expect((await client.verifyAudit("built")).ok).toBe(true);

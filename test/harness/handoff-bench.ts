@@ -1,4 +1,4 @@
-/** Handoffs end to end: a writer and coordinators as processes of their own, on one bus and one store, and what agents do between them. */
+/** Handoffs and recoveries end to end: services as processes of their own, on one bus and one store, and what agents do between them. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,9 +7,10 @@ import { expect } from "vitest";
 import type { Bus } from "../../shared/bus/bus.ts";
 import { connectBus } from "../../shared/bus/connection.ts";
 import { createChainVerifier } from "../../shared/integrity/chain.ts";
-import type { Alert } from "../../shared/protocol/alerts.ts";
+import type { Alert, AlertType } from "../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../shared/protocol/events.ts";
-import type { Handoff, HandoffState } from "../../shared/protocol/handoff.ts";
+import type { HandoffState } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { type Offer, type OfferData, offerSchema } from "../../shared/protocol/offer.ts";
 import { type CommandOp, offerConsumer, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { openFormat } from "../../shared/records/format.ts";
@@ -19,7 +20,7 @@ import { openStore } from "../../shared/store/open.ts";
 import type { Store } from "../../shared/store/store.ts";
 import { startNats, type TestNats, testLog } from "./nats.ts";
 import { input } from "./records.ts";
-import { type Place, startService, type TestService } from "./services.ts";
+import { at, type Role, startService, type TestService } from "./services.ts";
 
 type Json = Record<string, unknown>;
 
@@ -27,6 +28,15 @@ export interface Act {
   readonly tenant?: string;
   readonly agent?: string;
   readonly fence?: number;
+}
+
+export interface Starting {
+  readonly policy?: Json;
+  /** The moment at which it kills itself, in the words of `dying.ts`. */
+  readonly dies?: string;
+  /** The moment at which it stops itself. */
+  readonly freezes?: string;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 interface Parts {
@@ -73,28 +83,41 @@ export class HandoffBench {
     this.bus = parts.bus;
   }
 
-  /** `dies`: the moment at which it kills itself, in the words of `coordinator.program.ts`. */
-  startCoordinator({ policy, dies }: { policy?: Json; dies?: string } = {}): Promise<TestService> {
-    const path = join(this.#parts.folder, `policy-${uuidv7()}.json`);
-    writeFileSync(path, JSON.stringify(policy ?? {}));
-    const env = { FLEET_POLICY: path, ...(dies !== undefined && { FLEET_TEST_DIES: dies }) };
-    const program = dies === undefined ? undefined : "test/harness/coordinator.program.ts";
-    return this.#start("coordinator", env, program);
+  get nats(): TestNats {
+    return this.#parts.nats;
   }
 
-  async #start(
-    role: "writer" | "coordinator",
-    env: Record<string, string> = {},
-    program?: string,
+  startReader(): Promise<TestService> {
+    return this.#start("reader");
+  }
+
+  startCoordinator(how: Starting = {}): Promise<TestService> {
+    return this.#startRuled("coordinator", how);
+  }
+
+  startWatchdog(how: Starting = {}): Promise<TestService> {
+    return this.#startRuled("watchdog", how);
+  }
+
+  #startRuled(
+    role: "coordinator" | "watchdog",
+    { policy = {}, dies, freezes, env = {} }: Starting,
   ): Promise<TestService> {
-    const place: Place = {
-      busUrl: this.#parts.nats.url,
-      storeUrl: `lmdb:${this.#parts.folder}/store?shared`,
+    const path = join(this.#parts.folder, `policy-${uuidv7()}.json`);
+    writeFileSync(path, JSON.stringify(policy));
+    const moments = {
+      ...(dies !== undefined && { FLEET_TEST_DIES: dies }),
+      ...(freezes !== undefined && { FLEET_TEST_FREEZES: freezes }),
     };
-    const service = await startService(role, place, {
-      env,
-      ...(program !== undefined && { program, untilServing: false }),
-    });
+    const program = Object.keys(moments).length === 0 ? undefined : `test/harness/${role}.program.ts`;
+    return this.#start(role, { FLEET_POLICY: path, ...env, ...moments }, program);
+  }
+
+  async #start(role: Role, env: Record<string, string> = {}, program?: string): Promise<TestService> {
+    const { nats, folder } = this.#parts;
+    const place = { busUrl: nats.url, storeUrl: `lmdb:${folder}/store?shared` };
+    const starting = program === undefined ? {} : { program, untilServing: false };
+    const service = await startService(role, { ...at(place), ...env }, starting);
     this.#services.add(service);
     return service;
   }
@@ -134,13 +157,13 @@ export class HandoffBench {
   }
 
   acknowledge(
-    offer: Pick<OfferData, "handoff_id" | "task_id" | "agent_type" | "checkpoint">,
+    offer: Pick<OfferData, "handoff_id" | "task_id" | "agent_type" | "checkpoint"> & { tenant?: string },
     agent: string,
     changes: Json = {},
   ) {
-    const { handoff_id, task_id, agent_type, checkpoint } = offer;
+    const { handoff_id, task_id, agent_type, checkpoint, tenant = "default" } = offer;
     const body = { handoff_id, checkpoint_id: checkpoint.id, agent_type, ...changes };
-    return this.command("acknowledge", task_id, body, { agent });
+    return this.command("acknowledge", task_id, body, { tenant, agent });
   }
 
   /** What is offered to agents of a type, each offer once more as often as the handler throws. */
@@ -190,12 +213,12 @@ export class HandoffBench {
   }
 
   /** The alerts about a task, when there are so many; ids are of one alert each. */
-  async alerts(task: string, count: number): Promise<Alert<"HANDOFF_FAILED">[]> {
-    const found = new Map<string, Alert<"HANDOFF_FAILED">>();
+  async alerts<T extends AlertType = "HANDOFF_FAILED">(task: string, count: number): Promise<Alert<T>[]> {
+    const found = new Map<string, Alert<T>>();
     const stop = await this.bus.follow(
       { stream: STREAMS.alerts, filter: SUBJECTS.everyAlert, from: "all" },
       (message) => {
-        const alert = JSON.parse(Buffer.from(message.body).toString()) as Alert<"HANDOFF_FAILED">;
+        const alert = JSON.parse(Buffer.from(message.body).toString()) as Alert<T>;
         if (alert.subject === task) found.set(alert.id, alert);
       },
     );
@@ -219,11 +242,19 @@ export class HandoffBench {
     return (await this.audit(task)).map(({ op }) => op);
   }
 
-  /** SIGKILL of everything that runs but the writer. */
-  async killCoordinators(): Promise<void> {
-    const coordinators = [...this.#services].filter(({ role }) => role === "coordinator");
-    for (const one of coordinators) this.#services.delete(one);
-    await Promise.all(coordinators.map((one) => one.kill9()));
+  killCoordinators(): Promise<void> {
+    return this.#kill("coordinator");
+  }
+
+  killWatchdogs(): Promise<void> {
+    return this.#kill("watchdog");
+  }
+
+  /** SIGKILL of all of that role. */
+  async #kill(role: Role): Promise<void> {
+    const services = [...this.#services].filter((one) => one.role === role);
+    for (const one of services) this.#services.delete(one);
+    await Promise.all(services.map((one) => one.kill9()));
   }
 
   async close(): Promise<void> {

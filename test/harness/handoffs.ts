@@ -1,7 +1,7 @@
 /** Handoffs for tests: tasks brought to where a test begins, by the same calls that agents and coordinators make. */
 import type { HandoffAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
-import type { Handoff } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../shared/protocol/task.ts";
 import type { Offering } from "../../shared/records/handoff/moves.ts";
 import { parseHandoffDue, systemKeys } from "../../shared/records/keyspace.ts";

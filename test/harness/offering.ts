@@ -1,6 +1,6 @@
 /** Tasks on offer, for tests of those who take them: what a coordinator does, done when the test wants it. */
 import { uuidv7 } from "uuidv7";
-import type { Handoff } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import type { Offering } from "../../shared/records/handoff/moves.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { offering } from "./handoffs.ts";

@@ -1,17 +1,22 @@
-/** Writers, readers and coordinators as processes of their own, on one bus and one store, as they run in a cluster. */
+/** Services as processes of their own, as they run in a cluster. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
 import { projectRoot } from "./fleet.ts";
+import { pauseProcess } from "./pause.ts";
 
-export type Role = "writer" | "reader" | "coordinator";
+export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner";
 
 export interface TestService {
   readonly role: Role;
+  readonly pid: number;
   /** Resolves when it is gone, with the signal that ended it. */
   readonly ended: Promise<NodeJS.Signals | null>;
   /** SIGKILL; resolves when it is gone. */
   kill9(): Promise<void>;
+  /** SIGSTOP; returns when it is stopped. */
+  pause(): void;
+  resume(): void;
   /** SIGTERM; resolves with its exit code. */
   terminate(): Promise<number | null>;
   /** What it wrote so far. */
@@ -23,8 +28,10 @@ export interface Place {
   readonly storeUrl: string;
 }
 
+/** The environment of a service there. */
+export const at = ({ busUrl, storeUrl }: Place) => ({ FLEET_URL: busUrl, FLEET_STORE: storeUrl });
+
 export interface Starting {
-  readonly env?: Record<string, string>;
   /** Default: the service's own main.ts. */
   readonly program?: string;
   /** Default true. Who is to die early may never serve. */
@@ -34,12 +41,12 @@ export interface Starting {
 /** Resolves when it serves; throws with its output when it ends instead. */
 export async function startService(
   role: Role,
-  { busUrl, storeUrl }: Place,
-  { env = {}, program = `services/${role}/main.ts`, untilServing = true }: Starting = {},
+  env: NodeJS.ProcessEnv,
+  { program = `services/${role}/main.ts`, untilServing = true }: Starting = {},
 ): Promise<TestService> {
   const child = spawn(process.execPath, [program], {
     cwd: projectRoot,
-    env: { ...process.env, FLEET_URL: busUrl, FLEET_STORE: storeUrl, FLEET_OPS_PORT: "0", ...env },
+    env: { ...process.env, FLEET_OPS_PORT: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";
@@ -56,9 +63,16 @@ export async function startService(
   else started.promise.catch(() => {});
   return {
     role,
+    pid: child.pid as number,
     ended,
     kill9: async () => void (await end(child, "SIGKILL")),
-    terminate: () => end(child, "SIGTERM"),
+    pause: () => pauseProcess(child.pid as number),
+    resume: () => void child.kill("SIGCONT"),
+    terminate: () => {
+      // One that is stopped would never hear of it.
+      child.kill("SIGCONT");
+      return end(child, "SIGTERM");
+    },
     output: () => output,
   };
 }

@@ -23,6 +23,7 @@ import {
 import { systemClock } from "../../shared/runtime/clock.ts";
 import { createMetrics, type Metrics } from "../../shared/runtime/metrics.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
+import { type ConnectOptions, connect, type FleetClient } from "../../shared/sdk/sdk.ts";
 import { type Away, awayStore } from "./away-store.ts";
 import { startNats, type TestNats, testLog } from "./nats.ts";
 import { type Bench, input, openBench } from "./records.ts";
@@ -57,6 +58,7 @@ export class WriterBench {
   /** The connection of an agent, `agent-1`. */
   readonly bus: Bus;
   readonly #buses: Bus[];
+  readonly #clients: FleetClient[] = [];
   readonly #stops: Stop[] = [];
 
   constructor(nats: TestNats, bench: Bench, bus: Bus) {
@@ -76,7 +78,8 @@ export class WriterBench {
   }
 
   async startReader(): Promise<void> {
-    this.#stops.push(await startReader(await this.#context()));
+    const config = { policies: DEFAULT_POLICIES };
+    this.#stops.push(await startReader({ ...(await this.#context()), config }));
   }
 
   /** Stops the service that was started first. */
@@ -86,6 +89,14 @@ export class WriterBench {
 
   async stopAll(): Promise<void> {
     await Promise.all(this.#stops.splice(0).map((stop) => stop()));
+  }
+
+  /** An agent's client without queue and spool, so that what is not committed is an error. */
+  async client(agentId: string, options: ConnectOptions = {}): Promise<FleetClient> {
+    const quiet = { fallback: "none", onWarning: () => {} } as const;
+    const client = await connect({ url: this.nats.url, agentId, ...quiet, ...options });
+    this.#clients.push(client);
+    return client;
   }
 
   async send(op: CommandOp, body: Json, by: Sender = {}): Promise<Json> {
@@ -151,6 +162,7 @@ export class WriterBench {
 
   async close(): Promise<void> {
     this.away = "no";
+    await Promise.all(this.#clients.map((one) => one.close()));
     await this.stopAll();
     await Promise.all(this.#buses.map((one) => one.close()));
     await this.bench.close();
@@ -184,6 +196,13 @@ export class WriterBench {
 
 function connectTestBus(nats: TestNats, identity: string): Promise<Bus> {
   return connectBus({ url: nats.url, name: identity, identity, log: testLog });
+}
+
+/** With one writer and one reader running. */
+export async function openFleetBench(): Promise<WriterBench> {
+  const bench = await openWriterBench();
+  await bench.startReader();
+  return bench;
 }
 
 /** With one writer running. `storageBytes`: what the streams may take together. */

@@ -8,6 +8,7 @@ import { measureHandoff } from "./groups/handoff.ts";
 import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
+import { measureRecovery } from "./groups/recovery.ts";
 import { measureSustained } from "./groups/sustained.ts";
 import { measureWrite } from "./groups/write.ts";
 import { BUSY_PERCENT_MAX, describeMachine, lookAtMachine } from "./machine.ts";
@@ -25,6 +26,7 @@ const measure = {
   sustained: measureSustained,
   degraded: measureDegraded,
   handoff: measureHandoff,
+  recovery: measureRecovery,
   reads: measureReads,
   prompts: measurePrompts,
   foundationdb: measureFoundationdb,

@@ -9,6 +9,7 @@ export const GROUPS = [
   "sustained",
   "degraded",
   "handoff",
+  "recovery",
   "reads",
   "prompts",
   "foundationdb",

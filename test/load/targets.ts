@@ -38,6 +38,10 @@ export const TARGETS = {
   queued: { required: { below: 100 }, aim: null },
   /** Requested to accepted with a resident agent, p99, ms. */
   handoff: { required: { below: 500 }, aim: { below: 50 } },
+  /** Too long silent to offered to the next agent, 100 at once, p99, ms. */
+  detection: { required: { below: 500 }, aim: { below: 100 } },
+  /** 10,000 agents at a beat every two seconds, of one core, %. */
+  hearing: { required: { below: 10 }, aim: null },
   /** By agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** A continuation prompt from a checkpoint at hand, p50, ms. */

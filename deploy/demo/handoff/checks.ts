@@ -1,9 +1,9 @@
 /** What the second act promises, looked up in the fleet: the checkpoints, the records of the handoffs, the audit trail. */
 import type { FleetClient, Handoff } from "../../../shared/sdk/sdk.ts";
 import { type Check, commonChecks, type Kept, kept, tellChecks } from "../checks.ts";
+import { type Entry, oneOwner } from "../owners.ts";
 import { notesOf } from "../survey.ts";
 import type { Timeline } from "../timeline.ts";
-import { type Entry, oneOwner } from "./owners.ts";
 import { type Relay, TYPES } from "./play.ts";
 
 export async function checkHandoff(timeline: Timeline, client: FleetClient, relay: Relay): Promise<boolean> {

@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { type Acting, withExamples } from "../acting.ts";
+import { untilInterrupted } from "../interruption.ts";
 import type { Session } from "../session.ts";
 
 export function addEvents(program: Command, acting: Acting): void {
@@ -29,11 +30,4 @@ async function follow(session: Session, { task }: { readonly task?: string }): P
   session.tell(`Following ${task === undefined ? "all events" : `task ${task}`}; Ctrl-C ends.`);
   await interrupted;
   await stop();
-}
-
-/** Ending is how one finishes following, so it is no failure. A second signal does what signals do. */
-function untilInterrupted(): Promise<void> {
-  return new Promise((resolve) => {
-    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => resolve());
-  });
 }

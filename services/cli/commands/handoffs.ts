@@ -1,6 +1,7 @@
 // `fleet handoffs`: how handoffs stand, and how they went.
 
 import { type Command, Option } from "commander";
+import { HANDOFF_STATES, type HandoffState } from "../../../shared/protocol/handoff.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import { bareId } from "../input/id.ts";
@@ -8,22 +9,9 @@ import { limitOption } from "../input/limit.ts";
 import type { Session } from "../session.ts";
 import { nextPage } from "./found.ts";
 
-/** The protocol's own list comes with its schemas, which take longer to load than help may take. */
-const STATES = [
-  "requested",
-  "validated",
-  "offered",
-  "accepted",
-  "confirmed",
-  "rejected",
-  "escalated",
-  "cancelled",
-  "lapsed",
-] as const;
-
 interface Flags {
   readonly task?: string;
-  readonly state?: (typeof STATES)[number];
+  readonly state?: HandoffState;
   readonly limit?: number;
   readonly cursor?: string;
 }
@@ -34,7 +22,7 @@ export function addHandoffs(program: Command, acting: Acting): void {
     .command("list")
     .description("List handoffs, newest first.")
     .option("-t, --task <id>", "of this task")
-    .addOption(new Option("-s, --state <state>", "in this state").choices(STATES))
+    .addOption(new Option("-s, --state <state>", "in this state").choices(HANDOFF_STATES))
     .addOption(limitOption(LIMITS.handoffs_limit_default, LIMITS.handoffs_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
     .action(acting(list));

@@ -15,8 +15,13 @@ export function renderEvent(event: EventText, { colors }: View): string {
   const facts = Object.entries(objectOf(event.data))
     .filter(([name]) => name !== "taskId")
     .map(
-      ([name, value]) => `${plain(name)}=${Array.isArray(value) ? value.map(short).join(",") : short(value)}`,
+      ([name, value]) => `${plain(name)}=${Array.isArray(value) ? value.map(word).join(",") : word(value)}`,
     );
   const type = event.type.padEnd(20);
   return `${colors.dim(plain(event.time))}  ${colors.cyan(plain(type))}  ${plain(event.subject)}  ${facts.join(" ")}`.trimEnd();
+}
+
+/** In quotes where the next fact could not be told from it. */
+function word(value: unknown): string {
+  return typeof value === "string" && /[\s="]/.test(value) ? plain(JSON.stringify(value)) : short(value);
 }

@@ -5,7 +5,8 @@ import { plain, short } from "./text.ts";
 import type { View } from "./view.ts";
 
 export function renderFailure({ body, hint }: Failure, { colors }: View): string {
-  const { stack, bus, reason, ...facts } = body.details ?? {};
+  // What the bus is and where it was looked for stands in the hint.
+  const { stack, bus, url, reason, ...facts } = body.details ?? {};
   const about = Object.entries({ ...facts, ...(reason !== undefined && { reason }) });
   const said = about.map(([key, value]) => `${key}=${short(value)}`).join(", ");
   const fields = (body.fields ?? []).map(({ path, expected, got }) => {

@@ -1,6 +1,7 @@
 // Handoffs for people.
 
-import type { Handoff, HandoffState } from "../../../shared/protocol/handoff.ts";
+import type { HandoffState } from "../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import type { HandoffOutcome } from "../../../shared/sdk/outcome.ts";
 import { field } from "./checkpoint.ts";
 import { tableLines } from "./table.ts";
@@ -105,6 +106,7 @@ export function renderHandoff(handoff: Handoff, view: View): string {
     ),
     field("Checkpoint", shownId(handoff.checkpoint_id), view),
     ...fact("Next phase", handoff.next_phase),
+    ...fact("Recovery", handoff.recovery && recoveryText(handoff.recovery)),
     ...fact("Reason", handoff.reason === null ? null : plain(handoff.reason)),
     ...fact("Trigger", trigger && triggerText(trigger)),
     ...fact("Offers", handoff.max_attempts === null ? null : `${handoff.attempt} of ${handoff.max_attempts}`),
@@ -114,6 +116,10 @@ export function renderHandoff(handoff: Handoff, view: View): string {
     "",
     ...course(handoff, view),
   ].join("\n");
+}
+
+function recoveryText({ attempt, class: failed }: NonNullable<Handoff["recovery"]>): string {
+  return `attempt ${attempt}, ${failed === null ? "asked for" : `after an agent failed (${plain(failed)})`}`;
 }
 
 function failureText({ reason, details }: NonNullable<Handoff["failure"]>): string {

@@ -6,7 +6,22 @@ import { count, counted, plain } from "./text.ts";
 import { span } from "./time.ts";
 import type { View } from "./view.ts";
 
-export function renderStatus(status: FleetStatus, url: string, view: View): string {
+/** Alerts that nobody has acknowledged; `more`: at least so many. */
+export interface OpenAlerts {
+  readonly open: number;
+  readonly more: boolean;
+}
+
+/** `by`: a watchdog that runs; null: none does. */
+export interface Watching {
+  readonly by: string | null;
+}
+
+export function renderStatus(
+  status: FleetStatus & { readonly alerts?: OpenAlerts; readonly watchdog?: Watching },
+  { url, fleet }: { readonly url: string; readonly fleet: string },
+  view: View,
+): string {
   const { colors } = view;
   const mark = (ok: boolean) => (ok ? colors.green("ok") : colors.red("down"));
   const { store, bus, index, outbox, counts } = status;
@@ -16,6 +31,8 @@ export function renderStatus(status: FleetStatus, url: string, view: View): stri
     ["bus", mark(bus.ok), plain(`nats-server ${bus.server_version}  ${bus.detail}`.trim())],
     ["index", indexMark(index, view), indexText(index)],
     ["outbox", colors.green("ok"), `${counted(outbox.depth, "event")} to publish${waiting}`],
+    ...(status.alerts === undefined ? [] : [alertsRow(status.alerts, fleet, view)]),
+    ...(status.watchdog === undefined ? [] : [watchdogRow(status.watchdog, view)]),
   ];
   // Why something is down must be readable to the last word.
   const give = store.ok && bus.ok ? [undefined, undefined, { least: 20 }] : [];
@@ -26,6 +43,17 @@ export function renderStatus(status: FleetStatus, url: string, view: View): stri
     "",
     `${counted(counts.tasks, "task")}, ${counted(counts.checkpoints, "checkpoint")}, ${counted(counts.events, "event")}`,
   ].join("\n");
+}
+
+function alertsRow({ open, more }: OpenAlerts, fleet: string, { colors }: View): string[] {
+  if (open === 0 && !more) return ["alerts", colors.green("ok"), "none that nobody knows of"];
+  const many = more ? `${count(open)} or more` : count(open);
+  return ["alerts", colors.yellow("open"), `${many} that nobody knows of: ${fleet} alerts list`];
+}
+
+function watchdogRow({ by }: Watching, { colors }: View): string[] {
+  if (by !== null) return ["watchdog", colors.green("ok"), plain(by)];
+  return ["watchdog", colors.yellow("none"), "no task of an agent that fails goes on until one runs"];
 }
 
 export function renderIndex(index: IndexStatus, view: View): string {

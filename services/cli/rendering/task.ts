@@ -2,6 +2,7 @@
 
 import type { Task } from "../../../shared/sdk/sdk.ts";
 import { field } from "./checkpoint.ts";
+import { recoveryLine } from "./recovery.ts";
 import { count, plain, shownId } from "./text.ts";
 import { exactly } from "./time.ts";
 import type { View } from "./view.ts";
@@ -20,6 +21,9 @@ export function renderTask(task: Task, view: View): string {
     field("Phase", task.phase ?? "none yet", view),
     field("Last agent", lastAgent(task), view),
     field("Owner", `${owner}, fence ${task.fence}`, view),
+    ...(task.recovery === null
+      ? []
+      : [field("Recovery", recoveryLine(task.recovery, task.owner, view), view)]),
     field("Checkpoints", count(task.seq), view),
     field("Latest", task.latest_id === null ? "none yet" : shownId(task.latest_id), view),
     field(

@@ -4,11 +4,12 @@
  */
 import type { AcknowledgeCommand, CancelHandoffCommand, HandoffCommand } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
-import type { Handoff } from "../../protocol/handoff.ts";
+import type { Handoff } from "../../protocol/handoff-record.ts";
 import type { Tx } from "../../store/store.ts";
 import type { RememberedAcknowledgement, RememberedAnswer, RememberedHandoff } from "../idempotency.ts";
-import { findAt } from "../lookup.ts";
-import { decodePlace } from "../place.ts";
+import { soundInTask } from "../lookup.ts";
+import { writePromise } from "../recovery/leases.ts";
+import { supersede } from "../recovery/moves.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "../transition.ts";
 import { accept, cancel, type Move, request, stateAfter } from "./moves.ts";
 import { decodeHandoff, readOpen, write } from "./record.ts";
@@ -35,26 +36,12 @@ export async function initiateHandoff(
     });
   }
   const { commandId, nowMs, traceparent } = context;
-  const { checkpoint, hash } = await checkpointOf(tx, context, begun, id);
+  const checkpoint = await soundInTask(tx, begun.keys, context.actor.task, id);
+  const { hash } = checkpoint.compliance;
   const asked = { id: commandId, checkpoint, hash, wish: command, traceparent };
-  return finish(tx, context, begun, request(head, asked, nowMs), opened);
-}
-
-async function checkpointOf(tx: Tx, { actor: { task } }: CommandContext, { keys }: Begun, id: string) {
-  const value = await tx.get(keys.id(id));
-  const place = value === undefined ? null : decodePlace(value);
-  if (place === null || place.task !== task) {
-    throw new FleetError("NOT_FOUND", "the task has no such checkpoint", {
-      details: { checkpoint_id: id, task_id: task },
-    });
-  }
-  const found = await findAt(tx, keys, id, place);
-  if (!found.sound) {
-    throw new FleetError("CORRUPT", "the stored checkpoint does not verify", {
-      details: { ...found.corrupt },
-    });
-  }
-  return { checkpoint: found.checkpoint, hash: found.checkpoint.compliance.hash };
+  const superseded = supersede(head, "supersede", new Date(nowMs).toISOString());
+  const requested = request(superseded.at(-1)?.head ?? head, asked, nowMs);
+  return finish(tx, context, begun, { ...requested, steps: [...superseded, ...requested.steps] }, opened);
 }
 
 /**
@@ -83,7 +70,11 @@ export async function acknowledgeHandoff(
   if (command.checkpoint_id !== handoff.checkpoint_id) {
     throw invalid("checkpoint_id", `${handoff.checkpoint_id}, as in the offer`, command.checkpoint_id);
   }
-  const { agent, task } = context.actor;
+  const { tenant, agent, task } = context.actor;
+  if (command.heartbeats) {
+    const promise = { tenant, task, fence: head.fence + 1, agentId: agent, agentType: command.agent_type };
+    writePromise(tx, promise, context.nowMs);
+  }
   return finish(tx, context, begun, accept(head, handoff, agent, context.nowMs), (after, at) => ({
     task_id: task,
     owner: agent,
@@ -115,7 +106,10 @@ export async function cancelHandoff(
   if (stateAfter(handoff, "cancel") === null) throw notAnyMore(handoff);
   const at = new Date(context.nowMs).toISOString();
   const withdrawn = { reason: "withdrawn", details: reason } as const;
-  return finish(tx, context, begun, cancel(head, handoff, withdrawn, at), opened);
+  const move = cancel(head, handoff, withdrawn, at);
+  const left = move.steps.at(-1)?.head ?? head;
+  const superseded = handoff.recovery === null ? [] : supersede(left, "supersede", at);
+  return finish(tx, context, begun, { ...move, steps: [...move.steps, ...superseded] }, opened);
 }
 
 function namedHandoff({ actor }: CommandContext, id: string, value: Uint8Array | undefined): Handoff {

@@ -3,7 +3,8 @@
  * head of its task and moves it only from where it should be, so any number of coordinators may try the same at once, and again after a
  * crash. All but one find it moved.
  */
-import type { Handoff, HandoffFailure } from "../../protocol/handoff.ts";
+import type { HandoffFailure } from "../../protocol/handoff.ts";
+import type { Handoff } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Tx } from "../../store/store.ts";
 import { decodeHead } from "../head.ts";
@@ -111,7 +112,7 @@ export function lapseHandoff(tx: Tx, by: Coordinator): Promise<Moved> {
 const iso = ({ nowMs }: Coordinator): string => new Date(nowMs).toISOString();
 
 function ending({ reason, details }: Failure) {
-  return { reason, details: details?.slice(0, LIMITS.handoff_reason_chars_max) ?? null };
+  return { reason, details: details?.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed() ?? null };
 }
 
 type MoveOf = (head: Head, handoff: Handoff) => Move | null;

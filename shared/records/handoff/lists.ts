@@ -1,6 +1,6 @@
 /** Reading handoffs: one, a page of them, and those that are due. */
 import { FleetError, invalid } from "../../protocol/errors.ts";
-import type { Handoff } from "../../protocol/handoff.ts";
+import type { Handoff } from "../../protocol/handoff-record.ts";
 import { isCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { HandoffPage, QueryParams } from "../../protocol/queries.ts";

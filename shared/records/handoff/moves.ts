@@ -4,20 +4,15 @@
  */
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { EventData } from "../../protocol/events.ts";
-import {
-  HANDOFF_TABLE,
-  type Handoff,
-  type HandoffEnding,
-  type HandoffEvent,
-  type HandoffState,
-  type HandoffWish,
-} from "../../protocol/handoff.ts";
+import { HANDOFF_TABLE, type HandoffEvent, type HandoffState } from "../../protocol/handoff.ts";
+import type { Handoff, HandoffEnding, HandoffWish } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../../protocol/offer.ts";
 import { DEFAULT_POLICY } from "../../protocol/policy.ts";
 import { TASK_TABLE } from "../../protocol/task.ts";
 import type { AuditOp, Transition } from "../audit.ts";
 import type { EventFact } from "../outbox.ts";
+import { blocked, recoveryFacts } from "../recovery/moves.ts";
 import { type Head, nextState, OF_NO_CHECKPOINT, type Step } from "../steps.ts";
 
 export interface Move {
@@ -55,12 +50,16 @@ export interface Request {
   readonly hash: string;
   readonly wish: HandoffWish;
   readonly traceparent: string | undefined;
+  /** The attempt at recovery that this is. */
+  readonly recovery?: NonNullable<Handoff["recovery"]>;
+  /** Absent: who has the task, else who wrote the checkpoint. */
+  readonly fromAgent?: string | undefined;
 }
 
 /** Who had the task hands it off; of a task that nobody owns, who wrote the checkpoint. Throws CONFLICT when the task has ended. */
 export function request(
   head: Head,
-  { id, checkpoint, hash, wish, traceparent }: Request,
+  { id, checkpoint, hash, wish, traceparent, recovery, fromAgent }: Request,
   nowMs: number,
 ): Move {
   const { checkpoint_id: checkpointId, agent_id, agent_type, handoff_triggers } = checkpoint.metadata;
@@ -71,7 +70,7 @@ export function request(
     tenant: head.tenant,
     task_id: head.task_id,
     state: "requested",
-    from_agent: head.owner ?? agent_id,
+    from_agent: fromAgent ?? head.owner ?? agent_id,
     from_agent_type: agent_type,
     checkpoint_id: checkpointId,
     checkpoint_hash: hash,
@@ -79,6 +78,7 @@ export function request(
     reason: wish.reason ?? null,
     trigger: fired === undefined ? null : known(fired),
     next_phase: wish.next_phase ?? null,
+    recovery: recovery ?? null,
     attempt: 0,
     max_attempts: null,
     fence_to_be: null,
@@ -176,7 +176,8 @@ function offerOf(
   { toAgent, fence, deadline, at }: { toAgent: string; fence: number; deadline: string; at: string },
   offering: Offering,
 ): Offer {
-  const { handoff_id, tenant, task_id, from_agent, reason, trigger, next_phase, traceparent } = handoff;
+  const { handoff_id, tenant, task_id, from_agent, reason, trigger, next_phase, recovery, traceparent } =
+    handoff;
   return {
     specversion: "1.0",
     id: `${handoff_id}/${offering.attempt}`,
@@ -197,6 +198,7 @@ function offerOf(
       reason,
       trigger,
       next_phase,
+      recovery,
       prompt: offering.prompt,
       prompt_style: offering.promptStyle,
       prompt_tokens: offering.promptTokens,
@@ -283,20 +285,28 @@ export function lapse(head: Head, before: Handoff, at: string): Move {
 }
 
 export function reject(head: Head, before: Handoff, failure: HandoffEnding, at: string): Move {
-  return blocking(fail("reject", head, before, "rejected", failure, at), failure);
+  return blocking(fail("reject", head, before, "rejected", failure, at), failure, at);
 }
 
 export function escalate(head: Head, before: Handoff, failure: HandoffEnding, at: string): Move {
-  return blocking(fail("escalate", head, before, "escalated", failure, at), failure);
+  return blocking(fail("escalate", head, before, "escalated", failure, at), failure, at);
 }
 
 /** A second transition: nobody goes on with the task before a person has looked at it, or somebody writes to it. */
-function blocking(move: Move, { reason }: HandoffEnding): Move {
-  const { handoff_id: handoffId, task_id: taskId } = move.after;
+function blocking(move: Move, { reason, details }: HandoffEnding, at: string): Move {
+  const { handoff_id: handoffId, task_id: taskId, recovery } = move.after;
   const { head } = move.steps.at(-1) as Step;
+  // Of a checkpoint that broke only after it was chosen the watchdogs try an earlier one.
+  const ends = recovery !== null && reason !== "hash_broken";
+  const why = reason === "chain_broken" ? reason : "no_agent";
+  const left = ends ? blocked(head, { reason: why, details: details ?? reason }, at) : head;
   const block: Step = {
-    head: { ...head, state: nextState(head, "block") },
-    transition: { ...OF_NO_CHECKPOINT, op: "block", facts: { reason, handoff_id: handoffId } },
+    head: { ...left, state: nextState(left, "block") },
+    transition: {
+      ...OF_NO_CHECKPOINT,
+      op: "block",
+      facts: { reason, handoff_id: handoffId, ...(ends && recoveryFacts(head, left)) },
+    },
     event: { type: "TASK_BLOCKED", data: { taskId, reason, handoffId } },
   };
   return { ...move, steps: [...move.steps, block] };

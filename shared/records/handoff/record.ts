@@ -1,9 +1,9 @@
 /** The record of a handoff, with the keys that lead to it: its task's handoffs, and when it is due while it is open. */
 import { FleetError } from "../../protocol/errors.ts";
-import type { Handoff } from "../../protocol/handoff.ts";
+import type { Handoff } from "../../protocol/handoff-record.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { decode, encodeChecked, UnreadableValue } from "../codec.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../codec.ts";
 import { countHandoff } from "../count.ts";
 import { systemKeys, type TenantKeys } from "../keyspace.ts";
 import type { Step } from "../steps.ts";
@@ -12,7 +12,8 @@ import type { Move } from "./moves.ts";
 /** Throws CORRUPT: a handoff that cannot be read is for a person to decide about. */
 export function decodeHandoff(id: string, value: Bytes | undefined): Handoff {
   try {
-    if (value !== undefined) return decode<Handoff>(value);
+    // One that was written before there were recoveries is none.
+    if (value !== undefined) return Object.assign({ recovery: null }, decodeChecked<Handoff>(value));
   } catch (error) {
     if (!(error instanceof UnreadableValue)) throw error;
   }

@@ -5,6 +5,7 @@
  */
 
 import { ERROR_TABLE, invalid } from "../../protocol/errors.ts";
+import { aborted } from "../../runtime/aborted.ts";
 import { withSpan } from "../../runtime/tracing.ts";
 import type { FleetClient } from "../client.ts";
 import { connect } from "../connect.ts";
@@ -56,11 +57,8 @@ type Begin = (fleet: FleetClient, heart: Heart, options: AgentOptions) => Promis
 
 async function run(options: AgentOptions, begin: Begin): Promise<AgentResult> {
   const fleet = options.fleet ?? (await connect(options.connect));
-  const heart = fleet.startHeartbeat({
-    agentType: options.type,
-    state: "starting",
-    sessionId: options.sessionId,
-  });
+  const { type: agentType, sessionId, heartbeatMs: everyMs } = options;
+  const heart = fleet.startHeartbeat({ agentType, state: "starting", sessionId }, { everyMs });
   try {
     return options.signal?.aborted ? NOTHING : await begin(fleet, heart, options);
   } finally {
@@ -73,7 +71,8 @@ async function byOptions(fleet: FleetClient, heart: Heart, options: AgentOptions
   const { task, fence } = options;
   const tell = reportTo(fleet, options.type);
   if (task === undefined) return offered(fleet, heart, options, tell);
-  const handle = fence === undefined ? await fleet.takeTask(task) : fleet.task(task, { fence });
+  const handle =
+    fence === undefined ? await fleet.takeTask(task, { heartbeats: true }) : fleet.task(task, { fence });
   return carryOut(fleet, heart, options, assignmentByName(handle, fence !== undefined), tell);
 }
 
@@ -95,7 +94,7 @@ async function offered(
   const stop = await fleet.onOffer(type, async (offer) => {
     if (signal?.aborted) return;
     if (onOffer !== undefined && !(await onOffer(offer.data))) return;
-    const { task } = await offer.acknowledge();
+    const { task } = await offer.acknowledge({ heartbeats: true });
     isTaken = true;
     const assignment: Assignment = assignmentByOffer(task, offer.data);
     carryOut(fleet, heart, options, assignment, tell).then(ended.resolve, ended.reject);
@@ -108,11 +107,4 @@ async function offered(
     signal?.removeEventListener("abort", giveUp);
     await stop();
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

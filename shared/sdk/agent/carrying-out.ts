@@ -35,8 +35,9 @@ export async function carryOut(
 ): Promise<AgentResult> {
   const startedAt = new Date(systemClock.now()).toISOString();
   const { task, handover } = assignment;
-  const run = await resumed(fleet, options, assignment);
-  heart.set({ state: "working", taskId: task.id, fence: run.fence });
+  // Before it looks where the work stands: who dies on the way there had the task.
+  heart.set({ state: "working", taskId: task.id, fence: task.fence });
+  const run = await resumed(fleet, heart, options, assignment);
   const stopped = () => run.end(new RunOver("stopped"));
   options.signal?.addEventListener("abort", stopped);
   const unwatch = await watched(fleet, run);
@@ -61,12 +62,13 @@ export async function carryOut(
     options.signal?.removeEventListener("abort", stopped);
     await stopTicking();
     await unwatch();
-    heart.set({ state: "idle", taskId: undefined, fence: undefined });
+    heart.set({ state: "idle", taskId: undefined, fence: undefined, stepDeadline: undefined });
   }
 }
 
 async function resumed(
   fleet: FleetClient,
+  heart: Heart,
   options: AgentOptions,
   { task, offer, handover }: Assignment,
 ): Promise<AgentRun> {
@@ -90,6 +92,7 @@ async function resumed(
     rules: options.checkpoints ?? {},
     thresholds: options.triggers,
     clock: systemClock,
+    sayStepDeadline: (stepDeadline) => heart.set({ stepDeadline }),
   });
 }
 

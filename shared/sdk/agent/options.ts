@@ -35,6 +35,8 @@ export interface AgentOptions {
   /** The class of failure under which work that throws is reported. Default: what the error says itself, else `crash`. */
   readonly classify?: Classify;
   readonly sessionId?: string;
+  /** How often it says that it lives: at least three times in the policy's `silence_ms`. Default 2,000. */
+  readonly heartbeatMs?: number;
   /** The folder that it works in: recorded in every checkpoint, and compared with what the checkpoint says when it continues. */
   readonly workspace?: string;
   /** A client to use, which stays open; else one is made, as `connect` says. */

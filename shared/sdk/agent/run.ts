@@ -48,6 +48,8 @@ export interface RunParts {
   readonly rules: CheckpointRules;
   readonly thresholds: Partial<TriggerThresholds> | undefined;
   readonly clock: Clock;
+  /** Tells whoever watches the agent until when its step may take; undefined: as long as it likes. */
+  readonly sayStepDeadline: (at: string | undefined) => void;
 }
 
 interface Writing {
@@ -66,6 +68,7 @@ export class AgentRun {
   #writing: Promise<unknown> = Promise.resolve();
   #over: RunOver | undefined;
   #lastId: string | null;
+  #hasDeadline = false;
   /** The state of the work, in the sections and under the names of a checkpoint; change it freely. */
   readonly state: WorkState;
 
@@ -149,9 +152,15 @@ export class AgentRun {
     await this.#pass("phase", { isPhaseComplete: true }, { nextPhase: next });
   }
 
-  /** Before something that takes long or may break: what is known so far is written down. */
-  beforeLong(details: string): Promise<void> {
-    return this.#pass("long_operation", {}, {}, details);
+  /**
+   * Before something that takes long or may break: what is known so far is written down. `withinMs`: who is still at it after so long
+   * counts as hung, though it lives; until the next point of the work.
+   */
+  async beforeLong(details: string, { withinMs }: { readonly withinMs?: number } = {}): Promise<void> {
+    await this.#pass("long_operation", {}, {}, details);
+    if (withinMs === undefined) return;
+    this.#hasDeadline = true;
+    this.#parts.sayStepDeadline(new Date(this.#parts.clock.now() + withinMs).toISOString());
   }
 
   /** Something failed, and the work goes on all the same. Enough of these, and somebody else should try. */
@@ -229,6 +238,8 @@ export class AgentRun {
     details?: string,
   ): Promise<void> {
     this.#requireOn();
+    if (this.#hasDeadline) this.#parts.sayStepDeadline(undefined);
+    this.#hasDeadline = false;
     const due = this.#policy.due(occasion);
     const asked = this.#monitor.toAsk(this.#signs(signs));
     if (due !== null || asked !== undefined) {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { invalid } from "../../protocol/errors.ts";
 import { type Environment, integer, optional, readConfig, text } from "../../runtime/config.ts";
-import { type TraceCarrier, traceparentKey } from "../../runtime/trace-context.ts";
+import { keptTrace, type TraceCarrier, traceparentKey } from "../../runtime/trace-context.ts";
 import type { FleetClient } from "../client.ts";
 import { clientFields } from "../connect.ts";
 import { type Assignment, RESUME_MS } from "./assignment.ts";
@@ -46,10 +46,8 @@ export function startFrom(env: Environment): Start | null {
   const name = `${task}/${fence}`;
   if (used.has(name)) return null;
   used.add(name);
-  return { task, fence, ...rest, trace: { get: (key) => env[traceName(key)] } };
+  return { task, fence, ...rest, trace: keptTrace(env[traceparentKey.toUpperCase()]) };
 }
-
-const traceName = (key: string): string => (key === traceparentKey ? key.toUpperCase() : key);
 
 /** Throws INVALID when the prompt cannot be read. */
 export async function assignmentOf(fleet: FleetClient, start: Start): Promise<Assignment> {

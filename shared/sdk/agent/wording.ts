@@ -19,9 +19,12 @@ export function triggerOf(fired: FiredTrigger | undefined): TriggerReason {
 
 /** A trigger or an error for people; no longer than a handoff's reason may be. */
 export function reasonText(what: unknown): string {
-  if (what instanceof Error) return `${what.name}: ${what.message}`.slice(0, LIMITS.handoff_reason_chars_max);
+  if (what instanceof Error) return shortened(`${what.name}: ${what.message}`);
   const fired = what as FiredTrigger | undefined;
   const known = fired && TRIGGERS[fired.reason];
   if (known) return known.text + numbers(fired);
-  return String(fired?.reason ?? what).slice(0, LIMITS.handoff_reason_chars_max);
+  return shortened(String(fired?.reason ?? what));
 }
+
+/** Half a character at its end would have the whole command refused. */
+const shortened = (text: string): string => text.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed();

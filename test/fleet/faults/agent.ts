@@ -1,5 +1,6 @@
 /** One agent: takes one step after the other through the SDK, and records before and after each what it asks and what it learns. */
 import { uuidv7 } from "uuidv7";
+import { hashOf } from "../../../shared/integrity/seal.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { FleetClient } from "../../../shared/sdk/client.ts";
@@ -157,11 +158,13 @@ async function read({ client, mind }: AgentContext, step: ReadStep, deadlineMs: 
   }
 }
 
-function seenVersion({ metadata, compliance }: Checkpoint): SeenVersion {
+/** By what it holds and not by what it says of itself: its hash is made anew. */
+function seenVersion(checkpoint: Checkpoint): SeenVersion {
+  const { metadata, compliance } = checkpoint;
   return {
     checkpoint_id: metadata.checkpoint_id,
     version: metadata.version,
-    hash: compliance.hash,
+    hash: hashOf(checkpoint),
     // `audit/<tenant>/<task>#<number of the entry>`
     entry: Number(compliance.event_log_ref.split("#").at(-1)),
   };

@@ -3,9 +3,8 @@
  * is there to see; production code has no switch for any of this.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import tuple from "fdb-tuple";
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import type { Handoff } from "../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import { COMMAND_OPS } from "../../../shared/protocol/subjects.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { decode, encodeChecked } from "../../../shared/records/codec.ts";
@@ -18,9 +17,9 @@ import {
   type Tx,
 } from "../../../shared/store/store.ts";
 import { wrappedStore } from "../../harness/wrapped-store.ts";
+import { altered, type Break, reading, subspaceOf } from "./altered.ts";
+import { forgettingAttempts, keepingFences, returningBudgets, withoutLeases } from "./broken-recoveries.ts";
 import type { ViolationKind } from "./checker/evidence.ts";
-
-type Break = (store: Store) => Store["transact"];
 
 /** What each build leaves out, and the violation that it must be caught by. */
 export const BROKEN = {
@@ -29,6 +28,12 @@ export const BROKEN = {
   audit_skipped: { breaking: skippingAudit, caughtBy: "chain_broken" },
   handoff_unchecked: { breaking: acceptingAlways, caughtBy: "handoff_taken_twice" },
   idempotency_off: { breaking: withoutIdempotency, caughtBy: "applied_twice" },
+  leases_ignored: { breaking: withoutLeases, caughtBy: "false_recovery" },
+  fence_kept: { breaking: keepingFences, caughtBy: "two_owners" },
+  budget_free: { breaking: returningBudgets, caughtBy: "budget_overdrawn" },
+  attempts_uncounted: { breaking: forgettingAttempts, caughtBy: "budget_overdrawn" },
+  // What is damaged fits its hash, as where nobody compares any.
+  unverified: { breaking: asItIs, caughtBy: "corrupt_served" },
 } as const satisfies Record<string, { breaking: Break; caughtBy: ViolationKind }>;
 export type BrokenName = keyof typeof BROKEN;
 
@@ -38,28 +43,11 @@ export function brokenStore(name: BrokenName, store: Store): Store {
   return wrappedStore(store, BROKEN[name].breaking(store));
 }
 
+function asItIs(store: Store): Store["transact"] {
+  return (options, body) => store.transact(options, body);
+}
+
 const isCommand = ({ label }: TransactOptions): boolean => (COMMAND_OPS as readonly string[]).includes(label);
-
-/** The part of the key space that a tenant's key lies in: the second element of its tuple. */
-const subspaceOf = (key: Bytes): unknown => (tuple.unpack(Buffer.from(key)) as unknown[])[1];
-
-/** The same transaction with some of its functions replaced. */
-function altered(tx: Tx, changes: Partial<Tx>): Tx {
-  return new Proxy(tx, {
-    get(target, name) {
-      if (Object.hasOwn(changes, name)) return Reflect.get(changes, name);
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-}
-
-function reading(tx: Tx, see: (key: Bytes, value: Bytes | undefined) => Bytes | undefined): Partial<Tx> {
-  return {
-    get: async (key) => see(key, await tx.get(key)),
-    getMany: async (keys) => (await tx.getMany(keys)).map((value, i) => see(keys[i]!, value)),
-  };
-}
 
 /** One write of an audit entry in ten is left out. */
 function skippingAudit(store: Store): Store["transact"] {

@@ -50,7 +50,7 @@ interface SentBody extends Partial<CallLine> {
   readonly checkpoint?: CheckpointInput;
 }
 
-function callLine({ call, copy, subject, body }: CopyOf): CallLine {
+export function callLine({ call, copy, subject, body }: CopyOf): CallLine {
   const { agent, task, op } = parseCommandSubject(subject);
   const { command_id, fence, expected_version, handoff_id, checkpoint } = JSON.parse(body) as SentBody;
   const opens = op === "handoff" || checkpoint?.execution_state.phase === "handoff";

@@ -38,7 +38,7 @@ export class Crew {
   readonly recorder: Recorder;
   readonly log: Logger;
   readonly #options: CrewArguments;
-  readonly #history: HistoryWriter;
+  readonly history: HistoryWriter;
   readonly #copies: Copies;
   readonly #stopping = new AbortController();
   readonly #saying: NodeJS.Timeout;
@@ -50,12 +50,13 @@ export class Crew {
     this.#options = options;
     this.random = seededRandom(seed);
     this.log = createLogger({ service: name, level: "warn" });
-    this.#history = new HistoryWriter(join(historyFolder, `${name}-${incarnation}.jsonl`));
-    const nextCall = () => this.#nextCall();
-    this.#copies = new Copies({ history: this.#history, random: this.random, nextCall });
-    this.recorder = new Recorder(this.#history, this.#copies);
+    this.history = new HistoryWriter(join(historyFolder, `${name}-${incarnation}.jsonl`));
+    this.#copies = new Copies({ history: this.history, random: this.random, nextCall: this.nextCall });
+    this.recorder = new Recorder(this.history, this.#copies);
     process.once("disconnect", () => process.exit());
-    process.on("message", () => this.#stopping.abort());
+    process.on("message", (message) => {
+      if ((message as { stop?: boolean }).stop === true) this.#stopping.abort();
+    });
     this.#saying = setInterval(() => this.#say(), SAY_EVERY_MS);
   }
 
@@ -73,8 +74,8 @@ export class Crew {
     return {
       client,
       mind: new AgentMind(agentId, seed + place, this.random),
-      history: this.#history,
-      nextCall: () => this.#nextCall(),
+      history: this.history,
+      nextCall: this.nextCall,
       random: this.random,
       answerOf: (commandId) => this.recorder.answerOf(commandId),
       onDone: (op, outcome) => {
@@ -92,17 +93,18 @@ export class Crew {
       if (commands > 0) process.exitCode = EXIT_SPOOLED;
       await client.close();
     }
-    await this.#history.close();
+    await this.history.close();
     clearInterval(this.#saying);
     this.#say();
     process.disconnect?.();
   }
 
-  #nextCall(): string {
+  /** A name that no other call of the round has. */
+  readonly nextCall = (): string => {
     const { name, incarnation } = this.#options;
     this.#calls += 1;
     return `${name}/${incarnation}/${this.#calls}`;
-  }
+  };
 
   #say(): void {
     process.send?.({ done: this.#done } satisfies Progress, () => {});

@@ -6,6 +6,7 @@
 import { closeSync, fdatasync, openSync, readdirSync, readFileSync, write } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type { FailureClass } from "../../../shared/protocol/exit-report.ts";
 import type { CommandOp } from "../../../shared/protocol/subjects.ts";
 
 export type ReadOp = "get" | "latest" | "history" | "task";
@@ -78,7 +79,30 @@ export interface DoneLine {
   readonly seen?: Seen;
 }
 
-export type Line = CallLine | SentLine | DoneLine;
+/** What a worker goes through. `at`: milliseconds of the wall clock, as the audit trail has it. */
+export interface LifeLine {
+  readonly line: "life";
+  readonly at: number;
+  readonly agent: string;
+  readonly task: string;
+  readonly fence: number;
+  readonly what: "begins" | "fails" | "hangs" | "waits" | "completes";
+  /** Of a beginning: what it goes on from, with the hash of the content as it was served. */
+  readonly from?: { readonly checkpoint_id: string; readonly version: number; readonly hash: string };
+  /** Of a failure: as what it is reported. */
+  readonly class?: FailureClass;
+}
+
+/** Stored bytes of a checkpoint are about to be changed; `at` of the machine's monotonic clock, `wall` of the other one. */
+export interface DamageLine {
+  readonly line: "damage";
+  readonly at: number;
+  readonly wall: number;
+  readonly task: string;
+  readonly checkpoint_id: string;
+}
+
+export type Line = CallLine | SentLine | DoneLine | LifeLine | DamageLine;
 
 /** Microseconds of CLOCK_MONOTONIC: comparable between the processes of one machine, unmoved by any wall clock. */
 export function instant(): number {
@@ -159,6 +183,8 @@ export interface History {
   readonly attempts: readonly Attempt[];
   /** Commands by id: the bytes that were sent. */
   readonly sent: ReadonlyMap<string, SentLine>;
+  readonly lives: readonly LifeLine[];
+  readonly damages: readonly DamageLine[];
 }
 
 export function pairedHistory(lines: readonly Line[]): History {
@@ -190,5 +216,10 @@ export function pairedHistory(lines: readonly Line[]): History {
         ...(seen !== undefined && { seen }),
       };
     });
-  return { attempts: attempts.sort((a, b) => a.begin - b.begin), sent };
+  return {
+    attempts: attempts.sort((a, b) => a.begin - b.begin),
+    sent,
+    lives: lines.filter((line) => line.line === "life"),
+    damages: lines.filter((line) => line.line === "damage"),
+  };
 }

@@ -25,7 +25,7 @@ export function targetsOf({
   fdbserver,
 }: Battlefield): Partial<Record<FaultKind, string[]>> {
   const services = fleet.services.map(({ name }) => name);
-  const agents = [...fleet.agents, ...fleet.takers].map(({ name }) => name);
+  const agents = [...fleet.agents, ...fleet.takers, ...fleet.workers].map(({ name }) => name);
   const connections = [...fleet.proxies.keys()];
   const server = fdbserver === undefined ? [] : ["fdbserver"];
   return {
@@ -57,10 +57,11 @@ const named = (processes: readonly SupervisedProcess[], name: string): Supervise
 
 const nothing = (): void => {};
 
-const everyProcess = ({ services, agents, takers }: FaultFleet): SupervisedProcess[] => [
+const everyProcess = ({ services, agents, takers, workers }: FaultFleet): SupervisedProcess[] => [
   ...services,
   ...agents,
   ...takers,
+  ...workers,
 ];
 
 const kill: Strike = ({ fleet }, { target, lastsMs }) => {

@@ -26,22 +26,23 @@ function listed(names: readonly string[]): string {
 
 export const HELP = `npm run faults -- [options]
 
-Runs real fleets, kills, pauses, cuts off and starves their parts while agents work and hand over to each other, and then checks that nothing was lost, nothing was
-applied twice, and everything else that shared/protocol/SPEC.md promises.
+Runs real fleets, kills, pauses, cuts off and starves their parts while agents work, hand over to each other and are recovered, damages what they stored, and then
+checks that nothing was lost, nothing was applied twice, nobody who lives lost a task, and everything else that shared/protocol/SPEC.md promises.
 
   --minutes N       time for the faults, over all rounds (default 2)
   --seed N          the plan of the faults and of the work follows from it (default: a new one, which is printed)
   --json FILE       write counts, faults and violations as JSON, too
   --rounds A,B      ${ROUNDS.join(", ")} (default: all that can run here)
-  --faults A,B      only these kinds of faults (default: all that can happen here); kill_agents is also the deaths that takers and
-                    coordinators choose the moment of:
+  --faults A,B      only these kinds of faults (default: all that can happen here); kill_agents is also the deaths that takers, workers,
+                    coordinators and watchdogs choose the moment of, and the mishaps of workers:
                     ${listed(FAULT_KINDS)}
-  --broken NAME     run with one safeguard taken out, to see it caught: ${BROKEN_NAMES.join(", ")}
+  --broken NAME     run with one safeguard taken out, to see it caught:
+                    ${listed(BROKEN_NAMES)}
   --keep            keep the evidence of rounds without violations, too
   --help            this text
 
-Rounds: alone is one process with every service, small-disk the same on a disk that fills up, several is two of each service on one
-embedded store, foundationdb the same on a FoundationDB server.
+Rounds: alone is one process with every service, small-disk the same on a disk that fills up, several is two of each service and a runner on one
+embedded store, where bits of checkpoints are turned over, foundationdb the same on a FoundationDB server.
 
 Exit code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
 `;

@@ -1,5 +1,6 @@
 /** The counts of a run, for people: one column for each round. */
 import type { Violation } from "./checker/evidence.ts";
+import { leastShare, type RecoveryCounts, type Spread } from "./checker/recovery-counts.ts";
 import type { RoundResult } from "./round.ts";
 
 type Counts = Readonly<Record<string, number>>;
@@ -20,6 +21,9 @@ export function formatReport(rounds: readonly RoundResult[]): string {
       "acceptances refused": handoffs.acceptances_refused,
       ...handoffs.ends,
     })),
+    table("recoveries", rounds, ({ recoveries }) => recoveriesIn(recoveries)),
+    table("failures, by class and signal", rounds, ({ recoveries }) => recoveries.failures),
+    table("tasks of workers, by kind and end", rounds, ({ recoveries }) => recoveries.tasks),
     table("open handoffs met by a kill, by state", rounds, ({ handoffs }) => handoffs.met_by_kills),
     table("checked", rounds, (round) => ({
       ...round.checked,
@@ -36,7 +40,36 @@ export function formatReport(rounds: readonly RoundResult[]): string {
       VIOLATIONS: round.violations.length,
     })),
   ];
-  return [...blocks, ...rounds.flatMap(problems)].join("\n\n");
+  return [...blocks, successOf(rounds), ...rounds.flatMap(problems)].join("\n\n");
+}
+
+function recoveriesIn(counts: RecoveryCounts): Counts {
+  const { tried, succeeded, superseded, failed, attempts, could_not, detect_ms, resume_ms } = counts;
+  const spread = (name: string, { p50, p99, worst }: Spread): [string, number][] => [
+    [`${name} ms, p50`, p50],
+    [`${name} ms, p99`, p99],
+    [`${name} ms, worst`, worst],
+  ];
+  return {
+    ...{ tried, succeeded, superseded, failed, attempts },
+    ...Object.fromEntries(Object.entries(could_not).map(([why, count]) => [`could not: ${why}`, count])),
+    ...Object.fromEntries(
+      Object.entries(detect_ms).flatMap(([signal, of]) => spread(`detect ${signal}`, of)),
+    ),
+    ...Object.fromEntries(spread("resume", resume_ms)),
+  };
+}
+
+/** Of all rounds together. */
+function successOf(rounds: readonly RoundResult[]): string {
+  const sum = (of: (counts: RecoveryCounts) => number): number =>
+    rounds.reduce((total, { recoveries }) => total + of(recoveries), 0);
+  const [succeeded, failed] = [sum((counts) => counts.succeeded), sum((counts) => counts.failed)];
+  const percent = (share: number): string => `${(100 * share).toFixed(3)} %`;
+  return [
+    `recoveries that could succeed: ${succeeded + failed}; succeeded: ${succeeded}`,
+    `(${percent(succeeded / Math.max(1, succeeded + failed))}; with 95 % confidence at least ${percent(leastShare(succeeded, failed))})`,
+  ].join(" ");
 }
 
 function table(title: string, rounds: readonly RoundResult[], of: (round: RoundResult) => Counts): string {

@@ -5,13 +5,14 @@ import type { FoundationdbServer } from "../../harness/foundationdb.ts";
 import type { BrokenName } from "./broken.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
-import { type Death, type FaultFleet, type Shape, startFaultFleet } from "./fleet.ts";
+import { type Death, type FaultFleet, isShared, type Shape, startFaultFleet } from "./fleet.ts";
 import { type Attempt, pairedHistory, readHistory } from "./history.ts";
 import { keepBus } from "./inquest.ts";
 import { Nemesis, targetsOf } from "./nemesis.ts";
 import { type FaultKind, type Planning, planFaults } from "./plan.ts";
-import { heal, type Recovery, recover } from "./recovery.ts";
+import { heal, type Repair, recover } from "./repair.ts";
 import { readStore, readStreams } from "./truth.ts";
+import type { OfficeOrder } from "./workers/office.ts";
 import { openZone, type Zone } from "./zone.ts";
 
 export interface RoundOptions {
@@ -52,12 +53,15 @@ export interface RoundResult {
   readonly checked: Verdict["checked"];
   readonly zombies: Verdict["zombies"];
   readonly handoffs: Verdict["handoffs"];
+  readonly recoveries: Verdict["recoveries"];
   readonly violations: readonly Violation[];
   /** Where the evidence is; null when it was removed. */
   readonly evidence: string | null;
 }
 
 const SAY_EVERY_MS = 10_000;
+/** By then a fleet has come to rest; a broken one may never do, and has shown what it does long before. */
+const QUIET_MS = { correct: 90_000, broken: 12_000 };
 const FAULT_LOG = "faults.jsonl";
 /** Before the end of the faults nobody chooses a moment to die any more. */
 const CALM_MS = 1_000;
@@ -69,7 +73,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
   const zone = openZone({ smallDisk: o.smallDisk });
   const storeUrl =
     o.foundationdb === undefined
-      ? `lmdb:${join(zone.data, "store")}${o.shape === "several" ? "?shared" : ""}`
+      ? `lmdb:${join(zone.data, "store")}${isShared(o) ? "?shared" : ""}`
       : `fdb:${o.foundationdb.clusterFile}`;
   let operations = 0;
   const leaveNothing = (): void => {
@@ -90,12 +94,13 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     });
     const begin = performance.now();
     const faults = await endure(o, { fleet, zone, operations: () => operations });
-    const recovered = await finish(fleet, zone);
+    const recovered = await finish(fleet, zone, o.broken === null ? QUIET_MS.correct : QUIET_MS.broken);
     const history = pairedHistory(readHistory(zone.history));
+    await fleet.close();
     const streams = await readStreams(fleet.nats.url);
     const truth = { ...(await readStore(storeUrl)), ...streams };
     const kills = [...faults.kills, ...fleet.deaths.map(({ at }) => at)];
-    const verdict = judge({ attempts: history.attempts, truth }, kills);
+    const verdict = judge({ ...history, truth, beats: fleet.witness.beats }, kills);
     const violations = [...recovered.violations, ...verdict.violations];
     return {
       name: o.name,
@@ -112,6 +117,7 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       checked: verdict.checked,
       zombies: verdict.zombies,
       handoffs: verdict.handoffs,
+      recoveries: verdict.recoveries,
       violations,
       evidence: await leave(o, fleet, zone, violations),
     };
@@ -161,7 +167,7 @@ function chosen(targets: Planning["targets"], kinds: readonly FaultKind[] | null
 }
 
 /** Repairs, waits, resolves, and stops everything but the bus. */
-async function finish(fleet: FaultFleet, zone: Zone): Promise<Recovery> {
+async function finish(fleet: FaultFleet, zone: Zone, quietMs: number): Promise<Repair> {
   await heal(fleet, zone);
   const violations: Violation[] = [];
   const failed = (process: string, text: string, details: object): void => {
@@ -171,17 +177,18 @@ async function finish(fleet: FaultFleet, zone: Zone): Promise<Recovery> {
     const ending = await one.stop({ message: { stop: true } });
     if (ending !== null) failed(one.name, "the agents did not end well", ending);
   }
-  const recovered = await recover(fleet, zone, async () => {
-    for (const one of fleet.takers) {
+  fleet.office.send({ closing: true } satisfies OfficeOrder);
+  const recovered = await recover({ fleet, zone, quietMs }, async () => {
+    for (const one of [...fleet.takers, ...fleet.workers, fleet.office]) {
       const ending = await one.stop({ message: { stop: true } });
-      if (ending !== null) failed(one.name, "the takers did not end well", ending);
+      if (ending !== null) failed(one.name, "those who take tasks did not end well", ending);
     }
   });
   for (const one of fleet.services) {
     const ending = await one.stop("SIGTERM");
     if (ending !== null) failed(one.name, "a service did not stop cleanly", ending);
   }
-  for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers]) {
+  for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers, ...fleet.workers, fleet.office]) {
     for (const ending of one.endings) {
       if (ending.wasReady) failed(one.name, "a process that was up ended by itself", { ...ending });
     }
@@ -213,8 +220,15 @@ function countDeaths(deaths: readonly Death[]): Record<string, number> {
   return counts;
 }
 
-function restartsOf({ services, agents, takers, nats }: FaultFleet): RoundResult["restarts"] {
-  const processes = [...services, ...agents, ...takers];
+function restartsOf({
+  services,
+  agents,
+  takers,
+  workers,
+  office,
+  nats,
+}: FaultFleet): RoundResult["restarts"] {
+  const processes = [...services, ...agents, ...takers, ...workers, office];
   const starts = processes.reduce((sum, one) => sum + one.starts - 1, nats.starts - 1);
   const own = processes.reduce((sum, one) => sum + one.endings.length, nats.ownEndings);
   return { after_kill: Math.max(0, starts - own), own };
@@ -234,6 +248,7 @@ async function leave(
     zone.remove();
     return null;
   }
+  writeFileSync(join(zone.root, "beats.json"), JSON.stringify(fleet.witness.beats));
   writeFileSync(join(zone.root, "violations.json"), `${JSON.stringify(violations, null, 2)}\n`);
   zone.rescue();
   return zone.root;

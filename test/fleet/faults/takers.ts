@@ -4,10 +4,9 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../shared/bus/bus.ts";
-import { parseCommandSubject, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { FleetClient } from "../../../shared/sdk/client.ts";
 import { Crew, type CrewArguments } from "./crew.ts";
-import { type Deaths, die, strikes } from "./deaths.ts";
+import { type Deaths, dyingBus } from "./deaths.ts";
 import { type TakerContext, takeOffer } from "./taker.ts";
 import { TAKEN_TYPES } from "./workload.ts";
 
@@ -21,35 +20,11 @@ export interface TakersArguments extends CrewArguments {
 const AT_ONCE = 2;
 const AGAIN_MS = 300;
 const DEATH_SHARE = 0.03;
-const IN_FLIGHT_MS = 20;
 
 const o = JSON.parse(process.argv[2]!) as TakersArguments;
 const crew = new Crew(o);
 const deaths: Deaths = { untilUs: o.deathsUntil, share: DEATH_SHARE, random: crew.random };
-const COMMAND = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
-
-/** A bus on which an agent dies between a request and its answer, or between an answer and whatever was to follow. */
-function dying(real: Bus): Bus {
-  const request: Bus["request"] = async (subject, out, options) => {
-    const op = subject.startsWith(COMMAND) ? parseCommandSubject(subject).op : "";
-    const isMoment = op === "acknowledge" || op === "create";
-    if (isMoment && strikes(deaths)) {
-      void real.request(subject, out, options).catch(() => {});
-      await sleep(crew.random() * IN_FLIGHT_MS);
-      return die(`taker during ${op}`);
-    }
-    const answer = await real.request(subject, out, options);
-    if (isMoment && strikes(deaths)) return die(`taker after ${op}`);
-    return answer;
-  };
-  return new Proxy(real, {
-    get(target, name) {
-      if (name === "request") return request;
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-}
+const dying = (bus: Bus): Bus => dyingBus(bus, "taker", deaths);
 
 /** Two of one type, so that one can be asked to take what the other is about to take. */
 async function pair(agentType: string, place: number): Promise<FleetClient[]> {

@@ -3,7 +3,8 @@ import { DeliverPolicy, type JsMsg, jetstream, jetstreamManager } from "@nats-io
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Alert } from "../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
-import type { Handoff } from "../../../shared/protocol/handoff.ts";
+import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
+import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
@@ -16,14 +17,21 @@ import { readTransitions } from "../../../shared/records/outbox.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Reader, Store } from "../../../shared/store/store.ts";
-import { type DeadLetter, type Entry, type TaskTruth, type Truth, versionName } from "./checker/evidence.ts";
+import {
+  type DeadLetter,
+  type Entry,
+  type Exit,
+  type TaskTruth,
+  type Truth,
+  versionName,
+} from "./checker/evidence.ts";
 
 const READ = { label: "truth", deadlineMs: 60_000 } as const;
 const TASKS_MAX = 10_000;
 const AT_ONCE = 32;
 
 /** Only while no service has the store open. */
-export async function readStore(url: string): Promise<Omit<Truth, "events" | "alerts" | "dead">> {
+export async function readStore(url: string): Promise<Omit<Truth, "events" | "alerts" | "dead" | "exits">> {
   const store = await openStore(url);
   try {
     const repository = new CheckpointRepository({
@@ -110,8 +118,8 @@ async function readHashes(
   return hashes;
 }
 
-/** The event stream, the alerts and the dead letters, oldest first, duplicates included. */
-export async function readStreams(url: string): Promise<Pick<Truth, "events" | "alerts" | "dead">> {
+/** The event stream, the alerts, the dead letters and the exit reports, oldest first, duplicates included. */
+export async function readStreams(url: string): Promise<Pick<Truth, "events" | "alerts" | "dead" | "exits">> {
   const connection = await connect({ servers: url, timeout: 10_000 });
   try {
     const events: FleetEvent[] = [];
@@ -119,11 +127,16 @@ export async function readStreams(url: string): Promise<Pick<Truth, "events" | "
     const alerts: Alert[] = [];
     await eachMessage(connection, STREAMS.alerts, (message) => alerts.push(message.json<Alert>()));
     const dead: DeadLetter[] = [];
-    await eachMessage(connection, STREAMS.dead, ({ headers, subject }) => {
+    await eachMessage(connection, STREAMS.dead, ({ headers, subject, time }) => {
       const reason = subject.split(".").at(-2)!;
-      dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason });
+      dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason, at: time.getTime() });
     });
-    return { events, alerts, dead };
+    const exits: Exit[] = [];
+    await eachMessage(connection, STREAMS.exits, (message) => {
+      const { agent_id: agent, task_id: task, fence, class: failureClass } = message.json<ExitReport>();
+      exits.push({ agent, task, fence, class: failureClass, at: message.time.getTime() });
+    });
+    return { events, alerts, dead, exits };
   } finally {
     await connection.close();
   }

@@ -69,8 +69,10 @@ test.each([
   ["NOT_FOUND", { handoff: "auth" }, "fleet handoffs list"],
   ["NOT_FOUND", { seq: 17 }, "fleet queue dead list"],
   ["CONFLICT", { handoff_id: "one" }, "fleet handoffs show one"],
-  ["CONFLICT", { task_id: "auth" }, "fleet task show <task>"],
+  ["CONFLICT", {}, "fleet task show <task>"],
+  ["CONFLICT", { task_id: "auth" }, "fleet task show auth"],
   ["FENCED", {}, "fleet fence take <task>"],
+  ["FENCED", { task_id: "auth" }, "fleet fence take auth"],
 ] as const)("%s of %o: where to look is the command for it", (code, details, command) => {
   expect(failureOf(new FleetError(code, "text", { details })).hint).toContain(`\`${command}\``);
 });

@@ -65,7 +65,7 @@ describe("help", () => {
     expect(out).toContain(`Usage: npx fleet ${path}`);
     expect(
       out.match(
-        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|resume|fence|audit|index|queue|spool|events)\b/,
+        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|resume|recover|recovery|fence|audit|index|queue|spool|events)\b/,
       ),
     ).toBeNull();
   });

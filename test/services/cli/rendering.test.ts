@@ -282,7 +282,8 @@ test("status on one screen", () => {
     counts: { tasks: 1, checkpoints: 1_200, events: 0 },
     uptime_ms: 61_000,
   };
-  expect(renderStatus(status, "nats://h:1", view).split("\n")).toEqual([
+  const place = { url: "nats://h:1", fleet: "fleet" };
+  expect(renderStatus(status, place, view).split("\n")).toEqual([
     "Fleet 0.1.0 at nats://h:1, up for 1m 1s",
     "",
     "store   ok     lmdb  fine",
@@ -292,6 +293,15 @@ test("status on one screen", () => {
     "",
     "1 task, 1,200 checkpoints, 0 events",
   ]);
+  const alerts = (open: number, more: boolean) =>
+    renderStatus({ ...status, alerts: { open, more } }, place, view).split("\n")[6];
+  expect(alerts(0, false)).toBe("alerts  ok     none that nobody knows of");
+  expect(alerts(2, false)).toBe("alerts  open   2 that nobody knows of: fleet alerts list");
+  expect(alerts(100, true)).toBe("alerts  open   100 or more that nobody knows of: fleet alerts list");
+  const watchdog = (by: string | null) =>
+    renderStatus({ ...status, watchdog: { by } }, place, view).split("\n")[6];
+  expect(watchdog("vm-1")).toBe("watchdog  ok     vm-1");
+  expect(watchdog(null)).toBe("watchdog  none   no task of an agent that fails goes on until one runs");
   expect(renderIndex({ ...index, state: "rebuilding", indexed: 4 }, view)).toBe(
     "Search index: rebuilding, 4 of 10 checkpoints",
   );
@@ -310,7 +320,9 @@ test("an event is one line", () => {
     time: "T",
     type: "CHECKPOINT_UPDATED",
     subject: "auth",
-    data: { checkpointId: A, fields: ["a", "b"], taskId: "auth" },
+    data: { checkpointId: A, fields: ["a", "b"], reason: 'it said "no", x=1', taskId: "auth" },
   };
-  expect(renderEvent(event, view)).toBe(`T  CHECKPOINT_UPDATED    auth  checkpointId=${A} fields=a,b`);
+  expect(renderEvent(event, view)).toBe(
+    `T  CHECKPOINT_UPDATED    auth  checkpointId=${A} fields=a,b reason="it said \\"no\\", x=1"`,
+  );
 });

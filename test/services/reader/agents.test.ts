@@ -2,14 +2,15 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createAgentsQuery } from "../../../services/reader/agents.ts";
-import { listenToHeartbeats } from "../../../services/reader/heartbeats.ts";
 import { start } from "../../../services/reader/reader.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
+import { listenToHeartbeats } from "../../../shared/process/heartbeats.ts";
 import type { Agent, AgentPage } from "../../../shared/protocol/agents.ts";
 import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { CONTENT_TYPES, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/metrics.ts";
@@ -36,6 +37,7 @@ beforeAll(async () => {
     store,
     format,
     instance: "reader-1",
+    config: { policies: DEFAULT_POLICIES },
   });
 });
 

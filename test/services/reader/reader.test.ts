@@ -6,13 +6,16 @@ import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { decodeBody, encodeBody } from "../../../shared/integrity/wire.ts";
 import type { ErrorBody } from "../../../shared/protocol/errors.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import {
+  ALERT_OPS,
   CONTENT_TYPES,
   HEADERS,
   QUERY_OPS,
   QUEUE_OPS,
   type QueryOp,
+  SCRUB_OPS,
   SUBJECTS,
 } from "../../../shared/protocol/subjects.ts";
 import { readOutbox } from "../../../shared/records/outbox.ts";
@@ -21,7 +24,8 @@ import { createMetrics, type Metrics } from "../../../shared/runtime/metrics.ts"
 import type { Stop } from "../../../shared/runtime/service.ts";
 import { initiate } from "../../harness/handoffs.ts";
 import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
-import { type Bench, create, finalize, input, openBench } from "../../harness/records.ts";
+import { type Bench, create, finalize, input, openBench, send } from "../../harness/records.ts";
+import { noteFailure } from "../../harness/recoveries.ts";
 import { flip } from "../../shared/records/corpus.ts";
 
 interface Answered {
@@ -38,7 +42,9 @@ let stops: Stop[];
 
 async function startReader(instance: string): Promise<Stop> {
   const { store, format } = bench;
-  const stop = await start({ log: testLog, metrics, clock: systemClock, bus, store, format, instance });
+  const config = { policies: DEFAULT_POLICIES };
+  const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, instance, config };
+  const stop = await start(parts);
   stops.push(stop);
   return async () => {
     stops = stops.filter((one) => one !== stop);
@@ -92,9 +98,15 @@ async function result<Op extends QueryOp>(op: Op, query: object = {}): Promise<Q
 const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
   page.checkpoints.map(({ metadata }) => metadata.checkpoint_id);
 
+const OTHERS = [...SCRUB_OPS, ...QUEUE_OPS, ...ALERT_OPS] as const;
+
 describe("queries", () => {
   test("each is answered with the result that the protocol names", async () => {
     const { repository } = bench;
+    const failing = { task: "task-2", agent: "agent-3" };
+    await send(repository, "take", {}, failing);
+    const zero = await create(repository, { ...failing, fence: 1 });
+    await noteFailure(repository, failing.task);
     const one = await create(repository, { agent: "agent-1" });
     await finalize(repository, one.checkpoint_id);
     const two = await create(repository, {
@@ -114,14 +126,19 @@ describe("queries", () => {
       audit: await result("audit", { task_id: "task-1", from_seq: 2 }),
       handoff: await result("handoff", { task_id: "task-1" }),
       handoffs: await result("handoffs", { state: "requested" }),
+      recovery_point: await result("recovery_point", { task_id: "task-1", before: two.checkpoint_id }),
+      recoveries: await result("recoveries", { state: "waiting" }),
       status: await result("status"),
       index_rebuild: await result("index_rebuild"),
       index_status: await result("index_status"),
       agents: await result("agents"),
-    } satisfies { [Op in Exclude<QueryOp, (typeof QUEUE_OPS)[number]>]: QueryResults[Op] };
+    } satisfies {
+      // The others have tests of their own.
+      [Op in Exclude<QueryOp, (typeof OTHERS)[number]>]: QueryResults[Op];
+    };
 
-    expect([...Object.keys(answers), ...QUEUE_OPS].sort()).toEqual([...QUERY_OPS].sort());
-    expect(idsOf(answers.search)).toEqual(ids);
+    expect([...Object.keys(answers), ...OTHERS].sort()).toEqual([...QUERY_OPS].sort());
+    expect(idsOf(answers.search)).toEqual([...ids, zero.checkpoint_id]);
     expect(answers.search.indexed_through >= wait_for).toBe(true);
     expect(answers.get.checkpoint.metadata).toMatchObject({
       checkpoint_id: one.checkpoint_id,
@@ -134,15 +151,31 @@ describe("queries", () => {
     expect(answers.audit.entries.map(({ seq }) => seq)).toEqual([2, 3, 4]);
     expect(answers.handoff.handoff).toMatchObject({ handoff_id, state: "requested", to_agent_type: "qa" });
     expect(answers.handoffs).toEqual({ handoffs: [answers.handoff.handoff] });
+    expect(answers.recovery_point).toMatchObject({
+      checkpoint: { metadata: { checkpoint_id: one.checkpoint_id } },
+      reason: null,
+      passed_over: [],
+      owner: null,
+    });
+    expect(answers.recoveries.tasks).toMatchObject([
+      { task_id: "task-2", recovery: { state: "waiting", failure: { agent_id: "agent-3" } } },
+    ]);
     expect(answers.status).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+/),
       store: { engine: "lmdb", ok: true },
       bus: { ok: true, server_version: expect.stringMatching(/^2\./) },
-      index: { state: "ready", behind: 0, indexed: 2, total: 2 },
-      outbox: { depth: 4 },
-      counts: { tasks: 1, checkpoints: 2 },
+      index: { state: "ready" },
+      outbox: { depth: 7 },
+      counts: { tasks: 2, checkpoints: 3 },
     });
-    expect(answers.index_rebuild).toMatchObject({ total: 2 });
+    expect(answers.index_rebuild).toMatchObject({ total: 3 });
+  });
+
+  test("a scrub is asked for, and nothing is found before it", async () => {
+    const asked = await result("scrub_start");
+    expect(asked).toMatchObject({ current: null, last: null, requested_pass: 1, by: null });
+    expect(await result("scrub_status")).toEqual(asked);
+    expect(await result("scrub_findings")).toEqual({ findings: [] });
   });
 
   test("MessagePack is answered in MessagePack", async () => {
@@ -161,6 +194,8 @@ describe("queries", () => {
     { op: "by_agent", query: {}, path: "agent_id" },
     { op: "by_agent", query: { agent_id: "agent-1", cursor: "AAAA" }, path: "cursor" },
     { op: "search", query: { cursor: "AAAA" }, path: "cursor" },
+    { op: "scrub_findings", query: { limit: 1e9 }, path: "limit" },
+    { op: "scrub_findings", query: { cursor: "AAAA" }, path: "cursor" },
     { op: "search", query: { from: "yesterday" }, path: "from" },
     { op: "search", query: { phase: "sleeping" }, path: "phase" },
     { op: "search", query: { text: "?" }, path: "text" },

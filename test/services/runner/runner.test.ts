@@ -202,14 +202,14 @@ describe("a runner that was killed", () => {
     const first = await runner.spawn();
     await Promise.all([offer("stay-a", "qa"), offer("stay-b", "qa")]);
     const [alive, dead] = await Promise.all([runner.told("stay-a"), runner.told("stay-b")]);
-    await runner.kill9(first);
+    await first.kill9();
     expect(processMark(alive.pid)).toBeDefined();
     process.kill(dead.pid, "SIGSEGV");
     await gone(dead.pid);
 
     const second = await runner.spawn();
     expect(await bench.reported("stay-b")).toMatchObject({ class: "crash", signal: "SIGSEGV" });
-    await runner.kill9(second);
+    await second.kill9();
     const stop = await runner.start();
     process.kill(alive.pid, "SIGTERM");
     expect(await bench.reported("stay-a")).toMatchObject({ class: "crash", signal: "SIGTERM" });

@@ -1,8 +1,6 @@
 // What the runner's tests stand on: a writer, a reader and a bus, runners in this process and in processes of their own, and what
 // reaches the bus from them.
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
@@ -17,7 +15,8 @@ import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/metrics.ts";
 import type { Stop } from "../../../shared/runtime/service.ts";
 import { projectRoot, testLog } from "../../harness/nats.ts";
-import { openWriterBench, type WriterBench } from "../../harness/writer.ts";
+import { startService, type TestService } from "../../harness/services.ts";
+import { openFleetBench, type WriterBench } from "../../harness/writer.ts";
 import { scratch } from "./started.ts";
 
 const WORKER = join(projectRoot, "test/services/runner/worker.program.ts");
@@ -35,7 +34,7 @@ export class RunnerBench {
   readonly #root = scratch();
   readonly #bus: Bus;
   readonly #stops: Stop[] = [];
-  readonly #children: ChildProcess[] = [];
+  readonly #processes: TestService[] = [];
   #count = 0;
 
   constructor(writer: WriterBench, bus: Bus) {
@@ -62,9 +61,8 @@ export class RunnerBench {
       FLEET_RUNNER_CONFIG: file,
       FLEET_RUNNER_NAME: name,
       FLEET_HOME: home,
-      FLEET_OPS_PORT: "0",
     };
-    return new TestRunner(env, home, this.#stops, this.#children);
+    return new TestRunner(env, home, this.#stops, this.#processes);
   }
 
   /** Resolves with the report about a task's agent. */
@@ -88,7 +86,7 @@ export class RunnerBench {
 
   /** Runners that a failed test left would take the offers of the next one. */
   async stopRunners(): Promise<void> {
-    for (const child of this.#children.splice(0)) child.kill("SIGKILL");
+    await Promise.all(this.#processes.splice(0).map((one) => one.kill9()));
     await Promise.all(this.#stops.splice(0).map((stop) => stop()));
   }
 
@@ -104,15 +102,15 @@ class TestRunner {
   readonly #env: NodeJS.ProcessEnv;
   readonly #home: string;
   readonly #stops: Stop[];
-  readonly #children: ChildProcess[];
+  readonly #processes: TestService[];
   /** Of the runner that ran in this process last. */
   metrics = createMetrics();
 
-  constructor(env: NodeJS.ProcessEnv, home: string, stops: Stop[], children: ChildProcess[]) {
+  constructor(env: NodeJS.ProcessEnv, home: string, stops: Stop[], processes: TestService[]) {
     this.#env = env;
     this.#home = home;
     this.#stops = stops;
-    this.#children = children;
+    this.#processes = processes;
   }
 
   /** In this process; the same folder every time. */
@@ -138,28 +136,10 @@ class TestRunner {
   }
 
   /** As a process of its own. */
-  async spawn(): Promise<ChildProcess> {
-    const child = spawn(process.execPath, ["services/runner/main.ts"], {
-      cwd: projectRoot,
-      env: this.#env,
-      stdio: ["ignore", "pipe", "inherit"],
-    });
-    this.#children.push(child);
-    let output = "";
-    const started = Promise.withResolvers<void>();
-    child.stdout.on("data", (chunk: Buffer) => {
-      output += chunk.toString();
-      if (output.includes("runner started")) started.resolve();
-    });
-    child.once("exit", (code) => started.reject(new Error(`the runner ended with ${code}:\n${output}`)));
-    await started.promise;
-    return child;
-  }
-
-  async kill9(child: ChildProcess): Promise<void> {
-    const exited = once(child, "exit");
-    child.kill("SIGKILL");
-    await exited;
+  async spawn(): Promise<TestService> {
+    const runner = await startService("runner", this.#env);
+    this.#processes.push(runner);
+    return runner;
   }
 
   /** As a runner that was killed left it. */
@@ -202,8 +182,7 @@ class TestRunner {
 }
 
 export async function openRunnerBench(): Promise<RunnerBench> {
-  const writer = await openWriterBench();
-  await writer.startReader();
+  const writer = await openFleetBench();
   const bus = await connectBus({ url: writer.nats.url, name: "bench", identity: "bench", log: testLog });
   const bench = new RunnerBench(writer, bus);
   await bench.follow();

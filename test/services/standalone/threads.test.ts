@@ -49,7 +49,10 @@ test("threads come and go under writers: nothing is lost, tasks keep their order
         busUrl: nats.url,
         busMonitorUrl: nats.monitorUrl,
       },
-      config: readAgentRules({ agentTypes: [], policyFile: undefined }),
+      config: {
+        ...readAgentRules({ agentTypes: [], policyFile: undefined }),
+        watchdog: { recoveriesMax: 256, webhooks: [], scrubRate: 4_000_000, scrubEvery: null },
+      },
       pretty: false,
     },
     log: testLog,

@@ -2,8 +2,6 @@
  * Writers killed between each two steps of what they do with the queue, as processes of their own on a real server and a real store:
  * what was taken is applied once and in order, a dead letter is written, audited and announced once, whoever comes next.
  */
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,7 +16,8 @@ import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { openFormat } from "../../../shared/records/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { projectRoot, startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { at, startService, type TestService } from "../../harness/services.ts";
 import { creation } from "../../harness/writer.ts";
 
 type Json = Record<string, unknown>;
@@ -27,48 +26,49 @@ interface Place {
   readonly nats: TestNats;
   readonly bus: Bus;
   readonly store: string;
-  readonly writers: ChildProcess[];
+  readonly writers: TestService[];
 }
 
 async function withPlace(run: (place: Place) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-crash-"));
   const nats = await startNats();
-  const writers: ChildProcess[] = [];
+  const writers: TestService[] = [];
   const bus = await connectBus({ url: nats.url, name: "test", identity: "agent-1", log: testLog });
   try {
     await bus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
     await run({ nats, bus, store: `lmdb:${folder}/store`, writers });
   } finally {
-    for (const child of writers) child.kill("SIGKILL");
+    await Promise.all(writers.map((one) => one.kill9()));
     await bus.close();
     await nats.stop();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function writer(place: Place, env: Record<string, string> = {}): ChildProcess {
-  const child = spawn(process.execPath, ["test/harness/writer.program.ts"], {
-    cwd: projectRoot,
-    env: { ...process.env, FLEET_URL: place.nats.url, FLEET_STORE: place.store, FLEET_OPS_PORT: "0", ...env },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  place.writers.push(child);
-  return child;
+const PROGRAM = "test/harness/writer.program.ts";
+
+async function writer(
+  place: Place,
+  env: Record<string, string> = {},
+  untilServing = true,
+): Promise<TestService> {
+  const settings = { ...at({ busUrl: place.nats.url, storeUrl: place.store }), ...env };
+  const service = await startService("writer", settings, { program: PROGRAM, untilServing });
+  place.writers.push(service);
+  return service;
 }
 
-async function killed(child: ChildProcess): Promise<void> {
-  const [, signal] = (await once(child, "exit")) as [number | null, string | null];
-  expect(signal).toBe("SIGKILL");
+async function dies(place: Place, moment: string): Promise<void> {
+  await killed(await writer(place, { FLEET_TEST_DIES: moment }, false));
 }
 
-async function started(child: ChildProcess): Promise<void> {
-  for await (const chunk of child.stdout!) if (String(chunk).includes("writer started")) return;
+async function killed(service: TestService): Promise<void> {
+  expect(await service.ended).toBe("SIGKILL");
 }
 
-async function finished({ bus }: Place, child: ChildProcess): Promise<void> {
+async function finished({ bus }: Place, service: TestService): Promise<void> {
   while ((await bus.stream(STREAMS.queue).state()).messages > 0) await sleep(50);
-  child.kill("SIGTERM");
-  await once(child, "exit");
+  await service.terminate();
 }
 
 const enqueue = ({ bus }: Place, op: "create" | "release", body: Json, headers = {}) =>
@@ -115,8 +115,8 @@ describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () =
       for (const one of commands) {
         await enqueue(place, "create", one, { "Fleet-Reply-To": "_INBOX.agent-1.answers" });
       }
-      await killed(writer(place, { FLEET_TEST_DIES: moment }));
-      await finished(place, writer(place));
+      await dies(place, moment);
+      await finished(place, await writer(place));
       expect(applied(await trail(place))).toEqual(commands.map(({ command_id }) => `create ${command_id}`));
       expect(await count(place, STREAMS.dead)).toBe(0);
     });
@@ -126,16 +126,15 @@ describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () =
     "%s of a fenced command",
     async (moment) => {
       await withPlace(async (place) => {
-        const first = writer(place);
-        await started(first);
+        const first = await writer(place);
         const take = { command_id: uuidv7() };
         expect(await ask(place, "take", take)).toMatchObject({ fence: 1 });
         await finished(place, first);
         const [fenced, allowed] = [creation(), creation({ fence: 1 })];
         await enqueue(place, "create", fenced);
         await enqueue(place, "create", allowed);
-        await killed(writer(place, { FLEET_TEST_DIES: moment }));
-        await finished(place, writer(place));
+        await dies(place, moment);
+        await finished(place, await writer(place));
         expect(applied(await trail(place))).toEqual([
           `take ${take.command_id}`,
           `refuse ${fenced.command_id}`,
@@ -149,15 +148,13 @@ describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () =
 
   test("publish:queue of a command whose caller waits", async () => {
     await withPlace(async (place) => {
-      const dying = writer(place, { FLEET_TEST_DIES: "publish:queue", FLEET_TEST_AWAY: "yes" });
-      await started(dying);
+      const dying = await writer(place, { FLEET_TEST_DIES: "publish:queue", FLEET_TEST_AWAY: "yes" });
       const command = creation();
       const answer = ask(place, "create", command, 5_000).catch((error: unknown) => error);
       await killed(dying);
       expect(await answer).toMatchObject({ kind: "timeout" });
       expect(await count(place, STREAMS.queue)).toBe(1);
-      const next = writer(place);
-      await started(next);
+      const next = await writer(place);
       expect(await ask(place, "create", command)).toMatchObject({ status: "committed" });
       await finished(place, next);
       expect(applied(await trail(place))).toEqual([`create ${command.command_id}`]);

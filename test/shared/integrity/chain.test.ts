@@ -46,6 +46,16 @@ test("an untouched chain is sound", () => {
   expect(verified(links, head)).toEqual({ ok: true, entries: 5, head: head.hash, problems: [] });
 });
 
+test("a chain that is put aside in the middle is taken up where it was", () => {
+  const first = createChainVerifier();
+  for (const link of links.slice(0, 3)) first.add(link);
+  const reached = first.reached();
+  expect(reached).toEqual({ seq: 3, hash: entryHash(at(2).entry), problems: [] });
+  const second = createChainVerifier(reached);
+  for (const link of links.slice(3)) second.add(link);
+  expect(second.finish(head).ok).toBe(true);
+});
+
 test("a later part of a chain is verified from the entry before it", () => {
   const verifier = createChainVerifier({ seq: 2, hash: entryHash(at(1).entry) });
   for (const link of links.slice(2)) verifier.add(link);

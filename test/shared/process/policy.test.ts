@@ -92,12 +92,15 @@ describe("what is wrong is said with its place and what was expected", () => {
       defaults: { next_agent: { by_next_phase: { testing: "tester" } } },
       tenants: {
         acme: { agent_types: { lawyer: { next_agent: { by_next_phase: { planning: "planner" } } } } },
+        beta: { defaults: { recovery: { other_agent_type: { qa: "qa-2", "qa-3": "qa" } } } },
       },
     });
     expect(found.map((line) => line.split(" | ")[0])).toEqual([
       "FLEET_POLICY: defaults.next_agent.by_next_phase.testing",
       "FLEET_POLICY: tenants.acme.agent_types",
       "FLEET_POLICY: tenants.acme.agent_types.lawyer.next_agent.by_next_phase.planning",
+      "FLEET_POLICY: tenants.beta.defaults.recovery.other_agent_type.qa",
+      "FLEET_POLICY: tenants.beta.defaults.recovery.other_agent_type",
     ]);
     expect(found[0]).toContain("architecture, implementation, qa, documentation");
   });

@@ -290,6 +290,29 @@ describe("what it says", () => {
     );
   });
 
+  test("that the agent before failed, and why", () => {
+    const handoff = {
+      handoff_id: "019bef72-3d00-7a31-b5c4-0d6e2f9a1b02",
+      to_agent_type: "qa",
+      reason: "attempt 2 after agent-7 failed: crash, exit code 1",
+      trigger: null,
+    };
+    const { text } = said({ handoff: { ...handoff, recovery: { attempt: 2, class: "crash" } } });
+    expect(text).toContain(
+      "by handoff 019bef72-3d00-7a31-b5c4-0d6e2f9a1b02.\n" +
+        "The agent that had the task failed (crash); this is attempt 2 to go on. What it did after this checkpoint is recorded nowhere: " +
+        "look how things stand before you repeat or rely on it.\n" +
+        "> Reason: attempt 2 after agent-7 failed: crash, exit code 1\n",
+    );
+    const asked = said({ handoff: { ...handoff, recovery: { attempt: 1, class: null } } }).text;
+    expect(asked).toContain("\nThe task was taken from the agent that had it; this is attempt 1 to go on. ");
+    for (const recovery of [null, undefined]) {
+      expect(said({ handoff: { ...handoff, ...(recovery === null && { recovery }) } }).text).not.toContain(
+        "The agent that had the task failed",
+      );
+    }
+  });
+
   test("how the workspace stands", () => {
     const { text } = said({
       drift: {

@@ -13,6 +13,7 @@ import {
   handoffAnswerSchema,
   ownershipAnswerSchema,
   queuedAnswerSchema,
+  recoveryAnswerSchema,
 } from "../../../shared/protocol/answers.ts";
 import type { Checkpoint } from "../../../shared/protocol/checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
@@ -42,6 +43,7 @@ const schemas = new Map<string, z.ZodType>([
   ["ownership-answer", ownershipAnswerSchema],
   ["acknowledged-answer", acknowledgedAnswerSchema],
   ["handoff-state-answer", handoffAnswerSchema],
+  ["recovery-answer", recoveryAnswerSchema],
   ["queued-answer", queuedAnswerSchema],
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),

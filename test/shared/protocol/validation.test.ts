@@ -63,7 +63,7 @@ const cases: [label: string, schema: z.ZodType, input: unknown, field: object][]
     "a name that nothing has",
     z.strictObject({ known: z.string() }),
     { known: "x", knwon: 3 },
-    { path: "knwon", expected: "nothing of this name", got: "3" },
+    { path: "knwon", expected: "no field of this name", got: "3" },
   ],
   [
     "a string too short",

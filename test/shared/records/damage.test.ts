@@ -3,8 +3,11 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { FleetError } from "../../../shared/protocol/errors.ts";
 import { type TenantKeys, tenantKeys } from "../../../shared/records/keyspace.ts";
 import { outboxBacklog, readOutbox } from "../../../shared/records/outbox.ts";
+import { readHeads, readOwned } from "../../../shared/records/owners.ts";
+import { readDueRecoveries } from "../../../shared/records/recovery/due.ts";
 import type { Bytes } from "../../../shared/store/store.ts";
 import { type Bench, create, finalize, openBench, send } from "../../harness/records.ts";
+import { noteFailure } from "../../harness/recoveries.ts";
 
 const keys: TenantKeys = tenantKeys("default");
 const TASK = "task-1";
@@ -113,6 +116,38 @@ test.each(["lost", "rolled back"])("a head that is %s is never gone on from", as
   await expect(read(keys.audit(TASK, 4))).resolves.toBeUndefined();
 });
 
+test("a byte beside what is hashed does not become a part of what is served", async () => {
+  const { checkpoint_id: id } = await create(bench.repository);
+  const row = keys.checkpoint(TASK, id);
+  const value = Uint8Array.from((await read(row)) ?? []);
+  // MessagePack's nil, of the signature that there is not, becomes false.
+  expect(value.at(-1)).toBe(0xc0);
+  await write(row, value.with(-1, 0xc2));
+  expect(await codeOf(bench.repository.get("default", id))).toBe("CORRUPT");
+});
+
+test("a checked record whose format is damaged is not read as one that nothing checks", async () => {
+  for (let i = 0; i < 3; i += 1) await create(bench.repository);
+  const entry = Uint8Array.from((await read(keys.order(TASK, 2))) ?? []);
+  for (const format of [0x01, 0x02, 0x07, 0x83]) {
+    await write(keys.order(TASK, 2), entry.with(0, format));
+    const page = await history();
+    expect(page.checkpoints.map(({ metadata }) => metadata.seq)).toEqual([3, 1]);
+    expect(page.corrupt).toHaveLength(1);
+  }
+});
+
+test("a corrupt checkpoint of a task whose head was rolled back adds nothing to its trail", async () => {
+  const { checkpoint_id: id } = await create(bench.repository);
+  const before = await read(keys.task(TASK));
+  await create(bench.repository);
+  const entry = await read(keys.audit(TASK, 2));
+  await write(keys.task(TASK), before);
+  await flip(keys.checkpoint(TASK, id));
+  expect(await codeOf(bench.repository.get("default", id))).toBe("CORRUPT");
+  expect(await read(keys.audit(TASK, 2))).toEqual(entry);
+});
+
 test("a damaged head is CORRUPT for every read and write of its task, and for no other task", async () => {
   await create(bench.repository);
   await flip(keys.task(TASK));
@@ -120,6 +155,26 @@ test("a damaged head is CORRUPT for every read and write of its task, and for no
   expect(await codeOf(bench.repository.task("default", TASK))).toBe("CORRUPT");
   expect(await codeOf(history())).toBe("CORRUPT");
   expect((await create(bench.repository, { task: "other" })).seq).toBe(1);
+});
+
+test("a damaged head keeps no other task from whoever goes through all of them", async () => {
+  const { repository, store } = bench;
+  for (const task of ["one", "two", "three"]) {
+    const by = { task, agent: `agent-${task}` };
+    await send(repository, "take", {}, by);
+    await create(repository, { ...by, fence: 1 });
+    if (task !== "three") await noteFailure(repository, task);
+  }
+  await flip(keys.task("one"));
+  const reading = { label: "test", deadlineMs: 1_000 };
+  const due = await store.read(reading, (reader) => readDueRecoveries(reader, Date.now() + 86_400_000, 10));
+  expect(due.map(({ task_id }) => task_id)).toEqual(["two"]);
+  const owned = await store.read(reading, (reader) => readOwned(reader, "default", null, 10));
+  expect(owned.tasks.map(({ task_id }) => task_id)).toEqual(["three"]);
+  const [damaged, sound] = await store.read(reading, (reader) =>
+    readHeads(reader, "default", ["one", "two"]),
+  );
+  expect([damaged, sound?.task_id]).toEqual([null, "two"]);
 });
 
 test("what was quarantined cannot be updated back into service", async () => {

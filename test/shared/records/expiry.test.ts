@@ -84,6 +84,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         handoff: {},
         acknowledge: { handoff_id, checkpoint_id: child.checkpoint_id, agent_type: "qa" },
         cancel_handoff: {},
+        recover: {},
       }[op];
       const commandId = idAt(now);
       return { op, task, again: () => codeOf(send(bench.repository, op, body, { task, commandId })) };

@@ -2,7 +2,7 @@
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Handoff } from "../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { offerSchema } from "../../../shared/protocol/offer.ts";
 import { isOffer, type OutboxEntry } from "../../../shared/records/outbox.ts";

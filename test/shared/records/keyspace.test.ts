@@ -4,7 +4,10 @@ import { expect, test } from "vitest";
 import {
   endingId,
   formatUuid,
+  parseFinding,
+  parseLink,
   parseSeq,
+  parseTask,
   stampOf,
   systemKeys,
   tenantKeys,
@@ -19,7 +22,7 @@ const uuid = (value: string) => ({
 
 test("keys are the tuples of the table, byte for byte as the library packs them", () => {
   fc.assert(
-    fc.property(id, fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/), fc.nat(), (cp, task, seq) => {
+    fc.property(id, id, fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/), fc.nat(), (cp, other, task, seq) => {
       const keys = tenantKeys("default");
       const packed = (...elements: unknown[]) => tuple.pack(["coditect", ...(elements as string[])]);
       expect(keys.checkpoint(task, cp)).toEqual(packed("checkpoints", task, uuid(cp)));
@@ -28,6 +31,10 @@ test("keys are the tuples of the table, byte for byte as the library packs them"
       expect(tenantKeys("clinic").task(task)).toEqual(packed("t", "clinic", "tasks", task));
       expect(systemKeys.lease(task)).toEqual(packed("s", "lease", task));
       expect(parseSeq(keys.audit(task, seq))).toBe(seq);
+      expect(parseTask(keys.audit(task, seq))).toBe(task);
+      expect(parseTask(tenantKeys("t").task(task))).toBe(task);
+      expect(parseLink(keys.child(task, cp, other))).toEqual({ parent: cp, child: other });
+      expect(parseFinding(systemKeys.finding("clinic", task, "f"))).toEqual({ tenant: "clinic", id: "f" });
       expect(formatUuid(uuidBytes(cp))).toBe(cp);
     }),
   );

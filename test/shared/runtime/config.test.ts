@@ -12,6 +12,7 @@ import {
   list,
   oneOf,
   optional,
+  orOff,
   readConfig,
   text,
   url,
@@ -58,6 +59,14 @@ describe("reading", () => {
     expectTypeOf(config.opsPort).toEqualTypeOf<number | undefined>();
     expectTypeOf(config.lease).toEqualTypeOf<number>();
     expect(Object.isFrozen(config)).toBe(true);
+  });
+
+  test("what may be switched off is null then, and its own value else", () => {
+    const every = orOff(duration("FLEET_EVERY", { description, default: "24h", min: "1s" }));
+    const read = (value: string) => readConfig({ every }, { FLEET_EVERY: value }).every;
+    expect(["off", "OFF", "0", "90s", ""].map(read)).toEqual([null, null, null, 90_000, 86_400_000]);
+    expect(() => read("10ms")).toThrow(ConfigError);
+    expect(() => read("no")).toThrow(/or off/);
   });
 
   const cases: [Field<unknown>, string, unknown][] = [

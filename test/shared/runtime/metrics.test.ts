@@ -14,6 +14,7 @@ const names: [string, string][] = [
   ["fleet_commands_total", "counter"],
   ["fleet_queries_total", "counter"],
   ["fleet_store_conflicts_total", "counter"],
+  ["fleet_alerts_total", "counter"],
   ["fleet_outbox_published_total", "counter"],
   ["fleet_outbox_depth", "gauge"],
   ["fleet_outbox_oldest_age_ms", "gauge"],

@@ -7,32 +7,20 @@ import type { Message } from "../../../shared/bus/bus.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { type AgentOptions, connect, type FleetClient, RunOver, runAgent } from "../../../shared/sdk/sdk.ts";
+import { type AgentOptions, RunOver, runAgent } from "../../../shared/sdk/sdk.ts";
 import { offer, offeredTask } from "../../harness/offering.ts";
 import { send } from "../../harness/records.ts";
-import { openWriterBench, type WriterBench } from "../../harness/writer.ts";
+import { openFleetBench, type WriterBench } from "../../harness/writer.ts";
 
 let writer: WriterBench;
-const clients: FleetClient[] = [];
 
 beforeAll(async () => {
-  writer = await openWriterBench();
-  await writer.startReader();
+  writer = await openFleetBench();
 });
-afterAll(async () => {
-  await Promise.all(clients.map((client) => client.close()));
-  await writer?.close();
-});
-
-/** Side by side without a spool, so that what is not committed is an error. */
-async function client(agentId: string): Promise<FleetClient> {
-  const fleet = await connect({ url: writer.nats.url, agentId, fallback: "none", onWarning: () => {} });
-  clients.push(fleet);
-  return fleet;
-}
+afterAll(() => writer?.close());
 
 const run = async (agentId: string, options: Omit<AgentOptions, "fleet">) =>
-  runAgent({ fleet: await client(agentId), ...options });
+  runAgent({ fleet: await writer.client(agentId), ...options });
 
 const history = async (task: string) =>
   (
@@ -50,11 +38,16 @@ const reasons = async (task: string) =>
 const head = (task: string) => writer.bench.repository.task("default", task);
 const record = (task: string) => writer.bench.repository.handoff("default", { task_id: task });
 
-test("a task by name: from nothing to complete, with a checkpoint every so many items", async () => {
+async function beatsOf(agentId: string): Promise<{ beats: Heartbeat[]; unwatch: () => Promise<void> }> {
   const beats: Heartbeat[] = [];
-  const unwatch = await writer.bus.subscribe(SUBJECTS.heartbeat("default", "named"), ({ body }: Message) => {
+  const unwatch = await writer.bus.subscribe(SUBJECTS.heartbeat("default", agentId), ({ body }: Message) => {
     beats.push(JSON.parse(Buffer.from(body).toString()) as Heartbeat);
   });
+  return { beats, unwatch };
+}
+
+test("a task by name: from nothing to complete, with a checkpoint every so many items", async () => {
+  const { beats, unwatch } = await beatsOf("named");
   const seen: string[] = [];
   const result = await run("named", {
     type: "implementation",
@@ -335,6 +328,7 @@ test("work that returns with items pending gives the task back", async () => {
 
 test("time alone writes a checkpoint while the work is busy, if there is anything new", async () => {
   const begin = { pending_items: ["long"] };
+  const { beats, unwatch } = await beatsOf("busy");
   await run("busy", {
     type: "qa",
     task: "busy",
@@ -343,10 +337,14 @@ test("time alone writes a checkpoint while the work is busy, if there is anythin
     async work(one) {
       one.usage({ tokensConsumed: 5 });
       await expect.poll(() => one.checkpointId).not.toBeNull();
-      await one.beforeLong("a migration");
+      await one.beforeLong("a migration", { withinMs: 60_000 });
+      const deadline = () => Date.parse(beats.at(-1)?.step_deadline ?? "");
+      await expect.poll(deadline).toBeGreaterThan(Date.now() + 50_000);
       await one.done("long");
+      await expect.poll(() => beats.at(-1)?.step_deadline).toBeUndefined();
     },
   });
+  await unwatch();
   expect((await reasons("busy")).slice(0, 2)).toEqual([
     "periodic implementing",
     "before_long_operation implementing",

@@ -2,31 +2,19 @@
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { offeredTask } from "../../harness/offering.ts";
 import { create, input, send } from "../../harness/records.ts";
-import { openWriterBench, type WriterBench } from "../../harness/writer.ts";
+import { openFleetBench, type WriterBench } from "../../harness/writer.ts";
 
 let writer: WriterBench;
-const clients: FleetClient[] = [];
 
 beforeAll(async () => {
-  writer = await openWriterBench();
-  await writer.startReader();
+  writer = await openFleetBench();
 });
-afterAll(async () => {
-  await Promise.all(clients.map((client) => client.close()));
-  await writer?.close();
-});
-
-async function client(agentId: string): Promise<FleetClient> {
-  const fleet = await connect({ url: writer.nats.url, agentId, fallback: "none", onWarning: () => {} });
-  clients.push(fleet);
-  return fleet;
-}
+afterAll(() => writer?.close());
 
 test("an offer that is void by the time it is acknowledged is reported and gone; what is no offer too", async () => {
-  const fleet = await client("late");
+  const fleet = await writer.client("late");
   const id = await offeredTask(writer.bench, "gone", "architecture");
   await send(writer.bench.repository, "take", {}, { task: "gone", agent: "quick" });
   const subject = SUBJECTS.offer("default", "architecture", "rubbish");
@@ -41,7 +29,7 @@ test("an offer that is void by the time it is acknowledged is reported and gone;
 });
 
 test("several offers at once, no more than wanted, and handoffs as the client shows them", async () => {
-  const fleet = await client("many");
+  const fleet = await writer.client("many");
   const ids = await Promise.all(
     ["m1", "m2", "m3"].map((task) => offeredTask(writer.bench, task, "architecture")),
   );
@@ -73,7 +61,7 @@ test("several offers at once, no more than wanted, and handoffs as the client sh
 });
 
 test("a handoff asked for by name and taken back", async () => {
-  const fleet = await client("asker");
+  const fleet = await writer.client("asker");
   const { checkpoint_id } = await create(writer.bench.repository, { task: "asked", checkpoint: input() });
   const asked = await fleet.initiateHandoff(checkpoint_id, {
     toAgentType: "qa",

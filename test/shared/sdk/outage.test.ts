@@ -270,7 +270,7 @@ describe("no bus", () => {
     expect(ms).toBeLessThan(1_000);
     await expect(one.status()).rejects.toMatchObject({
       code: "UNAVAILABLE",
-      details: { bus: "unavailable" },
+      details: { bus: "unavailable", url: "nats://127.0.0.1:1" },
     });
     expect(await one.pending()).toMatchObject({ commands: 1, tasks: [task], aside: 0 });
     expect(await one.flush({ deadlineMs: 50 })).toMatchObject({ commands: 1 });

@@ -59,7 +59,11 @@ describe("a correct fleet", () => {
     applied.outcome = "queued";
     dead.outcome = "queued";
     story.apply(applied, undefined);
-    story.dead.push({ command_id: dead.command_id!, reason: "conflict" });
+    story.dead.push({ command_id: dead.command_id!, reason: "conflict", at: story.wallMs });
+    const twice = story.ask({ op: "create" });
+    twice.outcome = "queued";
+    story.dead.push({ command_id: twice.command_id!, reason: "conflict", at: story.wallMs });
+    story.apply(twice, undefined);
     expect(kinds(story)).toEqual([]);
   });
 });
@@ -171,7 +175,7 @@ describe("a broken fleet", () => {
   test("serves a version that was never written", () => {
     const story = usual();
     story.read("get", [{ ...seen(story.entries[0]!), hash: "0".repeat(64) }]);
-    expect(kinds(story)).toEqual(["not_linearizable"]);
+    expect(kinds(story)).toEqual(["not_linearizable", "corrupt_served"]);
   });
 
   test("leaves a checkpoint out of a history", () => {
@@ -263,12 +267,12 @@ describe("a broken fleet", () => {
     expect(kinds(story)).toEqual(["queued_lost"]);
   });
 
-  test("applies a queued command and calls it dead, too", () => {
+  test("applies a queued command and calls it dead after that", () => {
     const story = usual();
     const queued = story.ask({ op: "create" });
     queued.outcome = "queued";
     story.apply(queued, undefined);
-    story.dead.push({ command_id: queued.command_id!, reason: "conflict" });
+    story.dead.push({ command_id: queued.command_id!, reason: "conflict", at: story.wallMs + 60_000 });
     expect(kinds(story)).toEqual(["queued_lost"]);
   });
 

@@ -9,6 +9,8 @@ import { checkHandoffs } from "./handoffs.ts";
 import { checkOrder } from "./order.ts";
 import { checkOwners } from "./owners.ts";
 import { checkQueued } from "./queued.ts";
+import { checkRecoveries } from "./recoveries.ts";
+import { countRecoveries, type RecoveryCounts } from "./recovery-counts.ts";
 import { checkTrails } from "./trail.ts";
 
 export interface Verdict {
@@ -23,6 +25,7 @@ export interface Verdict {
   };
   readonly zombies: ZombieCounts;
   readonly handoffs: HandoffCounts;
+  readonly recoveries: RecoveryCounts;
 }
 
 /** `kills`: when something was killed, by the wall clock; it only says what the kills met. */
@@ -32,7 +35,7 @@ export function judge(evidence: Evidence, kills: readonly number[] = []): Verdic
   const tasks = [...truth.tasks.values()];
   const violations = [
     ...checkCommands(evidence, commands),
-    ...checkTrails(truth),
+    ...checkTrails(evidence),
     ...checkOrder(evidence, commands),
     ...checkFences(evidence, commands),
     ...checkOwners(evidence, commands),
@@ -40,6 +43,7 @@ export function judge(evidence: Evidence, kills: readonly number[] = []): Verdic
     ...checkEvents(truth),
     ...checkQueued(evidence, commands),
     ...checkCorruption(evidence),
+    ...checkRecoveries(evidence),
   ];
   return {
     violations,
@@ -53,12 +57,14 @@ export function judge(evidence: Evidence, kills: readonly number[] = []): Verdic
     },
     zombies: countZombies(evidence, commands),
     handoffs: countHandoffs(storiesOf(truth), commands, kills),
+    recoveries: countRecoveries(evidence),
   };
 }
 
-/** No fault of this program damages stored bytes, so corruption that anybody met was made by the system itself. */
-function checkCorruption({ attempts }: Evidence): Violation[] {
-  const met = attempts.filter(({ code }) => code === "CORRUPT");
+/** Corruption that anybody met in a task of which nothing was damaged was made by the system itself. */
+function checkCorruption({ attempts, damages }: Evidence): Violation[] {
+  const damaged = new Set(damages.map(({ task }) => task));
+  const met = attempts.filter(({ code, task }) => code === "CORRUPT" && !damaged.has(task));
   return met.map(({ task, op, call }) => ({
     kind: "corrupt",
     task,

@@ -4,9 +4,16 @@
  */
 import { type Command, type Evidence, placesOf, type Violation, versionName } from "./evidence.ts";
 
-export function checkCommands({ truth }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
+/** From when a command is refused until its letter is there: the bus may have to come back first. */
+const BURIAL_MS = 15_000;
+
+export function checkCommands(
+  { truth, damages }: Evidence,
+  commands: ReadonlyMap<string, Command>,
+): Violation[] {
   const places = placesOf(truth);
-  const dead = new Set(truth.dead.map(({ command_id }) => command_id));
+  const dead = new Map(truth.dead.map(({ command_id, at }) => [command_id, at]));
+  const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
   const found: Violation[] = [];
   for (const command of commands.values()) {
     const at = places.get(command.id) ?? [];
@@ -30,9 +37,11 @@ export function checkCommands({ truth }: Evidence, commands: ReadonlyMap<string,
     } else if (command.wasQueued && !dead.has(command.id)) {
       say("queued_lost", "a command that was answered queued was neither applied nor dead-lettered");
     }
-    // A copy may rightly be applied after the command itself was refused; without one, only one of the two can be true.
-    if (at.length > 0 && dead.has(command.id) && command.attempts.length === 1) {
-      say("queued_lost", "a command was applied and is in the dead letters, too");
+    // A command that went two ways, or whose message came twice, may be refused by one and then be applied by the other; what was applied
+    // is known, and no message of it is ever refused.
+    const diedAt = dead.get(command.id) ?? 0;
+    if (at.length > 0 && diedAt > Date.parse(at[0]!.entry.at) + BURIAL_MS) {
+      say("queued_lost", "a command was applied and became a dead letter after that");
     }
     if (!isResolved(command))
       say("unresolved", "asked again at the end, the command still has no definite answer");
@@ -46,7 +55,7 @@ export function checkCommands({ truth }: Evidence, commands: ReadonlyMap<string,
         entry.version === committed.version &&
         entry.new_hash === committed.hash &&
         (committed.fence === null || entry.fence === committed.fence) &&
-        (committed.hash === null || there === committed.hash);
+        (committed.hash === null || there === committed.hash || damaged.has(entry.checkpoint_id ?? ""));
       if (!isAsAnswered) {
         say("lost", "what is stored is not what was answered", {
           answered: committed,
@@ -56,16 +65,20 @@ export function checkCommands({ truth }: Evidence, commands: ReadonlyMap<string,
       }
     }
   }
-  for (const [id, at] of places) {
-    if (commands.has(id)) continue;
-    found.push({
-      kind: "unasked",
-      task: at[0]!.task,
-      text: "the store holds a command that nobody sent",
-      details: { command_id: id },
-    });
-  }
-  return found;
+  return [...found, ...checkUnasked(places, commands)];
+}
+
+function checkUnasked(
+  places: ReturnType<typeof placesOf>,
+  commands: ReadonlyMap<string, Command>,
+): Violation[] {
+  const unasked = [...places].filter(([id]) => !commands.has(id));
+  return unasked.map(([id, at]) => ({
+    kind: "unasked",
+    task: at[0]!.task,
+    text: "the store holds a command that nobody sent",
+    details: { command_id: id },
+  }));
 }
 
 type Say = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;

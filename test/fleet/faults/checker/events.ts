@@ -22,6 +22,11 @@ const TYPES: Readonly<Record<string, string>> = {
   cancel_handoff: "HANDOFF_FAILED",
   lapse: "HANDOFF_FAILED",
   block: "TASK_BLOCKED",
+  fail: "AGENT_FAILED",
+  recover: "RECOVERY_INITIATED",
+  resume: "RECOVERY_COMPLETED",
+  settle: "RECOVERY_SETTLED",
+  retry: "RECOVERY_REQUESTED",
 };
 
 export function checkEvents(truth: Truth): Violation[] {

@@ -1,9 +1,9 @@
 /** What the checker judges: the recorded history, and the truth that is left in the store and on the event stream at the end. */
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
-import type { Handoff } from "../../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
-import type { Attempt, CommittedFacts } from "../history.ts";
+import type { Attempt, CommittedFacts, DamageLine, LifeLine, SentLine } from "../history.ts";
 
 /** An audit entry, parsed; the chain is verified over its exact text. */
 export interface Entry {
@@ -23,13 +23,23 @@ export interface Entry {
   readonly handoff_id?: string;
   readonly handoff_from?: string | null;
   readonly handoff_to?: string;
-  /** Of an offer: its number, and until when it stands. */
+  /** Of an offer or an attempt at recovery: its number; of an offer until when it stands, too. */
   readonly attempt?: number;
   readonly deadline?: string;
   /** Of an end that is a failure. */
   readonly reason?: string;
-  /** Of a confirmation. */
+  /** Of a confirmation, and of a recovery that resumes. */
   readonly first_checkpoint?: string;
+  /** Of a failure: who lost the task, as what it failed, how that was found out, and what follows. */
+  readonly owner_from?: string | null;
+  readonly class?: string;
+  readonly signal?: string;
+  readonly action?: string;
+  readonly recovery_from?: string;
+  readonly recovery_to?: string;
+  /** Of an attempt at recovery. */
+  readonly rung?: string;
+  readonly from_checkpoint?: string;
 }
 
 export interface TaskTruth {
@@ -48,6 +58,17 @@ export interface TaskTruth {
 export interface DeadLetter {
   readonly command_id: string | null;
   readonly reason: string;
+  /** When it was put there, in milliseconds of the wall clock. */
+  readonly at: number;
+}
+
+/** What an agent, or its runner, said of its end; `at`: when that was stored, in milliseconds of the wall clock. */
+export interface Exit {
+  readonly agent: string;
+  readonly task: string;
+  readonly fence: number;
+  readonly class: string;
+  readonly at: number;
 }
 
 export interface Truth {
@@ -59,11 +80,29 @@ export interface Truth {
   /** The stream, in its order, duplicates included. */
   readonly events: readonly FleetEvent[];
   readonly dead: readonly DeadLetter[];
+  readonly exits: readonly Exit[];
+}
+
+/** A sign of life as it passed the bus; times of the wall clock. */
+export interface Beat {
+  readonly agent: string;
+  readonly task: string;
+  readonly fence: number;
+  readonly sentAt: number;
+  readonly heardAt: number;
+  /** Until when the step under way may take. */
+  readonly stepDeadline: number | null;
 }
 
 export interface Evidence {
   readonly attempts: readonly Attempt[];
   readonly truth: Truth;
+  /** Commands by id, as they were sent. */
+  readonly sent: ReadonlyMap<string, SentLine>;
+  readonly lives: readonly LifeLine[];
+  readonly damages: readonly DamageLine[];
+  /** In the order in which they were heard. */
+  readonly beats: readonly Beat[];
 }
 
 export const VIOLATIONS = [
@@ -92,6 +131,14 @@ export const VIOLATIONS = [
   "alert_missing",
   "alert_unfounded",
   "corrupt",
+  "corrupt_served",
+  "false_recovery",
+  "recovered_twice",
+  "recovery_unjustified",
+  "recovery_unfinished",
+  "budget_overdrawn",
+  "budget_returned",
+  "ended_restarted",
   "process_failed",
   "not_recovered",
 ] as const;
@@ -155,8 +202,8 @@ const REMARKS: ReadonlySet<string> = new Set(["quarantine", "refuse"]);
 /** What no agent asked for counts as a remark too: the moves of coordinators, whose entries name no command. */
 export const isRemark = ({ op, command_id }: Entry): boolean => REMARKS.has(op) || command_id === null;
 
-/** Transitions that a command may make besides its own, right behind it: a checkpoint that opens a handoff, or a take that ends one. */
-const BESIDES: ReadonlySet<string> = new Set(["handoff", "confirm", "cancel_handoff"]);
+/** Transitions that a command may make besides its own, right behind it: a checkpoint that opens a handoff or resumes a recovery, or a take that ends one. */
+const BESIDES: ReadonlySet<string> = new Set(["handoff", "confirm", "cancel_handoff", "resume", "settle"]);
 
 /** The entries of commands, each command's own transition alone. */
 export function ownEntries(entries: readonly Entry[]): Entry[] {

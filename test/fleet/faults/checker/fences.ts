@@ -3,6 +3,7 @@
  * fence found no owner. Counted is also how often superseded agents tried: a check that nobody tries proves nothing.
  */
 import { type Command, type Evidence, ownEntries, placesOf, type Violation } from "./evidence.ts";
+import { isDeposing } from "./owners.ts";
 
 export interface ZombieCounts {
   /** Calls with a fence that was known to be superseded before they began. */
@@ -20,7 +21,13 @@ export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, C
   for (const { task, entries } of truth.tasks.values()) {
     let fence = 0;
     let owner: string | null = null;
-    for (const entry of ownEntries(entries)) {
+    const own = new Set(ownEntries(entries));
+    for (const entry of entries) {
+      if (isDeposing(entry)) {
+        fence += 1;
+        owner = null;
+      }
+      if (!own.has(entry)) continue;
       const { seq, op, command_id, owner_to } = entry;
       const isTaking = op === "take" || op === "acknowledge";
       const given = commands.get(command_id!)?.attempts[0]?.fence;

@@ -1,13 +1,18 @@
 /** The end of a handoff: there is one, and what happened before it is a reason for it. */
 import { BUILTIN_AGENT_TYPES } from "../../../../shared/protocol/checkpoint.ts";
 import { type HandoffState, isOpenHandoff } from "../../../../shared/protocol/handoff.ts";
+import type { DamageLine } from "../history.ts";
 import type { Command, Entry, Violation } from "./evidence.ts";
 import { causeOf, firstWrites, type HandoffStory, sayingOf, stateOf, timeOf } from "./handoff-story.ts";
 
 type Commands = ReadonlyMap<string, Command>;
 type End = Exclude<HandoffState, "requested" | "validated" | "offered" | "accepted">;
 
-export function checkEnd(story: HandoffStory, commands: Commands): Violation[] {
+export function checkEnd(
+  story: HandoffStory,
+  commands: Commands,
+  damages: readonly DamageLine[],
+): Violation[] {
   const found: Violation[] = [];
   const say = sayingOf(found, story);
   const state = stateOf(story);
@@ -16,7 +21,8 @@ export function checkEnd(story: HandoffStory, commands: Commands): Violation[] {
     say("handoff_unfinished", "a handoff has not come to an end, with every fault undone", { state });
     return found;
   }
-  const problem = JUSTIFIED[state as End](story, end, commands);
+  const own = damages.filter(({ task, wall }) => task === story.task && wall <= timeOf(end));
+  const problem = JUSTIFIED[state as End](story, end, commands, own);
   if (problem !== null) {
     const { seq, reason = null } = end;
     say("handoff_unjustified", "nothing that happened is a reason for a handoff's end", {
@@ -26,8 +32,13 @@ export function checkEnd(story: HandoffStory, commands: Commands): Violation[] {
   return found;
 }
 
-/** What is wrong with an end; null: nothing. */
-type Justification = (story: HandoffStory, end: Entry, commands: Commands) => string | null;
+/** What is wrong with an end; null: nothing. `damages`: of its task, until then. */
+type Justification = (
+  story: HandoffStory,
+  end: Entry,
+  commands: Commands,
+  damages: readonly DamageLine[],
+) => string | null;
 
 const JUSTIFIED: Readonly<Record<End, Justification>> = {
   confirmed: (story, end, commands) => {
@@ -54,9 +65,12 @@ const JUSTIFIED: Readonly<Record<End, Justification>> = {
       case "task_ended":
         return cause?.op === "finalize" ? null : "the task did not end";
       case "superseded":
-        return cause?.op === "create" && story.entries[end.seq]?.op === "handoff"
+        return cause?.op === "create" && followedBy(story, end, "handoff")
           ? null
           : "no other handoff came in its place";
+      case "agent_failed":
+        if (end.handoff_from !== "accepted") return "nobody had accepted it";
+        return story.entries[end.seq]?.op === "fail" ? null : "nobody failed";
       default:
         return "no such reason";
     }
@@ -79,7 +93,12 @@ const JUSTIFIED: Readonly<Record<End, Justification>> = {
         return "no fault can be the cause of it";
     }
   },
-  rejected: () => "nobody damaged what was stored",
+  rejected: (story, end, _commands, damages) => {
+    if (damages.length === 0) return "nobody damaged what was stored";
+    if (end.reason === "chain_broken") return null;
+    const isDamaged = damages.some(({ checkpoint_id: id }) => id === story.record?.checkpoint_id);
+    return isDamaged ? null : "its own checkpoint was not damaged";
+  },
   lapsed: (story, end, commands) => {
     const taken = takenIn(story);
     if (taken === undefined) return "nobody had accepted it";
@@ -88,6 +107,10 @@ const JUSTIFIED: Readonly<Record<End, Justification>> = {
     return firstWrites(story, taken, end, commands).length > 0 ? "the taker had written" : null;
   },
 };
+
+/** By the same command, perhaps with something between. */
+const followedBy = ({ entries }: HandoffStory, { seq, command_id }: Entry, op: string): boolean =>
+  entries.some((entry) => entry.seq > seq && entry.command_id === command_id && entry.op === op);
 
 const takenIn = ({ moves }: HandoffStory): Entry | undefined =>
   moves.findLast(({ op }) => op === "acknowledge");

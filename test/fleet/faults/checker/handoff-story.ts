@@ -1,5 +1,6 @@
 /** All that is left of one handoff: its record, and its entries among those of its task. */
-import type { Handoff, HandoffState } from "../../../../shared/protocol/handoff.ts";
+import type { HandoffState } from "../../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import { type Command, type Entry, ownEntries, type Truth, type Violation } from "./evidence.ts";
 
 export interface HandoffStory {

@@ -1,6 +1,7 @@
 /** Hand-made histories of handoffs: what a correct fleet does to one, step by step, for a test to bend. */
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
-import type { Handoff, HandoffState } from "../../../../shared/protocol/handoff.ts";
+import type { HandoffState } from "../../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Attempt } from "../history.ts";
 import type { Entry } from "./evidence.ts";
 import { type Mutable, Story } from "./story.ts";
@@ -18,7 +19,7 @@ export class HandoffTelling extends Story {
     const id = attempt.command_id!;
     attempt.handoff = id;
     attempt.committed = { ...attempt.committed!, handoff: id };
-    this.#begin(id);
+    this.begin(id, id);
     return id;
   }
 
@@ -27,19 +28,20 @@ export class HandoffTelling extends Story {
     const attempt = this.call({ op: "handoff", agent, ...(fence !== undefined && { fence }) });
     const id = attempt.command_id!;
     attempt.handoff = id;
-    this.#begin(id);
+    this.begin(id, id);
     this.#grant(attempt, id);
     return id;
   }
 
-  #begin(id: string): void {
+  /** With the request alone; `command`: null when no agent asked for it. */
+  protected begin(id: string, command: string | null): void {
     this.handoffs.set(id, {
-      ...{ handoff_id: id, task_id: "t", state: "requested", attempt: 0, max_attempts: null },
+      ...{ handoff_id: id, task_id: this.task, state: "requested", attempt: 0, max_attempts: null },
       ...{ to_agent_type: "qa", accepted_by: null, fence: null, first_checkpoint_id: null },
       first_checkpoint_ms: null,
     } as Mutable<Handoff>);
     this.openHandoff = id;
-    const named = { handoff_id: id, handoff_from: null, handoff_to: "requested", command_id: id };
+    const named = { handoff_id: id, handoff_from: null, handoff_to: "requested", command_id: command };
     this.enter("handoff", named, "handing_off");
   }
 
@@ -131,6 +133,11 @@ export class HandoffTelling extends Story {
   }
 
   alert(handoffId: string, state: string, severity: "critical" | "warning"): void {
-    this.alerts.push({ type: "HANDOFF_FAILED", subject: "t", severity, data: { handoffId, state } } as Alert);
+    this.alerts.push({
+      type: "HANDOFF_FAILED",
+      subject: this.task,
+      severity,
+      data: { handoffId, state },
+    } as Alert);
   }
 }

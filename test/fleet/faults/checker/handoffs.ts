@@ -3,7 +3,8 @@
  * entries in the trails, their records, the alerts, and what the agents asked and were told. That the entries are a way through the
  * table of handoffs, and have an event each, is checked with the other entries.
  */
-import type { Handoff, HandoffState } from "../../../../shared/protocol/handoff.ts";
+import type { HandoffState } from "../../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Attempt } from "../history.ts";
 import type { Command, Evidence, Truth, Violation } from "./evidence.ts";
 import { checkEnd } from "./handoff-ends.ts";
@@ -11,7 +12,7 @@ import { checkOffers, checkTaking } from "./handoff-offers.ts";
 import { type HandoffStory, sayingOf, stateOf, storiesOf } from "./handoff-story.ts";
 
 export function checkHandoffs(evidence: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
-  const { truth, attempts } = evidence;
+  const { truth, attempts, damages } = evidence;
   const stories = storiesOf(truth);
   return [
     ...checkOpened(stories, commands),
@@ -19,7 +20,7 @@ export function checkHandoffs(evidence: Evidence, commands: ReadonlyMap<string, 
     ...[...stories.values()].flatMap((story) => [
       ...checkOffers(story),
       ...checkTaking(story, commands),
-      ...checkEnd(story, commands),
+      ...checkEnd(story, commands, damages),
     ]),
     ...checkAnswers(attempts, stories, commands),
     ...checkAlerts(truth, stories),

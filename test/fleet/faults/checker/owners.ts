@@ -8,6 +8,9 @@ import { type Command, type Entry, type Evidence, isRemark, type Violation } fro
 /** What gives a task to somebody, under the next fence. */
 export const isTaking = ({ op }: Pick<Entry, "op">): boolean => op === "take" || op === "acknowledge";
 
+/** What takes a task from whoever has it, and raises its fence, without giving it to anybody. */
+export const isDeposing = ({ op }: Pick<Entry, "op">): boolean => op === "fail" || op === "retry";
+
 export function checkOwners({ truth }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
   const found: Violation[] = [];
   for (const { task, entries } of truth.tasks.values()) found.push(...checkTrail(task, entries, commands));
@@ -30,14 +33,14 @@ function checkTrail(
     };
     const command =
       command_id === null || isRemark(entry) ? undefined : commands.get(command_id)?.attempts[0];
-    if (isTaking(entry)) fence += 1;
+    if (isTaking(entry) || isDeposing(entry)) fence += 1;
     else if (command?.fence === fence && owner !== null && command.agent !== owner) {
       say("somebody wrote under a fence that was given to another", { agent: command.agent });
     }
     if (entry.fence !== fence) {
       say("an entry was made under another fence than the one given last", { made_under: entry.fence });
     }
-    if (isTaking(entry) || op === "release") owner = entry.owner_to ?? null;
+    if (isTaking(entry) || isDeposing(entry) || op === "release") owner = entry.owner_to ?? null;
     if (isTaking(entry) && command !== undefined && command.agent !== owner) {
       say("a task was given to another than who asked for it", { agent: command.agent });
     }

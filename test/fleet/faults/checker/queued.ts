@@ -13,6 +13,8 @@ export function checkQueued(
 ): Violation[] {
   const places = placesOf(truth);
   const placeOf = ({ command_id }: Attempt): number | undefined => places.get(command_id!)?.[0]?.entry.seq;
+  // Out of the queue as it should be, without having been applied; what applied it later was a copy.
+  const dead = new Set(truth.dead.map(({ command_id }) => command_id));
   const own = attempts.filter(({ command_id, copy }) => command_id !== undefined && copy === undefined);
   const found: Violation[] = [];
   for (const [, calls] of Map.groupBy(own, ({ agent, task }) => `${agent} ${task}`)) {
@@ -39,7 +41,8 @@ export function checkQueued(
           },
         });
       }
-      if (call.outcome === "queued" || call.outcome === "spooled") last = call;
+      const waits = call.outcome === "queued" || call.outcome === "spooled";
+      if (waits && !dead.has(call.command_id!)) last = call;
     }
   }
   return found;

@@ -4,10 +4,10 @@ import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical
 import { CHAIN_START, entryHash } from "../../../../shared/integrity/chain.ts";
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
-import type { Handoff } from "../../../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
-import type { Attempt, CommittedFacts, SeenVersion } from "../history.ts";
-import type { DeadLetter, Entry, Evidence, TaskTruth } from "./evidence.ts";
+import type { Attempt, CommittedFacts, DamageLine, LifeLine, SeenVersion, SentLine } from "../history.ts";
+import type { Beat, DeadLetter, Entry, Evidence, Exit, TaskTruth } from "./evidence.ts";
 import { versionName } from "./evidence.ts";
 
 /** Everything may be changed: that is what it is for. */
@@ -29,6 +29,11 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   cancel_handoff: "HANDOFF_FAILED",
   lapse: "HANDOFF_FAILED",
   block: "TASK_BLOCKED",
+  quarantine: "CHECKPOINT_CORRUPTED",
+  fail: "AGENT_FAILED",
+  recover: "RECOVERY_INITIATED",
+  resume: "RECOVERY_COMPLETED",
+  settle: "RECOVERY_SETTLED",
 };
 
 interface Told {
@@ -39,20 +44,26 @@ interface Told {
   readonly expected?: number;
 }
 
-/** One task, `t`, written to by a correct fleet; each call takes ten units of time, and the next begins after it. */
+/** One task, `t` where it has no other name, written to by a correct fleet; each call takes ten units of time, and the next begins after it. */
 export class Story {
   readonly attempts: Mutable<Attempt>[] = [];
   readonly entries: Mutable<Entry>[] = [];
   readonly events: Mutable<FleetEvent>[] = [];
   readonly dead: DeadLetter[] = [];
+  readonly exits: Exit[] = [];
   readonly hashes = new Map<string, string>();
   readonly current: { checkpoint_id: string; version: number }[] = [];
   readonly handoffs = new Map<string, Mutable<Handoff>>();
   readonly alerts: Alert[] = [];
+  readonly sent = new Map<string, SentLine>();
+  readonly lives: LifeLine[] = [];
+  readonly damages: DamageLine[] = [];
+  readonly beats: Beat[] = [];
   bells = 0;
   /** As the head names it. */
   openHandoff: string | null = null;
-  /** As the head has it. */
+  /** As the head has them; null: no agent of the task ever failed. */
+  recovery: string | null = null;
   state = "active";
   /** What the services' clocks say. */
   wallMs = Date.parse("2026-01-01T00:00:00Z");
@@ -60,6 +71,11 @@ export class Story {
   owner: string | null = null;
   #time = 0;
   #count = 0;
+  readonly task: string;
+
+  constructor(task = "t") {
+    this.task = task;
+  }
 
   /** A command that is applied and answered. */
   write(told: Told): Mutable<Attempt> {
@@ -91,7 +107,7 @@ export class Story {
     this.#count += 1;
     return this.#add({
       call: `call-${this.#count}`,
-      task: "t",
+      task: this.task,
       command_id: `command-${this.#count}`,
       ...this.#times(),
       outcome: "unknown",
@@ -126,7 +142,7 @@ export class Story {
       call: `read-${this.attempts.length}`,
       op,
       agent: "r",
-      task: "t",
+      task: this.task,
       ...this.#times(),
       outcome: "read",
       seen: { versions },
@@ -189,7 +205,7 @@ export class Story {
     });
     this.bells += 1;
     this.events.push({
-      subject: "t",
+      subject: this.task,
       sequence: this.entries.length,
       type: TYPES[op]!,
       data: { checkpointId: facts.checkpoint_id ?? null },
@@ -211,20 +227,29 @@ export class Story {
       seq: this.current.length,
       latest_id: this.current.at(-1)?.checkpoint_id ?? null,
       handoff_id: this.openHandoff,
+      recovery: this.recovery === null ? null : { state: this.recovery },
       audit_seq: records.length,
       audit_hash: prev,
-    } as Task;
+    } as unknown as Task;
+    const damaged = new Set(this.damages.map(({ checkpoint_id }) => checkpoint_id));
     const task: TaskTruth = {
-      task: "t",
+      task: this.task,
       head,
       records,
       entries: this.entries,
-      current: this.current,
+      current: this.current.filter(({ checkpoint_id }) => !damaged.has(checkpoint_id)),
       hashes: this.hashes,
     };
-    const { bells, events, handoffs, alerts, dead } = this;
-    const truth = { tasks: new Map([["t", task]]), bells, events, handoffs, alerts, dead };
-    return { attempts: [...this.attempts].sort((a, b) => a.begin - b.begin), truth };
+    const { bells, events, handoffs, alerts, dead, exits } = this;
+    const truth = { tasks: new Map([[this.task, task]]), bells, events, handoffs, alerts, dead, exits };
+    return {
+      attempts: [...this.attempts].sort((a, b) => a.begin - b.begin),
+      truth,
+      sent: this.sent,
+      lives: this.lives,
+      damages: this.damages,
+      beats: this.beats,
+    };
   }
 
   #add(attempt: Attempt): Mutable<Attempt> {

@@ -6,13 +6,22 @@
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
 import { HANDOFF_TABLE, type HandoffState, isOpenHandoff } from "../../../../shared/protocol/handoff.ts";
 import { TASK_TABLE, type TaskState } from "../../../../shared/protocol/task.ts";
-import { type Entry, isRemark, type TaskTruth, type Truth, type Violation, versionName } from "./evidence.ts";
+import {
+  type Entry,
+  type Evidence,
+  isRemark,
+  type TaskTruth,
+  type Violation,
+  versionName,
+} from "./evidence.ts";
+import { isDeposing, isTaking } from "./owners.ts";
 
-export function checkTrails(truth: Truth): Violation[] {
+export function checkTrails({ truth, damages }: Pick<Evidence, "truth" | "damages">): Violation[] {
+  const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
   const found = [...truth.tasks.values()].flatMap((task) => [
     ...checkChain(task),
-    ...checkVersions(task),
-    ...checkStates(task),
+    ...checkVersions(task, damaged),
+    ...checkStates(task, damaged),
   ]);
   const entries = [...truth.tasks.values()].reduce((sum, task) => sum + task.entries.length, 0);
   if (entries !== truth.bells) {
@@ -42,7 +51,11 @@ function checkChain({ task, head, records }: TaskTruth): Violation[] {
       ];
 }
 
-function checkVersions({ task, entries, current, hashes }: TaskTruth): Violation[] {
+/** What was damaged on purpose is not there as it was written, and whoever looks must notice. */
+function checkVersions(
+  { task, entries, current, hashes }: TaskTruth,
+  damaged: ReadonlySet<string>,
+): Violation[] {
   const found: Violation[] = [];
   const say = (text: string, details: Record<string, unknown>): void => {
     found.push({ kind: "audit_incomplete", task, text, details });
@@ -57,11 +70,14 @@ function checkVersions({ task, entries, current, hashes }: TaskTruth): Violation
     if (entry.version > 1 && (before?.new_hash ?? null) !== entry.old_hash) {
       say("an entry does not begin at the version before it", { version: name, seq: entry.seq });
     }
-    if (hashes.get(name) !== entry.new_hash) {
+    const isLost = hashes.get(name) !== entry.new_hash;
+    if (isLost !== damaged.has(entry.checkpoint_id)) {
       found.push({
         kind: "lost",
         task,
-        text: "an audit entry's version is not stored, or is another",
+        text: isLost
+          ? "an audit entry's version is not stored, or is another"
+          : "a version whose bytes were damaged is read as if they were not",
         details: {
           version: name,
           seq: entry.seq,
@@ -80,7 +96,7 @@ function checkVersions({ task, entries, current, hashes }: TaskTruth): Violation
   return found;
 }
 
-function checkStates({ task, head, entries, current }: TaskTruth): Violation[] {
+function checkStates({ task, head, entries, current }: TaskTruth, damaged: ReadonlySet<string>): Violation[] {
   const found: Violation[] = [];
   let state: string | null = null;
   let fence = 0;
@@ -99,8 +115,8 @@ function checkStates({ task, head, entries, current }: TaskTruth): Violation[] {
     }
     state = state_to;
     if (op === "create") created.push(entry.checkpoint_id!);
-    if (op === "take" || op === "acknowledge") fence += 1;
-    if (op === "take" || op === "acknowledge" || op === "release") owner = entry.owner_to ?? null;
+    if (isTaking(entry) || isDeposing(entry)) fence += 1;
+    if (isTaking(entry) || isDeposing(entry) || op === "release") owner = entry.owner_to ?? null;
     found.push(...checkMove(task, entry, handoffs));
   }
   const open = [...handoffs].filter(([, at]) => isOpenHandoff(at)).map(([id]) => id);
@@ -129,7 +145,7 @@ function checkStates({ task, head, entries, current }: TaskTruth): Violation[] {
     });
   }
   const ids = current.map(({ checkpoint_id }) => checkpoint_id);
-  if (JSON.stringify(ids) !== JSON.stringify(created)) {
+  if (JSON.stringify(ids) !== JSON.stringify(created.filter((id) => !damaged.has(id)))) {
     found.push({
       kind: "state_wrong",
       task,

@@ -8,19 +8,23 @@ export interface Entry {
 }
 
 const TAKES: ReadonlySet<string> = new Set(["take", "acknowledge"]);
+/** Whoever had the task has lost it, and nobody has it until somebody takes it. */
+const DEPOSES: ReadonlySet<string> = new Set(["fail", "retry"]);
 const WRITES: ReadonlySet<string> = new Set(["create", "update", "finalize", "link", "handoff", "confirm"]);
 
-/** Held: each fence had one owner, each owner the next fence, and every write between two of them was made by the owner of that time. */
+/** Held: each fence had one owner or none, each owner a fence of its own, and every write between two of them was made by the owner of that time. */
 export function oneOwner(trail: readonly Entry[]): { held: boolean; owners: string[] } {
   const owners: string[] = [];
   let [held, owner, fence] = [true, "", 0];
   for (const { op, actor, fence: current } of trail) {
-    if (TAKES.has(op)) {
+    if (TAKES.has(op) || DEPOSES.has(op)) {
       held &&= current === fence + 1;
-      [owner, fence] = [actor.id, current];
-      owners.push(`${owner} (fence ${fence})`);
+      [owner, fence] = [TAKES.has(op) ? actor.id : "", current];
+      owners.push(`${owner || "nobody"} (fence ${fence})`);
     } else {
-      held &&= current === fence && (!WRITES.has(op) || actor.id === owner);
+      // The watchdog asks for a handoff on behalf of a task that nobody has.
+      const isOwners = actor.id === owner || (op === "handoff" && owner === "" && actor.type === "service");
+      held &&= current === fence && (!WRITES.has(op) || isOwners);
     }
   }
   return { held: held && owners.length > 0, owners };

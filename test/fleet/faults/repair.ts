@@ -18,12 +18,10 @@ import { clientOn } from "./client.ts";
 import { sendCopy } from "./copies.ts";
 import type { FaultFleet } from "./fleet.ts";
 import { HistoryWriter, pairedHistory, readHistory } from "./history.ts";
+import { hasEnded } from "./workers/tasks.ts";
 import type { Zone } from "./zone.ts";
 
-/** The durable consumer of the coordinators. */
-const COORDINATORS = "coordinator";
 const READY_MS = 30_000;
-const QUIET_MS = 60_000;
 const ASKING_MS = 30_000;
 const AT_ONCE = 16;
 
@@ -32,7 +30,7 @@ export async function heal(fleet: FaultFleet, zone: Zone): Promise<void> {
   zone.free();
   fleet.nats.resume();
   for (const proxy of fleet.proxies.values()) proxy.set({ kind: "clear" });
-  for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers]) one.resume();
+  for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers, ...fleet.workers]) one.resume();
   for (const one of fleet.services) one.send({ kind: "sound" });
   await fleet.nats.ready(READY_MS);
   await Promise.all(fleet.services.map((one) => one.ready(READY_MS)));
@@ -40,7 +38,7 @@ export async function heal(fleet: FaultFleet, zone: Zone): Promise<void> {
   for (const one of fleet.services) one.send({ kind: "sound" });
 }
 
-export interface Recovery {
+export interface Repair {
   readonly violations: readonly Violation[];
   /** Until nothing waited any more: no queued command, no event to publish, nothing to index. */
   readonly quietMs: number;
@@ -48,22 +46,28 @@ export interface Recovery {
   readonly resolved: Readonly<Record<string, number>>;
 }
 
-/** `stopTakers`: they go on until every handoff has come to an end, also those that the resolving of open commands began. */
+/** `stopTakers`: they and the workers go on until every handoff and every task has come to an end, also those that the resolving of open commands began. */
 export async function recover(
-  fleet: FaultFleet,
-  zone: Zone,
+  { fleet, zone, quietMs }: { readonly fleet: FaultFleet; readonly zone: Zone; readonly quietMs: number },
   stopTakers: () => Promise<void>,
-): Promise<Recovery> {
+): Promise<Repair> {
   const bus = await directBus(fleet);
   const connection = await connect({ servers: fleet.nats.url, timeout: 10_000 });
   try {
-    const first = await comeToRest(bus, connection);
+    let patienceMs = quietMs;
+    const comeToRest = async (): Promise<Rest> => {
+      const rest = await restOf(fleet, { bus, connection, quietMs: patienceMs });
+      // What did not come to rest once is not waited for again.
+      if (rest.violations.length > 0) patienceMs = 0;
+      return rest;
+    };
+    const first = await comeToRest();
     const resolved = await resolveAll(bus, zone, "resolving");
-    const second = await comeToRest(bus, connection);
+    const second = await comeToRest();
     await stopTakers();
     // What the takers did meanwhile was answered: there should be nothing.
     const late = await resolveAll(bus, zone, "resolving-takers");
-    const third = await comeToRest(bus, connection);
+    const third = await comeToRest();
     return {
       violations: [...first.violations, ...second.violations, ...third.violations],
       quietMs: first.ms + second.ms + third.ms,
@@ -92,11 +96,21 @@ function directBus(fleet: FaultFleet): Promise<Bus> {
   });
 }
 
-async function comeToRest(
-  bus: Bus,
-  connection: NatsConnection,
-): Promise<{ ms: number; violations: Violation[] }> {
+interface Rest {
+  readonly ms: number;
+  readonly violations: readonly Violation[];
+}
+
+async function restOf(
+  { started }: FaultFleet,
+  {
+    bus,
+    connection,
+    quietMs,
+  }: { readonly bus: Bus; readonly connection: NatsConnection; readonly quietMs: number },
+): Promise<Rest> {
   const client = clientOn(bus, "faults");
+  const unfinished = new Set(started);
   const begin = performance.now();
   let last: unknown = null;
   for (;;) {
@@ -106,13 +120,14 @@ async function comeToRest(
       const queue = await client.queueStatus();
       const handoffs = await openHandoffs(client);
       const news = await newsWaiting(connection);
-      const waiting = queue.depth + outbox.depth + index.behind + handoffs.length + news;
+      const tasks = await unfinishedTasks(client, unfinished);
+      const waiting = queue.depth + outbox.depth + index.behind + handoffs.length + news + tasks.length;
       if (waiting === 0) return { ms, violations: [] };
-      last = { queue, outbox, index, handoffs, news };
+      last = { queue, outbox, index, handoffs, news, tasks };
     } catch (error) {
       last = String(error);
     }
-    if (ms > QUIET_MS) {
+    if (ms > quietMs) {
       const text = "with every fault undone, the fleet does not come to rest by itself";
       return {
         ms,
@@ -136,11 +151,26 @@ async function openHandoffs(client: FleetClient): Promise<string[]> {
   }
 }
 
-/** Events that the coordinators have not seen to: alerts come of them. */
+/** Those that workers have to do something about, or the watchdogs; takes out those that have ended. */
+async function unfinishedTasks(client: FleetClient, names: Set<string>): Promise<string[]> {
+  const found: string[] = [];
+  for (const name of names) {
+    const task = await client.getTask(name);
+    if (task === null || hasEnded(task)) names.delete(name);
+    else found.push(`${name} ${task.state} ${task.recovery?.state ?? "idle"} ${task.owner}`);
+  }
+  return found;
+}
+
+/** Events and exit reports that coordinators and watchdogs have not seen to: alerts and recoveries come of them. */
 async function newsWaiting(connection: NatsConnection): Promise<number> {
   const manager = await jetstreamManager(connection);
-  const { num_pending, num_ack_pending } = await manager.consumers.info(STREAMS.events, COORDINATORS);
-  return num_pending + num_ack_pending;
+  let waiting = 0;
+  for (const stream of [STREAMS.events, STREAMS.exits]) {
+    for await (const { config, num_pending, num_ack_pending } of manager.consumers.list(stream))
+      if (config.durable_name !== undefined) waiting += num_pending + num_ack_pending;
+  }
+  return waiting;
 }
 
 /** Sends every command without a definite answer again until it has one. */

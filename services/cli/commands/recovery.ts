@@ -1,0 +1,125 @@
+// `fleet recovery`: how recoveries stand, and another try for those that wait.
+
+import { type Command, Option } from "commander";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { RECOVERING_STATES, type RecoveringState } from "../../../shared/protocol/recovery.ts";
+import { type Acting, withExamples } from "../acting.ts";
+import { bareId } from "../input/id.ts";
+import { limitOption } from "../input/limit.ts";
+import type { Session } from "../session.ts";
+import { UsageError } from "../usage.ts";
+import { nextPage } from "./found.ts";
+
+interface StatusFlags {
+  readonly state?: RecoveringState;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+interface AgainFlags {
+  readonly reason?: string;
+  readonly commandId?: string;
+}
+
+export function addRecovery(program: Command, acting: Acting): void {
+  const group = program
+    .command("recovery")
+    .description("Look at recoveries of tasks whose agents failed, and have one tried again.");
+  const looking = group
+    .command("status")
+    .summary("Show what is recovered now, or one task's recovery in full.")
+    .description(
+      "Show the tasks that are recovered now or wait for a person; or one task's recovery in full: the attempts, the newest failure, " +
+        "when the next attempt is made, or why it is blocked and what to do.",
+    )
+    .argument("[task]", "the task (else all that are not idle)")
+    .addOption(new Option("-s, --state <state>", "in this state").choices(RECOVERING_STATES))
+    .addOption(limitOption(LIMITS.recoveries_limit_default, LIMITS.recoveries_limit_max))
+    .option("--cursor <cursor>", "go on after an earlier page")
+    .action(acting(status));
+  withExamples(looking, (fleet) => ({
+    "What waits for a person": `${fleet} recovery status --state blocked`,
+    "Why, and what to do": `${fleet} recovery status auth`,
+    "In a script": `${fleet} recovery status auth --json | jq -r .recovery.state`,
+  }));
+  const again = (name: string, summary: string, description: string, reset: boolean): Command =>
+    group
+      .command(name)
+      .summary(summary)
+      .description(description)
+      .argument("<task>", "the task")
+      .option("--reason <text>", "why, for the next agent and the audit trail")
+      .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
+      .action(
+        acting((session: Session, task: string, flags: AgainFlags) => tryAgain(session, task, flags, reset)),
+      );
+  withExamples(
+    again(
+      "reset",
+      "Give a task its whole budget of attempts back, and try again.",
+      "Give a task its whole budget of attempts back, and try again at once. For a task that is blocked: mend the cause first.",
+      true,
+    ),
+    (fleet) => ({ "The cause is mended": `${fleet} recovery reset auth --reason "the key is renewed"` }),
+  );
+  withExamples(
+    again(
+      "run",
+      "Make the next attempt now, without waiting for its time.",
+      "Make the next attempt now, without waiting for its time. It counts like any other.",
+      false,
+    ),
+    (fleet) => ({ "Now, not in ten minutes": `${fleet} recovery run auth` }),
+  );
+}
+
+async function status(session: Session, task: string | undefined, flags: StatusFlags): Promise<void> {
+  if (task !== undefined) return one(session, task, flags);
+  const { state, limit, cursor } = flags;
+  const client = await session.client();
+  const page = await client.recoveries({
+    ...session.ask,
+    ...(state !== undefined && { state }),
+    ...(limit !== undefined && { limit }),
+    ...(cursor !== undefined && { cursor }),
+  });
+  const { renderRecoveries } = await import("../rendering/recovery.ts");
+  const text = { tasks: page.tasks, next: nextPage(session, page.cursor), fleet: session.called };
+  await session.show(page, () => renderRecoveries(text, session.view));
+}
+
+async function one(session: Session, id: string, flags: StatusFlags): Promise<void> {
+  for (const name of ["state", "limit", "cursor"] as const) {
+    if (flags[name] === undefined) continue;
+    throw new UsageError(`--${name} says nothing about one task`, `Leave --${name} or the task out.`);
+  }
+  const { requireTask } = await import("../task.ts");
+  const task = await requireTask(session, id);
+  const { renderRecovery } = await import("../rendering/recovery.ts");
+  const { task_id, state, owner, fence, recovery } = task;
+  await session.show({ task_id, state, owner, fence, recovery }, () =>
+    renderRecovery(task, session.called, session.view),
+  );
+}
+
+async function tryAgain(
+  session: Session,
+  taskId: string,
+  { reason, commandId }: AgainFlags,
+  reset: boolean,
+): Promise<void> {
+  const client = await session.client();
+  const task = await client.getTask(taskId, session.ask);
+  // A retry under the same id gets its first answer.
+  if (commandId === undefined && task?.recovery?.state === "attempted" && task.handoff_id !== null) {
+    const { FleetError } = await import("../../../shared/protocol/errors.ts");
+    throw new FleetError("CONFLICT", "an attempt is being made", {
+      details: { handoff_id: task.handoff_id },
+    });
+  }
+  const result = await client.executeRecovery(null, { ...session.ask, taskId, commandId, reason, reset });
+  const { renderRecovering, recoveringData } = await import("../rendering/recovery.ts");
+  await session.show(recoveringData(result), () =>
+    renderRecovering({ ...result, reset }, session.called, session.view),
+  );
+}

@@ -1,0 +1,162 @@
+/**
+ * Alerts for people: which there are, out of their stream, and which somebody has acknowledged, out of the store. A tenant sees and
+ * acknowledges its own alone: its name is in their subject.
+ */
+import type { StoredBody, StreamView } from "../../shared/bus/bus.ts";
+import { decodeBody } from "../../shared/integrity/wire.ts";
+import type { AlertPage, AlertState } from "../../shared/protocol/alert-queries.ts";
+import { parseAlertId, type ReceivedAlert, readAlert } from "../../shared/protocol/alerts.ts";
+import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
+import type { QueryParams, QueryResults } from "../../shared/protocol/queries.ts";
+import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { acknowledgeAlerts, readAcks } from "../../shared/records/alert-acks.ts";
+import { openCursor, sealCursor } from "../../shared/records/cursor.ts";
+import { Transactions } from "../../shared/records/transactions.ts";
+import type { Logger } from "../../shared/runtime/log.ts";
+import type { ReaderContext } from "./context.ts";
+import { known } from "./stream-failure.ts";
+
+const AWAY = "the stream of alerts does not answer";
+/** A page is cut out of pages of this size of the stream. */
+const SLICE = 100;
+
+export interface AlertQueries {
+  list(tenant: string, query: QueryParams<"alerts">): Promise<AlertPage>;
+  show(tenant: string, id: string): Promise<AlertState>;
+  acknowledge(tenant: string, query: QueryParams<"alert_ack">): Promise<QueryResults["alert_ack"]>;
+}
+
+export function createAlertQueries({ bus, store, clock, log }: ReaderContext): AlertQueries {
+  const alerts: Alerts = { view: bus.stream(STREAMS.alerts), log, transactions: new Transactions(store) };
+
+  return {
+    list: (tenant, query) => known(AWAY, () => list(alerts, tenant, query)),
+
+    show: (tenant, id) =>
+      known(AWAY, async () => {
+        const [found] = await withAcks(alerts, tenant, await requireAll(alerts, tenant, [id]));
+        return found === undefined ? missing([id]) : stateOf(found);
+      }),
+
+    acknowledge: (tenant, { alert_ids, agent_id: by, note = null }) =>
+      known(AWAY, async () => {
+        const ids = [...new Set(alert_ids)];
+        await requireAll(alerts, tenant, ids);
+        const wanted = { tenant, alerts: ids, by, note, nowMs: clock.now() };
+        const { value } = await alerts.transactions.transact("alert_ack", (tx) =>
+          acknowledgeAlerts(tx, wanted),
+        );
+        for (const { alert_id, already } of value) {
+          if (!already) log.info({ tenant, alert_id, agent_id: by, note }, "alert acknowledged");
+        }
+        return { alerts: value };
+      }),
+  };
+}
+
+interface Alerts {
+  readonly view: StreamView;
+  readonly transactions: Transactions;
+  readonly log: Logger;
+}
+
+/** Ends by the number of alerts found, and by the number looked through; then the cursor goes on. */
+async function list(alerts: Alerts, tenant: string, query: QueryParams<"alerts">): Promise<AlertPage> {
+  const { task_id: task, severity, type, acknowledged, limit, cursor } = query;
+  const kind = ["alerts", tenant, task, severity, type, acknowledged].join("/");
+  const filter = SUBJECTS.alertsOf({ tenant, severity, task });
+  const found = new Map<string, AlertState>();
+  let before = cursor === undefined ? undefined : placeOf(openCursor(kind, cursor));
+  for (let seen = 0; ; seen += SLICE) {
+    if (seen >= LIMITS.alerts_scan_count_max) return page(found, sealCursor(kind, String(before)));
+    const slice = await alerts.view.newest({ filter, before, limit: SLICE });
+    const states = await withAcks(alerts, tenant, readable(slice, alerts.log));
+    for (const state of states) {
+      before = state.seq;
+      // A copy that came too late for the stream to drop it.
+      if (found.has(state.alert.id) || (type !== undefined && state.alert.type !== type)) continue;
+      if (acknowledged !== undefined && (state.acknowledgement !== null) !== acknowledged) continue;
+      if (found.size === limit) return page(found, sealCursor(kind, String(before + 1)));
+      found.set(state.alert.id, stateOf(state));
+    }
+    if (slice.length < SLICE) return page(found);
+    before = slice.at(-1)?.seq;
+  }
+}
+
+const stateOf = ({ alert, acknowledgement }: AlertState): AlertState => ({ alert, acknowledgement });
+
+function page(found: ReadonlyMap<string, AlertState>, cursor?: string): AlertPage {
+  return { alerts: [...found.values()], ...(cursor !== undefined && { cursor }) };
+}
+
+function placeOf(text: string): number {
+  const place = Number(text);
+  if (!Number.isSafeInteger(place))
+    throw invalid("cursor", "the cursor of this query's last page, unchanged");
+  return place;
+}
+
+interface Placed {
+  readonly seq: number;
+  readonly alert: ReceivedAlert;
+}
+
+/** What no service of the fleet can have written is left out: nobody could do anything about it. */
+function readable(messages: readonly StoredBody[], log: Logger): Placed[] {
+  return messages.flatMap(({ seq, subject, body }) => {
+    try {
+      if (body.length > LIMITS.alert_bytes_max) throw invalid("", `at most ${LIMITS.alert_bytes_max} bytes`);
+      const alert = readAlert(decodeBody(body, CONTENT_TYPES.json));
+      const { tenant, severity, subject: task } = alert;
+      if (SUBJECTS.alert(tenant, severity, task) !== subject) throw invalid("subject", "that of its message");
+      return [{ seq, alert }];
+    } catch (error) {
+      log.warn({ error, seq, subject }, "message is not an alert");
+      return [];
+    }
+  });
+}
+
+async function withAcks<A extends { readonly alert: ReceivedAlert }>(
+  { transactions }: Alerts,
+  tenant: string,
+  found: readonly A[],
+): Promise<(A & AlertState)[]> {
+  if (found.length === 0) return [];
+  const ids = found.map(({ alert }) => alert.id);
+  const acks = await transactions.read("alert_acks", (reader) => readAcks(reader, tenant, ids));
+  return found.map((one, i) => ({ ...one, acknowledgement: acks[i] ?? null }));
+}
+
+/** The alerts of these ids; throws NOT_FOUND with those that there are not. Their tasks say where to look. */
+async function requireAll(alerts: Alerts, tenant: string, ids: readonly string[]): Promise<Placed[]> {
+  const tasks = Map.groupBy(
+    ids.filter((id) => parseAlertId(id).tenant === tenant),
+    (id) => parseAlertId(id).task,
+  );
+  const found = new Map<string, Placed>();
+  for (const [task, wanted] of tasks) {
+    for (const one of await findIn(alerts, SUBJECTS.alertsOf({ tenant, task }), new Set(wanted)))
+      found.set(one.alert.id, one);
+  }
+  const lacking = ids.filter((id) => !found.has(id));
+  return lacking.length > 0 ? missing(lacking) : [...found.values()];
+}
+
+async function findIn({ view, log }: Alerts, filter: string, wanted: ReadonlySet<string>): Promise<Placed[]> {
+  const found = new Map<string, Placed>();
+  let before: number | undefined;
+  for (let seen = 0; seen < LIMITS.alerts_scan_count_max; seen += SLICE) {
+    const slice = await view.newest({ filter, before, limit: SLICE });
+    for (const one of readable(slice, log)) if (wanted.has(one.alert.id)) found.set(one.alert.id, one);
+    if (slice.length < SLICE || found.size === wanted.size) break;
+    before = slice.at(-1)?.seq;
+  }
+  return [...found.values()];
+}
+
+function missing(ids: readonly string[]): never {
+  throw new FleetError("NOT_FOUND", "there is no such alert", { details: { alert_ids: ids } });
+}

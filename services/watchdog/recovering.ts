@@ -1,0 +1,134 @@
+/**
+ * Carries recoveries on, one step after the other, until nothing is due. Any number of watchdogs may do so at once: a step that another
+ * made first is not made again, and the task is looked at anew. In one watchdog a task is in one hand.
+ */
+import { FleetError } from "../../shared/protocol/errors.ts";
+import type { Recovery } from "../../shared/protocol/recovery-record.ts";
+import type { RecoveryPlace } from "../../shared/records/recovery/due.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import { KeepingBack } from "../../shared/runtime/keeping-back.ts";
+import { newId } from "../../shared/runtime/new-id.ts";
+import type { ServiceContext } from "../../shared/runtime/service.ts";
+import { keptTrace } from "../../shared/runtime/trace-context.ts";
+import { currentTraceparent, withSpan } from "../../shared/runtime/tracing.ts";
+import type { Admit } from "./admission.ts";
+
+export interface Recovering {
+  /** Does what is due. What fails is logged, and kept back for a while. */
+  carryOn(place: RecoveryPlace): Promise<void>;
+  /** Whether a task is kept back. */
+  isKeptBack(place: RecoveryPlace): boolean;
+  /** So long nothing is carried on, since as many as may be are under way; 0: there may be room. */
+  readonly fullForMs: number;
+}
+
+/** More than a recovery can make in a row: something else is wrong then. */
+const STEPS_MAX = 6;
+/** While as many as may be are under way nobody is looked at: thousands that wait, each looked at by itself, would cost a whole core. */
+const FULL_MS = { least: 250, spread: 250 };
+/** Another try would end in the same way. */
+const HOPELESS: ReadonlySet<string> = new Set(["CORRUPT", "TOO_LARGE", "INVALID"]);
+
+type Repository = Pick<CheckpointRepository, "recovery">;
+type Due = Recovery & { readonly due_at: string };
+
+export function createRecovering(
+  { clock, log }: ServiceContext,
+  repository: Repository,
+  admit: Admit,
+): Recovering {
+  const inHand = new Map<string, Promise<void>>();
+  const keptBack = new KeepingBack(clock);
+
+  let fullUntilMs = Number.NEGATIVE_INFINITY;
+  const fullForMs = (): number => Math.max(0, fullUntilMs - clock.monotonic());
+
+  const isAdmitted = async (): Promise<boolean> => {
+    if (await admit()) return true;
+    fullUntilMs = clock.monotonic() + FULL_MS.least + Math.random() * FULL_MS.spread;
+    return false;
+  };
+
+  const carryOn = async (place: RecoveryPlace): Promise<void> => {
+    const name = nameOf(place);
+    if (fullForMs() > 0) return;
+    for (let steps = 0; steps < STEPS_MAX; steps += 1) {
+      const recovery = await due(repository, place, clock.now());
+      if (recovery === null) return keptBack.succeeded(name);
+      if (recovery.state === "waiting" && !(await isAdmitted())) return;
+      await withSpan("recovery", { "fleet.task": place.task }, () => take(repository, place, recovery), {
+        parent: keptTrace(recovery.failure?.traceparent),
+      });
+    }
+    throw new FleetError("INTERNAL", "the recovery does not come to rest");
+  };
+
+  const tried = async (place: RecoveryPlace): Promise<void> => {
+    const name = nameOf(place);
+    try {
+      await carryOn(place);
+    } catch (error) {
+      const times = keptBack.failed(name);
+      log.error(
+        { error, tenant: place.tenant, task_id: place.task, times },
+        "a recovery could not be carried on",
+      );
+    } finally {
+      inHand.delete(name);
+    }
+  };
+
+  return {
+    carryOn(place) {
+      const name = nameOf(place);
+      const work = inHand.get(name) ?? tried(place);
+      inHand.set(name, work);
+      return work;
+    },
+    isKeptBack: (place) => keptBack.has(nameOf(place)),
+    get fullForMs() {
+      return fullForMs();
+    },
+  };
+}
+
+const nameOf = ({ tenant, task }: RecoveryPlace): string => `${tenant}/${task}`;
+
+/** null: nothing is due. */
+async function due(
+  { recovery }: Repository,
+  { tenant, task }: RecoveryPlace,
+  nowMs: number,
+): Promise<Due | null> {
+  const [head] = await recovery.heads(tenant, [task]);
+  const found = head?.recovery ?? null;
+  if (found === null || found.due_at === null || Date.parse(found.due_at) > nowMs) return null;
+  return { ...found, due_at: found.due_at };
+}
+
+async function take(repository: Repository, place: RecoveryPlace, recovery: Due): Promise<void> {
+  const { due_at: dueAt } = recovery;
+  if (recovery.state === "blocked") return void (await repository.recovery.probe(place, { dueAt }));
+  try {
+    await attempt(repository, place, recovery);
+  } catch (error) {
+    if (!(error instanceof FleetError) || !HOPELESS.has(error.code)) throw error;
+    // Not tried for ever: a person has to look at it.
+    await repository.recovery.block(place, { dueAt, reason: "chain_broken", details: error.message });
+  }
+}
+
+async function attempt({ recovery }: Repository, place: RecoveryPlace, found: Due): Promise<void> {
+  const { due_at: dueAt, wish, rung, avoid_id: avoidId } = found;
+  const point = await recovery.findPoint(place, {
+    checkpointId: wish?.checkpoint_id ?? null,
+    before: rung === "previous" ? avoidId : null,
+  });
+  if (!point.found) {
+    await recovery.block(place, { dueAt, reason: point.reason, details: point.details });
+    return;
+  }
+  const { checkpoint } = point;
+  const made = { checkpoint, hash: checkpoint.compliance.hash };
+  await recovery.attempt(place, { dueAt, handoffId: newId(), point: made }, currentTraceparent());
+}

@@ -1,0 +1,90 @@
+/**
+ * The watchdog: sees what nobody says by itself. It hears whether agents live, has the failures of those who do not noted, and carries their
+ * tasks on from the last sound checkpoint. All that matters of it is in the store, so any number of watchdogs run at once without a leader.
+ */
+import type { Bus } from "../../shared/bus/bus.ts";
+import type { AgentRules } from "../../shared/process/policy.ts";
+import { openRepository } from "../../shared/process/repository.ts";
+import { type Policies, policyOf } from "../../shared/protocol/policy.ts";
+import type { Format } from "../../shared/records/format.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { Store } from "../../shared/store/store.ts";
+import { createAdmission } from "./admission.ts";
+import { startAttention } from "./attention.ts";
+import type { WatchdogConfig } from "./config.ts";
+import { createNoting } from "./failures.ts";
+import { startRecoveryGauges } from "./gauges.ts";
+import { startHearing } from "./hearing.ts";
+import { startLapses } from "./lapses.ts";
+import { startLeases } from "./leases.ts";
+import { startNews } from "./news.ts";
+import { createRecovering } from "./recovering.ts";
+import { startReports } from "./reports.ts";
+import { startScrubbing } from "./scrubbing.ts";
+import { sweepRecoveries } from "./sweep.ts";
+import { Watches } from "./watches.ts";
+import { startWebhooks } from "./webhooks.ts";
+
+/** What a fleet agrees on about its agents, and the watchdog's own settings. */
+export interface WatchdogRules extends AgentRules {
+  readonly watchdog: WatchdogConfig;
+}
+
+export interface WatchdogContext extends ServiceContext {
+  readonly store: Store;
+  /** Over this one agents are heard. */
+  readonly bus: Bus;
+  readonly backgroundBus: Bus;
+  readonly format: Format;
+  readonly instance: string;
+  readonly config: WatchdogRules;
+}
+
+/** Agent types of tenants; agents name themselves, so there may be any number. */
+const REMEMBERED_MAX = 1_000;
+
+export async function start(context: WatchdogContext): Promise<Stop> {
+  const { log, clock, config } = context;
+  const { policies } = config;
+  const repository = openRepository(context, { finder: "watchdog", policies });
+  const admit = createAdmission(repository, clock, config.watchdog.recoveriesMax);
+  const recovering = createRecovering(context, repository, admit);
+  const note = createNoting(context, repository, recovering);
+  const silenceOf = silences(policies);
+  const attention = startAttention(context);
+  const watches = new Watches();
+  const parts = { ...context, attention, watches, note, silenceOf };
+  const stopHearing = await startHearing(parts, repository);
+  const stops = [
+    startLeases(parts, repository),
+    startLapses(parts, repository),
+    startReports(context, repository, note),
+    sweepRecoveries(context, repository, recovering),
+    startNews(context, repository, recovering),
+    startRecoveryGauges(context, repository, watches),
+    startWebhooks(context, config.watchdog.webhooks),
+    startScrubbing(context, {
+      rateBytes: config.watchdog.scrubRate,
+      everyMs: config.watchdog.scrubEvery,
+    }),
+  ];
+  log.info({ instance: context.instance }, "watchdog started");
+  return async () => {
+    await stopHearing();
+    await Promise.all(stops.map((stop) => stop()));
+    await attention.stop();
+    log.info("watchdog stopped");
+  };
+}
+
+/** By tenant and agent type, in milliseconds. Of thousands of agents it is asked again and again. */
+function silences(policies: Policies): (tenant: string, agentType: string) => number {
+  const known = new Map<string, number>();
+  return (tenant, agentType) => {
+    const name = `${tenant}/${agentType}`;
+    const silenceMs = known.get(name) ?? policyOf(policies, tenant, agentType).recovery.silence_ms;
+    if (known.size >= REMEMBERED_MAX) known.clear();
+    known.set(name, silenceMs);
+    return silenceMs;
+  };
+}

@@ -1,0 +1,82 @@
+/** Asking for alerts, and saying that one knows of them. */
+import { z } from "zod";
+import { ALERT_TYPES, alertIdSchema, alertSchema, type ReceivedAlert } from "./alerts.ts";
+import { tokenSchema } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+import { SEVERITIES } from "./severity.ts";
+
+/** Newest first. */
+export const alertsQuerySchema = z.looseObject({
+  task_id: tokenSchema.optional(),
+  severity: z.enum(SEVERITIES, { error: `one of ${SEVERITIES.join(", ")}` }).optional(),
+  type: z.enum(ALERT_TYPES, { error: `one of ${ALERT_TYPES.join(", ")}` }).optional(),
+  /** Whether somebody has acknowledged them; absent: all. */
+  acknowledged: z.boolean().optional(),
+  limit: z
+    .int()
+    .min(1, `a number from 1 to ${LIMITS.alerts_limit_max}`)
+    .max(LIMITS.alerts_limit_max, `a number from 1 to ${LIMITS.alerts_limit_max}`)
+    .default(LIMITS.alerts_limit_default),
+  cursor: z.string().max(1_024).optional(),
+});
+
+export const alertQuerySchema = z.looseObject({ alert_id: alertIdSchema });
+
+export const alertAckQuerySchema = z.looseObject({
+  alert_ids: z.array(alertIdSchema).min(1).max(LIMITS.alert_acks_count_max),
+  /** Who acknowledges; nobody proves it, since a query has no agent in its subject. */
+  agent_id: tokenSchema,
+  note: z
+    .string()
+    .max(LIMITS.alert_note_chars_max, `at most ${LIMITS.alert_note_chars_max} characters`)
+    .optional(),
+});
+
+/** The first one counts. */
+export interface Acknowledgement {
+  readonly by: string;
+  readonly at: string;
+  readonly note: string | null;
+}
+
+export interface AlertState {
+  readonly alert: ReceivedAlert;
+  /** null: nobody has acknowledged it. */
+  readonly acknowledgement: Acknowledgement | null;
+}
+
+export interface AlertPage {
+  readonly alerts: readonly AlertState[];
+  /** Absent on the last page; a page may be shorter than asked for, or empty, and not be the last. */
+  readonly cursor?: string;
+}
+
+export interface AcknowledgedAlert {
+  readonly alert_id: string;
+  readonly acknowledgement: Acknowledgement;
+  /** Whether it was acknowledged before; then this request changed nothing. */
+  readonly already: boolean;
+}
+
+export interface AcknowledgedAlerts {
+  /** In the order of the request, each id once. */
+  readonly alerts: readonly AcknowledgedAlert[];
+}
+
+const acknowledgementSchema = z.looseObject({ by: z.string(), at: z.string(), note: z.string().nullable() });
+
+export const alertStateSchema = z.looseObject({
+  alert: alertSchema,
+  acknowledgement: acknowledgementSchema.nullable(),
+});
+
+export const alertPageSchema = z.looseObject({
+  alerts: z.array(alertStateSchema),
+  cursor: z.string().exactOptional(),
+});
+
+export const acknowledgedAlertsSchema = z.looseObject({
+  alerts: z.array(
+    z.looseObject({ alert_id: z.string(), acknowledgement: acknowledgementSchema, already: z.boolean() }),
+  ),
+});

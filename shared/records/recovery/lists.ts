@@ -1,0 +1,64 @@
+/** Reading recoveries for people: a page of those that are going on, and who would lose a task by one. */
+import { LIMITS } from "../../protocol/limits.ts";
+import type { Policies } from "../../protocol/policy.ts";
+import type { QueryParams, RecoveryPage, RecoveryPoint } from "../../protocol/queries.ts";
+import type { Task } from "../../protocol/task.ts";
+import type { Reader } from "../../store/store.ts";
+import { type CursorKind, openCursor, sealCursor } from "../cursor.ts";
+import { after, parseRecovering, tenantKeys } from "../keyspace.ts";
+import { readTask } from "../lookup.ts";
+import { readHeads } from "../owners.ts";
+import type { RecoveryPlace } from "./due.ts";
+import { ownerAliveUntil } from "./leases.ts";
+
+/** Of the heads on a page; one more may go over it. */
+const PAGE_BYTES = LIMITS.reply_bytes_max / 2;
+
+/** Tasks looked at together. */
+const SLICE = 100;
+
+/** In the order of the tasks' names. A page ends early when it has looked through many that were not asked for. */
+export async function listRecoveries(
+  reader: Reader,
+  tenant: string,
+  { state, limit, cursor }: QueryParams<"recoveries">,
+): Promise<RecoveryPage> {
+  const keys = tenantKeys(tenant);
+  const kind: CursorKind = `recoveries/${tenant}/${state ?? ""}`;
+  const { begin, end } = keys.recoveringTasks();
+  let last = cursor === undefined ? null : openCursor(kind, cursor);
+  const tasks: Task[] = [];
+  let bytes = 0;
+  for (let seen = 0; ; ) {
+    const from = last === null ? begin : after(keys.recovering(last));
+    const { rows, more } = await reader.getRange({ begin: from, end }, { limit: SLICE });
+    const names = rows.map(({ key }) => parseRecovering(key));
+    const heads = await readHeads(reader, tenant, names);
+    for (const [i, head] of heads.entries()) {
+      last = names[i] as string;
+      if (!head?.recovery || (state !== undefined && head.recovery.state !== state)) continue;
+      tasks.push(head);
+      bytes += Buffer.byteLength(JSON.stringify(head));
+      if (tasks.length < limit && bytes < PAGE_BYTES) continue;
+      const isLast = !more && i === names.length - 1;
+      return { tasks, ...(!isLast && { cursor: sealCursor(kind, last) }) };
+    }
+    seen += names.length;
+    if (!more || last === null) return { tasks };
+    if (seen >= LIMITS.recoveries_scan_count_max) return { tasks, cursor: sealCursor(kind, last) };
+  }
+}
+
+/** null: nobody owns the task, or there is none. */
+export async function readOwner(
+  reader: Reader,
+  { tenant, task }: RecoveryPlace,
+  policies: Policies,
+  nowMs: number,
+): Promise<RecoveryPoint["owner"]> {
+  const head = await readTask(reader, tenant, task);
+  if (head === null || head.owner === null) return null;
+  const untilMs = await ownerAliveUntil(reader, head, policies, nowMs);
+  const alive_until = untilMs > nowMs ? new Date(untilMs).toISOString() : null;
+  return { agent_id: head.owner, fence: head.fence, alive_until };
+}

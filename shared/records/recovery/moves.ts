@@ -1,0 +1,317 @@
+/**
+ * The moves of a recovery, as pure functions: from the task's head to what it is afterwards, with the transition that this makes. Whoever
+ * calls one has asked the table whether it is allowed.
+ */
+import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
+import type { Policy } from "../../protocol/policy.ts";
+import {
+  type BlockReason,
+  RECOVERY_TABLE,
+  type RecoveryEvent,
+  type RecoveryState,
+} from "../../protocol/recovery.ts";
+import type { Recovery, RecoveryFailure } from "../../protocol/recovery-record.ts";
+import type { AuditOp, Transition } from "../audit.ts";
+import type { EventFact } from "../outbox.ts";
+import { type Head, nextState, OF_NO_CHECKPOINT, type Step } from "../steps.ts";
+import { type Decision, within } from "./analysis.ts";
+import { completedItems, type Work } from "./progress.ts";
+
+/** The budget as it is when nothing of it is spent. */
+const WHOLE = {
+  failures: 0,
+  attempts: 0,
+  rung: "latest",
+  rung_attempts: 0,
+  avoid_id: null,
+  is_probe: false,
+} as const;
+
+const NONE: Recovery = {
+  ...WHOLE,
+  state: "idle",
+  attempts_max: null,
+  recent: [],
+  completed_items: 0,
+  failure: null,
+  action: null,
+  wish: null,
+  checkpoint_id: null,
+  handoff_id: null,
+  due_at: null,
+  attempted_at: null,
+  resumed_at: null,
+  blocked: null,
+};
+
+export function recoveryOf({ recovery }: Pick<Head, "recovery">): Recovery {
+  return recovery ?? NONE;
+}
+
+/** null: the state of the task's recovery does not allow it. */
+export function recoveryAfter(head: Pick<Head, "recovery">, event: RecoveryEvent): RecoveryState | null {
+  return RECOVERY_TABLE[recoveryOf(head).state][event];
+}
+
+function moved(
+  op: AuditOp,
+  before: Head,
+  after: Head,
+  event: EventFact,
+  facts: NonNullable<Transition["facts"]> = {},
+): Step {
+  const all = { ...recoveryFacts(before, after), ...facts };
+  return { head: after, transition: { ...OF_NO_CHECKPOINT, op, facts: all }, event };
+}
+
+/** Of an audit entry. */
+export function recoveryFacts(before: Head, after: Head) {
+  return { recovery_from: recoveryOf(before).state, recovery_to: recoveryOf(after).state };
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+export interface Failing {
+  readonly failure: RecoveryFailure;
+  readonly decision: Decision;
+  /** As many as the policy has for both rungs. */
+  readonly attemptsMax: number;
+}
+
+/** Whoever had the task has it no more, and its fence is raised; what follows is decided already. */
+export function fail(head: Head, { failure, decision, attemptsMax }: Failing, nowMs: number): Step[] {
+  const before = recoveryOf(head);
+  const at = iso(nowMs);
+  const isOver = decision.do === "block";
+  const noted: Recovery = {
+    ...before,
+    state: "waiting",
+    failures: before.failures + 1,
+    attempts_max: attemptsMax,
+    failure,
+    wish: null,
+    handoff_id: null,
+    blocked: null,
+    ...(isOver ? { action: "block", due_at: null } : attemptNext(before, head, decision)),
+  };
+  const after: Head = {
+    ...head,
+    // What was blocked for what was to go on from goes on from elsewhere.
+    state: head.state === "blocked" ? nextState(head, "unblock") : head.state,
+    owner: null,
+    fence: head.fence + 1,
+    recovery: noted,
+    updated_at: at,
+  };
+  const { agent_id: agentId, class: failureClass, signal, fence } = failure;
+  const data = { taskId: head.task_id, agentId, class: failureClass, signal, fence, dueAt: noted.due_at };
+  const facts = { owner_from: head.owner, owner_to: null, class: failureClass, signal, action: noted.action };
+  const failed = moved("fail", head, after, { type: "AGENT_FAILED", data }, facts);
+  if (!isOver) return [failed];
+  const dueAt = decision.dueMs === null ? null : iso(decision.dueMs);
+  return [failed, block(after, { reason: decision.reason, details: failure.details }, at, dueAt)];
+}
+
+function attemptNext(
+  before: Recovery,
+  head: Head,
+  { action, rung, dueMs, toAgentType }: Decision & { do: "attempt" },
+): Partial<Recovery> {
+  const isNewRung = rung !== before.rung;
+  return {
+    action,
+    rung,
+    rung_attempts: isNewRung ? 0 : before.rung_attempts,
+    ...(rung === "previous" && { avoid_id: before.avoid_id ?? head.latest_id }),
+    due_at: iso(dueMs),
+    ...(toAgentType !== null && {
+      wish: { checkpoint_id: null, to_agent_type: toAgentType, reason: null },
+    }),
+  };
+}
+
+export interface RecoveryPoint {
+  readonly checkpoint: UnsealedCheckpoint;
+  readonly hash: string;
+}
+
+/** Recorded before it is made: with the request of the handoff that makes it, in one transaction. */
+export function attempt(
+  head: Head,
+  { checkpoint }: RecoveryPoint,
+  handoffId: string,
+  { window_ms: windowMs }: Policy["recovery"],
+  nowMs: number,
+): Step {
+  const before = recoveryOf(head);
+  const at = iso(nowMs);
+  const { checkpoint_id: id } = checkpoint.metadata;
+  const recovery: Recovery = {
+    ...before,
+    state: "attempted",
+    attempts: before.attempts + 1,
+    rung_attempts: before.rung_attempts + 1,
+    avoid_id: before.avoid_id ?? id,
+    recent: [...within(before.recent, windowMs, nowMs), at],
+    completed_items: Math.max(before.completed_items, completedItems(checkpoint)),
+    checkpoint_id: id,
+    handoff_id: handoffId,
+    due_at: null,
+    attempted_at: at,
+    resumed_at: null,
+  };
+  const reason = reasonOf(recovery);
+  const event: EventFact = {
+    type: "RECOVERY_INITIATED",
+    data: { checkpointId: id, reason, taskId: head.task_id, handoffId, attempt: recovery.attempts },
+  };
+  const facts = {
+    attempt: recovery.attempts,
+    rung: recovery.rung,
+    from_checkpoint: id,
+    handoff_id: handoffId,
+  };
+  return moved("recover", head, { ...head, recovery, updated_at: at }, event, facts);
+}
+
+/** Why the task is handed over, for the next agent and for people. */
+export function reasonOf({ failure, attempts, wish }: Recovery): string {
+  const asked = wish?.reason ?? null;
+  if (failure === null || failure.signal === "request") return asked ?? "asked for";
+  const { class: failureClass, details, agent_id: agent } = failure;
+  const failed = `attempt ${attempts} after ${agent ?? "the agent before"} failed: ${failureClass}`;
+  return [failed, details, asked].filter((part) => part !== null).join(", ");
+}
+
+/** The next agent's first checkpoint. */
+export function resume(head: Head, first: { id: string; agent: string }, at: string): Step {
+  const before = recoveryOf(head);
+  const recovery: Recovery = { ...before, state: "resumed", due_at: null, resumed_at: at };
+  const event: EventFact = {
+    type: "RECOVERY_COMPLETED",
+    data: {
+      checkpointId: before.checkpoint_id ?? first.id,
+      newAgentId: first.agent,
+      taskId: head.task_id,
+      firstCheckpointId: first.id,
+      attempt: before.attempts,
+    },
+  };
+  const facts = { attempt: before.attempts, first_checkpoint: first.id };
+  return moved("resume", head, { ...head, recovery, updated_at: at }, event, facts);
+}
+
+/**
+ * What a checkpoint that is written does to the budget: more got done than ever before, and it is whole again; else nothing. What was
+ * attempted lately still counts against the window. While an attempt is due or open nobody is at the task whose budget it would be.
+ */
+export function progress(head: Head, checkpoint: Work, at: string): Step[] {
+  const before = head.recovery;
+  if (before === null || !isSpent(before)) return [];
+  if (before.state !== "resumed" && before.state !== "idle") return [];
+  const items = completedItems(checkpoint);
+  if (items <= before.completed_items) return [];
+  const recovery: Recovery = { ...before, ...WHOLE, state: "idle", completed_items: items };
+  return [settled(head, recovery, "progress", at)];
+}
+
+function isSpent({ state, failures, attempts }: Recovery): boolean {
+  return state === "resumed" || failures > 0 || attempts > 0;
+}
+
+/** While the budget is whole, what gets done raises what the next agent has to get done to get it back. */
+export function raised(before: Recovery | null, checkpoint: Work): Recovery | null {
+  if (before === null || before.state !== "idle" || isSpent(before)) return before;
+  const items = completedItems(checkpoint);
+  return items <= before.completed_items ? before : { ...before, completed_items: items };
+}
+
+/** The task went another way; the budget stays as it is. Nothing when that changes nothing. */
+export function supersede(head: Head, event: "supersede" | "end", at: string): Step[] {
+  const before = recoveryOf(head);
+  const state = RECOVERY_TABLE[before.state][event];
+  if (state === null || state === before.state) return [];
+  const recovery: Recovery = { ...before, state, due_at: null, wish: null, blocked: null };
+  return [settled(head, recovery, "superseded", at)];
+}
+
+function settled(head: Head, recovery: Recovery, reason: "progress" | "superseded", at: string): Step {
+  const event: EventFact = { type: "RECOVERY_SETTLED", data: { taskId: head.task_id, reason } };
+  return moved("settle", head, { ...head, recovery, updated_at: at }, event, { reason });
+}
+
+export interface Blocking {
+  readonly reason: BlockReason;
+  readonly details: string | null;
+}
+
+export function block(head: Head, blocking: Blocking, at: string, dueAt: string | null = null): Step {
+  const after: Head = { ...blocked(head, blocking, at, dueAt), state: nextState(head, "block") };
+  const { reason } = blocking;
+  return moved(
+    "block",
+    head,
+    after,
+    { type: "TASK_BLOCKED", data: { taskId: head.task_id, reason } },
+    { reason },
+  );
+}
+
+/** What blocking a task makes of its recovery. */
+export function blocked(head: Head, blocking: Blocking, at: string, dueAt: string | null = null): Head {
+  const recovery: Recovery = {
+    ...recoveryOf(head),
+    state: "blocked",
+    due_at: dueAt,
+    blocked: { ...blocking, at },
+  };
+  return { ...head, recovery, updated_at: at };
+}
+
+export interface Retrying {
+  /** null: nobody chose. */
+  readonly wish: Recovery["wish"];
+  /** Whether the budget is whole again. */
+  readonly reset: boolean;
+  /** After this one attempt it is blocked again. */
+  readonly isProbe: boolean;
+  /** Who is deposed by it, if anybody. */
+  readonly failure: RecoveryFailure | null;
+}
+
+/** Another attempt is wanted, now. */
+export function retry(head: Head, { wish, reset, isProbe, failure }: Retrying, nowMs: number): Step {
+  const before = recoveryOf(head);
+  const at = iso(nowMs);
+  const recovery: Recovery = {
+    ...before,
+    ...(reset && { ...WHOLE, recent: [] }),
+    state: "waiting",
+    wish,
+    is_probe: isProbe,
+    action: "retry",
+    failure: failure ?? before.failure,
+    handoff_id: null,
+    blocked: null,
+    due_at: at,
+  };
+  const after: Head = {
+    ...head,
+    state: head.state === "blocked" ? nextState(head, "unblock") : head.state,
+    owner: null,
+    fence: head.fence + 1,
+    recovery,
+    updated_at: at,
+  };
+  const event: EventFact = {
+    type: "RECOVERY_REQUESTED",
+    data: {
+      taskId: head.task_id,
+      previousOwner: head.owner,
+      fence: after.fence,
+      reason: wish?.reason ?? null,
+    },
+  };
+  const facts = { owner_from: head.owner, owner_to: null, reset: reset ? "yes" : "no" };
+  return moved("retry", head, after, event, facts);
+}

@@ -1,0 +1,176 @@
+/** The audit trail of a task: its chain, entry after entry, to where the head says it ends; and each entry against the version that it made. */
+import { createChainVerifier } from "../../integrity/chain.ts";
+import type { Bytes } from "../../store/store.ts";
+import { decode } from "../codec.ts";
+import { parseSeq } from "../keyspace.ts";
+import { decodeOrder } from "../order.ts";
+import { decodePlace } from "../place.ts";
+import { type Extent, readable } from "./head.ts";
+import { ofTask, type Sight } from "./sight.ts";
+
+/** Entries read at once. */
+const SLICE = 64;
+
+/** The entry before the next one, as the chain's verifier takes it up again. */
+export interface TrailAt {
+  readonly seq: number;
+  readonly hash: string;
+  /** Checkpoints created so far; null: an entry is lost, so it is not known. */
+  readonly created: number | null;
+}
+
+type Facts = Readonly<Record<string, unknown>>;
+
+/** null: it cannot be read; facts undefined: what it holds is no JSON. */
+export function readEntry(value: Bytes | undefined): { text: string; facts: Facts | undefined } | null {
+  const text = value === undefined ? null : readable(() => decodeText(value));
+  return text === null ? null : { text, facts: factsIn(text) };
+}
+
+/** Any other value than text is as damaged as one that cannot be decoded. */
+function decodeText(value: Bytes): string {
+  const text = decode<unknown>(value);
+  if (typeof text !== "string") throw new TypeError("an audit entry is text");
+  return text;
+}
+
+function factsIn(text: string): Facts | undefined {
+  try {
+    const facts: unknown = JSON.parse(text);
+    return typeof facts === "object" && facts !== null ? (facts as Facts) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** null: the trail is verified up to its extent. */
+export async function verifyTrail(sight: Sight, from: TrailAt, extent: Extent): Promise<TrailAt | null> {
+  const { reader, keys, task, step } = sight;
+  for (let at = from; ; ) {
+    const range = { begin: keys.audit(task, at.seq + 1), end: keys.audit(task, extent.auditSeq + 1) };
+    const { rows, more } = await reader.getRange(range, { limit: SLICE });
+    const entries = rows.map(({ key, value }) => ({ seq: parseSeq(key), read: readEntry(value) }));
+    const chain = createChainVerifier(at);
+    for (const { seq, read } of entries) chain.add({ seq, entry: read?.text ?? "" });
+    const { seq, hash, problems } = chain.reached();
+    noteProblems(sight, problems);
+    const facts = entries.map((entry) => entry.read?.facts);
+    const isWhole = problems.length === 0 && facts.every((one) => one !== undefined);
+    at = { seq, hash, created: await verifyMade(sight, facts, isWhole ? at.created : null) };
+    await verifyBegun(sight, facts);
+    step.tally.audit_entries += entries.length;
+    await step.breathe();
+    if (!more) {
+      verifyEnd(sight, at, facts.at(-1), extent);
+      return null;
+    }
+    if (step.isSpent) return at;
+  }
+}
+
+const PROBLEMS: Readonly<Record<string, string>> = {
+  gap: "an entry is missing before it",
+  broken_link: "it does not name the hash of the one before it",
+  not_canonical: "its bytes are damaged",
+};
+
+function noteProblems(sight: Sight, problems: readonly { seq: number; problem: string }[]): void {
+  const ofEntry = Map.groupBy(problems, ({ seq }) => seq);
+  for (const [seq, some] of ofEntry) {
+    const said = some.map(({ problem }) => PROBLEMS[problem] ?? problem).join("; ");
+    sight.note(ofTask("audit", `entry ${seq}: ${said}`));
+  }
+}
+
+/** Each version that an entry made must be there; returns how many checkpoints were created so far. */
+async function verifyMade(
+  sight: Sight,
+  entries: readonly (Facts | undefined)[],
+  before: number | null,
+): Promise<number | null> {
+  const { reader, keys, task } = sight;
+  const made = entries.flatMap((facts) => (isOfVersion(facts) ? [facts] : []));
+  const places = await reader.getMany(made.map(({ checkpoint_id }) => keys.id(checkpoint_id)));
+  const known = made.map((facts, i) => {
+    const value = places[i];
+    return { facts, place: value === undefined ? null : readable(() => decodePlace(value)) };
+  });
+  // What has no place is met in the order.
+  const placed = known.flatMap(({ facts, place }) => (place?.task === task ? [{ facts, place }] : []));
+  const rows = await reader.getMany(placed.map(({ place }) => keys.order(task, place.seq)));
+  for (const [i, { facts }] of placed.entries()) verifyVersion(sight, facts, rows[i]);
+  const placeOf = new Map(placed.map(({ facts, place }) => [facts, place]));
+  let created = before;
+  for (const facts of made) {
+    if (created === null || facts.op !== "create") continue;
+    created += 1;
+    const seq = placeOf.get(facts)?.seq ?? created;
+    if (seq === created) continue;
+    const details = `entry ${facts.seq} made checkpoint ${created} of the task, which stands at position ${seq}`;
+    sight.note({ kind: "audit", checkpoint_id: facts.checkpoint_id, version: null, details });
+  }
+  return created;
+}
+
+/** Each handoff that an entry began is among the task's, where its record is verified. */
+async function verifyBegun(sight: Sight, entries: readonly (Facts | undefined)[]): Promise<void> {
+  const { reader, keys, task } = sight;
+  const begun = entries.flatMap((facts) =>
+    facts?.op === "handoff" && isId(facts.handoff_id) ? [facts.handoff_id] : [],
+  );
+  const listed = await reader.getMany(begun.map((id) => keys.taskHandoff(task, id)));
+  for (const [i, id] of begun.entries()) {
+    if (listed[i] === undefined) sight.note(ofTask("handoff", `handoff ${id} is not among the task's`));
+  }
+}
+
+interface MadeVersion extends Facts {
+  readonly op: string;
+  readonly seq: number;
+  readonly checkpoint_id: string;
+  readonly version: number;
+  readonly new_hash: string;
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+function isId(value: unknown): value is string {
+  return typeof value === "string" && UUID.test(value);
+}
+
+function isOfVersion(facts: Facts | undefined): facts is MadeVersion {
+  return (
+    facts !== undefined &&
+    isId(facts.checkpoint_id) &&
+    typeof facts.version === "number" &&
+    typeof facts.new_hash === "string"
+  );
+}
+
+function verifyVersion(
+  sight: Sight,
+  { seq, checkpoint_id, version, new_hash }: MadeVersion,
+  row?: Bytes,
+): void {
+  const entry = decodeOrder(row);
+  if (entry === null || entry.id !== checkpoint_id) return;
+  const details =
+    entry.version < version
+      ? `entry ${seq} made version ${version}, and the order goes to ${entry.version}`
+      : entry.version === version && entry.hash !== new_hash
+        ? `entry ${seq} made version ${version} with another hash than the order names`
+        : null;
+  if (details !== null) sight.note({ kind: "audit", checkpoint_id, version, details });
+}
+
+function verifyEnd(sight: Sight, at: TrailAt, last: Facts | undefined, { head }: Extent): void {
+  if (head === null) return;
+  if (at.seq !== head.audit_seq || at.hash !== head.audit_hash) {
+    sight.note(ofTask("audit", "the trail does not end where the head says"));
+  } else if (last !== undefined && (last.state_to !== head.state || last.fence !== head.fence)) {
+    sight.note(ofTask("head", "the head says another state or fence than the last entry of the trail"));
+  }
+  if (at.created !== null && at.created !== head.seq) {
+    sight.note(ofTask("audit", `the trail made ${at.created} checkpoints, and the head counts ${head.seq}`));
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * Damage to stored bytes, through a handle of its own: one bit of the row of a checkpoint is turned over. It is on record before it is
+ * done, so whatever is said of the checkpoint from then on can be judged.
+ */
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
+import { decode, encode, encodeChecked } from "../../../../shared/records/codec.ts";
+import { tenantKeys } from "../../../../shared/records/keyspace.ts";
+import { openStore } from "../../../../shared/store/open.ts";
+import type { Store } from "../../../../shared/store/store.ts";
+import type { BrokenName } from "../broken.ts";
+import { HistoryWriter, instant } from "../history.ts";
+import type { Zone } from "../zone.ts";
+
+const READ = { label: "damage", deadlineMs: 10_000 } as const;
+const TRANSACT = { ...READ, onUnknown: "unsafe" } as const;
+
+export interface Vandal {
+  /** False when there is no such checkpoint. */
+  damage(task: string, checkpointId: string): Promise<boolean>;
+  close(): Promise<void>;
+}
+
+export async function openVandal(
+  {
+    storeUrl,
+    zone,
+    broken,
+  }: { readonly storeUrl: string; readonly zone: Zone; readonly broken: BrokenName | null },
+  random: () => number,
+): Promise<Vandal> {
+  const store = await openStore(storeUrl);
+  const history = new HistoryWriter(join(zone.history, "damage.jsonl"));
+  return {
+    async damage(task, id) {
+      const key = tenantKeys(DEFAULT_TENANT).checkpoint(task, id);
+      const row = await store.read(READ, (reader) => reader.get(key));
+      if (row === undefined) return false;
+      await history.append({ line: "damage", at: instant(), wall: Date.now(), task, checkpoint_id: id });
+      if (broken === "unverified") await forge(store, { task, id, row });
+      else {
+        const damaged = Buffer.from(row);
+        damaged[Math.floor(random() * row.length)]! ^= 1 << Math.floor(random() * 8);
+        await store.transact(TRANSACT, async (tx) => tx.set(key, damaged));
+      }
+      return true;
+    },
+    async close() {
+      await store.close({ drainMs: 5_000 });
+      await history.close();
+    },
+  };
+}
+
+type Row = [version: number, hash: Uint8Array, isCompressed: boolean, chunks: number, inline: Uint8Array];
+type OrderRow = [id: string, fallback: string | null, version: number, hash: Uint8Array];
+const ITEM = Buffer.from("item ");
+
+/** Another item in a checkpoint, and hashes that fit: what a build that compares none would take it for. */
+async function forge(
+  store: Store,
+  { task, id, row }: { readonly task: string; readonly id: string; readonly row: Uint8Array },
+): Promise<void> {
+  const keys = tenantKeys(DEFAULT_TENANT);
+  const [version, , ...rest] = decode<Row>(row);
+  const body = Buffer.from(rest[2]);
+  body[body.lastIndexOf(ITEM) + ITEM.length]! ^= 1;
+  const hash = createHash("sha256").update(body).digest();
+  await store.transact(TRANSACT, async (tx) => {
+    tx.set(keys.checkpoint(task, id), encode([version, hash, rest[0], rest[1], body, null]));
+    const { rows } = await tx.getRange(keys.orderRange(task), { limit: 1_000 });
+    for (const { key, value } of rows) {
+      const [named, fallback, current] = decode<OrderRow>(value);
+      if (named === id) tx.set(key, encodeChecked([named, fallback, current, hash]));
+    }
+  });
+}

@@ -1,0 +1,292 @@
+// Recoveries as people see them, word for word.
+
+import { describe, expect, test } from "vitest";
+import { foresee, renderForesight } from "../../../services/cli/rendering/foresight.ts";
+import {
+  recoveryLine,
+  renderRecoveries,
+  renderRecovering,
+  renderRecovery,
+} from "../../../services/cli/rendering/recovery.ts";
+import { renderTask } from "../../../services/cli/rendering/task.ts";
+import type { RecoveryPoint } from "../../../shared/protocol/queries.ts";
+import { BLOCK_REASONS } from "../../../shared/protocol/recovery.ts";
+import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
+import type { RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
+import { view } from "./view.ts";
+
+const A = "01a20034-080b-7e0f-afff-92b62777977f";
+
+const recovery: Recovery = {
+  state: "waiting",
+  failures: 2,
+  attempts: 1,
+  attempts_max: 5,
+  rung: "latest",
+  rung_attempts: 1,
+  avoid_id: A,
+  recent: [],
+  completed_items: 3,
+  failure: {
+    class: "out_of_memory",
+    signal: "exit_report",
+    agent_id: "agent-7",
+    agent_type: "qa",
+    fence: 2,
+    details: "killed\u001b[2J",
+    resets_at: null,
+    last_sign_at: "2026-01-04T15:34:50.000Z",
+    noted_at: "2026-01-04T15:34:55.000Z",
+  },
+  action: "back_off",
+  is_probe: false,
+  wish: null,
+  checkpoint_id: A,
+  handoff_id: null,
+  due_at: "2026-01-04T15:35:30.000Z",
+  attempted_at: "2026-01-04T15:30:00.000Z",
+  resumed_at: null,
+  blocked: null,
+};
+
+const task: Task = {
+  task_id: "auth",
+  tenant: "default",
+  state: "active",
+  phase: "testing",
+  agent_id: "agent-7",
+  agent_type: "qa",
+  latest_id: A,
+  last_successful_id: null,
+  seq: 4,
+  owner: null,
+  fence: 3,
+  handoff_id: null,
+  recovery,
+  audit_seq: 9,
+  audit_hash: "0".repeat(64),
+  created_at: "2026-01-04T15:00:00.000Z",
+  updated_at: "2026-01-04T15:34:55.000Z",
+};
+
+const blocked = {
+  ...task,
+  state: "blocked",
+  recovery: {
+    ...recovery,
+    state: "blocked",
+    attempts: 5,
+    rung: "previous",
+    due_at: null,
+    action: "block",
+    blocked: { reason: "attempts_spent", details: "killed", at: "2026-01-04T15:34:55.000Z" },
+  },
+} as const satisfies Task;
+
+describe("one in full", () => {
+  test("that waits", () => {
+    expect(renderRecovery(task, "fleet", view)).toBe(
+      [
+        "Task: auth, active",
+        "Recovery: waiting",
+        "Attempts: 1 of 5 after 2 failures, from the newest checkpoint",
+        "Next attempt: 2026-01-04T15:35:30.000Z (in 30s)",
+        "Last failure: out of memory of agent-7 (qa), 2026-01-04T15:34:55.000Z (5s ago)",
+        "  seen by: exit report",
+        "  details: killed\ufffd[2J",
+        "  last sign of life: 2026-01-04T15:34:50.000Z (10s ago)",
+        "  answered by: back off",
+        "Last attempt: 2026-01-04T15:30:00.000Z (5m ago)",
+        `From checkpoint: chk-${A}`,
+        "Owner: nobody, fence 3",
+      ].join("\n"),
+    );
+  });
+
+  test("that is blocked says why, and what to do", () => {
+    const text = renderRecovery(blocked, "npx fleet", view);
+    expect(text).toContain("\nBlocked: attempts spent, 2026-01-04T15:34:55.000Z (5s ago)\nWhy: killed\n");
+    expect(text).toContain(
+      "\nAttempts: 5 of 5 after 2 failures, from the checkpoint before the first that was tried\n",
+    );
+    expect(text).toMatch(
+      /\n\nEvery attempt of the policy failed\. .*\n {2}npx fleet audit show auth\n {2}npx fleet recover auth --dry-run\n {2}npx fleet recovery reset auth$/,
+    );
+  });
+
+  test("that nobody took over is offered again, with its budget as it is", () => {
+    const reason = { reason: "no_agent", details: null, at: "2026-01-04T15:34:55.000Z" } as const;
+    const one = { ...blocked, recovery: { ...blocked.recovery, blocked: reason } };
+    expect(renderRecovery(one, "fleet", view)).toMatch(
+      /\n\nNobody took it over\. .*\n {2}fleet agents list\n {2}fleet handoffs show auth\n {2}fleet recovery run auth$/,
+    );
+  });
+
+  test("that is offered says to whom, and what to look at, until an agent has taken it", () => {
+    const wish = { checkpoint_id: null, to_agent_type: "qa", reason: null };
+    const offered = { ...recovery, state: "attempted", handoff_id: A, due_at: null, wish } as const;
+    const text = renderRecovery({ ...task, recovery: offered }, "fleet", view);
+    expect(text).toContain("\nRecovery: attempted, waits for an agent (qa)\n");
+    expect(text).toMatch(new RegExp(`\n {2}fleet agents list\n {2}fleet handoffs show ${A}$`));
+    const accepted = renderRecovery({ ...task, owner: "agent-8", recovery: offered }, "fleet", view);
+    expect(accepted).toContain("\nRecovery: attempted, waits for agent-8\n");
+    expect(accepted).toMatch(/\nOwner: agent-8, fence 3$/);
+  });
+
+  test("more attempts than the policy makes, since people asked for them", () => {
+    const text = renderRecovery({ ...task, recovery: { ...recovery, attempts: 6 } }, "fleet", view);
+    expect(text).toContain("\nAttempts: 6 (policy: 5) after 2 failures, ");
+  });
+
+  test.each(BLOCK_REASONS)("blocked for %s has words of its own", (reason) => {
+    const one = {
+      ...blocked,
+      recovery: { ...blocked.recovery, blocked: { ...blocked.recovery.blocked, reason } },
+    };
+    expect(renderRecovery(one, "fleet", view)).toContain(`Blocked: ${reason.replaceAll("_", " ")}, `);
+  });
+
+  test("of a task whose agents never failed", () => {
+    expect(renderRecovery({ ...task, recovery: null }, "fleet", view)).toBe(
+      "No agent of task auth has failed.",
+    );
+  });
+});
+
+describe("all of them", () => {
+  test("with the newest failure and what comes next", () => {
+    const other = (name: string, changes: Partial<Recovery>): Task => ({
+      ...task,
+      task_id: name,
+      recovery: { ...recovery, ...changes },
+    });
+    const tasks = [
+      task,
+      blocked,
+      other("due", { due_at: "2026-01-04T15:34:00.000Z" }),
+      other("taken", { state: "attempted" }),
+      other("going", { state: "resumed", failure: null, attempts_max: null }),
+    ];
+    expect(renderRecoveries({ tasks, next: undefined, fleet: "fleet" }, view).split("\n")).toEqual([
+      "TASK   STATE      ATTEMPTS  LAST FAILURE              WHEN    NEXT",
+      "auth   waiting    1 of 5    out of memory of agent-7  5s ago  attempt in 30s",
+      "auth   blocked    5 of 5    out of memory of agent-7  5s ago  waits for a person: attempts spent",
+      "due    waiting    1 of 5    out of memory of agent-7  5s ago  attempt now",
+      "taken  attempted  1 of 5    out of memory of agent-7  5s ago  waits for an agent",
+      "going  resumed    1         -                         -       waits for progress",
+      "",
+      "Total: 5 tasks",
+      "In full: `fleet recovery status <task>`.",
+    ]);
+  });
+
+  test("none", () => {
+    expect(renderRecoveries({ tasks: [], next: undefined, fleet: "fleet" }, view)).toBe(
+      "Nothing is recovered now, and nothing waits for a person.",
+    );
+  });
+});
+
+test("the page of a task says it in a line, and nothing where no agent failed", () => {
+  expect(renderTask(task, view)).toContain(
+    "\nRecovery: waiting, 1 of 5 attempts after out of memory of agent-7; attempt in 30s\n",
+  );
+  expect(renderTask({ ...task, recovery: null }, view)).not.toContain("Recovery");
+  expect(recoveryLine({ ...recovery, state: "idle", attempts: 0 }, null, view)).toBe("idle");
+  const failure = { ...recovery.failure!, signal: "request" as const };
+  expect(recoveryLine({ ...recovery, state: "resumed", failure }, "agent-8", view)).toBe(
+    "resumed, 1 of 5 attempts after request, taken from agent-7; waits for progress",
+  );
+});
+
+test("who asks for one is told from where it goes on: the newest checkpoint for certain only with the whole budget", () => {
+  const asked = {
+    taskId: "auth",
+    recovery: "waiting",
+    checkpointId: null,
+    fence: 4,
+    commandId: A,
+  } as unknown as RecoveryResult;
+  const from = (changes: Partial<RecoveryResult>, reset: boolean) =>
+    renderRecovering({ ...asked, ...changes, reset }, "fleet", view).split("\n")[1];
+  expect(from({}, true)).toBe("From: the newest checkpoint that verifies");
+  expect(from({}, false)).toBe(
+    "From: the newest checkpoint that verifies, or the one before if that was tried in vain",
+  );
+  expect(from({ checkpointId: A }, false)).toBe(`From: chk-${A}`);
+});
+
+describe("what it would do", () => {
+  const point: RecoveryPoint = {
+    checkpoint: {
+      metadata: {
+        checkpoint_id: A,
+        seq: 4,
+        agent_id: "agent-7",
+        agent_type: "qa",
+        committed_at: "2026-01-04T15:30:00.000Z",
+      },
+      execution_state: { phase: "testing" },
+    } as RecoveryPoint["checkpoint"],
+    reason: null,
+    details: null,
+    passed_over: [{ checkpoint_id: A, version: 1, reason: "its hash is another one" }],
+    owner: { agent_id: "agent-8", fence: 3, alive_until: "2026-01-04T15:35:05.000Z" },
+  };
+  const said = (
+    changes: Partial<RecoveryPoint>,
+    { head = task, ...flags } = {} as { head?: Task; to?: string; force?: boolean },
+  ) => renderForesight(foresee(head, { ...point, ...changes }, flags), view);
+
+  test("where it goes on, what was passed over, who loses the task", () => {
+    const open = { ...task, handoff_id: A };
+    expect(said({}, { head: open, force: true, to: "writer" })).toBe(
+      [
+        "It would go on. Nothing was changed.",
+        "Task: auth, active",
+        `From: chk-${A}, number 4, in phase testing`,
+        "Written by: agent-7 (qa), 2026-01-04T15:30:00.000Z (5m ago)",
+        `Passed over: chk-${A}: its hash is another one`,
+        "Goes on with: agents of type writer",
+        "Loses the task: agent-8, fence 3",
+        `Comes to nothing: handoff ${A}`,
+      ].join("\n"),
+    );
+  });
+
+  test.each([
+    [
+      "its agent lives",
+      {},
+      task,
+      "CONFLICT",
+      "until 2026-01-04T15:35:05.000Z; --force takes the task from it",
+    ],
+    ["the task is over", {}, { ...task, state: "failed" } as Task, "CONFLICT", "the task is over (failed)"],
+    [
+      "the chain is broken",
+      { checkpoint: null, reason: "chain_broken", details: "x does not verify" } as const,
+      task,
+      "CORRUPT",
+      "x does not verify",
+    ],
+    [
+      "there is no checkpoint",
+      { checkpoint: null, reason: "no_checkpoint", details: "nothing was written yet" } as const,
+      task,
+      "NOT_FOUND",
+      "nothing was written yet",
+    ],
+  ])("refused: %s", (_why, changes, head, code, words) => {
+    expect(foresee(head, { ...point, ...changes }, {}).refused).toMatchObject({ code });
+    expect(said(changes, { head })).toMatch(/^It would not go on: /);
+    expect(said(changes, { head })).toContain(words);
+    expect(said(changes, { head })).toContain("\nHas the task: agent-8, fence 3");
+  });
+
+  test("nobody loses what nobody owns", () => {
+    const text = said({ owner: null });
+    expect(text).toContain("\nLoses the task: nobody, for nobody owns it");
+    expect(text).toMatch(/^It would go on\./);
+  });
+});

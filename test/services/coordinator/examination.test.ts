@@ -1,0 +1,51 @@
+// Looking at many handoffs at once on a real store: all can be offered, and few of them read what their checkpoints go back to together.
+
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { createExamination } from "../../../services/coordinator/examination.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
+import { initiate } from "../../harness/handoffs.ts";
+import { type Bench, create, input, openBench } from "../../harness/records.ts";
+
+const MANY = 40;
+
+let bench: Bench;
+beforeAll(async () => {
+  bench = await openBench("lmdb");
+});
+afterAll(() => bench?.close());
+
+/** A task of two checkpoints, the second on the first, that is handed off. */
+async function handedOff(task: string) {
+  const { repository } = bench;
+  const first = await create(repository, { task });
+  const checkpoint = input();
+  checkpoint.metadata.parent_ids = [first.checkpoint_id];
+  await create(repository, { task, checkpoint });
+  const { handoff_id } = await initiate(repository, { task });
+  return repository.handoff("default", { handoff_id });
+}
+
+test("many at once are offered, and no more than four ancestries are in hand", async () => {
+  const { repository } = bench;
+  const { coordination } = repository;
+  const verifyAncestors = coordination.verifyAncestors.bind(coordination);
+  let [now, most, all] = [0, 0, 0];
+  vi.spyOn(coordination, "verifyAncestors").mockImplementation(async (...args) => {
+    all += 1;
+    now += 1;
+    most = Math.max(most, now);
+    try {
+      return await verifyAncestors(...args);
+    } finally {
+      now -= 1;
+    }
+  });
+  const handoffs = await Promise.all(Array.from({ length: MANY }, (_, n) => handedOff(`task-${n}`)));
+  const examine = createExamination(repository, {
+    agentTypes: new Set(["qa"]),
+    policies: DEFAULT_POLICIES,
+  });
+  const found = await Promise.all(handoffs.map(examine));
+  expect(found.map(({ kind }) => kind)).toEqual(Array(MANY).fill("offerable"));
+  expect([all, most]).toEqual([MANY, 4]);
+});

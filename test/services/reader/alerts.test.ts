@@ -1,0 +1,218 @@
+/** Alerts as a reader shows them, out of a real stream and a real store: pages, filters, acknowledgements, other tenants, rubbish. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { start } from "../../../services/reader/reader.ts";
+import { publishAlert } from "../../../shared/bus/alerting.ts";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { fleetStreams } from "../../../shared/bus/streams.ts";
+import type { AlertPage, AlertState } from "../../../shared/protocol/alert-queries.ts";
+import { alertOf } from "../../../shared/protocol/alerts.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
+import type { Severity } from "../../../shared/protocol/severity.ts";
+import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { clearExpiredAcks, readAcks } from "../../../shared/records/alert-acks.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createMetrics } from "../../../shared/runtime/metrics.ts";
+import { connect as connectSdk, type FleetClient } from "../../../shared/sdk/sdk.ts";
+import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { type Bench, openBench } from "../../harness/records.ts";
+
+const DAY_MS = 86_400_000;
+
+let nats: TestNats;
+let bus: Bus;
+let bench: Bench;
+let stop: () => Promise<void>;
+const clients: FleetClient[] = [];
+const metrics = createMetrics();
+let tenants = 0;
+/** A new one for each test: alerts stay. */
+let tenant: string;
+
+beforeAll(async () => {
+  nats = await startNats();
+  bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
+  await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
+  bench = await openBench("lmdb");
+  const { store, format } = bench;
+  const config = { policies: DEFAULT_POLICIES };
+  const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, config };
+  stop = await start({ ...parts, instance: "reader-1" });
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await stop?.();
+  await bench?.close();
+  await bus?.close();
+  await nats?.stop();
+});
+beforeEach(() => {
+  tenants += 1;
+  tenant = `t${tenants}`;
+});
+
+async function client(agentId = "anna", of = tenant): Promise<FleetClient> {
+  const one = await connectSdk({ url: nats.url, tenant: of, agentId, fallback: "none" });
+  clients.push(one);
+  return one;
+}
+
+const alert = (task: string, occasion: string, severity: Severity = "critical", of = tenant) =>
+  alertOf("HANDOFF_FAILED", severity, {
+    tenant: of,
+    task,
+    occasion,
+    nowMs: Date.now(),
+    data: { handoffId: "h", taskId: task, state: "escalated", reason: "no_agent" },
+  });
+
+const publish = (one: Parameters<typeof publishAlert>[1]) =>
+  publishAlert({ bus, metrics, log: testLog }, one).then(() => one.id);
+
+const idsOf = ({ alerts }: AlertPage) => alerts.map(({ alert: { id } }: AlertState) => id);
+
+describe("list", () => {
+  test("is newest first, by task, severity and type, and of the own tenant only", async () => {
+    const ids = [
+      await publish(alert("auth", "1")),
+      await publish(alert("auth", "2", "warning")),
+      await publish(alert("billing", "1")),
+    ];
+    await publish(alert("auth", "1", "critical", `${tenant}-other`));
+    const dead = alertOf("COMMAND_DEAD", "warning", {
+      tenant,
+      task: "auth",
+      occasion: "letter-1",
+      nowMs: Date.now(),
+      data: { stream: STREAMS.queue, reason: "fenced", commandId: null },
+    });
+    ids.push(await publish(dead));
+    const fleet = await client();
+    expect(idsOf(await fleet.listAlerts())).toEqual([...ids].reverse());
+    expect(idsOf(await fleet.listAlerts({ taskId: "auth" }))).toEqual([ids[3], ids[1], ids[0]]);
+    expect(idsOf(await fleet.listAlerts({ severity: "critical" }))).toEqual([ids[2], ids[0]]);
+    expect(idsOf(await fleet.listAlerts({ taskId: "auth", severity: "critical" }))).toEqual([ids[0]]);
+    expect(idsOf(await fleet.listAlerts({ type: "COMMAND_DEAD" }))).toEqual([ids[3]]);
+    expect(idsOf(await fleet.listAlerts({ taskId: "nothing" }))).toEqual([]);
+    expect((await fleet.listAlerts({ limit: 1 })).alerts).toEqual([{ alert: dead, acknowledgement: null }]);
+  });
+
+  test("goes on by its cursor through others' alerts, and each comes once", async () => {
+    const own: string[] = [];
+    for (let i = 0; i < 120; i += 1) {
+      if (i % 4 === 0) own.push(await publish(alert("auth", String(i))));
+      await publish(alert("auth", String(i), "warning", `${tenant}-other`));
+    }
+    const fleet = await client();
+    const pages: AlertPage[] = [];
+    do pages.push(await fleet.listAlerts({ limit: 7, cursor: pages.at(-1)?.cursor }));
+    while (pages.at(-1)?.cursor !== undefined);
+    expect(pages.flatMap(idsOf)).toEqual(own.reverse());
+    expect(pages.map(({ alerts }) => alerts.length)).toEqual([7, 7, 7, 7, 2]);
+    // The last page ends with the last alert, or there would be an empty one behind it.
+    expect(await fleet.listAlerts({ limit: 30 })).not.toHaveProperty("cursor");
+    const cursor = pages[0]?.cursor;
+    await expect(fleet.listAlerts({ limit: 7, taskId: "auth", cursor })).rejects.toMatchObject({
+      code: "INVALID",
+      fields: [{ path: "cursor" }],
+    });
+  });
+
+  test("ends a page early that looks through many for few", async () => {
+    const fleet = await client();
+    const wanted = await publish(alert("auth", "first", "warning"));
+    const alerts = Array.from({ length: LIMITS.alerts_scan_count_max + 10 }, (_, i) =>
+      alert("auth", `n${i}`),
+    );
+    for (let at = 0; at < alerts.length; at += 500) {
+      const messages = alerts.slice(at, at + 500).map((one) => ({
+        subject: SUBJECTS.alert(tenant, one.severity, one.subject),
+        body: Buffer.from(JSON.stringify(one)),
+        messageId: one.id,
+        orderKey: "one",
+      }));
+      await bus.publishOrdered(messages, { timeoutMs: 20_000 });
+    }
+    const first = await fleet.listAlerts({ type: "COMMAND_DEAD" });
+    expect(first.alerts).toEqual([]);
+    expect(first.cursor).toBeDefined();
+    expect(await fleet.listAlerts({ type: "COMMAND_DEAD", cursor: first.cursor })).toEqual({ alerts: [] });
+    // What the subject says is not looked for.
+    expect(idsOf(await fleet.listAlerts({ severity: "warning" }))).toEqual([wanted]);
+  }, 60_000);
+
+  test("leaves out what nobody of the fleet has written, and shows a copy once", async () => {
+    const good = alert("auth", "1");
+    await publish(good);
+    const put = (subject: string, body: string, messageId: string) =>
+      bus.publishDurable(subject, { body: Buffer.from(body) }, { messageId, timeoutMs: 5_000 });
+    const subject = SUBJECTS.alert(tenant, "critical", "auth");
+    await put(subject, JSON.stringify(good), `${tenant}-copy`);
+    await put(subject, "{", `${tenant}-a`);
+    await put(subject, JSON.stringify({ ...good, id: "no id" }), `${tenant}-b`);
+    await put(subject, JSON.stringify({ ...good, pad: "x".repeat(LIMITS.alert_bytes_max) }), `${tenant}-c`);
+    await put(SUBJECTS.alert(tenant, "critical", "other"), JSON.stringify(good), `${tenant}-d`);
+    const page = await (await client()).listAlerts();
+    expect(page).toEqual({ alerts: [{ alert: good, acknowledgement: null }] });
+  });
+});
+
+describe("acknowledging", () => {
+  test("takes alerts out of the list of those that nobody knows of; the first one counts", async () => {
+    const ids = [await publish(alert("auth", "1")), await publish(alert("auth", "2"))];
+    const [anna, ben] = [await client("anna"), await client("ben")];
+    const { alerts } = await anna.acknowledgeAlert(ids[0]!, { note: "on it" });
+    expect(alerts).toEqual([
+      {
+        alert_id: ids[0],
+        acknowledgement: { by: "anna", at: expect.stringMatching(/Z$/), note: "on it" },
+        already: false,
+      },
+    ]);
+    expect(idsOf(await ben.listAlerts({ acknowledged: false }))).toEqual([ids[1]]);
+    expect(idsOf(await ben.listAlerts({ acknowledged: true }))).toEqual([ids[0]]);
+    expect(await ben.alert(ids[0]!)).toMatchObject({ acknowledgement: { by: "anna", note: "on it" } });
+
+    const second = await ben.acknowledgeAlert([ids[0]!, ids[1]!, ids[1]!]);
+    expect(second.alerts).toMatchObject([
+      { alert_id: ids[0], acknowledgement: alerts[0]?.acknowledgement, already: true },
+      { alert_id: ids[1], acknowledgement: { by: "ben", note: null }, already: false },
+    ]);
+    expect(await ben.listAlerts({ acknowledged: false })).toEqual({ alerts: [] });
+  });
+
+  test("is all or nothing, and never of another tenant's", async () => {
+    const own = await publish(alert("auth", "1"));
+    const others = await publish(alert("auth", "1", "critical", `${tenant}-other`));
+    const fleet = await client();
+    for (const unknown of [others, `${tenant}/auth/2`, `${tenant}/nothing/1`]) {
+      await expect(fleet.acknowledgeAlert([own, unknown])).rejects.toMatchObject({
+        code: "NOT_FOUND",
+        details: { alert_ids: [unknown] },
+      });
+      expect(await fleet.alert(unknown)).toBeNull();
+    }
+    expect(idsOf(await fleet.listAlerts({ acknowledged: false }))).toEqual([own]);
+    await expect(fleet.acknowledgeAlert(own, { note: "x".repeat(1_001) })).rejects.toMatchObject({
+      code: "INVALID",
+      fields: [{ path: "note" }],
+    });
+    await expect(fleet.acknowledgeAlert("17")).rejects.toMatchObject({ code: "INVALID" });
+  });
+
+  test("is forgotten once the stream cannot have the alert any more, and not before", async () => {
+    const id = await publish(alert("auth", "1"));
+    await (await client()).acknowledgeAlert(id);
+    const { store } = bench;
+    const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
+    const clear = async (inMs: number) =>
+      (await store.transact(options, (tx) => clearExpiredAcks(tx, Date.now() + inMs, 1_000))).value.cleared;
+    const acks = () => store.read(options, (reader) => readAcks(reader, tenant, [id]));
+    expect(await clear(LIMITS.alerts_kept_ms)).toBe(0);
+    expect(await acks()).toMatchObject([{ by: "anna" }]);
+    expect(await clear(LIMITS.alerts_kept_ms + 3 * DAY_MS)).toBeGreaterThan(0);
+    expect(await acks()).toEqual([null]);
+    expect(await clear(LIMITS.alerts_kept_ms + 3 * DAY_MS)).toBe(0);
+  });
+});

@@ -1,0 +1,88 @@
+/** What alerts say to people, word for word, and what is not taken for an alert. */
+import { describe, expect, test } from "vitest";
+import { alertText } from "../../../shared/protocol/alert-text.ts";
+import { alertOf, parseAlertId, readAlert } from "../../../shared/protocol/alerts.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import { HANDOFF_FAILURES } from "../../../shared/protocol/handoff.ts";
+
+const handoffId = "01a20034-080b-7e0f-afff-92b62777977f";
+
+const about = { tenant: "default", task: "auth", occasion: "17", nowMs: Date.UTC(2026, 0, 4) };
+const failed = (reason: (typeof HANDOFF_FAILURES)[number], tenant = "default") =>
+  alertOf("HANDOFF_FAILED", "critical", {
+    ...about,
+    tenant,
+    data: { handoffId, taskId: "auth", state: "escalated", reason },
+  });
+const dead = alertOf("COMMAND_DEAD", "warning", {
+  ...about,
+  occasion: "FLEET_QUEUE-1-1768000000000",
+  data: { stream: "FLEET_QUEUE", reason: "not_found", commandId: null },
+});
+
+describe("text", () => {
+  test("says what happened, what to do, and with which command to begin", () => {
+    expect(alertText(failed("no_agent"))).toEqual({
+      what: "Task auth is blocked: no agent took it over in time, as often as it was offered.",
+      todo: "Start an agent of the type that it was offered to, then have it offered again (recovery run, or else handoff).",
+      command: `fleet handoffs show ${handoffId}`,
+      acknowledge: "fleet alerts ack default/auth/17",
+    });
+    expect(alertText(dead)).toMatchObject({
+      what: "A queued command of task auth could not be applied: not_found.",
+      todo: "See what is wrong with it, then apply it again or give it up.",
+      command: "fleet queue dead list",
+    });
+  });
+
+  test("names the tenant where that is not the usual one, and the program as it is called", () => {
+    expect(alertText(failed("chain_broken", "acme"), "npx fleet")).toMatchObject({
+      command: "npx fleet audit verify auth --tenant acme",
+      acknowledge: "npx fleet alerts ack acme/auth/17 --tenant acme",
+    });
+  });
+
+  test("every failure of a handoff has sentences of its own, without marks that a chat would obey", () => {
+    const texts = HANDOFF_FAILURES.map((reason) => alertText(failed(reason)));
+    for (const { what, todo } of texts) {
+      expect(what).toContain("auth");
+      for (const sentence of [what, todo]) expect(sentence).toMatch(/^[A-Z][^<>&]*\.$/);
+    }
+    expect(new Set(texts.map(({ what }) => what)).size).toBe(7);
+  });
+
+  test("an alert of a newer version is shown as one", () => {
+    expect(alertText({ ...dead, type: "SUN_WENT_DARK", data: null }).what).toMatch(/^SUN_WENT_DARK: /);
+  });
+});
+
+describe("reading", () => {
+  test("takes what the fleet writes, of any type", () => {
+    for (const alert of [dead, failed("no_agent")]) expect(readAlert(alert)).toEqual(alert);
+    expect(readAlert({ ...dead, type: "LATER", data: 7 })).toMatchObject({ type: "LATER", data: 7 });
+    expect(parseAlertId(dead.id)).toEqual({ tenant: "default", task: "auth" });
+  });
+
+  test.each([
+    ["id", { id: "auth/17" }],
+    ["id", { id: "default/auth/17\r\nx: y" }],
+    ["subject", { subject: "a b" }],
+    ["severity", { severity: "mild" }],
+    ["time", { time: "now" }],
+    [
+      "data.handoffId",
+      { ...failed("no_agent"), data: { ...failed("no_agent").data, handoffId: "; reboot" } },
+    ],
+    ["data", { data: null }],
+  ])("refuses a wrong %s", (path, wrong) => {
+    const refused = (() => {
+      try {
+        return readAlert({ ...dead, ...wrong });
+      } catch (error) {
+        return error;
+      }
+    })();
+    expect(refused).toBeInstanceOf(FleetError);
+    expect((refused as FleetError).fields).toMatchObject([{ path }]);
+  });
+});

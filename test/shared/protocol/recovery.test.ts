@@ -1,0 +1,148 @@
+// The table of recoveries, pair by pair, and what is done about each class of failure.
+
+import { describe, expect, test } from "vitest";
+import { recoverCommandSchema } from "../../../shared/protocol/commands.ts";
+import { FAILURE_CLASSES, type FailureClass } from "../../../shared/protocol/exit-report.ts";
+import { DEFAULT_POLICY, policyOf, policySchema } from "../../../shared/protocol/policy.ts";
+import {
+  DEFAULT_ACTIONS,
+  RECOVERY_ACTIONS,
+  RECOVERY_EVENTS,
+  RECOVERY_STATES,
+  RECOVERY_TABLE,
+  type RecoveryAction,
+  type RecoveryEvent,
+  type RecoveryState,
+} from "../../../shared/protocol/recovery.ts";
+import { validate } from "../../../shared/protocol/validation.ts";
+
+/** Every allowed move; what is not here is refused. */
+const allowed: Record<RecoveryState, Partial<Record<RecoveryEvent, RecoveryState>>> = {
+  idle: {
+    fail: "waiting",
+    progress: "idle",
+    block: "blocked",
+    retry: "waiting",
+    supersede: "idle",
+    end: "idle",
+  },
+  waiting: {
+    fail: "waiting",
+    attempt: "attempted",
+    progress: "waiting",
+    block: "blocked",
+    retry: "waiting",
+    supersede: "idle",
+    end: "idle",
+  },
+  attempted: {
+    fail: "waiting",
+    resume: "resumed",
+    progress: "attempted",
+    block: "blocked",
+    retry: "waiting",
+    supersede: "idle",
+    end: "idle",
+  },
+  resumed: {
+    fail: "waiting",
+    progress: "idle",
+    block: "blocked",
+    retry: "waiting",
+    supersede: "resumed",
+    end: "idle",
+  },
+  blocked: { progress: "blocked", block: "blocked", retry: "waiting", supersede: "idle", end: "idle" },
+};
+
+const actions: Record<FailureClass, RecoveryAction[]> = {
+  completed: ["retry", "back_off"],
+  crash: ["retry", "back_off"],
+  timeout: ["retry", "back_off"],
+  out_of_memory: ["back_off"],
+  rate_limit: ["after_reset"],
+  context_exhausted: ["retry", "back_off"],
+  tool_error: ["back_off"],
+  corrupt_state: ["previous_checkpoint"],
+  unrecoverable: ["block"],
+  not_started: ["back_off"],
+};
+
+describe("the table", () => {
+  const pairs = RECOVERY_STATES.flatMap((state) => RECOVERY_EVENTS.map((event) => [state, event] as const));
+
+  test.each(pairs)("%s + %s", (state, event) => {
+    expect(RECOVERY_TABLE[state][event]).toBe(allowed[state][event] ?? null);
+  });
+
+  test("has these states and events and no other", () => {
+    expect(Object.keys(RECOVERY_TABLE).sort()).toEqual([...RECOVERY_STATES].sort());
+    for (const row of Object.values(RECOVERY_TABLE))
+      expect(Object.keys(row).sort()).toEqual([...RECOVERY_EVENTS].sort());
+  });
+
+  test("an attempt is made only while one is waited for, and only an attempt can be resumed", () => {
+    expect(RECOVERY_STATES.filter((state) => RECOVERY_TABLE[state].attempt !== null)).toEqual(["waiting"]);
+    expect(RECOVERY_STATES.filter((state) => RECOVERY_TABLE[state].resume !== null)).toEqual(["attempted"]);
+  });
+
+  test("no failure leads out of blocked, and the end of the task ends every recovery", () => {
+    expect(RECOVERY_TABLE.blocked.fail).toBe(null);
+    for (const state of RECOVERY_STATES) expect(RECOVERY_TABLE[state].end).toBe("idle");
+  });
+});
+
+describe("what is done about a failure", () => {
+  test.each(FAILURE_CLASSES)("%s", (failureClass) => {
+    expect(DEFAULT_ACTIONS[failureClass]).toEqual(actions[failureClass]);
+    expect(DEFAULT_POLICY.recovery.actions[failureClass]).toEqual(actions[failureClass]);
+  });
+
+  test("every class has something, and every action but another agent type is somebody's", () => {
+    expect(Object.keys(DEFAULT_ACTIONS).sort()).toEqual([...FAILURE_CLASSES].sort());
+    const used = new Set(Object.values(DEFAULT_ACTIONS).flat());
+    expect(RECOVERY_ACTIONS.filter((action) => !used.has(action))).toEqual(["other_agent_type"]);
+  });
+
+  test("the policy changes it class by class", () => {
+    const policies = validate(policySchema, {
+      defaults: { recovery: { actions: { crash: ["block"] }, silence_ms: 3_000 } },
+      tenants: { acme: { agent_types: { qa: { recovery: { other_agent_type: { qa: "qa-2" } } } } } },
+    });
+    const { recovery } = policyOf(policies, "acme", "qa");
+    expect(recovery.actions).toEqual({ ...DEFAULT_ACTIONS, crash: ["block"] });
+    expect(recovery).toMatchObject({ silence_ms: 3_000, other_agent_type: { qa: "qa-2" }, attempts: 3 });
+  });
+
+  test.each([
+    ["an action that there is not", { actions: { crash: ["restart"] } }],
+    ["no action", { actions: { crash: [] } }],
+    ["a class that there is not", { actions: { sadness: ["retry"] } }],
+    ["no attempt", { attempts: 0 }],
+    ["a silence under a second", { silence_ms: 10 }],
+    ["a misspelt name", { atempts: 3 }],
+  ])("a policy with %s is refused", (_what, recovery) => {
+    expect(() => validate(policySchema, { defaults: { recovery } })).toThrow(/not valid/);
+  });
+});
+
+describe("a person's wish", () => {
+  const command_id = "01890000-0000-7000-8000-000000000001";
+
+  test("neither resets nor forces unless it says so", () => {
+    expect(validate(recoverCommandSchema, { command_id })).toEqual({
+      command_id,
+      reset: false,
+      force: false,
+    });
+  });
+
+  test.each([
+    ["a checkpoint that is no id", { checkpoint_id: "latest" }],
+    ["an agent type that is no token", { to_agent_type: "a b" }],
+    ["a reason without end", { reason: "x".repeat(100_000) }],
+    ["force that is no boolean", { force: "yes" }],
+  ])("%s is refused", (_what, wish) => {
+    expect(() => validate(recoverCommandSchema, { command_id, ...wish })).toThrow(/not valid/);
+  });
+});

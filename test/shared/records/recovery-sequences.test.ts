@@ -1,0 +1,250 @@
+// Any sequence of commands, coordinators' and watchdogs' moves, against what must always hold of recoveries.
+
+import fc from "fast-check";
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createChainVerifier } from "../../../shared/integrity/chain.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import { FAILURE_CLASSES } from "../../../shared/protocol/exit-report.ts";
+import { isOpenHandoff } from "../../../shared/protocol/handoff.ts";
+import { DEFAULT_POLICY, type Policies } from "../../../shared/protocol/policy.ts";
+import {
+  FAILURE_SIGNALS,
+  RECOVERY_STATES,
+  RECOVERY_TABLE,
+  type RecoveryState,
+} from "../../../shared/protocol/recovery.ts";
+import { TASK_TABLE, type Task } from "../../../shared/protocol/task.ts";
+import { systemKeys } from "../../../shared/records/keyspace.ts";
+import { acknowledge, offering } from "../../harness/handoffs.ts";
+import { ENGINES, finalize, send } from "../../harness/records.ts";
+import { carryOn, RecoveryPlace } from "../../harness/recoveries.ts";
+
+const ATTEMPTS = 2;
+const PREVIOUS = 1;
+const policies: Policies = {
+  defaults: {
+    recovery: {
+      ...{ attempts: ATTEMPTS, previous_attempts: PREVIOUS, window_attempts: 5, half_open_ms: 600_000 },
+      ...{ back_off_ms: 1_000, back_off_max_ms: 4_000, silence_ms: 1_000 },
+    },
+  },
+  tenants: {},
+};
+
+const step = fc.record({
+  op: fc.constantFrom(
+    ...(["write", "write", "hand", "take", "release", "handoff", "finalize", "cancel_handoff"] as const),
+    ...(["fail", "fail", "fail", "carry_on", "carry_on", "carry_on", "probe", "recover"] as const),
+    ...(["offer", "accept", "reject", "escalate", "lapse", "wait"] as const),
+    ...(Array.from({ length: 24 }, () => "forward") as "forward"[]),
+  ),
+  agent: fc.constantFrom("a", "b"),
+  class: fc.constantFrom(...FAILURE_CLASSES),
+  signal: fc.constantFrom(...FAILURE_SIGNALS),
+  isRight: fc.boolean(),
+  count: fc.integer({ min: 1, max: 5 }),
+});
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
+  let place: RecoveryPlace;
+  beforeAll(async () => {
+    place = await RecoveryPlace.open(engine, policies);
+  });
+  afterAll(() => place.bench.close());
+
+  /** The move that brings a recovery further from where it is. */
+  async function forward(task: string): Promise<Step["op"]> {
+    const { recovery, handoff_id } = await place.head(task);
+    const open = handoff_id === null ? null : await place.handoff(handoff_id);
+    if (open !== null)
+      return open.state === "accepted" ? "write" : open.state === "offered" ? "accept" : "offer";
+    if (recovery?.state === "waiting") return "carry_on";
+    return recovery?.state === "blocked" ? "recover" : "fail";
+  }
+
+  async function run(task: string, { op, agent, isRight, count, ...failed }: Step): Promise<unknown> {
+    const known = await place.head(task);
+    const { repository } = place;
+    const by = { task, agent, fence: known.fence };
+    const last = await repository.handoff("default", { task_id: task }).catch(() => null);
+    const id = last?.handoff_id ?? uuidv7();
+    const key = { tenant: "default", task };
+    const dueAt = known.recovery?.due_at ?? "";
+    switch (op) {
+      case "forward":
+        return run(task, { ...failed, op: await forward(task), agent, count, isRight: true });
+      case "write":
+        return place.write(task, known.owner ?? agent, { completed: count });
+      case "hand":
+        return place.write(task, known.owner ?? agent, { completed: count, phase: "handoff" });
+      case "finalize":
+        return isRight && finalize(repository, known.latest_id ?? uuidv7(), "failed", by);
+      case "recover":
+        return send(repository, "recover", { reset: isRight, force: count > 2 }, { task, agent });
+      case "fail":
+        return place.fail(task, { ...failed, agent_id: isRight ? known.owner : agent });
+      case "carry_on":
+        if (dueAt !== "" && isRight) place.now = Math.max(place.now, Date.parse(dueAt));
+        return known.recovery?.state === "waiting" && carryOn(repository, task);
+      case "probe":
+        return repository.recovery.probe(key, { dueAt });
+      case "offer":
+        return (
+          last &&
+          repository.coordination.offerHandoff("default", id, { ...offering(last), toAgentType: "qa" })
+        );
+      case "accept":
+        return last && acknowledge(repository, last, { agent });
+      case "reject":
+        return repository.coordination.rejectHandoff("default", id, {
+          reason: isRight ? "hash_broken" : "chain_broken",
+        });
+      case "escalate":
+        return repository.coordination.escalateHandoff("default", id, {
+          ...{ attempt: last?.attempt ?? 0, reason: "no_agent", toAgentType: "qa" },
+        });
+      case "lapse":
+        if (isRight && last?.deadline) place.now = Math.max(place.now, Date.parse(last.deadline));
+        return repository.coordination.lapseHandoff("default", id);
+      case "wait":
+        place.now += isRight ? 1_000 : 600_001;
+        return;
+      default:
+        return send(repository, op, {}, by);
+    }
+  }
+
+  /** What must hold after every step. */
+  async function requireSound(task: string): Promise<void> {
+    const head = await place.head(task);
+    const { recovery, owner, state, handoff_id } = head;
+    const [due, recovering] = await Promise.all([place.dueRecoveries(), place.recovering()]);
+    const dueAt = recovery?.due_at ?? null;
+    expect(due.filter((one) => one.task === task).map(({ key }) => key)).toEqual(
+      dueAt === null
+        ? []
+        : [Buffer.from(systemKeys.recoveryDue(Date.parse(dueAt), "default", task)).toString("hex")],
+    );
+    expect(recovering.includes(task)).toBe(recovery !== null && recovery.state !== "idle");
+    const open = handoff_id === null ? null : await place.handoff(handoff_id);
+    if (open !== null) expect(isOpenHandoff(open.state)).toBe(true);
+    if (recovery === null) {
+      expect(open?.recovery ?? null).toBe(null);
+      return;
+    }
+    if (open !== null && open.recovery !== null)
+      expect(recovery).toMatchObject({ state: "attempted", handoff_id });
+    if (TASK_TABLE[state].handoff === null) expect(recovery.state).toBe("idle");
+    expect(recovery.rung_attempts).toBeLessThanOrEqual(recovery.attempts);
+    expect(recovery.blocked !== null).toBe(recovery.state === "blocked");
+    switch (recovery.state) {
+      case "waiting":
+        expect({ owner, handoff_id, state }).toEqual({ owner: null, handoff_id: null, state: "active" });
+        expect(dueAt).not.toBe(null);
+        break;
+      case "attempted":
+        expect(dueAt).toBe(null);
+        break;
+      case "blocked":
+        expect(state).toBe("blocked");
+        break;
+      default:
+        expect(dueAt).toBe(null);
+    }
+  }
+
+  /** What the audit trail says: the table is kept to, and no loop is longer than the budget (guarantee 11). */
+  async function requireStory(task: string): Promise<void> {
+    const [entries, { audit_seq, audit_hash, recovery }] = await Promise.all([
+      place.trail(task),
+      place.head(task),
+    ]);
+    const verifier = createChainVerifier();
+    const page = await place.repository.audit("default", { task_id: task, from_seq: 1, limit: 500 });
+    for (const record of page.entries) verifier.add(record);
+    expect(verifier.finish({ seq: audit_seq, hash: audit_hash }).problems).toEqual([]);
+    let [state, attempts]: [RecoveryState, number] = ["idle", 0];
+    for (const entry of entries as Record<string, string>[]) {
+      if (entry.recovery_to === undefined) continue;
+      expect(entry.recovery_from).toBe(state);
+      const ways = Object.values(RECOVERY_TABLE[state]);
+      expect(ways).toContain(entry.recovery_to);
+      state = entry.recovery_to as RecoveryState;
+      if (entry.op === "recover") attempts += 1;
+      // A person, or the policy's half-opening, grants one more than the budget at a time.
+      if (entry.op === "retry") attempts = entry.reset === "yes" ? 0 : attempts - 1;
+      if (entry.op === "settle" && entry.reason === "progress") attempts = 0;
+      expect(attempts).toBeLessThanOrEqual(ATTEMPTS + PREVIOUS);
+    }
+    expect(recovery?.state ?? "idle").toBe(state);
+  }
+
+  async function requireCounted(tasks: readonly string[]): Promise<void> {
+    const heads: Task[] = await Promise.all(tasks.map((task) => place.head(task)));
+    const states = heads.flatMap(({ recovery }) => (recovery === null ? [] : [recovery.state]));
+    const counted = RECOVERY_STATES.map((state) => [state, states.filter((one) => one === state).length]);
+    expect(await place.repository.recovery.counts()).toEqual(Object.fromEntries(counted));
+  }
+
+  test("keeps to the table, the budget, one due entry, the index and the counters", async () => {
+    const tasks: string[] = [];
+    const met = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 40 }), async (steps) => {
+        // Ids of commands that are made now must not be from long ago.
+        place.now = Date.now();
+        const task = await place.owned();
+        tasks.push(task);
+        for (const one of steps) {
+          await run(task, one).catch((error: unknown) => {
+            expect(error).toBeInstanceOf(FleetError);
+            expect(["INVALID", "CONFLICT", "FENCED", "NOT_FOUND", "FINALIZED"]).toContain(
+              (error as FleetError).code,
+            );
+          });
+          await requireSound(task);
+          met.add((await place.head(task)).recovery?.state ?? "none");
+        }
+        await requireStory(task);
+        await requireCounted(tasks);
+      }),
+      { numRuns: engine === "memory" ? 120 : 25 },
+    );
+    // Otherwise the sequences prove nothing.
+    expect([...met].sort()).toEqual(["none", ...RECOVERY_STATES].sort());
+  }, 120_000);
+
+  test("a crash loop that streams junk costs no more attempts than the budget, and is blocked for good", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({ writes: fc.integer({ min: 0, max: 3 }), lives: fc.boolean(), signal: fc.nat(2) }),
+          { minLength: 8, maxLength: 8 },
+        ),
+        async (lives) => {
+          const task = await place.owned(3);
+          for (const { writes, lives: takes, signal } of lives) {
+            if ((await place.head(task)).owner !== null) {
+              const failed = { signal: (["exit_report", "lease_lapsed", "step_overdue"] as const)[signal]! };
+              place.now += DEFAULT_POLICY.recovery.silence_ms;
+              await place.fail(task, failed);
+            }
+            const { state } = await place.recovery(task);
+            if (state === "blocked") break;
+            if (state === "waiting") await place.attempt(task);
+            await place.takeOver(task, takes ? "a" : "b");
+            for (let n = 0; n < writes; n += 1) await place.write(task, "junk", { completed: 3 });
+          }
+          expect(await place.recovery(task)).toMatchObject({
+            state: "blocked",
+            attempts: ATTEMPTS + PREVIOUS,
+            blocked: { reason: "attempts_spent" },
+          });
+        },
+      ),
+      { numRuns: engine === "memory" ? 30 : 8 },
+    );
+  }, 60_000);
+});

@@ -1,0 +1,14 @@
+// What an agent says of itself must be something that the fleet takes.
+
+import { expect, test } from "vitest";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { reasonText } from "../../../shared/sdk/agent/wording.ts";
+
+test("a long reason is cut between characters: half of one would have the whole command refused", () => {
+  for (const text of ["😀".repeat(2_000), `.${"😀".repeat(2_000)}`]) {
+    for (const reason of [reasonText(text), reasonText(new Error(text))]) {
+      expect(reason.isWellFormed()).toBe(true);
+      expect(reason).toHaveLength(LIMITS.handoff_reason_chars_max);
+    }
+  }
+});
