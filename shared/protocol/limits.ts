@@ -120,6 +120,8 @@ export const LIMITS = {
   offers_pending_count_max: 1_000,
   /** Of any time in the policy. */
   policy_ms_max: 7 * 86_400_000,
+  /** Of the pause before a task whose attempts are spent is tried once more; it comes back for ever. */
+  half_open_ms_min: 60_000,
   heartbeat_ms: 2_000,
   /** What is larger is not heard: of thousands of agents the last one is remembered as it came. */
   heartbeat_bytes_max: 4_096,

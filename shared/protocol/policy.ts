@@ -14,6 +14,8 @@ const MINUTE_MS = 60_000;
 
 const times = z.int().min(1_000).max(LIMITS.policy_ms_max);
 
+const HALF_OPEN = `${LIMITS.half_open_ms_min} to ${LIMITS.policy_ms_max}, or null`;
+
 const triggers = {
   /** A fraction of the context window; null: never. */
   context_utilization: z.number().min(0).max(1).nullable(),
@@ -54,8 +56,12 @@ const recovery = {
   /** Whatever they get done, no more attempts than this in so long a time. */
   window_attempts: z.int().min(1).max(1_000),
   window_ms: times,
-  /** After how long one more attempt is made for a task whose attempts are spent; null: never, a person decides. */
-  half_open_ms: times.nullable(),
+  /** After how long one more attempt is made for a task whose attempts are spent, as far as the window has room; null: never, a person decides. */
+  half_open_ms: z
+    .int()
+    .min(LIMITS.half_open_ms_min, HALF_OPEN)
+    .max(LIMITS.policy_ms_max, HALF_OPEN)
+    .nullable(),
   /** What is done after the first failure of a class, the second and so on; the last one repeats. */
   actions: z.partialRecord(z.enum(FAILURE_CLASSES), actions),
   /** Who goes on where the vendor of an agent type refuses its service. */

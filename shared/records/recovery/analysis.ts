@@ -34,7 +34,7 @@ export function analyse(
   const actions = policy.actions[failure.class];
   const action = actions[Math.min(recovery.failures, actions.length - 1)] ?? "block";
   if (action === "block") return { do: "block", reason: "unrecoverable", dueMs: null };
-  const halfOpen = policy.half_open_ms === null ? null : nowMs + policy.half_open_ms;
+  const halfOpen = halfOpenMs(recovery.recent, policy, nowMs);
   const rung = recovery.is_probe ? null : rungOf(recovery, action, policy);
   if (rung === null) return { do: "block", reason: "attempts_spent", dueMs: halfOpen };
   if (within(recovery.recent, policy.window_ms, nowMs).length >= policy.window_attempts)
@@ -106,6 +106,14 @@ function backOffMs(
   random: () => number,
 ): number {
   return Math.min(maxMs, baseMs * 2 ** Math.min(failures, 30)) * (0.5 + random() / 2);
+}
+
+/** Not before the window has room for one more: what half-opens does so for ever. null: never. */
+function halfOpenMs(recent: readonly string[], policy: Policy["recovery"], nowMs: number): number | null {
+  const { half_open_ms: pauseMs, window_attempts: most, window_ms: windowMs } = policy;
+  if (pauseMs === null) return null;
+  const oldest = within(recent, windowMs, nowMs).at(-most);
+  return Math.max(nowMs + pauseMs, oldest === undefined ? 0 : Date.parse(oldest) + windowMs);
 }
 
 /** Those of the times that lie in the window. */

@@ -83,6 +83,16 @@ describe("what is wrong is said with its place and what was expected", () => {
     );
   });
 
+  test.each([1_000, 59_999, 604_800_001, 90_000.5])(
+    "a breaker that half-opens after %d ms",
+    (half_open_ms) => {
+      const [found, ...more] = problems({ tenants: { acme: { defaults: { recovery: { half_open_ms } } } } });
+      expect(more).toEqual([]);
+      expect(found).toMatch(/^FLEET_POLICY: tenants\.acme\.defaults\.recovery\.half_open_ms \| /);
+      if (Number.isInteger(half_open_ms)) expect(found).toContain("60000 to 604800000, or null");
+    },
+  );
+
   test("a misspelt name is no default in disguise", () => {
     expect(problems({ defaults: { ofer: {} } }).join()).toContain("ofer");
   });

@@ -172,6 +172,23 @@ describe("the ladder", () => {
     expect(decide("unrecoverable", spent)).toMatchObject({ dueMs: null });
   });
 
+  test("what half-opens again and again stays within the window", () => {
+    const policy = { half_open_ms: 60_000, window_attempts: 3, window_ms: 600_000 };
+    const recent: string[] = [];
+    for (let nowMs = NOW; recent.length < 30; ) {
+      const before = { ...whole, is_probe: true, recent };
+      const failure = { class: "crash", agent_type: null, resets_at: null } as const;
+      const { dueMs } = analyse(before, failure, { ...default_, ...policy }, { nowMs, random: () => 0 });
+      expect(dueMs).toBeGreaterThanOrEqual(nowMs + policy.half_open_ms);
+      nowMs = dueMs as number;
+      recent.push(iso(nowMs));
+      const lately = recent.filter((at) => nowMs - Date.parse(at) < policy.window_ms);
+      expect(lately.length).toBeLessThanOrEqual(policy.window_attempts);
+    }
+    // Nor is it any slower than the window asks for.
+    expect(Date.parse(recent[29] as string) - NOW).toBeLessThanOrEqual(10 * policy.window_ms);
+  });
+
   test("beside it the window bounds what makes progress again and again", () => {
     const policy = { window_attempts: 2, window_ms: 60_000 };
     const recent = (...ages: number[]) => ages.map((age) => iso(NOW - age));
