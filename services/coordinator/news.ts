@@ -5,7 +5,7 @@
  */
 import { publishAlert } from "../../shared/bus/alerting.ts";
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
-import { consumePatiently } from "../../shared/bus/patience.ts";
+import { startConsuming } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
@@ -61,32 +61,24 @@ export function startNews(
   repository: Pick<CheckpointRepository, "handoff">,
   advancing: Advancing,
 ): Stop {
-  const stopping = new AbortController();
   const handle = (message: DurableMessage): Promise<void> =>
     withSpan("handoff event", {}, () => seeTo(context, repository, advancing, message), {
       parent: message.headers,
       kind: "consumer",
     });
   const { backgroundBus: bus, clock, log } = context;
-  const patience = { bus, clock, log, signal: stopping.signal };
-  const shares = [REQUESTS, CHANGES].map(({ durable, types, underWay }) =>
-    consumePatiently(
-      patience,
-      {
-        stream: STREAMS.events,
-        durable,
-        filters: types.map((type) => SUBJECTS.eventsOf(type)),
-        maxAckPending: underWay,
-        ackWaitMs: ACK_WAIT_MS,
-        pullMs: PULL_MS,
-      },
-      handle,
-    ),
-  );
-  return async () => {
-    stopping.abort();
-    await Promise.all(shares.map(async (stop) => (await stop)()));
-  };
+  const consumers = [REQUESTS, CHANGES].map(({ durable, types, underWay }) => ({
+    options: {
+      stream: STREAMS.events,
+      durable,
+      filters: types.map((type) => SUBJECTS.eventsOf(type)),
+      maxAckPending: underWay,
+      ackWaitMs: ACK_WAIT_MS,
+      pullMs: PULL_MS,
+    },
+    handle,
+  }));
+  return startConsuming({ bus, clock, log }, consumers);
 }
 
 async function seeTo(

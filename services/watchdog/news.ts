@@ -5,7 +5,7 @@
  */
 import { publishAlert } from "../../shared/bus/alerting.ts";
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
-import { consumePatiently } from "../../shared/bus/patience.ts";
+import { startConsuming } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
@@ -55,31 +55,23 @@ type Repository = Pick<CheckpointRepository, "recovery">;
 /** Starts in the background: the sweep finds every recovery while the events cannot be had. */
 export function startNews(context: NewsContext, repository: Repository, recovering: Recovering): Stop {
   const { backgroundBus: bus, clock, log } = context;
-  const stopping = new AbortController();
-  const patience = { bus, clock, log, signal: stopping.signal };
   const handle = (message: DurableMessage): Promise<void> =>
     withSpan("recovery event", {}, () => seeTo(context, repository, recovering, message), {
       parent: message.headers,
       kind: "consumer",
     });
-  const shares = [REQUESTS, CHANGES].map(({ durable, types, underWay }) =>
-    consumePatiently(
-      patience,
-      {
-        stream: STREAMS.events,
-        durable,
-        filters: types.map((type) => SUBJECTS.eventsOf(type)),
-        maxAckPending: underWay,
-        ackWaitMs: ACK_WAIT_MS,
-        pullMs: PULL_MS,
-      },
-      handle,
-    ),
-  );
-  return async () => {
-    stopping.abort();
-    await Promise.all(shares.map(async (stop) => (await stop)()));
-  };
+  const consumers = [REQUESTS, CHANGES].map(({ durable, types, underWay }) => ({
+    options: {
+      stream: STREAMS.events,
+      durable,
+      filters: types.map((type) => SUBJECTS.eventsOf(type)),
+      maxAckPending: underWay,
+      ackWaitMs: ACK_WAIT_MS,
+      pullMs: PULL_MS,
+    },
+    handle,
+  }));
+  return startConsuming({ bus, clock, log }, consumers);
 }
 
 async function seeTo(

@@ -3,7 +3,7 @@
  * consumers that all watchdogs share, so each is seen to by one of them, at least once; the store notes it once.
  */
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
-import { consumePatiently } from "../../shared/bus/patience.ts";
+import { startConsuming } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { type FleetEvent, readEvent } from "../../shared/protocol/events.ts";
@@ -42,8 +42,6 @@ type Repository = Pick<CheckpointRepository, "handoff" | "recovery">;
 /** Starts in the background; what nobody consumes yet waits in its stream. */
 export function startReports(context: ReportsContext, repository: Repository, note: NoteFailure): Stop {
   const { backgroundBus: bus, clock, log } = context;
-  const stopping = new AbortController();
-  const patience = { bus, clock, log, signal: stopping.signal };
   /** Of a task whose records are damaged nothing can be noted; its reports would come again for ever, and take the places of others. */
   const givingUp = (see: (message: DurableMessage) => Promise<void>) => async (message: DurableMessage) => {
     try {
@@ -57,14 +55,10 @@ export function startReports(context: ReportsContext, repository: Repository, no
   };
   const exits = givingUp((message) => exited(context, note, message));
   const handoffs = givingUp((message) => handoffFailed(context, repository, note, message));
-  const shares = [
-    consumePatiently(patience, { ...EXITS, ...CONSUMING }, exits),
-    consumePatiently(patience, { ...HANDOFFS, ...CONSUMING }, handoffs),
-  ];
-  return async () => {
-    stopping.abort();
-    await Promise.all(shares.map(async (stop) => (await stop)()));
-  };
+  return startConsuming({ bus, clock, log }, [
+    { options: { ...EXITS, ...CONSUMING }, handle: exits },
+    { options: { ...HANDOFFS, ...CONSUMING }, handle: handoffs },
+  ]);
 }
 
 async function exited(

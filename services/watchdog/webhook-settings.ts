@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { parseJson } from "../../shared/integrity/json.ts";
+import { inFile, readSettingsFile, unreadable } from "../../shared/process/settings-file.ts";
 import { type FieldProblem, FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import type { Severity } from "../../shared/protocol/severity.ts";
@@ -15,6 +15,8 @@ import {
 import { ConfigError, type ConfigProblem, optional, text } from "../../shared/runtime/config.ts";
 
 const NAME = "FLEET_WEBHOOKS";
+/** A wrong address may be a secret as much as a right one: whoever knows it may post there. */
+const SECRET_FIELD = /(^|\.)(secret|url)$/;
 
 export const webhookFields = {
   webhooksFile: optional(
@@ -39,11 +41,12 @@ export interface Webhook {
 /** Throws ConfigError. */
 export function readWebhooks(path: string | undefined): readonly Webhook[] {
   if (path === undefined) return [];
-  const settings = readSettings(path);
+  const file = { name: NAME, path, secret: SECRET_FIELD };
+  const settings = readSettingsFile(file, (value) => validate(webhooksSchema, value));
   const problems: ConfigProblem[] = [];
   const webhooks = settings.map((one, i): Webhook => {
     const { secret, wrong } = secretOf(one, dirname(path));
-    if (wrong !== undefined) problems.push(inFile(path, { ...wrong, path: `${i}.secret_file` }));
+    if (wrong !== undefined) problems.push(inFile(file, { ...wrong, path: `${i}.secret_file` }));
     const { url, severities, tenants } = one;
     return {
       name: one.name ?? nameOf(url),
@@ -57,38 +60,10 @@ export function readWebhooks(path: string | undefined): readonly Webhook[] {
     const first = webhooks.findIndex((other) => other.name === name);
     if (first === i) continue;
     const expected = `another name than that of ${first}, since each goes on from a place of its own`;
-    problems.push(inFile(path, { path: `${i}.name`, expected, got: name }));
+    problems.push(inFile(file, { path: `${i}.name`, expected, got: name }));
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return webhooks;
-}
-
-function readSettings(path: string): WebhookSettings[] {
-  let bytes: Uint8Array;
-  try {
-    bytes = readFileSync(path);
-  } catch (error) {
-    throw new ConfigError([
-      { name: NAME, expected: "a file that can be read", got: `${path}: ${codeOf(error)}` },
-    ]);
-  }
-  try {
-    return validate(webhooksSchema, parseJson(bytes));
-  } catch (error) {
-    if (!(error instanceof FleetError)) throw error;
-    throw new ConfigError(error.fields.map((problem) => inFile(path, problem)));
-  }
-}
-
-/** A wrong address may be a secret as much as a right one: whoever knows it may post there. */
-const SECRET_FIELD = /(^|\.)(secret|url)$/;
-
-function inFile(path: string, { path: field, expected, got }: FieldProblem): ConfigProblem {
-  return {
-    name: `${NAME}: ${field === "" ? path : field}`,
-    expected,
-    got: SECRET_FIELD.test(field) && got !== "nothing" ? "something else" : (got ?? "something else"),
-  };
 }
 
 interface FoundSecret {
@@ -105,12 +80,10 @@ function secretOf({ secret, secret_file: file }: WebhookSettings, folder: string
     const wrong =
       error instanceof FleetError
         ? { expected: error.fields[0]?.expected ?? "a secret", got: `something else in ${path}` }
-        : { expected: "a file that can be read", got: `${path}: ${codeOf(error)}` };
+        : unreadable(path, error);
     return { secret: null, wrong };
   }
 }
-
-const codeOf = (error: unknown): string => String((error as NodeJS.ErrnoException).code);
 
 /** Of the address no more than its host: the path of a webhook is often all that keeps strangers out. */
 function nameOf(url: string): string {

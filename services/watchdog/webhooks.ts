@@ -4,7 +4,7 @@
  * to the next one, which posts it again under the same id.
  */
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
-import { consumePatiently } from "../../shared/bus/patience.ts";
+import { startConsuming } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
 import { type ReceivedAlert, readAlert } from "../../shared/protocol/alerts.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -38,13 +38,10 @@ export interface WebhooksContext extends ServiceContext {
 /** Starts in the background: a stream that cannot be had yet is waited for. A webhook that is new begins with the next alert. */
 export function startWebhooks(context: WebhooksContext, webhooks: readonly Webhook[]): Stop {
   const { backgroundBus: bus, clock, log } = context;
-  const stopping = new AbortController();
-  const { signal } = stopping;
   const consumers = webhooks.map((webhook) => {
     log.info({ hook: webhook.name, signed: webhook.secret !== null }, "alerts are posted to a webhook");
-    return consumePatiently(
-      { bus, clock, log, signal },
-      {
+    return {
+      options: {
         stream: STREAMS.alerts,
         durable: webhookConsumer(webhook.name),
         filters: filtersOf(webhook),
@@ -55,17 +52,14 @@ export function startWebhooks(context: WebhooksContext, webhooks: readonly Webho
         from: "new",
         forgottenAfterMs: FORGOTTEN_MS,
       },
-      (message) =>
+      handle: (message: DurableMessage, signal: AbortSignal) =>
         withSpan("webhook", { "fleet.hook": webhook.name }, () => tell(context, webhook, message, signal), {
           parent: message.headers,
           kind: "client",
         }),
-    );
+    } as const;
   });
-  return async () => {
-    stopping.abort();
-    await Promise.all(consumers.map(async (stop) => (await stop)()));
-  };
+  return startConsuming({ bus, clock, log }, consumers);
 }
 
 function filtersOf({ severities, tenants }: Webhook): string[] {

@@ -4,7 +4,7 @@
  * time it is given back and nothing more is asked for, so that a writer that alone cannot reach the store does not hold up the others.
  */
 import type { DurableMessage } from "../../shared/bus/bus.ts";
-import { consumePatiently } from "../../shared/bus/patience.ts";
+import { startConsuming } from "../../shared/bus/patience.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/service.ts";
@@ -25,34 +25,26 @@ const LOOK_EVERY_MS = 1_000;
 /** Starts in the background: a queue that cannot be drained yet is no reason not to serve. */
 export function startDraining(context: WriterParts): Stop {
   const { breaker, backgroundBus: bus, clock, log } = context;
-  const patience = { bus, clock, log };
   const stopping = new AbortController();
   const { signal } = stopping;
   const settle = createApplying(context);
 
   const round = async (): Promise<void> => {
-    const asking = new AbortController();
-    const onStop = () => asking.abort();
-    signal.addEventListener("abort", onStop, { once: true });
-    const handle = (message: DurableMessage) => inHand(message, () => settle(message, asking.signal));
-    const partitions = Array.from({ length: LIMITS.queue_partition_count }, (_, partition) =>
-      consumePatiently(
-        { ...patience, signal: asking.signal },
-        {
-          stream: STREAMS.queue,
-          durable: `writer-${partition}`,
-          filters: [SUBJECTS.queuedPartition(partition)],
-          maxAckPending: 1,
-          ackWaitMs: ACK_WAIT_MS,
-          pullMs: PULL_MS,
-        },
-        handle,
-      ),
-    );
+    const partitions = Array.from({ length: LIMITS.queue_partition_count }, (_, partition) => ({
+      options: {
+        stream: STREAMS.queue,
+        durable: `writer-${partition}`,
+        filters: [SUBJECTS.queuedPartition(partition)],
+        maxAckPending: 1,
+        ackWaitMs: ACK_WAIT_MS,
+        pullMs: PULL_MS,
+      },
+      handle: (message: DurableMessage, ending: AbortSignal) =>
+        inHand(message, () => settle(message, ending)),
+    }));
+    const stop = startConsuming({ bus, clock, log }, partitions);
     while (!signal.aborted && breaker.awayMs < HOLD_MS) await clock.sleep(LOOK_EVERY_MS, signal);
-    asking.abort();
-    signal.removeEventListener("abort", onStop);
-    await Promise.all(partitions.map(async (stop) => (await stop)()));
+    await stop();
   };
 
   const running = (async () => {

@@ -1,6 +1,6 @@
 /**
- * Consuming from when it is possible: a stream that cannot be had yet is no reason for a service not to start, and whatever else it does
- * goes on meanwhile.
+ * Consuming in the background, from when it is possible: a stream that cannot be had yet is no reason for a service not to start, and
+ * whatever else it does goes on meanwhile.
  */
 import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/log.ts";
@@ -13,19 +13,33 @@ export interface Patience {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Ends the trying; what consumes by then is ended by the Stop. */
-  readonly signal: AbortSignal;
+}
+
+export interface Consumer {
+  readonly options: ConsumeOptions;
+  /** The signal aborts when consuming is to end, while messages may still be in hand. */
+  readonly handle: (message: DurableMessage, signal: AbortSignal) => Promise<void>;
+}
+
+/** Never fails. Stop ends them all, those too that could not begin yet, and waits for what is in hand. */
+export function startConsuming(patience: Patience, consumers: readonly Consumer[]): Stop {
+  const stopping = new AbortController();
+  const begun = consumers.map((consumer) => begin(patience, consumer, stopping.signal));
+  return async () => {
+    stopping.abort();
+    await Promise.all(begun.map(async (stop) => (await stop)()));
+  };
 }
 
 /** Resolves when it consumes, or when the signal aborts; never rejects. */
-export async function consumePatiently(
-  { bus, clock, log, signal }: Patience,
-  options: ConsumeOptions,
-  handle: (message: DurableMessage) => Promise<void>,
+async function begin(
+  { bus, clock, log }: Patience,
+  { options, handle }: Consumer,
+  signal: AbortSignal,
 ): Promise<Stop> {
   while (!signal.aborted) {
     try {
-      return await bus.consume(options, handle);
+      return await bus.consume(options, (message) => handle(message, signal));
     } catch (error) {
       log.warn(
         { error, stream: options.stream, durable: options.durable },

@@ -1,14 +1,10 @@
-/**
- * What a fleet's agents are called, and how they hand over to each other: the settings and the file that the services share. The file is
- * read once, at the start; whatever is wrong in it stops the process, with every field that is, instead of a default in its place.
- */
-import { readFileSync } from "node:fs";
-import { parseJson } from "../integrity/json.ts";
+/** What a fleet's agents are called, and how they hand over to each other: the settings and the file that the services share. */
 import { BUILTIN_AGENT_TYPES } from "../protocol/checkpoint.ts";
-import { type FieldProblem, FleetError } from "../protocol/errors.ts";
+import type { FieldProblem } from "../protocol/errors.ts";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../protocol/policy.ts";
 import { validate } from "../protocol/validation.ts";
-import { ConfigError, type ConfigOf, type ConfigProblem, list, optional, text } from "../runtime/config.ts";
+import { ConfigError, type ConfigOf, list, optional, text } from "../runtime/config.ts";
+import { inFile, readSettingsFile } from "./settings-file.ts";
 
 const NAME = "FLEET_POLICY";
 
@@ -36,34 +32,11 @@ export function knownAgentTypes(agentTypes: readonly string[]): ReadonlySet<stri
 /** Throws ConfigError. */
 export function readAgentRules({ agentTypes, policyFile }: ConfigOf<typeof agentFields>): AgentRules {
   if (policyFile === undefined) return { agentTypes, policies: DEFAULT_POLICIES };
-  const policies = readPolicies(policyFile);
+  const file = { name: NAME, path: policyFile };
+  const policies = readSettingsFile(file, (value) => validate(policySchema, value));
   const problems = unknownTypes(policies, knownAgentTypes(agentTypes));
-  if (problems.length > 0) throw new ConfigError(problems.map((problem) => inFile(policyFile, problem)));
+  if (problems.length > 0) throw new ConfigError(problems.map((problem) => inFile(file, problem)));
   return { agentTypes, policies };
-}
-
-function readPolicies(path: string): Policies {
-  let bytes: Uint8Array;
-  try {
-    bytes = readFileSync(path);
-  } catch (error) {
-    const got = `${path}: ${(error as NodeJS.ErrnoException).code}`;
-    throw new ConfigError([{ name: NAME, expected: "a file that can be read", got }]);
-  }
-  try {
-    return validate(policySchema, parseJson(bytes));
-  } catch (error) {
-    if (!(error instanceof FleetError)) throw error;
-    throw new ConfigError(error.fields.map((problem) => inFile(path, problem)));
-  }
-}
-
-function inFile(path: string, { path: field, expected, got }: FieldProblem): ConfigProblem {
-  return {
-    name: `${NAME}: ${field === "" ? path : field}`,
-    expected,
-    got: got ?? "something else",
-  };
 }
 
 /** A type that nobody has would make every handoff to it fail, which is better said now. */

@@ -2,9 +2,11 @@
  * What coordinators do, each one transaction: they look for handoffs that are due, verify what is handed over, and move a handoff. A move
  * is made only from where it begins, and its answer says whether it was, so that any number of coordinators may make it.
  */
+
 import type { Handoff } from "../protocol/handoff-record.ts";
 import type { Reader, Tx } from "../store/store.ts";
 import { type Ancestry, type Own, type Unsound, verifyAncestors, verifyOwn } from "./ancestry.ts";
+import { readDue } from "./due.ts";
 import type { Findings } from "./findings.ts";
 import {
   type Choice,
@@ -17,7 +19,7 @@ import {
   rejectHandoff,
   validateHandoff,
 } from "./handoff/coordination.ts";
-import { type PassOver, readDue } from "./handoff/lists.ts";
+import { type HandoffPlace, handoffsDue } from "./handoff/lists.ts";
 import type { Offering } from "./handoff/moves.ts";
 import type { Transactions } from "./transactions.ts";
 
@@ -62,8 +64,10 @@ export class HandoffCoordination {
   }
 
   /** Of all tenants, the longest overdue first. */
-  dueHandoffs(nowMs: number, limit: number, passOver?: PassOver): Promise<Handoff[]> {
-    return this.#parts.transactions.read("due_handoffs", (reader) => readDue(reader, nowMs, limit, passOver));
+  dueHandoffs(nowMs: number, limit: number, passOver?: (place: HandoffPlace) => boolean): Promise<Handoff[]> {
+    return this.#parts.transactions.read("due_handoffs", (reader) =>
+      readDue(reader, handoffsDue(nowMs), limit, passOver),
+    );
   }
 
   /** Whether a checkpoint verifies; if not, it is quarantined. */

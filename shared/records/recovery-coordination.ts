@@ -2,12 +2,14 @@
  * What watchdogs do, each one transaction: they keep the leases of agents, note failures, look for recovery points and attempt recoveries.
  * A move is made only from where it begins, and its answer says whether it was, so that any number of watchdogs may make it.
  */
+
 import type { Policies } from "../protocol/policy.ts";
 import type { QueryParams, RecoveryPoint } from "../protocol/queries.ts";
 import type { RecoveryState } from "../protocol/recovery.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { readRecoveryCounts } from "./count.ts";
+import { readDue } from "./due.ts";
 import type { Findings } from "./findings.ts";
 import { readHeads } from "./owners.ts";
 import {
@@ -21,7 +23,7 @@ import {
   type Sighting,
   type Watchdog,
 } from "./recovery/coordination.ts";
-import { type RecoveryPlace, readDueRecoveries } from "./recovery/due.ts";
+import { type RecoveryPlace, recoveriesDue } from "./recovery/due.ts";
 import { type AgentLease, clearLease, type LeaseKey, readLeases, writeLeases } from "./recovery/leases.ts";
 import { readOwner } from "./recovery/lists.ts";
 import type { Blocking } from "./recovery/moves.ts";
@@ -68,7 +70,7 @@ export class RecoveryCoordination {
   /** Heads of tasks whose recovery is due by `untilMs`, of all tenants, the longest overdue first. */
   due(untilMs: number, limit: number, passOver?: (place: RecoveryPlace) => boolean): Promise<Task[]> {
     return this.#parts.transactions.read("due_recoveries", (reader) =>
-      readDueRecoveries(reader, untilMs, limit, passOver),
+      readDue(reader, recoveriesDue(untilMs), limit, passOver),
     );
   }
 

@@ -65,6 +65,14 @@ export async function begin(
   return { keys, head: known, values };
 }
 
+/** Throws CORRUPT unless it is the newest. */
+export async function readNewestHead(tx: Tx, keys: TenantKeys, task: string): Promise<Task | null> {
+  const value = await tx.get(keys.task(task));
+  const head = value === undefined ? null : decodeHead(value);
+  await requireNewest(tx, keys, task, head);
+  return head;
+}
+
 /**
  * The head must be the newest: where the trail goes on behind it, the head was lost or rolled back, and going on from it would
  * write over what was committed. A person decides.

@@ -7,11 +7,10 @@ import type { HandoffFailure } from "../../protocol/handoff.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Tx } from "../../store/store.ts";
-import { decodeHead } from "../head.ts";
 import { tenantKeys } from "../keyspace.ts";
 import { appendOffer } from "../outbox.ts";
 import { advance, type Head } from "../steps.ts";
-import { requireNewest } from "../transition.ts";
+import { readNewestHead } from "../transition.ts";
 import { escalate, lapse, type Move, type Offering, offer, reject, stateAfter, validate } from "./moves.ts";
 import { decodeHandoff, write } from "./record.ts";
 
@@ -127,9 +126,7 @@ async function coordinate(
   if (value === undefined) return { applied: false, handoff: null };
   const handoff = decodeHandoff(id, value);
   const { task_id: task, traceparent } = handoff;
-  const headValue = await tx.get(keys.task(task));
-  const head = headValue === undefined ? null : decodeHead(headValue);
-  await requireNewest(tx, keys, task, head);
+  const head = await readNewestHead(tx, keys, task);
   if (head === null || head.handoff_id !== id) return { applied: false, handoff };
   const move = moveOf(head, handoff);
   if (move === null) return { applied: false, handoff };

@@ -6,8 +6,9 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { HandoffPage, QueryParams } from "../../protocol/queries.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
 import { openCursor, sealCursor } from "../cursor.ts";
+import type { DueIndex } from "../due.ts";
 import { decodeHead } from "../head.ts";
-import { after, endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
+import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
 import { decodeHandoff } from "./record.ts";
 
 /** Records read at once. */
@@ -81,38 +82,25 @@ function placeOf(text: string): string {
 
 /** Where a handoff stands. */
 export type HandoffPlace = Pick<Handoff, "tenant" | "handoff_id">;
-export type PassOver = (place: HandoffPlace) => boolean;
 
-/**
- * Those that somebody has to look at by now, the longest overdue first; of all tenants. `passOver`: not these, and they keep none of the
- * others out, however many they are.
- */
-export async function readDue(
-  reader: Reader,
-  nowMs: number,
-  limit: number,
-  passOver: PassOver = () => false,
-): Promise<Handoff[]> {
-  const found: Handoff[] = [];
-  for (let range = systemKeys.handoffsDueBefore(nowMs + 1); ; ) {
-    const { rows, more } = await reader.getRange(range, { limit });
-    const due = rows
-      .map(({ key }) => parseHandoffDue(key))
-      .filter(({ tenant, id }) => !passOver({ tenant, handoff_id: id }));
-    const values = await reader.getMany(due.map(({ tenant, id }) => tenantKeys(tenant).handoff(id)));
-    found.push(...due.flatMap(({ id }, i) => readable(id, values[i])));
-    const last = rows.at(-1);
-    if (found.length >= limit || !more || last === undefined) return found.slice(0, limit);
-    range = { ...range, begin: after(last.key) };
-  }
+/** Those that somebody has to look at by now. */
+export function handoffsDue(nowMs: number): DueIndex<HandoffPlace, Handoff> {
+  return {
+    range: systemKeys.handoffsDueBefore(nowMs + 1),
+    placeOf: (key) => {
+      const { tenant, id } = parseHandoffDue(key);
+      return { tenant, handoff_id: id };
+    },
+    recordKey: ({ tenant, handoff_id }) => tenantKeys(tenant).handoff(handoff_id),
+    decode: (value, { handoff_id }) => decodeSound(handoff_id, value),
+  };
 }
 
-/** A corrupt one is said to whoever asks for it, or for its task; the others must not wait for a person. */
-function readable(id: string, value: Bytes | undefined): Handoff[] {
+function decodeSound(id: string, value: Bytes | undefined): Handoff | null {
   try {
-    return [decodeHandoff(id, value)];
+    return decodeHandoff(id, value);
   } catch (error) {
-    if (error instanceof FleetError && error.code === "CORRUPT") return [];
+    if (error instanceof FleetError && error.code === "CORRUPT") return null;
     throw error;
   }
 }

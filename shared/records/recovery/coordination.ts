@@ -14,10 +14,9 @@ import type { AuditOp } from "../audit.ts";
 import { decode } from "../codec.ts";
 import { cancel, request, stateAfter } from "../handoff/moves.ts";
 import { readOpen, write } from "../handoff/record.ts";
-import { decodeHead } from "../head.ts";
 import { type TenantKeys, tenantKeys } from "../keyspace.ts";
 import { advance, type Head, type Step } from "../steps.ts";
-import { requireNewest } from "../transition.ts";
+import { readNewestHead } from "../transition.ts";
 import { analyse } from "./analysis.ts";
 import { aliveUntil, clearLease, readLease } from "./leases.ts";
 import {
@@ -240,10 +239,7 @@ function nextPhaseOf({ checkpoint }: RecoveryPoint): Pick<HandoffWish, "next_pha
 
 async function headOf(tx: Tx, { tenant, task }: Watchdog): Promise<{ keys: TenantKeys; head: Task | null }> {
   const keys = tenantKeys(tenant);
-  const value = await tx.get(keys.task(task));
-  const head = value === undefined ? null : decodeHead(value);
-  await requireNewest(tx, keys, task, head);
-  return { keys, head };
+  return { keys, head: await readNewestHead(tx, keys, task) };
 }
 
 function make(tx: Tx, by: Watchdog, keys: TenantKeys, before: Task, steps: readonly Step[]): Head {

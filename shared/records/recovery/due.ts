@@ -1,10 +1,11 @@
 /** What leads to the recoveries that lie in the heads of tasks: which are going on, which are due and when, and how many there are. */
 import type { Recovery } from "../../protocol/recovery-record.ts";
 import type { Task } from "../../protocol/task.ts";
-import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import type { Bytes, Tx } from "../../store/store.ts";
 import { countRecovery } from "../count.ts";
+import type { DueIndex } from "../due.ts";
 import { decodeSoundHead } from "../head.ts";
-import { after, parseRecoveryDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
+import { parseRecoveryDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
 
 const NOTHING = new Uint8Array(0);
 
@@ -27,21 +28,12 @@ export interface RecoveryPlace {
   readonly task: string;
 }
 
-/** Tasks whose recovery somebody has to look at by then, the longest overdue first; of all tenants. `passOver`: not these, and they keep none of the others out. */
-export async function readDueRecoveries(
-  reader: Reader,
-  untilMs: number,
-  limit: number,
-  passOver: (place: RecoveryPlace) => boolean = () => false,
-): Promise<Task[]> {
-  const found: Task[] = [];
-  for (let range = systemKeys.recoveriesDueBefore(untilMs + 1); ; ) {
-    const { rows, more } = await reader.getRange(range, { limit });
-    const due = rows.map(({ key }) => parseRecoveryDue(key)).filter((place) => !passOver(place));
-    const heads = await reader.getMany(due.map(({ tenant, task }) => tenantKeys(tenant).task(task)));
-    found.push(...heads.flatMap((value) => (value && decodeSoundHead(value)) ?? []));
-    const last = rows.at(-1);
-    if (found.length >= limit || !more || last === undefined) return found.slice(0, limit);
-    range = { ...range, begin: after(last.key) };
-  }
+/** Tasks whose recovery somebody has to look at by then. */
+export function recoveriesDue(untilMs: number): DueIndex<RecoveryPlace, Task> {
+  return {
+    range: systemKeys.recoveriesDueBefore(untilMs + 1),
+    placeOf: parseRecoveryDue,
+    recordKey: ({ tenant, task }) => tenantKeys(tenant).task(task),
+    decode: (value) => (value === undefined ? null : decodeSoundHead(value)),
+  };
 }

@@ -1,10 +1,11 @@
 /** Damage to any one record of a task, done through the store itself: never served, never built upon, always said. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { FleetError } from "../../../shared/protocol/errors.ts";
+import { readDue } from "../../../shared/records/due.ts";
 import { type TenantKeys, tenantKeys } from "../../../shared/records/keyspace.ts";
 import { outboxBacklog, readOutbox } from "../../../shared/records/outbox.ts";
 import { readHeads, readOwned } from "../../../shared/records/owners.ts";
-import { readDueRecoveries } from "../../../shared/records/recovery/due.ts";
+import { recoveriesDue } from "../../../shared/records/recovery/due.ts";
 import type { Bytes } from "../../../shared/store/store.ts";
 import { type Bench, create, finalize, openBench, send } from "../../harness/records.ts";
 import { noteFailure } from "../../harness/recoveries.ts";
@@ -167,7 +168,9 @@ test("a damaged head keeps no other task from whoever goes through all of them",
   }
   await flip(keys.task("one"));
   const reading = { label: "test", deadlineMs: 1_000 };
-  const due = await store.read(reading, (reader) => readDueRecoveries(reader, Date.now() + 86_400_000, 10));
+  const due = await store.read(reading, (reader) =>
+    readDue(reader, recoveriesDue(Date.now() + 86_400_000), 10),
+  );
   expect(due.map(({ task_id }) => task_id)).toEqual(["two"]);
   const owned = await store.read(reading, (reader) => readOwned(reader, "default", null, 10));
   expect(owned.tasks.map(({ task_id }) => task_id)).toEqual(["three"]);
