@@ -5,6 +5,7 @@ import { measureBurst } from "./groups/burst.ts";
 import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
 import { measureHandoff } from "./groups/handoff.ts";
+import { measureOverhead } from "./groups/overhead.ts";
 import { measurePrompts } from "./groups/prompts.ts";
 import { measureRaw } from "./groups/raw.ts";
 import { measureReads } from "./groups/reads.ts";
@@ -27,6 +28,7 @@ const measure = {
   degraded: measureDegraded,
   handoff: measureHandoff,
   recovery: measureRecovery,
+  overhead: measureOverhead,
   reads: measureReads,
   prompts: measurePrompts,
   foundationdb: measureFoundationdb,

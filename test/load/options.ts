@@ -10,6 +10,7 @@ export const GROUPS = [
   "degraded",
   "handoff",
   "recovery",
+  "overhead",
   "reads",
   "prompts",
   "foundationdb",

@@ -42,6 +42,8 @@ export const TARGETS = {
   detection: { required: { below: 500 }, aim: { below: 100 } },
   /** 10,000 agents at a beat every two seconds, of one core, %. */
   hearing: { required: { below: 10 }, aim: null },
+  /** An agent's work with checkpoints, longer than without, %. */
+  overhead: { required: { below: 5 }, aim: { below: 1 } },
   /** By agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** A continuation prompt from a checkpoint at hand, p50, ms. */
