@@ -5,6 +5,7 @@
  */
 import { publishAlert } from "../../shared/bus/alerting.ts";
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
+import { consumerOf, type EventShare } from "../../shared/bus/event-share.ts";
 import { startConsuming } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
@@ -12,7 +13,7 @@ import { FleetError } from "../../shared/protocol/errors.ts";
 import { type EventData, type EventType, type FleetEvent, readEvent } from "../../shared/protocol/events.ts";
 import type { HandoffState } from "../../shared/protocol/handoff.ts";
 import type { Severity } from "../../shared/protocol/severity.ts";
-import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { CONTENT_TYPES } from "../../shared/protocol/subjects.ts";
 import type { HandoffPlace } from "../../shared/records/handoff/lists.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
@@ -32,22 +33,13 @@ const STATE_OF = {
 
 const TYPES = Object.keys(STATE_OF) as (keyof typeof STATE_OF)[];
 
-interface Share {
-  readonly durable: string;
-  readonly types: readonly (keyof typeof STATE_OF)[];
-  /** Under way in all instances together; the rest waits in the stream. */
-  readonly underWay: number;
-}
-
-const REQUESTS: Share = { durable: "coordinator", types: ["AGENT_HANDOFF"], underWay: 128 };
+const REQUESTS: EventShare = { durable: "coordinator", types: ["AGENT_HANDOFF"], underWay: 128 };
 /** Few at once: they are about what has happened, and must not keep the requests waiting. */
-const CHANGES: Share = {
+const CHANGES: EventShare = {
   durable: "coordinator-changes",
   types: TYPES.filter((type) => type !== "AGENT_HANDOFF"),
   underWay: 4,
 };
-const ACK_WAIT_MS = 5_000;
-const PULL_MS = 60_000;
 
 type News = { [T in keyof typeof STATE_OF]: FleetEvent<T> }[keyof typeof STATE_OF];
 
@@ -67,17 +59,7 @@ export function startNews(
       kind: "consumer",
     });
   const { backgroundBus: bus, clock, log } = context;
-  const consumers = [REQUESTS, CHANGES].map(({ durable, types, underWay }) => ({
-    options: {
-      stream: STREAMS.events,
-      durable,
-      filters: types.map((type) => SUBJECTS.eventsOf(type)),
-      maxAckPending: underWay,
-      ackWaitMs: ACK_WAIT_MS,
-      pullMs: PULL_MS,
-    },
-    handle,
-  }));
+  const consumers = [REQUESTS, CHANGES].map((share) => consumerOf(share, handle));
   return startConsuming({ bus, clock, log }, consumers);
 }
 

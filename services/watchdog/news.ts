@@ -5,6 +5,7 @@
  */
 import { publishAlert } from "../../shared/bus/alerting.ts";
 import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
+import { consumerOf, type EventShare } from "../../shared/bus/event-share.ts";
 import { startConsuming } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
@@ -12,7 +13,7 @@ import { FleetError } from "../../shared/protocol/errors.ts";
 import { type FleetEvent, readEvent } from "../../shared/protocol/events.ts";
 import { BLOCK_REASONS } from "../../shared/protocol/recovery.ts";
 import type { Recovery } from "../../shared/protocol/recovery-record.ts";
-import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { CONTENT_TYPES } from "../../shared/protocol/subjects.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { withSpan } from "../../shared/runtime/tracing.ts";
@@ -29,22 +30,13 @@ const TYPES = [
 type Type = (typeof TYPES)[number];
 type News = { [T in Type]: FleetEvent<T> }[Type];
 
-interface Share {
-  readonly durable: string;
-  readonly types: readonly Type[];
-  /** Under way in all instances together; the rest waits in the stream. */
-  readonly underWay: number;
-}
-
-const REQUESTS: Share = { durable: "watchdog", types: ["RECOVERY_REQUESTED"], underWay: 64 };
+const REQUESTS: EventShare = { durable: "watchdog", types: ["RECOVERY_REQUESTED"], underWay: 64 };
 /** Few at once: they are about what has happened, and must not keep recoveries waiting. */
-const CHANGES: Share = {
+const CHANGES: EventShare = {
   durable: "watchdog-changes",
   types: TYPES.filter((type) => type !== "RECOVERY_REQUESTED"),
   underWay: 4,
 };
-const ACK_WAIT_MS = 5_000;
-const PULL_MS = 60_000;
 
 export interface NewsContext extends ServiceContext {
   readonly backgroundBus: Bus;
@@ -60,17 +52,7 @@ export function startNews(context: NewsContext, repository: Repository, recoveri
       parent: message.headers,
       kind: "consumer",
     });
-  const consumers = [REQUESTS, CHANGES].map(({ durable, types, underWay }) => ({
-    options: {
-      stream: STREAMS.events,
-      durable,
-      filters: types.map((type) => SUBJECTS.eventsOf(type)),
-      maxAckPending: underWay,
-      ackWaitMs: ACK_WAIT_MS,
-      pullMs: PULL_MS,
-    },
-    handle,
-  }));
+  const consumers = [REQUESTS, CHANGES].map((share) => consumerOf(share, handle));
   return startConsuming({ bus, clock, log }, consumers);
 }
 
