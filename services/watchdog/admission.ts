@@ -1,14 +1,17 @@
 /**
  * How many recoveries may be under way at once: a machine that dies takes hundreds of agents with it, and all their tasks coming back
- * at one moment would be the next outage. Of all watchdogs together; each looks at the count anew every so often, so it is held nearly.
+ * at one moment would be the next outage. An offer that nobody takes keeps its place for minutes, so the agents of one type in one tenant
+ * have no more places than are left free: alone the half, of n such types each one in n + 1, and there is always room for another.
+ * Of all watchdogs together; each looks at the counts anew every so often, so it is held nearly.
  */
+import type { AttemptKind } from "../../shared/records/count.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
 
 const READ_EVERY_MS = 250;
 
-/** Whether one more attempt may begin now. Throws when the store is away. */
-export type Admit = () => Promise<boolean>;
+/** Whether one more attempt of this kind may begin now. Throws when the store is away. */
+export type Admit = (kind: AttemptKind) => Promise<boolean>;
 
 export function createAdmission(
   { recovery }: Pick<CheckpointRepository, "recovery">,
@@ -16,19 +19,29 @@ export function createAdmission(
   most: number,
 ): Admit {
   let readAt = Number.NEGATIVE_INFINITY;
-  let reading = Promise.resolve();
-  let left = 0;
-  const read = async (): Promise<void> => {
-    const { attempted } = await recovery.counts();
-    left = most - attempted;
-  };
-  return async () => {
+  let all = counted(async () => 0);
+  let own = new Map<string, Promise<Count>>();
+  return async (kind) => {
     if (clock.monotonic() - readAt > READ_EVERY_MS) {
       readAt = clock.monotonic();
-      reading = read();
+      all = counted(async () => (await recovery.counts()).attempted);
+      own = new Map();
     }
-    await reading;
-    left -= 1;
-    return left >= 0;
+    const name = `${kind.tenant}/${kind.agentType}`;
+    const ownCount = own.get(name) ?? counted(() => recovery.attempts(kind));
+    own.set(name, ownCount);
+    const [total, ofKind] = await Promise.all([all, ownCount]);
+    if (ofKind.open >= most - total.open) return false;
+    total.open += 1;
+    ofKind.open += 1;
+    return true;
   };
+}
+
+interface Count {
+  open: number;
+}
+
+async function counted(read: () => Promise<number>): Promise<Count> {
+  return { open: await read() };
 }

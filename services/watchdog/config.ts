@@ -7,7 +7,8 @@ export const watchdogFields = {
     default: 256,
     min: 1,
     max: 100_000,
-    description: "Attempts at recovery that may be under way at once in the whole fleet; further ones wait",
+    description:
+      "Attempts at recovery that may be under way at once in the whole fleet, half of them for one agent type; further ones wait",
   }),
   scrubRate: integer("FLEET_SCRUB_RATE", {
     default: 4_000_000,

@@ -4,7 +4,8 @@
  */
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Recovery } from "../../shared/protocol/recovery-record.ts";
-import type { RecoveryPlace } from "../../shared/records/recovery/due.ts";
+import type { AttemptKind } from "../../shared/records/count.ts";
+import { type DuePlace, duePlaceOf, type RecoveryPlace } from "../../shared/records/recovery/due.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { KeepingBack } from "../../shared/runtime/keeping-back.ts";
 import { newId } from "../../shared/runtime/new-id.ts";
@@ -16,21 +17,23 @@ import type { Admit } from "./admission.ts";
 export interface Recovering {
   /** Does what is due. What fails is logged, and kept back for a while. */
   carryOn(place: RecoveryPlace): Promise<void>;
-  /** Whether a task is kept back. */
-  isKeptBack(place: RecoveryPlace): boolean;
-  /** So long nothing is carried on, since as many as may be are under way; 0: there may be room. */
-  readonly fullForMs: number;
+  /** Whether a task is not worth a look now: it failed lately, or as many of its kind as may be are under way. */
+  isKeptBack(place: DuePlace): boolean;
+  /** How soon a kind of which as many as may be were under way is worth a look again; infinite: there is none. */
+  readonly roomInMs: number;
 }
 
 /** More than a recovery can make in a row: something else is wrong then. */
 const STEPS_MAX = 6;
-/** While as many as may be are under way nobody is looked at: thousands that wait, each looked at by itself, would cost a whole core. */
-const FULL_MS = { least: 250, spread: 250 };
+/** While as many of a kind as may be are under way none of it is looked at: thousands that wait, each looked at by itself, would cost a whole core. */
+const FULL_MS = { least: 500, spread: 500 };
+/** Kinds that are known to be full; forgetting them costs a look. */
+const FULL_MAX = 1_000;
 /** Another try would end in the same way. */
 const HOPELESS: ReadonlySet<string> = new Set(["CORRUPT", "TOO_LARGE", "INVALID"]);
 
 type Repository = Pick<CheckpointRepository, "recovery">;
-type Due = Recovery & { readonly due_at: string };
+type Due = Recovery & { readonly due_at: string; readonly kind: AttemptKind };
 
 export function createRecovering(
   { clock, log }: ServiceContext,
@@ -40,22 +43,23 @@ export function createRecovering(
   const inHand = new Map<string, Promise<void>>();
   const keptBack = new KeepingBack(clock);
 
-  let fullUntilMs = Number.NEGATIVE_INFINITY;
-  const fullForMs = (): number => Math.max(0, fullUntilMs - clock.monotonic());
+  const fullUntil = new Map<string, number>();
+  const isFull = (kind: AttemptKind): boolean => (fullUntil.get(kindOf(kind)) ?? 0) > clock.monotonic();
 
-  const isAdmitted = async (): Promise<boolean> => {
-    if (await admit()) return true;
-    fullUntilMs = clock.monotonic() + FULL_MS.least + Math.random() * FULL_MS.spread;
+  const isAdmitted = async (kind: AttemptKind): Promise<boolean> => {
+    if (isFull(kind)) return false;
+    if (await admit(kind)) return true;
+    if (fullUntil.size >= FULL_MAX) fullUntil.clear();
+    fullUntil.set(kindOf(kind), clock.monotonic() + FULL_MS.least + Math.random() * FULL_MS.spread);
     return false;
   };
 
   const carryOn = async (place: RecoveryPlace): Promise<void> => {
     const name = nameOf(place);
-    if (fullForMs() > 0) return;
     for (let steps = 0; steps < STEPS_MAX; steps += 1) {
       const recovery = await due(repository, place, clock.now());
       if (recovery === null) return keptBack.succeeded(name);
-      if (recovery.state === "waiting" && !(await isAdmitted())) return;
+      if (recovery.state === "waiting" && !(await isAdmitted(recovery.kind))) return;
       await withSpan("recovery", { "fleet.task": place.task }, () => take(repository, place, recovery), {
         parent: keptTrace(recovery.failure?.traceparent),
       });
@@ -85,14 +89,16 @@ export function createRecovering(
       inHand.set(name, work);
       return work;
     },
-    isKeptBack: (place) => keptBack.has(nameOf(place)),
-    get fullForMs() {
-      return fullForMs();
+    isKeptBack: (place) => keptBack.has(nameOf(place)) || isFull(place),
+    get roomInMs() {
+      const left = [...fullUntil.values()].map((untilMs) => untilMs - clock.monotonic());
+      return Math.min(Number.POSITIVE_INFINITY, ...left.filter((ms) => ms > 0));
     },
   };
 }
 
 const nameOf = ({ tenant, task }: RecoveryPlace): string => `${tenant}/${task}`;
+const kindOf = ({ tenant, agentType }: AttemptKind): string => `${tenant}/${agentType}`;
 
 /** null: nothing is due. */
 async function due(
@@ -102,8 +108,9 @@ async function due(
 ): Promise<Due | null> {
   const [head] = await recovery.heads(tenant, [task]);
   const found = head?.recovery ?? null;
-  if (found === null || found.due_at === null || Date.parse(found.due_at) > nowMs) return null;
-  return { ...found, due_at: found.due_at };
+  if (head == null || found === null || found.due_at === null || Date.parse(found.due_at) > nowMs)
+    return null;
+  return { ...found, due_at: found.due_at, kind: duePlaceOf(head) };
 }
 
 async function take(repository: Repository, place: RecoveryPlace, recovery: Due): Promise<void> {

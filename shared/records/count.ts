@@ -1,4 +1,4 @@
-/** Counters: numbers for people, kept by atomic additions so that no transaction waits for another. Nothing is decided by them. */
+/** Counters: numbers for people, kept by atomic additions so that no transaction waits for another. No transaction decides by them. */
 import { HANDOFF_STATES, type HandoffState } from "../protocol/handoff.ts";
 import { RECOVERY_STATES, type RecoveryState } from "../protocol/recovery.ts";
 import type { Bytes, Reader, Tx } from "../store/store.ts";
@@ -39,6 +39,27 @@ export async function readRecoveryCounts(reader: Reader): Promise<Readonly<Recor
   const values = await reader.getMany(RECOVERY_STATES.map(recoveryCount));
   const counts = RECOVERY_STATES.map((state, i): [RecoveryState, number] => [state, numberIn(values[i])]);
   return Object.fromEntries(counts) as Record<RecoveryState, number>;
+}
+
+/** Attempts are also counted by whose agents they wait for. */
+export interface AttemptKind {
+  readonly tenant: string;
+  readonly agentType: string;
+}
+
+const attemptCount = ({ tenant, agentType }: AttemptKind): Bytes =>
+  systemKeys.count(`attempts/${tenant}/${agentType}`);
+
+/** A task's recovery was an attempt of one kind, and is one of another now; null: none is open. */
+export function countAttempt(tx: Tx, from: AttemptKind | null, to: AttemptKind | null): void {
+  if (from?.tenant === to?.tenant && from?.agentType === to?.agentType) return;
+  if (from !== null) tx.addI64(attemptCount(from), -1n);
+  if (to !== null) tx.addI64(attemptCount(to), 1n);
+}
+
+/** How many attempts of a kind are open. */
+export async function readAttemptCount(reader: Reader, kind: AttemptKind): Promise<number> {
+  return numberIn(await reader.get(attemptCount(kind)));
 }
 
 function numberIn(value: Bytes | undefined): number {

@@ -1,11 +1,11 @@
 /** Reading an index of what is due by its time: the longest overdue first, of all tenants. */
-import type { Bytes, KeyRange, Reader } from "../store/store.ts";
+import type { Bytes, KeyRange, KeyValue, Reader } from "../store/store.ts";
 import { after } from "./keyspace.ts";
 
 export interface DueIndex<P, T> {
   /** What is due by the moment that is asked about. */
   readonly range: KeyRange;
-  readonly placeOf: (key: Bytes) => P;
+  readonly placeOf: (row: KeyValue) => P;
   readonly recordKey: (place: P) => Bytes;
   /** null: it cannot be read; whoever asks for it is told, and the others must not wait for a person. */
   readonly decode: (value: Bytes | undefined, place: P) => T | null;
@@ -21,7 +21,7 @@ export async function readDue<P, T>(
   const found: T[] = [];
   for (let range = due; ; ) {
     const { rows, more } = await reader.getRange(range, { limit });
-    const places = rows.map(({ key }) => placeOf(key)).filter((place) => !passOver(place));
+    const places = rows.map(placeOf).filter((place) => !passOver(place));
     const values = await reader.getMany(places.map(recordKey));
     found.push(...places.flatMap((place, i) => decode(values[i], place) ?? []));
     const last = rows.at(-1);

@@ -37,7 +37,7 @@
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
  * | `expiry`, hour, tenant, command                   | empty; idempotency records that end      | every command         |
  * | `retention`, day, tenant, task, checkpoint        | empty; finalized checkpoints that end    | finalize              |
- * | `recovery_due`, time, tenant, task                | empty; one for each recovery that waits  | every move of it      |
+ * | `recovery_due`, time, tenant, task                | the agent type that it waits for         | every move of it      |
  * | `agent_lease`, tenant, task, fence                | agent, its type, until when it counts as | watchdogs             |
  * |                                                   | alive                                    |                       |
  * | `alert_ack_expiry`, day, tenant, alert            | empty; acknowledgements that end         | alert_ack             |

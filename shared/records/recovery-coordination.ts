@@ -8,7 +8,7 @@ import type { QueryParams, RecoveryPoint } from "../protocol/queries.ts";
 import type { RecoveryState } from "../protocol/recovery.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
-import { readRecoveryCounts } from "./count.ts";
+import { type AttemptKind, readAttemptCount, readRecoveryCounts } from "./count.ts";
 import { readDue } from "./due.ts";
 import type { Findings } from "./findings.ts";
 import { readHeads } from "./owners.ts";
@@ -23,7 +23,7 @@ import {
   type Sighting,
   type Watchdog,
 } from "./recovery/coordination.ts";
-import { type RecoveryPlace, recoveriesDue } from "./recovery/due.ts";
+import { type DuePlace, type RecoveryPlace, recoveriesDue } from "./recovery/due.ts";
 import { type AgentLease, clearLease, type LeaseKey, readLeases, writeLeases } from "./recovery/leases.ts";
 import { readOwner } from "./recovery/lists.ts";
 import type { Blocking } from "./recovery/moves.ts";
@@ -68,7 +68,7 @@ export class RecoveryCoordination {
   }
 
   /** Heads of tasks whose recovery is due by `untilMs`, of all tenants, the longest overdue first. */
-  due(untilMs: number, limit: number, passOver?: (place: RecoveryPlace) => boolean): Promise<Task[]> {
+  due(untilMs: number, limit: number, passOver?: (place: DuePlace) => boolean): Promise<Task[]> {
     return this.#parts.transactions.read("due_recoveries", (reader) =>
       readDue(reader, recoveriesDue(untilMs), limit, passOver),
     );
@@ -105,9 +105,14 @@ export class RecoveryCoordination {
     return this.#parts.transactions.read("recovery_heads", (reader) => readHeads(reader, tenant, tasks));
   }
 
-  /** How many recoveries are in each state, of all tenants; not to be decided by. */
+  /** How many recoveries are in each state, of all tenants; not to be decided by in a transaction. */
   counts(): Promise<Readonly<Record<RecoveryState, number>>> {
     return this.#parts.transactions.read("recovery_counts", readRecoveryCounts);
+  }
+
+  /** How many attempts are open that wait for agents of a type; not to be decided by in a transaction. */
+  attempts(kind: AttemptKind): Promise<number> {
+    return this.#parts.transactions.read("attempt_count", (reader) => readAttemptCount(reader, kind));
   }
 
   /** As many as fit into a transaction: some hundreds. */

@@ -21,14 +21,14 @@ export interface SweepOptions<T> {
   /** When it is due; null: never. */
   readonly dueAt: (item: T) => string | null;
   readonly handle: (item: T) => Promise<void>;
-  /** So long nobody is looked for; 0: now. */
-  readonly pauseMs?: () => number;
+  /** How soon somebody whom `due` leaves out may be due after all; no sleep is longer. */
+  readonly againMs?: () => number;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /** Starts at once. Stop finishes the steps under way. */
-export function startSweep<T>({ name, due, dueAt, handle, pauseMs, clock, log }: SweepOptions<T>): Stop {
+export function startSweep<T>({ name, due, dueAt, handle, againMs, clock, log }: SweepOptions<T>): Stop {
   const stopping = new AbortController();
   let sleepMs = POLL_MS;
   const dueMs = (item: T): number => {
@@ -38,11 +38,6 @@ export function startSweep<T>({ name, due, dueAt, handle, pauseMs, clock, log }:
   const sweeping = runWorker({
     name,
     take: async () => {
-      const pausing = pauseMs?.() ?? 0;
-      if (pausing > 0) {
-        sleepMs = pausing;
-        return [];
-      }
       const nowMs = clock.now();
       const found = await due(nowMs + POLL_MS, PAGE);
       const soon = found.find((item) => dueMs(item) > nowMs);
@@ -53,7 +48,7 @@ export function startSweep<T>({ name, due, dueAt, handle, pauseMs, clock, log }:
     concurrency: CONCURRENCY,
     idle: {
       get ms() {
-        return sleepMs;
+        return Math.min(sleepMs, againMs?.() ?? sleepMs);
       },
     },
     signal: stopping.signal,

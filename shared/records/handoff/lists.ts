@@ -87,7 +87,7 @@ export type HandoffPlace = Pick<Handoff, "tenant" | "handoff_id">;
 export function handoffsDue(nowMs: number): DueIndex<HandoffPlace, Handoff> {
   return {
     range: systemKeys.handoffsDueBefore(nowMs + 1),
-    placeOf: (key) => {
+    placeOf: ({ key }) => {
       const { tenant, id } = parseHandoffDue(key);
       return { tenant, handoff_id: id };
     },

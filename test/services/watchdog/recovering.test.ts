@@ -3,6 +3,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createAdmission } from "../../../services/watchdog/admission.ts";
 import { createRecovering } from "../../../services/watchdog/recovering.ts";
+import { sweepRecoveries } from "../../../services/watchdog/sweep.ts";
+import type { DuePlace } from "../../../shared/records/recovery/due.ts";
+import type { Clock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/metrics.ts";
 import { manualClock } from "../../harness/clock.ts";
 import { testLog } from "../../harness/nats.ts";
@@ -15,62 +18,102 @@ beforeEach(async () => {
 });
 afterEach(() => place.bench.close());
 
+const context = (clock: Clock) => ({ clock, log: testLog, metrics: createMetrics({ ofProcess: false }) });
+
 function watchdog(most = 256) {
   const clock = manualClock(place.now);
   const { repository } = place;
   const admit = createAdmission(repository, clock, most);
-  const context = { clock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
-  return { clock, recovering: createRecovering(context, repository, admit) };
+  return { clock, recovering: createRecovering(context(clock), repository, admit) };
 }
 
-/** A task whose agent failed just now, and whose recovery is due. */
-async function failed(): Promise<{ tenant: string; task: string }> {
+/** A task whose agent, of this type, failed just now, and whose recovery is due. */
+async function failed(agentType = "qa"): Promise<DuePlace> {
   const task = await place.owned();
-  expect(await place.fail(task)).toMatchObject({ applied: true });
-  return { tenant: "default", task };
+  expect(await place.fail(task, { agent_type: agentType })).toMatchObject({ applied: true });
+  return { tenant: "default", task, agentType };
 }
+
+const several = (count: number, agentType?: string): Promise<DuePlace[]> =>
+  Promise.all(Array.from({ length: count }, () => failed(agentType)));
 
 const stateOf = async (task: string): Promise<string> => (await place.recovery(task)).state;
 
+async function attempted(tasks: readonly DuePlace[]): Promise<DuePlace[]> {
+  const states = await Promise.all(tasks.map(({ task }) => stateOf(task)));
+  return tasks.filter((_, i) => states[i] === "attempted");
+}
+
 describe("many at once", () => {
   test("no more are under way than may be; the others wait for a while, and are made when there is room", async () => {
-    const { recovering, clock } = watchdog(2);
-    const tasks = await Promise.all([1, 2, 3, 4].map(failed));
-    await Promise.all(tasks.map((one) => recovering.carryOn(one)));
-    const states = async () => Promise.all(tasks.map(({ task }) => stateOf(task)));
-    expect((await states()).toSorted()).toEqual(["attempted", "attempted", "waiting", "waiting"]);
-    const before = await states();
-    const waiting = tasks.filter((_, i) => before[i] === "waiting");
-    expect(recovering.fullForMs).toBeGreaterThan(0);
+    const { recovering, clock } = watchdog(4);
+    const tasks = await several(4);
+    const carryOn = () => Promise.all(tasks.map((one) => recovering.carryOn(one)));
+    await carryOn();
+    const first = await attempted(tasks);
+    expect(first).toHaveLength(2);
+    expect(recovering.isKeptBack(tasks[0]!)).toBe(true);
+    expect(recovering.roomInMs).toBeLessThanOrEqual(1_000);
 
     // There is no room yet, so that trying again changes nothing.
     await clock.advance(1_000);
-    expect(recovering.fullForMs).toBe(0);
-    await Promise.all(waiting.map((one) => recovering.carryOn(one)));
-    expect(await states()).toEqual(before);
-    expect(recovering.fullForMs).toBeGreaterThan(0);
+    expect(recovering.isKeptBack(tasks[0]!)).toBe(false);
+    expect(recovering.roomInMs).toBe(Number.POSITIVE_INFINITY);
+    await carryOn();
+    expect(await attempted(tasks)).toEqual(first);
 
     // Somebody takes those, by hand.
-    for (const { task } of tasks.filter((_, i) => before[i] === "attempted"))
-      await send(place.repository, "take", {}, { task, agent: "person" });
+    for (const { task } of first) await send(place.repository, "take", {}, { task, agent: "person" });
     await clock.advance(1_000);
-    await Promise.all(waiting.map((one) => recovering.carryOn(one)));
-    for (const { task } of waiting) expect(await stateOf(task)).toBe("attempted");
+    await carryOn();
+    const second = await attempted(tasks);
+    expect(second).toHaveLength(2);
+    for (const one of second) expect(first).not.toContain(one);
   });
 
-  test("while there is no room a task costs nothing, not even a look at it", async () => {
+  test("agents of a type that nobody has leave room for every other one, in every watchdog", async () => {
+    const missing = await several(12, "legal");
+    const others = { qa: await several(4, "qa"), documentation: await several(4, "documentation") };
+    // Each begins with the counts of the store alone.
+    const carryOn = async (tasks: readonly DuePlace[]) => {
+      const { recovering } = watchdog(12);
+      await Promise.all(tasks.map((one) => recovering.carryOn(one)));
+      return (await attempted(tasks)).length;
+    };
+    expect(await carryOn(missing)).toBe(6);
+    expect(await carryOn(others.qa)).toBe(3);
+    expect(await carryOn(others.documentation)).toBe(2);
+    // Nor do those that wait longest get what is left.
+    expect(await carryOn(missing)).toBe(6);
+    expect(await carryOn([await failed("architecture")])).toBe(1);
+  });
+
+  test("the sweep finds those that have room behind any number of those that have none", async () => {
+    const { recovering, clock } = watchdog(4);
+    // More than a page of them.
+    await several(300, "legal");
+    place.now += 10;
+    const other = await failed("qa");
+    await clock.advance(10);
+    const stop = sweepRecoveries(context(clock), place.repository, recovering);
+    try {
+      await expect.poll(() => stateOf(other.task)).toBe("attempted");
+      expect((await place.repository.recovery.counts()).attempted).toBe(3);
+    } finally {
+      await stop();
+    }
+  });
+
+  test("while a kind has no room its tasks cost nothing, not even an attempt", async () => {
     const { recovering, clock } = watchdog(1);
-    const [first, second, third] = await Promise.all([1, 2, 3].map(failed));
+    const [first, second, third] = await several(3);
     await recovering.carryOn(first!);
     await recovering.carryOn(second!);
-    expect(recovering.fullForMs).toBeGreaterThan(0);
-    // Whoever looked would find the store away, and keep the task back.
-    await place.bench.store.close({ drainMs: 0 });
-    await recovering.carryOn(third!);
-    expect(recovering.isKeptBack(third!)).toBe(false);
-    await clock.advance(1_000);
-    await recovering.carryOn(third!);
     expect(recovering.isKeptBack(third!)).toBe(true);
+    expect(recovering.isKeptBack({ ...third!, agentType: "legal" })).toBe(false);
+    expect(recovering.isKeptBack({ ...third!, tenant: "acme" })).toBe(false);
+    await clock.advance(1_000);
+    expect(recovering.isKeptBack(third!)).toBe(false);
   });
 
   test("one that is carried on from two sides at once is attempted once", async () => {
@@ -84,7 +127,7 @@ describe("many at once", () => {
 
 test("a task without a checkpoint waits for a person", async () => {
   const { recovering } = watchdog();
-  const where = { tenant: "default", task: place.fresh() };
+  const where = { tenant: "default", task: place.fresh(), agentType: "qa" };
   await send(place.repository, "take", {}, { task: where.task });
   await place.fail(where.task);
   await recovering.carryOn(where);

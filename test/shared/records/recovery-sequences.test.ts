@@ -16,6 +16,7 @@ import {
 } from "../../../shared/protocol/recovery.ts";
 import { TASK_TABLE, type Task } from "../../../shared/protocol/task.ts";
 import { systemKeys } from "../../../shared/records/keyspace.ts";
+import { wantedType } from "../../../shared/records/recovery/due.ts";
 import { acknowledge, offering } from "../../harness/handoffs.ts";
 import { ENGINES, finalize, send } from "../../harness/records.ts";
 import { carryOn, RecoveryPlace } from "../../harness/recoveries.ts";
@@ -44,6 +45,7 @@ const step = fc.record({
   signal: fc.constantFrom(...FAILURE_SIGNALS),
   isRight: fc.boolean(),
   count: fc.integer({ min: 1, max: 5 }),
+  agent_type: fc.constantFrom("qa", "legal", null),
 });
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
@@ -186,6 +188,11 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     const states = heads.flatMap(({ recovery }) => (recovery === null ? [] : [recovery.state]));
     const counted = RECOVERY_STATES.map((state) => [state, states.filter((one) => one === state).length]);
     expect(await place.repository.recovery.counts()).toEqual(Object.fromEntries(counted));
+    const open = heads.filter(({ recovery }) => recovery?.state === "attempted").map(wantedType);
+    for (const agentType of new Set(heads.map(wantedType))) {
+      const attempts = await place.repository.recovery.attempts({ tenant: "default", agentType });
+      expect(attempts).toBe(open.filter((one) => one === agentType).length);
+    }
   }
 
   test("keeps to the table, the budget, one due entry, the index and the counters", async () => {

@@ -10,18 +10,26 @@ interface Item {
   readonly at: string | null;
 }
 
-function sweep(clock: ReturnType<typeof manualClock>, items: Item[], pauseMs?: () => number) {
+interface LeavingOut {
+  readonly isLeftOut: () => boolean;
+  readonly againMs: () => number;
+}
+
+function sweep(clock: ReturnType<typeof manualClock>, items: Item[], leavingOut?: LeavingOut) {
   const handled: { name: string; atMs: number }[] = [];
   const dueMs = ({ at }: Item): number => (at === null ? Number.POSITIVE_INFINITY : Date.parse(at));
   const stop = startSweep<Item>({
     name: "test",
-    due: async (untilMs, limit) => items.filter((item) => dueMs(item) <= untilMs).slice(0, limit),
+    due: async (untilMs, limit) => {
+      if (leavingOut?.isLeftOut()) return [];
+      return items.filter((item) => dueMs(item) <= untilMs).slice(0, limit);
+    },
     dueAt: ({ at }) => at,
     handle: async (item) => {
       items.splice(items.indexOf(item), 1);
       handled.push({ name: item.name, atMs: clock.now() });
     },
-    ...(pauseMs !== undefined && { pauseMs }),
+    ...(leavingOut !== undefined && { againMs: leavingOut.againMs }),
     clock,
     log,
   });
@@ -50,16 +58,20 @@ test("what is due is handled at once, what is due soon when it is, and nothing b
   await stop();
 });
 
-test("during a pause nobody is looked for", async () => {
+test("whoever is left out for a while is looked for when that is over, not at the next poll", async () => {
   const clock = manualClock();
-  let pauseMs = 300;
-  const items = [{ name: "overdue", at: new Date(clock.now() - 5).toISOString() }];
-  const { handled, stop } = sweep(clock, items, () => pauseMs);
+  const beganMs = clock.now();
+  const leftOutMs = 300;
+  const items = [{ name: "overdue", at: new Date(beganMs - 5).toISOString() }];
+  const { handled, stop } = sweep(clock, items, {
+    isLeftOut: () => clock.now() < beganMs + leftOutMs,
+    againMs: () => leftOutMs,
+  });
   await clock.sleeping();
   expect(handled).toEqual([]);
-  pauseMs = 0;
-  await clock.advance(300);
-  await clock.sleeping();
-  expect(handled).toHaveLength(1);
+  await clock.advance(299);
+  expect(handled).toEqual([]);
+  await clock.advance(1);
+  expect(handled).toEqual([{ name: "overdue", atMs: beganMs + 300 }]);
   await stop();
 });
