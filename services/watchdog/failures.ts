@@ -1,10 +1,10 @@
 /** Noting a failure, and going on from there at once when that is due. Any number of watchdogs may note the same one; one of them does. */
-
 import type { Noted, Sighting } from "../../shared/records/recovery/coordination.ts";
 import type { RecoveryPlace } from "../../shared/records/recovery/due.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
 import { currentTraceparent, type TraceCarrier, withSpan } from "../../shared/runtime/tracing.ts";
+import type { MeetDamage } from "./damage.ts";
 import type { Recovering } from "./recovering.ts";
 
 /** Throws when the store is away; then nothing was noted, or it is found noted next time. */
@@ -14,6 +14,7 @@ export function createNoting(
   { log, clock }: ServiceContext,
   { recovery }: Pick<CheckpointRepository, "recovery">,
   recovering: Recovering,
+  meetDamage: MeetDamage,
 ): NoteFailure {
   return ({ tenant, task }, sighting, parent) =>
     withSpan(
@@ -21,7 +22,12 @@ export function createNoting(
       { "fleet.task": task, "fleet.class": sighting.class, "fleet.signal": sighting.signal },
       async () => {
         const place = { tenant, task };
-        const noted = await recovery.noteFailure(place, sighting, currentTraceparent());
+        const noted = await recovery
+          .noteFailure(place, sighting, currentTraceparent())
+          .catch(async (error: unknown) => {
+            await meetDamage(place, error);
+            throw error;
+          });
         const { signal, fence, agent_id, class: failureClass } = sighting;
         const facts = { tenant, task_id: task, agent_id, fence, class: failureClass, signal };
         if (!noted.applied) {

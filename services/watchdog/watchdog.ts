@@ -12,6 +12,7 @@ import type { Store } from "../../shared/store/store.ts";
 import { createAdmission } from "./admission.ts";
 import { startAttention } from "./attention.ts";
 import type { WatchdogConfig } from "./config.ts";
+import { createMeetingDamage } from "./damage.ts";
 import { createNoting } from "./failures.ts";
 import { startRecoveryGauges } from "./gauges.ts";
 import { startHearing } from "./hearing.ts";
@@ -49,7 +50,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   const repository = openRepository(context, { finder: "watchdog", policies });
   const admit = createAdmission(repository, clock, config.watchdog.recoveriesMax);
   const recovering = createRecovering(context, repository, admit);
-  const note = createNoting(context, repository, recovering);
+  const note = createNoting(context, repository, recovering, createMeetingDamage(context, repository));
   const silenceOf = silences(policies);
   const attention = startAttention(context);
   const watches = new Watches();

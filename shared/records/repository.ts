@@ -63,6 +63,8 @@ import { listRecoveries } from "./recovery/lists.ts";
 import { RecoveryCoordination } from "./recovery-coordination.ts";
 import { type Refusal, recordRefusal } from "./refusal.ts";
 import { listFindings } from "./scrub/findings.ts";
+import { keepMetHead } from "./scrub/met.ts";
+import type { FoundDamage } from "./scrub/sight.ts";
 import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { search } from "./search.ts";
 import { Transactions } from "./transactions.ts";
@@ -283,6 +285,11 @@ export class CheckpointRepository {
   async startScrub(): Promise<ScrubStatus> {
     await this.#transactions.transact("scrub_start", requestScrub);
     return this.scrubStatus();
+  }
+
+  /** Keeps what is wrong with a task's head as a finding of the scrub; returns what nobody had met before. */
+  keepMetHead(tenant: string, task: string): Promise<readonly FoundDamage[]> {
+    return keepMetHead(this.#transactions, { tenant, task }, this.#options.now());
   }
 
   scrubFindings(tenant: string, query: QueryParams<"scrub_findings">): Promise<ScrubFindingPage> {

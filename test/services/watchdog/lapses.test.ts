@@ -1,8 +1,11 @@
 // Who is silent is noted, and what is damaged keeps nobody waiting.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { NoteFailure } from "../../../services/watchdog/failures.ts";
+import { createAdmission } from "../../../services/watchdog/admission.ts";
+import { createMeetingDamage } from "../../../services/watchdog/damage.ts";
+import { createNoting } from "../../../services/watchdog/failures.ts";
 import { startLapses } from "../../../services/watchdog/lapses.ts";
+import { createRecovering } from "../../../services/watchdog/recovering.ts";
 import { type Watch, Watches } from "../../../services/watchdog/watches.ts";
 import { tenantKeys } from "../../../shared/records/keyspace.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
@@ -40,7 +43,7 @@ async function damageHead(task: string): Promise<void> {
   });
 }
 
-test("a task whose head is damaged is put off, so that the others are noted at once", async () => {
+test("a task whose head is damaged is put off, so that the others are noted at once, and becomes a finding", async () => {
   const [damaged, sound] = [await place.owned(), await place.owned()];
   await damageHead(damaged);
   // Of agents that have written nothing for long.
@@ -48,8 +51,10 @@ test("a task whose head is damaged is put off, so that the others are noted at o
   const watches = new Watches();
   const poison = silent(damaged);
   watches.add(poison);
-  const note: NoteFailure = (at, sighting) => place.repository.recovery.noteFailure(at, sighting);
-  const context = { log: testLog, clock: systemClock, metrics: createMetrics() };
+  const { repository } = place;
+  const context = { log: testLog, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
+  const recovering = createRecovering(context, repository, createAdmission(repository, systemClock, 256));
+  const note = createNoting(context, repository, recovering, createMeetingDamage(context, repository));
   const attention = {
     now: () => systemClock.monotonic(),
     since: 0,
@@ -61,7 +66,9 @@ test("a task whose head is damaged is put off, so that the others are noted at o
     await expect.poll(() => poison.notBefore).toBeGreaterThan(systemClock.monotonic() + 10_000);
     watches.add(silent(sound));
     await expect.poll(() => watches.size).toBe(1);
-    expect(await place.recovery(sound)).toMatchObject({ state: "waiting" });
+    expect(await place.recovery(sound)).toMatchObject({ failure: { signal: "lease_lapsed" } });
+    const { findings } = await repository.scrubFindings("default", { limit: 10 });
+    expect(findings).toMatchObject([{ task_id: damaged, kind: "head", details: "the head cannot be read" }]);
   } finally {
     await stop();
   }

@@ -8,7 +8,7 @@ import type { CommittedAnswer } from "../../../shared/protocol/answers.ts";
 import { decode, encode } from "../../../shared/records/codec.ts";
 import { systemKeys, type TenantKeys, tenantKeys } from "../../../shared/records/keyspace.ts";
 import { keepFindings } from "../../../shared/records/scrub/findings.ts";
-import { stepScrub } from "../../../shared/records/scrub/scrub.ts";
+import { stepScrub, tellFindings } from "../../../shared/records/scrub/scrub.ts";
 import type { Bytes } from "../../../shared/store/store.ts";
 import { initiate } from "../../harness/handoffs.ts";
 import { type Bench, create, ENGINES, finalize, input, openBench, send } from "../../harness/records.ts";
@@ -62,6 +62,43 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
   afterEach(() => bench.close());
 
   const id = (n: number) => made[n]!.checkpoint_id;
+
+  test("a head that somebody met is the finding that a pass makes of it, told once", async () => {
+    await flip(keys.task(TASK));
+    const [met, ...others] = await bench.repository.keepMetHead("default", TASK);
+    expect(others).toEqual([]);
+    expect(met).toMatchObject({ task: TASK, kind: "head" });
+    expect(await bench.repository.keepMetHead("default", TASK)).toEqual([]);
+    const listed = await findingsOf(bench.repository);
+    expect(listed).toHaveLength(1);
+    const told: string[] = [];
+    const tell = () =>
+      tellFindings({ store: bench.store, guard: async () => {} }, async (one) => void told.push(one.id));
+    await tell();
+    const { findings } = await scrub(bench);
+    await tell();
+    expect(told).toHaveLength(1);
+    expect(findings.filter(({ kind }) => kind === "head")).toEqual([{ ...listed[0], pass: 1 }]);
+  });
+
+  test("a sound head that somebody asks about is no finding", async () => {
+    expect(await bench.repository.keepMetHead("default", TASK)).toEqual([]);
+    expect(await findingsOf(bench.repository)).toEqual([]);
+  });
+
+  test("a pass that is under way while a head is met loses no step and no finding", async () => {
+    await send(bench.repository, "take", {}, { task: "other" });
+    await flip(keys.task("other"));
+    let met = 0;
+    const { findings } = await scrub(bench, {
+      stepBytes: 1_000,
+      between: async () => {
+        met += (await bench.repository.keepMetHead("default", "other")).length;
+      },
+    });
+    expect(met).toBe(1);
+    expect(findings).toMatchObject([{ task_id: "other", kind: "head", pass: 1 }]);
+  });
 
   test("finds nothing on sound data of several tenants, and says what it verified", async () => {
     await create(bench.repository, { tenant: "clinic", checkpoint: input({ goal: noise(150_000) }) });
