@@ -21,6 +21,7 @@ import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { keptTrace } from "../../shared/runtime/trace-context.ts";
 import type { NoteFailure } from "./failures.ts";
+import { type AwaitsLastWords, createLastWords } from "./last-words.ts";
 
 const EXITS = { stream: STREAMS.exits, durable: "watchdog-exits", filters: [SUBJECTS.everyExit] };
 const HANDOFFS = {
@@ -30,8 +31,8 @@ const HANDOFFS = {
 };
 const CONSUMING = { maxAckPending: 64, ackWaitMs: 10_000, pullMs: 60_000 };
 
-/** Of one that ended well, the last that it wrote may still be on its way through the queue. */
-const SETTLED_MS = 2_000;
+/** How soon a report is looked at again whose agent's last words wait in the queue. */
+const LOOK_AGAIN_MS = 500;
 
 export interface ReportsContext extends ServiceContext {
   readonly backgroundBus: Bus;
@@ -53,7 +54,8 @@ export function startReports(context: ReportsContext, repository: Repository, no
       message.dead("nothing can be noted of its task");
     }
   };
-  const exits = givingUp((message) => exited(context, note, message));
+  const awaitsLastWords = createLastWords(bus, repository, clock);
+  const exits = givingUp((message) => exited(context, awaitsLastWords, note, message));
   const handoffs = givingUp((message) => handoffFailed(context, repository, note, message));
   return startConsuming({ bus, clock, log }, [
     { options: { ...EXITS, ...CONSUMING }, handle: exits },
@@ -62,7 +64,8 @@ export function startReports(context: ReportsContext, repository: Repository, no
 }
 
 async function exited(
-  { clock, log }: ReportsContext,
+  { log }: ReportsContext,
+  awaitsLastWords: AwaitsLastWords,
   note: NoteFailure,
   message: DurableMessage,
 ): Promise<void> {
@@ -76,8 +79,8 @@ async function exited(
   const { agent_id, agent_type, task_id: task, fence, class: failureClass, ended_at: last_sign_at } = report;
   // It never had the task.
   if (fence === 0) return;
-  const ageMs = clock.now() - message.storedAt;
-  if (failureClass === "completed" && ageMs < SETTLED_MS) return message.giveBack(SETTLED_MS - ageMs);
+  if (await awaitsLastWords({ tenant, task, fence, agentId: agent_id }, message.seq))
+    return message.giveBack(LOOK_AGAIN_MS);
   const { details = null, resets_at = null } = report;
   const sighting = { class: failureClass, signal: "exit_report", agent_id, agent_type, fence } as const;
   await note({ tenant, task }, { ...sighting, details, resets_at, last_sign_at }, message.headers);

@@ -138,6 +138,8 @@ export interface StreamView {
   /** Messages from `fromSeq` on without their bodies, oldest first, at most `limit`; not of a work queue. */
   list(fromSeq: number, limit: number): Promise<StoredHead[]>;
   get(seq: number): Promise<StoredBody | null>;
+  /** How many messages are in the stream under a subject, which may have wildcards. */
+  count(filter: string): Promise<number>;
   /** The newest messages under a subject, which may have wildcards, newest first, at most `limit`; `before`: of those with a smaller place. */
   newest(o: Newest): Promise<StoredBody[]>;
   /** False when it was gone already. */

@@ -28,6 +28,11 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
         const found = await manager.streams.getMessage(stream, { seq });
         return found === null ? null : { ...head(found.subject, seq, found.header), body: found.data };
       }),
+    count: (filter) =>
+      view(async ({ manager }) => {
+        const { state } = await manager.streams.info(stream, { subjects_filter: filter });
+        return Object.values(state.subjects ?? {}).reduce((sum, count) => sum + count, 0);
+      }),
     newest: (o) =>
       view(async (access) =>
         (await newest(access, stream, o)).map(({ subject, seq, headers, data }) => ({

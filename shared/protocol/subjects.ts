@@ -96,6 +96,9 @@ export const SUBJECTS = {
     `fleet.q.{{partition(${LIMITS.queue_partition_count},3)}}` +
     ".{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
   queuedPartition: (partition: number): string => `fleet.q.${partition}.>`,
+  /** What an agent has queued for a task. */
+  queuedOf: (tenant: string, agent: string, task: string): string =>
+    `fleet.q.*.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.*`,
   dead: (stream: string, reason: string, task: string): string =>
     `fleet.dead.${token("stream", stream)}.${token("reason", reason)}.${token("task_id", task)}`,
   everyDead: "fleet.dead.>",

@@ -97,7 +97,7 @@ describe("many at once", () => {
     await clock.advance(10);
     const stop = sweepRecoveries(context(clock), place.repository, recovering);
     try {
-      await expect.poll(() => stateOf(other.task)).toBe("attempted");
+      await expect.poll(() => stateOf(other.task), { timeout: 25_000 }).toBe("attempted");
       expect((await place.repository.recovery.counts()).attempted).toBe(3);
     } finally {
       await stop();
