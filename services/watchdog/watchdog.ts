@@ -11,6 +11,7 @@ import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 import { createAdmission } from "./admission.ts";
 import { startAttention } from "./attention.ts";
+import { watchBlindness } from "./blindness.ts";
 import type { WatchdogConfig } from "./config.ts";
 import { createMeetingDamage } from "./damage.ts";
 import { createNoting } from "./failures.ts";
@@ -62,6 +63,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     startReports(context, repository, note),
     sweepRecoveries(context, repository, recovering),
     startNews(context, repository, recovering),
+    watchBlindness({ ...context, attention }),
     startRecoveryGauges(context, repository, watches),
     startWebhooks(context, config.watchdog.webhooks),
     startScrubbing(context, {

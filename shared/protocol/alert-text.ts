@@ -101,7 +101,14 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     todo: "Keep the store as it is, see what else is damaged, and bring the task back from a backup.",
     look: ["scrub", "findings"],
   }),
+  ATTENTION_LOST: ({ data: { watchdog, heardMs, ofMs } }) => ({
+    what: `Watchdog ${watchdog} could hear agents for only ${seconds(heardMs)} of the last ${seconds(ofMs)}: those that fail are noticed late, or not at all.`,
+    todo: "Give it a core of its own, start another watchdog on another machine, and look for a flood of heartbeats.",
+    look: ["status"],
+  }),
 };
+
+const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
 
 const unknown = ({ type, id }: ReceivedAlert): Draft => ({
   what: `${type}: this version of Fleet does not know such alerts.`,

@@ -35,6 +35,8 @@ const data = {
    * warning), or what others are found by (critical).
    */
   SCRUB_FOUND: z.object({ taskId: tokenSchema, kind: z.enum(SCRUB_KINDS), details: z.string() }),
+  /** A watchdog could hear agents for so little of the last while that failures are noticed late, or not at all (critical). Of no task. */
+  ATTENTION_LOST: z.object({ watchdog: z.string(), heardMs: z.int(), ofMs: z.int() }),
 } as const;
 
 export const ALERT_DATA = data;
@@ -51,7 +53,7 @@ export const alertSchema = z.looseObject({
   id: alertIdSchema,
   source: z.literal("fleet"),
   type: z.string(),
-  /** The task; `unknown` where the subject of what failed names none. */
+  /** The task; `unknown` where the subject of what failed names none, and of an alert that concerns none. */
   subject: tokenSchema,
   time: z.iso.datetime({ offset: true }),
   datacontenttype: z.literal("application/json"),
