@@ -53,6 +53,17 @@ describe("a correct fleet", () => {
     expect(verdict.zombies).toEqual({ tried: 1, refused: 1, unanswered: 0, after_handoff: 0 });
   });
 
+  test("an agent that was killed repeats what it had queued, in the same order", () => {
+    const story = usual();
+    const [first, second] = [story.ask({ op: "create" }), story.ask({ op: "create" })];
+    for (const one of [first, second]) one.outcome = "queued";
+    for (const one of [first, second]) {
+      Object.assign(story.copy(one, { outcome: "spooled" }), { copy: undefined });
+    }
+    for (const one of [first, second]) story.apply(one, undefined);
+    expect(kinds(story)).toEqual([]);
+  });
+
   test("a queued command may be applied later, or become a dead letter", () => {
     const story = usual();
     const [applied, dead] = [story.ask({ op: "create" }), story.ask({ op: "create" })];

@@ -19,7 +19,11 @@ export function checkQueued(
   const found: Violation[] = [];
   for (const [, calls] of Map.groupBy(own, ({ agent, task }) => `${agent} ${task}`)) {
     let last: Attempt | undefined;
+    const asked = new Set<string>();
     for (const call of calls) {
+      // One that was asked for before, too, may well stand before.
+      const isAgain = asked.has(call.command_id!);
+      asked.add(call.command_id!);
       const [before, after] = [last && placeOf(last), placeOf(call)];
       if (
         last !== undefined &&
@@ -27,6 +31,7 @@ export function checkQueued(
         before !== undefined &&
         after !== undefined &&
         after < before &&
+        !isAgain &&
         !GOING_BEHIND_NOTHING.has(call.op) &&
         !wasSentAround(call, commands)
       ) {

@@ -72,6 +72,24 @@ describe("a correct fleet", () => {
     expect(judge(story.evidence()).violations).toEqual([]);
   });
 
+  test("recovers the task of a healthy agent that was never told that it has it", () => {
+    const story = new RecoveryTelling("healthy-1");
+    const taking = story.ask({ op: "take", agent: "a" });
+    const committed = story.apply(taking, undefined);
+    story.copy(taking, { outcome: "committed", committed }, "resolving");
+    story.sent.set(taking.command_id!, {
+      line: "sent",
+      command_id: taking.command_id!,
+      subject: "",
+      body: JSON.stringify({ heartbeats: true }),
+    });
+    story.dies();
+    story.blocks("no_checkpoint");
+    expect(kinds(story)).toEqual([]);
+    Object.assign(taking, { outcome: "committed" });
+    expect(kinds(story)).toEqual(["false_recovery"]);
+  });
+
   test("gives up when all attempts are made, and tells people once", () => {
     const story = spent();
     story.blocks("attempts_spent");

@@ -25,7 +25,11 @@ export function checkFailures(evidence: Evidence, stories: readonly RecoveryStor
       const details = { seq, signal, class: failureClass, agent, fence: fence - 1 };
       // Whoever says itself that it cannot go on, for want of a disk, is not healthy any more.
       const isOwnWord = signal === "exit_report" && problem === null;
-      if (kindOf(story.task) === "healthy" && !isOwnWord) {
+      if (
+        kindOf(story.task) === "healthy" &&
+        !isOwnWord &&
+        (problem !== null || wasTold(entry, story, evidence))
+      ) {
         say("false_recovery", "an agent that nothing was done to lost its task", { ...details, problem });
       } else if (problem !== null) {
         const kind = problem === undefined ? "recovery_unjustified" : problem.kind;
@@ -103,14 +107,27 @@ function lastWriteUnder({ entries }: TaskTruth, failed: Entry): Entry | undefine
   return own.at(-1);
 }
 
+/** Whoever was never told that it got the task does not know it as its own, and says nothing of it. */
+function wasTold(failed: Entry, { truth }: RecoveryStory, { attempts }: Evidence): boolean {
+  const taken = takingBefore(truth, failed);
+  return attempts.some(
+    ({ command_id, copy, outcome }) =>
+      command_id === taken?.command_id && copy === undefined && outcome === "committed",
+  );
+}
+
+/** What gave the task to whoever failed. */
+function takingBefore({ entries }: TaskTruth, failed: Entry): Entry | undefined {
+  return entries.find((entry) => isTaking(entry) && entry.fence === failed.fence - 1);
+}
+
 interface SentTaking {
   readonly heartbeats?: boolean;
 }
 
 /** Whoever got the task under the fence that is over now said that it would be heard. */
-function hasPromised({ entries }: TaskTruth, failed: Entry, { sent }: Pick<Evidence, "sent">): boolean {
-  const taken = entries.find((entry) => isTaking(entry) && entry.fence === failed.fence - 1);
-  const body = sent.get(taken?.command_id ?? "")?.body;
+function hasPromised(truth: TaskTruth, failed: Entry, { sent }: Pick<Evidence, "sent">): boolean {
+  const body = sent.get(takingBefore(truth, failed)?.command_id ?? "")?.body;
   return body !== undefined && (JSON.parse(body) as SentTaking).heartbeats === true;
 }
 
