@@ -75,6 +75,8 @@ export const BLOCKED_WORDS: Readonly<Record<BlockReason, string>> = {
   chain_broken: "What it goes back to does not verify. Decide where it goes on (recover --from), or take it.",
   no_checkpoint: "There is no checkpoint to go on from. Take it, or begin it anew.",
   no_agent: "Nobody took it over. Start an agent of its type, then run the recovery again (recovery run).",
+  withdrawn:
+    "Its handoff was taken back, and nobody has it. Take it, or have another agent go on (recovery run).",
 };
 
 /** Complete by compilation: a type of alert that says nothing to people is a type error. */

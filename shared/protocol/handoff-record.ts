@@ -56,6 +56,8 @@ export const handoffSchema = z.looseObject({
   next_phase: nextPhaseSchema.nullable(),
   /** null: no agent failed. */
   recovery: recoveryAttemptSchema.nullable(),
+  /** Nobody had the task since a failure, and this took the place of what would have brought it on. */
+  supersedes_recovery: z.boolean(),
   /** How often it was offered. */
   attempt: z.int(),
   max_attempts: z.int().nullable(),

@@ -153,5 +153,7 @@ export const BLOCK_REASONS = [
   "no_checkpoint",
   /** Nobody took it, nobody has the type, or no prompt fits. */
   "no_agent",
+  /** Somebody took the handoff back that would have brought it on. */
+  "withdrawn",
 ] as const;
 export type BlockReason = (typeof BLOCK_REASONS)[number];

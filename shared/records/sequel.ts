@@ -7,7 +7,14 @@ import type { Handoff, HandoffWish } from "../protocol/handoff-record.ts";
 import type { Tx } from "../store/store.ts";
 import { cancel, confirm, request } from "./handoff/moves.ts";
 import { write } from "./handoff/record.ts";
-import { progress, recoveryAfter, recoveryOf, resume, supersede } from "./recovery/moves.ts";
+import {
+  isLeftToRecovery,
+  progress,
+  recoveryAfter,
+  recoveryOf,
+  resume,
+  supersede,
+} from "./recovery/moves.ts";
 import type { Head, Step } from "./steps.ts";
 import type { Begun, CommandContext } from "./transition.ts";
 
@@ -54,7 +61,9 @@ export function sequel(
   steps.push(...progress(head(), checkpoint, at));
   if (asksForOne) {
     steps.push(...supersede(head(), "supersede", at));
-    const asked = { id, checkpoint, hash, wish: wish ?? {}, traceparent: context.traceparent };
+    const supersedesRecovery = before !== null && isLeftToRecovery(before, open);
+    const { traceparent } = context;
+    const asked = { id, checkpoint, hash, wish: wish ?? {}, traceparent, supersedesRecovery };
     steps.push(...write(tx, keys, request(head(), asked, context.nowMs)));
   }
   return steps;

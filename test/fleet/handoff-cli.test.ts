@@ -60,7 +60,11 @@ test("ask for a handoff, follow it, take it back", async () => {
   expect(back).toMatchObject({
     exit: 0,
     err: "",
-    out: `Taken back: handoff ${id}\nTask: auth, with whoever had it\n`,
+    out: expect.stringMatching(
+      new RegExp(
+        `^Taken back: handoff ${id}\nTask: auth, with whoever had it; .*\nLook: .* task show auth\n$`,
+      ),
+    ),
   });
   expect((await fleet(["handoffs", "show", id])).out).toContain("Why it ended: withdrawn: one more test\n");
   expect(await fleet(["handoff", "auth", "--cancel"])).toMatchObject({ exit: 5, out: "" });

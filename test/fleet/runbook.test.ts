@@ -82,6 +82,14 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await night.recovery("empty", "blocked");
     return { tenant: "empty", after: () => night.recovery("empty", "attempted") };
   },
+  async "Blocked: withdrawn"() {
+    await night.begun("withdrawn", 1);
+    await night.fails("withdrawn", "crash");
+    await night.recovery("withdrawn", "attempted");
+    await (await night.agent("withdrawn")).cancelHandoff(TASK, { reason: "not before the release" });
+    await night.alert("withdrawn", "RECOVERY_BLOCKED");
+    return { tenant: "withdrawn", after: () => night.recovery("withdrawn", "attempted") };
+  },
   async "Handoff escalated: no agent takes the task"() {
     await night.begun("nobody", 1);
     await night.fails("nobody", "crash");

@@ -89,6 +89,10 @@ async function cancel(session: Session, task: string, flags: Flags): Promise<voi
   await session.show({ task_id: taskId, handoff_id: handoffId, state }, () =>
     flags.quiet
       ? handoffId
-      : `${session.view.colors.green("Taken back:")} handoff ${handoffId}\nTask: ${plain(taskId)}, with whoever had it`,
+      : [
+          `${session.view.colors.green("Taken back:")} handoff ${handoffId}`,
+          `Task: ${plain(taskId)}, with whoever had it; with nobody, if its agent had failed`,
+          `Look: ${session.called} task show ${plain(taskId)}`,
+        ].join("\n"),
   );
 }

@@ -197,6 +197,7 @@ const HELP: Readonly<Record<BlockReason, (task: string) => string[]>> = {
   ],
   no_checkpoint: (task) => [`audit show ${task}`, `checkpoint --help`],
   no_agent: (task) => ["agents list", `handoffs show ${task}`, `recovery run ${task}`],
+  withdrawn: (task) => [`handoffs show ${task}`, `recovery run ${task}`],
 };
 
 export function recoveringData({ taskId, recovery, checkpointId, fence, commandId }: RecoveryResult): object {

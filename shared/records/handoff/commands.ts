@@ -9,9 +9,9 @@ import type { Tx } from "../../store/store.ts";
 import type { RememberedAcknowledgement, RememberedAnswer, RememberedHandoff } from "../idempotency.ts";
 import { soundInTask } from "../lookup.ts";
 import { writePromise } from "../recovery/leases.ts";
-import { supersede } from "../recovery/moves.ts";
+import { block, isLeftToRecovery, supersede } from "../recovery/moves.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "../transition.ts";
-import { accept, cancel, type Move, request, stateAfter } from "./moves.ts";
+import { accept, bringsOn, cancel, type Move, request, stateAfter } from "./moves.ts";
 import { decodeHandoff, readOpen, write } from "./record.ts";
 
 /** Throws CONFLICT while a handoff of the task is open, NOT_FOUND without a checkpoint to hand off. */
@@ -38,8 +38,9 @@ export async function initiateHandoff(
   const { commandId, nowMs, traceparent } = context;
   const checkpoint = await soundInTask(tx, begun.keys, context.actor.task, id);
   const { hash } = checkpoint.compliance;
-  const asked = { id: commandId, checkpoint, hash, wish: command, traceparent };
   const superseded = supersede(head, "supersede", new Date(nowMs).toISOString());
+  const supersedesRecovery = isLeftToRecovery(head);
+  const asked = { id: commandId, checkpoint, hash, wish: command, traceparent, supersedesRecovery };
   const requested = request(superseded.at(-1)?.head ?? head, asked, nowMs);
   return finish(tx, context, begun, { ...requested, steps: [...superseded, ...requested.steps] }, opened);
 }
@@ -86,7 +87,7 @@ export async function acknowledgeHandoff(
   }));
 }
 
-/** Throws CONFLICT when there is nothing to take back, or when it is too late for it. */
+/** A task that nothing else brings on after a failure waits for a person then. Throws CONFLICT when there is nothing to take back, or when it is too late for it. */
 export async function cancelHandoff(
   tx: Tx,
   context: CommandContext,
@@ -108,8 +109,15 @@ export async function cancelHandoff(
   const withdrawn = { reason: "withdrawn", details: reason } as const;
   const move = cancel(head, handoff, withdrawn, at);
   const left = move.steps.at(-1)?.head ?? head;
-  const superseded = handoff.recovery === null ? [] : supersede(left, "supersede", at);
-  return finish(tx, context, begun, { ...move, steps: [...move.steps, ...superseded] }, opened);
+  // Nobody would go on with the task, and nobody be told so.
+  const blocking = bringsOn(handoff)
+    ? [block(left, { reason: "withdrawn", details: saidBy(context, reason) }, at)]
+    : [];
+  return finish(tx, context, begun, { ...move, steps: [...move.steps, ...blocking] }, opened);
+}
+
+function saidBy({ actor }: CommandContext, reason: string | null): string {
+  return `${actor.agent} took its handoff back${reason === null ? "" : `: ${reason}`}`;
 }
 
 function namedHandoff({ actor }: CommandContext, id: string, value: Uint8Array | undefined): Handoff {

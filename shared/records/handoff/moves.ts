@@ -29,6 +29,11 @@ export function stateAfter(handoff: Handoff, event: HandoffEvent): HandoffState 
   return HANDOFF_TABLE[handoff.state][event];
 }
 
+/** Whether nothing but this handoff brings its task on after a failure, until somebody accepts it. */
+export function bringsOn({ recovery, supersedes_recovery }: Handoff): boolean {
+  return recovery !== null || supersedes_recovery;
+}
+
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 /** The transition in which a handoff moved; `head` is the task's as it shall be. */
@@ -52,6 +57,7 @@ export interface Request {
   readonly traceparent: string | undefined;
   /** The attempt at recovery that this is. */
   readonly recovery?: NonNullable<Handoff["recovery"]>;
+  readonly supersedesRecovery?: boolean;
   /** Absent: who has the task, else who wrote the checkpoint. */
   readonly fromAgent?: string | undefined;
 }
@@ -59,7 +65,7 @@ export interface Request {
 /** Who had the task hands it off; of a task that nobody owns, who wrote the checkpoint. Throws CONFLICT when the task has ended. */
 export function request(
   head: Head,
-  { id, checkpoint, hash, wish, traceparent, recovery, fromAgent }: Request,
+  { id, checkpoint, hash, wish, traceparent, recovery, supersedesRecovery, fromAgent }: Request,
   nowMs: number,
 ): Move {
   const { checkpoint_id: checkpointId, agent_id, agent_type, handoff_triggers } = checkpoint.metadata;
@@ -79,6 +85,7 @@ export function request(
     trigger: fired === undefined ? null : known(fired),
     next_phase: wish.next_phase ?? null,
     recovery: recovery ?? null,
+    supersedes_recovery: supersedesRecovery ?? false,
     attempt: 0,
     max_attempts: null,
     fence_to_be: null,

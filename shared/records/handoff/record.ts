@@ -9,11 +9,13 @@ import { systemKeys, type TenantKeys } from "../keyspace.ts";
 import type { Step } from "../steps.ts";
 import type { Move } from "./moves.ts";
 
+/** One that was written before there were recoveries. */
+const OF_NO_RECOVERY = { recovery: null, supersedes_recovery: false };
+
 /** Throws CORRUPT: a handoff that cannot be read is for a person to decide about. */
 export function decodeHandoff(id: string, value: Bytes | undefined): Handoff {
   try {
-    // One that was written before there were recoveries is none.
-    if (value !== undefined) return Object.assign({ recovery: null }, decodeChecked<Handoff>(value));
+    if (value !== undefined) return Object.assign({ ...OF_NO_RECOVERY }, decodeChecked<Handoff>(value));
   } catch (error) {
     if (!(error instanceof UnreadableValue)) throw error;
   }

@@ -3,6 +3,7 @@
  * calls one has asked the table whether it is allowed.
  */
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
+import type { Handoff } from "../../protocol/handoff-record.ts";
 import type { Policy } from "../../protocol/policy.ts";
 import {
   type BlockReason,
@@ -51,6 +52,19 @@ export function recoveryOf({ recovery }: Pick<Head, "recovery">): Recovery {
 /** null: the state of the task's recovery does not allow it. */
 export function recoveryAfter(head: Pick<Head, "recovery">, event: RecoveryEvent): RecoveryState | null {
   return RECOVERY_TABLE[recoveryOf(head).state][event];
+}
+
+/**
+ * Whether nobody has the task since an agent of it failed: its recovery brings it on, or a person who was told, or the handoff `open` that took
+ * the place of that.
+ */
+export function isLeftToRecovery(
+  { owner, state, recovery }: Pick<Head, "owner" | "state" | "recovery">,
+  open: Pick<Handoff, "supersedes_recovery"> | null = null,
+): boolean {
+  if (owner !== null || recovery === null) return false;
+  const isPending = RECOVERY_TABLE[recovery.state].supersede !== recovery.state;
+  return isPending || state === "blocked" || open?.supersedes_recovery === true;
 }
 
 function moved(

@@ -15,6 +15,7 @@ import {
   type RecoveryState,
 } from "../../../shared/protocol/recovery.ts";
 import { TASK_TABLE, type Task } from "../../../shared/protocol/task.ts";
+import { bringsOn } from "../../../shared/records/handoff/moves.ts";
 import { systemKeys } from "../../../shared/records/keyspace.ts";
 import { wantedType } from "../../../shared/records/recovery/due.ts";
 import { acknowledge, offering } from "../../harness/handoffs.ts";
@@ -36,6 +37,7 @@ const policies: Policies = {
 const step = fc.record({
   op: fc.constantFrom(
     ...(["write", "write", "hand", "take", "release", "handoff", "finalize", "cancel_handoff"] as const),
+    ...(["withdraw", "withdraw", "withdraw"] as const),
     ...(["fail", "fail", "fail", "carry_on", "carry_on", "carry_on", "probe", "recover"] as const),
     ...(["offer", "accept", "reject", "escalate", "lapse", "wait"] as const),
     ...(Array.from({ length: 24 }, () => "forward") as "forward"[]),
@@ -77,6 +79,10 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     switch (op) {
       case "forward":
         return run(task, { ...failed, op: await forward(task), agent, count, isRight: true });
+      case "withdraw":
+        if (known.recovery?.state === "waiting")
+          await run(task, { ...failed, op: isRight ? "carry_on" : "handoff", agent, count, isRight });
+        return send(repository, "cancel_handoff", {}, by);
       case "write":
         return place.write(task, known.owner ?? agent, { completed: count });
       case "hand":
@@ -132,6 +138,8 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     expect(recovering.includes(task)).toBe(recovery !== null && recovery.state !== "idle");
     const open = handoff_id === null ? null : await place.handoff(handoff_id);
     if (open !== null) expect(isOpenHandoff(open.state)).toBe(true);
+    // Whoever has the task goes on with it when its handoff is taken back.
+    if (open !== null && bringsOn(open) && open.state !== "accepted") expect(owner).toBe(null);
     if (recovery === null) {
       expect(open?.recovery ?? null).toBe(null);
       return;
@@ -155,6 +163,23 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
       default:
         expect(dueAt).toBe(null);
     }
+  }
+
+  /** While nobody has had the task since its agent failed, something brings it on, or a person was told. */
+  async function requireBroughtOn(task: string): Promise<boolean> {
+    const { state, owner, handoff_id, recovery } = await place.head(task);
+    let isLeft = false;
+    for (const { op, state_from, state_to } of (await place.trail(task)) as Record<string, string>[]) {
+      if (op === "fail" || op === "retry") isLeft = true;
+      // Whoever writes to a task that waits for a person goes on with it; one that is over needs nobody.
+      const goesOn = op === "create" && state_from === "blocked";
+      const isOver = TASK_TABLE[state_to as Task["state"]].handoff === null;
+      if (op === "take" || op === "acknowledge" || goesOn || isOver) isLeft = false;
+    }
+    if (!isLeft) return false;
+    expect(owner).toBe(null);
+    if (handoff_id === null && state !== "blocked") expect(recovery?.state).toBe("waiting");
+    return recovery?.blocked?.reason === "withdrawn";
   }
 
   /** What the audit trail says: the table is kept to, and no loop is longer than the budget (guarantee 11). */
@@ -212,6 +237,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
             );
           });
           await requireSound(task);
+          if (await requireBroughtOn(task)) met.add("withdrawn");
           met.add((await place.head(task)).recovery?.state ?? "none");
         }
         await requireStory(task);
@@ -220,7 +246,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
       { numRuns: engine === "memory" ? 120 : 25 },
     );
     // Otherwise the sequences prove nothing.
-    expect([...met].sort()).toEqual(["none", ...RECOVERY_STATES].sort());
+    expect([...met].sort()).toEqual(["none", "withdrawn", ...RECOVERY_STATES].sort());
   }, 120_000);
 
   test("a crash loop that streams junk costs no more attempts than the budget, and is blocked for good", async () => {

@@ -314,13 +314,6 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "idle", attempts: 1, failures: 1 });
   });
 
-  test("so does taking the handoff back", async () => {
-    const task = await place.attempted();
-    await send(place.repository, "cancel_handoff", {}, { task, agent: "somebody" });
-    expect(await place.recovery(task)).toMatchObject({ state: "idle", attempts: 1 });
-    expect(await place.head(task)).toMatchObject({ state: "active", handoff_id: null });
-  });
-
   test("a task that ends is not recovered, in whatever state its recovery was", async () => {
     for (const bring of [waiting, attempted, resumed, blocked]) {
       const task = await bring(place);

@@ -202,8 +202,18 @@ const REMARKS: ReadonlySet<string> = new Set(["quarantine", "refuse"]);
 /** What no agent asked for counts as a remark too: the moves of coordinators, whose entries name no command. */
 export const isRemark = ({ op, command_id }: Entry): boolean => REMARKS.has(op) || command_id === null;
 
-/** Transitions that a command may make besides its own, right behind it: a checkpoint that opens a handoff or resumes a recovery, or a take that ends one. */
-const BESIDES: ReadonlySet<string> = new Set(["handoff", "confirm", "cancel_handoff", "resume", "settle"]);
+/**
+ * Transitions that a command may make besides its own, right behind it: a checkpoint that opens a handoff or resumes a recovery, a take that
+ * ends one, or a handoff taken back that leaves its task to a person.
+ */
+const BESIDES: ReadonlySet<string> = new Set([
+  "handoff",
+  "confirm",
+  "cancel_handoff",
+  "resume",
+  "settle",
+  "block",
+]);
 
 /** The entries of commands, each command's own transition alone. */
 export function ownEntries(entries: readonly Entry[]): Entry[] {

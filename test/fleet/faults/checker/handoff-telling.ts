@@ -23,11 +23,12 @@ export class HandoffTelling extends Story {
     return id;
   }
 
-  /** Somebody asks for a handoff of the task as it is. */
-  initiate(agent = "a", fence?: number): string {
+  /** Somebody asks for a handoff of the task as it is; `first`: what the command does before. */
+  initiate(agent = "a", fence?: number, first: (command: string) => void = () => {}): string {
     const attempt = this.call({ op: "handoff", agent, ...(fence !== undefined && { fence }) });
     const id = attempt.command_id!;
     attempt.handoff = id;
+    first(id);
     this.begin(id, id);
     this.#grant(attempt, id);
     return id;

@@ -121,6 +121,42 @@ describe("a correct fleet", () => {
   });
 });
 
+describe("a handoff that is taken back after a failure", () => {
+  test("leaves the task to a person, whether it was an attempt or took the place of one", () => {
+    const attempt = new RecoveryTelling();
+    attempt.works();
+    attempt.dies();
+    attempt.takesBack(attempt.attempt(), "anna");
+    const verdict = judge(attempt.evidence());
+    expect(verdict.violations).toEqual([]);
+    expect(verdict.recoveries).toMatchObject({ tried: 1, could_not: { withdrawn: 1 }, failed: 0 });
+    const instead = new RecoveryTelling();
+    instead.works();
+    instead.dies();
+    instead.takesBack(instead.handsOffInstead("anna"), "anna");
+    expect(texts(instead)).toEqual([]);
+  });
+
+  test("does so for no other reason, and never without it", () => {
+    const silent = new RecoveryTelling();
+    silent.works();
+    silent.dies();
+    silent.withdraw(silent.handsOffInstead("anna"), "anna");
+    expect(texts(silent)).toEqual(["a task was left to nobody after a failure"]);
+    const unasked = new RecoveryTelling();
+    unasked.works();
+    unasked.dies();
+    unasked.blocks("withdrawn");
+    expect(texts(unasked)).toEqual(["a task was blocked for a reason that is none"]);
+    const untold = new RecoveryTelling();
+    untold.works();
+    untold.dies();
+    untold.takesBack(untold.attempt(), "anna");
+    untold.alerts.pop();
+    expect(kinds(untold)).toEqual(["alert_missing"]);
+  });
+});
+
 describe("a broken fleet", () => {
   test("takes an agent for dead that was heard", () => {
     const story = new RecoveryTelling();

@@ -8,7 +8,7 @@ import { kindOf } from "../workers/kinds.ts";
 import type { Entry, Evidence, Violation } from "./evidence.ts";
 import { timeOf } from "./handoff-story.ts";
 import { lineagesOf } from "./lineage.ts";
-import { type RecoveryMove, type RecoveryStory, sayingOf } from "./recovery-story.ts";
+import { OVER, type RecoveryMove, type RecoveryStory, sayingOf } from "./recovery-story.ts";
 
 const { recovery: RULES } = POLICY.defaults;
 /** Of a pause, the random part may take so much. */
@@ -30,9 +30,9 @@ const BEGINS: Readonly<Record<string, readonly string[]>> = {
   recover: ["waiting"],
   resume: ["attempted"],
   settle: ["idle", "waiting", "attempted", "resumed", "blocked"],
-  block: ["waiting", "attempted"],
+  // From `idle`: a handoff had taken its place, and was taken back.
+  block: ["idle", "waiting", "attempted"],
 };
-const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled"]);
 
 function checkOrder(story: RecoveryStory): Violation[] {
   const found: Violation[] = [];

@@ -18,6 +18,7 @@ export function checkRecoveryEnds(evidence: Evidence, stories: readonly Recovery
     ...stories.flatMap((story) => [
       ...checkRest(story),
       ...checkBlocks(story, evidence),
+      ...checkWithdrawn(story),
       ...checkPoints(story, evidence),
     ]),
     ...checkAlerts(evidence, stories),
@@ -102,7 +103,24 @@ const REASONS: Readonly<Record<string, (blocked: Blocked) => string | null>> = {
     const isFirst = creates[0]?.checkpoint_id === first?.entry.from_checkpoint;
     return creates.length === 0 || isFirst ? null : "there are checkpoints";
   },
+  withdrawn: ({ story, entry }) => {
+    const cause = story.truth.entries[entry.seq - 2];
+    const isOwn = cause?.op === "cancel_handoff" && cause.command_id === entry.command_id;
+    return isOwn && cause.reason === "withdrawn" ? null : "nobody took a handoff back";
+  },
 };
+
+/** Whoever takes back what brings a task on leaves it to a person, in the same transaction. */
+function checkWithdrawn({ task, truth, withdrawn }: RecoveryStory): Violation[] {
+  const found: Violation[] = [];
+  for (const { seq, command_id, handoff_id } of withdrawn) {
+    const next = truth.entries[seq];
+    if (next?.op === "block" && next.reason === "withdrawn" && next.command_id === command_id) continue;
+    const details = { seq, handoff_id, next: next?.op ?? null };
+    sayingOf(found, { task })("recovery_unfinished", "a task was left to nobody after a failure", details);
+  }
+  return found;
+}
 
 /** How long after it was damaged a checkpoint may still be one that was looked at before. */
 const LOOKED_AT_MS = 2_000;

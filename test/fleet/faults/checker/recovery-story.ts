@@ -1,5 +1,6 @@
 /** All that is left of the recoveries of one task: its entries of them, each with what had become of the recovery by then. */
 import type { Entry, TaskTruth, Truth, Violation } from "./evidence.ts";
+import { isTaking } from "./owners.ts";
 
 export type RecoveryState = "idle" | "waiting" | "attempted" | "resumed" | "blocked";
 
@@ -19,7 +20,11 @@ export interface RecoveryStory {
   readonly moves: readonly RecoveryMove[];
   /** What the moves come to. */
   readonly state: RecoveryState;
+  /** Entries by which somebody took a handoff back while nothing else would have brought the task on after a failure. */
+  readonly withdrawn: readonly Entry[];
 }
+
+export const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled"]);
 
 const TO: Readonly<Record<string, RecoveryState>> = {
   fail: "waiting",
@@ -52,7 +57,22 @@ function storyOf(truth: TaskTruth): RecoveryStory {
     moves.push({ entry, from: state, to, failure });
     state = to;
   }
-  return { task: truth.task, truth, moves, state };
+  return { task: truth.task, truth, moves, state, withdrawn: withdrawnIn(truth) };
+}
+
+/** Those after a failure, before anybody had the task again, wrote to it while it was blocked, or ended it. */
+function withdrawnIn({ entries }: TaskTruth): Entry[] {
+  const withdrawn: Entry[] = [];
+  let isLeft = false;
+  for (const entry of entries) {
+    const { op, state_from, state_to, reason } = entry;
+    if (op === "fail" || op === "retry") isLeft = true;
+    if (isTaking(entry) || OVER.has(state_to)) isLeft = false;
+    // Whoever writes to a task that waits for a person goes on with it.
+    if (op === "create" && state_from === "blocked") isLeft = false;
+    if (isLeft && op === "cancel_handoff" && reason === "withdrawn") withdrawn.push(entry);
+  }
+  return withdrawn;
 }
 
 /** A handoff that comes to nothing blocks its task; the recovery ends with it if it was an attempt, and not for the checkpoint alone. */

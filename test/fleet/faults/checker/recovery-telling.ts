@@ -118,6 +118,20 @@ export class RecoveryTelling extends HandoffTelling {
     this.moved("settle", "idle", { command_id: command, reason: "progress" });
   }
 
+  /** Somebody asks for a handoff in place of the attempt that is due. */
+  handsOffInstead(agent: string): string {
+    return this.initiate(agent, undefined, (command_id) =>
+      this.moved("settle", "idle", { command_id, reason: "superseded" }),
+    );
+  }
+
+  /** Somebody takes a handoff back that would have brought the task on, which waits for a person then. */
+  takesBack(id: string, agent: string): void {
+    const { command_id } = this.withdraw(id, agent);
+    this.moved("block", "blocked", { command_id: command_id!, reason: "withdrawn" }, "blocked");
+    this.warn("withdrawn");
+  }
+
   blocks(reason: string): void {
     this.moved("block", "blocked", { reason }, "blocked");
     this.warn(reason);
