@@ -97,7 +97,7 @@ export const handoffsQuerySchema = z.looseObject({
 
 /**
  * From where work on a task goes on after a failure: the newest checkpoint that verifies together with all behind it. `before`: the newest
- * such one that is older than this; `checkpoint_id`: this one, if it is one.
+ * such one that is older than this, where there is one; `checkpoint_id`: this one, if it is one.
  */
 export const recoveryPointQuerySchema = z
   .looseObject({

@@ -120,7 +120,9 @@ export function renderRecovery(task: Task, fleet: string, view: View): string {
   const at = (time: string | null): string | null => (time === null ? null : exactly(time, now));
   const { state, failure, blocked, wish } = recovery;
   const from =
-    recovery.rung === "latest" ? "the newest checkpoint" : "the checkpoint before the first that was tried";
+    recovery.rung === "latest"
+      ? "the newest checkpoint"
+      : "the checkpoint before the first that was tried, if there is one";
   const failed = recovery.failures === 0 ? "" : ` after ${counted(recovery.failures, "failure")}`;
   const waiting =
     state === "attempted" || state === "resumed" ? `, ${nextText(recovery, task.owner, view)}` : "";

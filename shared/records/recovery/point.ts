@@ -29,7 +29,7 @@ export type PointSearch =
 export interface PointWish {
   /** This one and no other, whatever `before` says. */
   readonly checkpointId?: string | null;
-  /** One from before this one. */
+  /** One from before this one, if there is any: what was tried in vain from the very first is tried from the newest again. */
   readonly before?: string | null;
 }
 
@@ -71,6 +71,6 @@ export async function findRecoveryPoint(
     const details = "no sound checkpoint can be reached from the newest one";
     return { found: false, reason: "chain_broken", details, passed_over: passedOver };
   }
-  const details = before === null ? "nothing was written yet" : `there is no checkpoint before ${before}`;
-  return { found: false, reason: "no_checkpoint", details, passed_over: [] };
+  if (before !== null) return findRecoveryPoint(reader, tenant, task);
+  return { found: false, reason: "no_checkpoint", details: "nothing was written yet", passed_over: [] };
 }

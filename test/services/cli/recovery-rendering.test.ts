@@ -107,7 +107,7 @@ describe("one in full", () => {
     const text = renderRecovery(blocked, "npx fleet", view);
     expect(text).toContain("\nBlocked: attempts spent, 2026-01-04T15:34:55.000Z (5s ago)\nWhy: killed\n");
     expect(text).toContain(
-      "\nAttempts: 5 of 5 after 2 failures, from the checkpoint before the first that was tried\n",
+      "\nAttempts: 5 of 5 after 2 failures, from the checkpoint before the first that was tried, if there is one\n",
     );
     expect(text).toMatch(
       /\n\nEvery attempt of the policy failed\. .*\n {2}npx fleet audit show auth\n {2}npx fleet recover auth --dry-run\n {2}npx fleet recovery reset auth$/,

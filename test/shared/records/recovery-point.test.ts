@@ -96,7 +96,50 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(idOf(await find(task, { before: ids[2] }))).toBe(ids[1]);
     await damage(task, ids[1]);
     expect(idOf(await find(task, { before: ids[2] }))).toBe(ids[0]);
-    expect(await find(task, { before: ids[0] })).toMatchObject({ reason: "no_checkpoint", passed_over: [] });
+  });
+
+  test("before the very first: the newest sound one after all", async () => {
+    const { task, ids } = await line(3);
+    expect(idOf(await find(task, { before: ids[0] }))).toBe(ids[2]);
+    await damage(task, ids[2]);
+    const search = await find(task, { before: ids[0] });
+    expect(idOf(search)).toBe(ids[1]);
+    expect(search.passed_over).toMatchObject([{ checkpoint_id: ids[2] }]);
+    for (const id of ids.slice(0, 2)) await damage(task, id);
+    expect(await find(task, { before: ids[0] })).toMatchObject({ found: false, reason: "chain_broken" });
+  });
+
+  test("where the first attempt was from the very first checkpoint, the newest is tried as often", async () => {
+    const task = await place.spent(1);
+    expect(await place.recovery(task)).toMatchObject({
+      attempts: 5,
+      rung: "previous",
+      blocked: { reason: "attempts_spent" },
+    });
+    const { checkpoints } = await place.repository.history("default", {
+      ...{ task_id: task, order: "oldest", limit: 50 },
+    });
+    const attempts = (await place.trail(task)).filter(({ op }) => op === "recover");
+    // Each from what the agent before had written, since nothing is older than the first.
+    expect(attempts.map(({ rung, from_checkpoint }) => [rung, from_checkpoint])).toEqual(
+      ["latest", "latest", "latest", "previous", "previous"].map((rung, n) => [
+        rung,
+        checkpoints[n]?.metadata.checkpoint_id,
+      ]),
+    );
+  });
+
+  test("a first checkpoint that does not verify is never tried again", async () => {
+    const task = await place.owned(1);
+    const { latest_id } = await place.head(task);
+    await place.fail(task);
+    await place.attempt(task);
+    const { handoff_id: id } = await place.head(task);
+    await damage(task, latest_id as string);
+    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await place.fail(task, { signal: "handoff_rejected", class: "corrupt_state", agent_id: null });
+    await place.attempt(task);
+    expect(await place.recovery(task)).toMatchObject({ attempts: 1, blocked: { reason: "chain_broken" } });
   });
 
   test("a certain one, and no other, however new and whatever the rung", async () => {

@@ -96,12 +96,9 @@ const REASONS: Readonly<Record<string, (blocked: Blocked) => string | null>> = {
     const isBroken = newest === undefined || [...newest.ancestors].some((id) => damaged.has(id));
     return isBroken ? null : "the newest sound one goes back to nothing that was damaged";
   },
-  no_checkpoint: ({ story, before }) => {
-    const [first] = sinceProgress(before).filter(({ entry }) => entry.op === "recover");
-    const creates = story.truth.entries.filter(({ op }) => op === "create");
-    // From before the one that the first attempt was made from.
-    const isFirst = creates[0]?.checkpoint_id === first?.entry.from_checkpoint;
-    return creates.length === 0 || isFirst ? null : "there are checkpoints";
+  no_checkpoint: ({ story, entry }) => {
+    const hasAny = story.truth.entries.some(({ op, seq }) => op === "create" && seq < entry.seq);
+    return hasAny ? "there are checkpoints" : null;
   },
   withdrawn: ({ story, entry }) => {
     const cause = story.truth.entries[entry.seq - 2];
