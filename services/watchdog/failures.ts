@@ -10,14 +10,24 @@ import type { Recovering } from "./recovering.ts";
 /** Throws when the store is away; then nothing was noted, or it is found noted next time. */
 export type NoteFailure = (place: RecoveryPlace, sighting: Sighting, parent?: TraceCarrier) => Promise<Noted>;
 
+export interface NotingParts {
+  readonly recovering: Recovering;
+  readonly meetDamage: MeetDamage;
+  /** Those that there are. */
+  readonly agentTypes: ReadonlySet<string>;
+}
+
 export function createNoting(
   { log, clock }: ServiceContext,
   { recovery }: Pick<CheckpointRepository, "recovery">,
-  recovering: Recovering,
-  meetDamage: MeetDamage,
+  { recovering, meetDamage, agentTypes }: NotingParts,
 ): NoteFailure {
-  return ({ tenant, task }, sighting, parent) =>
-    withSpan(
+  /** An agent names its type itself. One that nobody has would be offered the task in vain, and the task be blocked. */
+  const knownOf = ({ agent_type: type }: Sighting): string | null =>
+    type === null || agentTypes.has(type) ? type : null;
+  return ({ tenant, task }, seen, parent) => {
+    const sighting = { ...seen, agent_type: knownOf(seen) };
+    return withSpan(
       "failure",
       { "fleet.task": task, "fleet.class": sighting.class, "fleet.signal": sighting.signal },
       async () => {
@@ -41,4 +51,5 @@ export function createNoting(
       },
       { parent },
     );
+  };
 }

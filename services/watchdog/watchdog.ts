@@ -3,7 +3,7 @@
  * tasks on from the last sound checkpoint. All that matters of it is in the store, so any number of watchdogs run at once without a leader.
  */
 import type { Bus } from "../../shared/bus/bus.ts";
-import type { AgentRules } from "../../shared/process/policy.ts";
+import { type AgentRules, knownAgentTypes } from "../../shared/process/policy.ts";
 import { openRepository } from "../../shared/process/repository.ts";
 import { type Policies, policyOf } from "../../shared/protocol/policy.ts";
 import type { Format } from "../../shared/records/format.ts";
@@ -51,7 +51,9 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   const repository = openRepository(context, { finder: "watchdog", policies });
   const admit = createAdmission(repository, clock, config.watchdog.recoveriesMax);
   const recovering = createRecovering(context, repository, admit);
-  const note = createNoting(context, repository, recovering, createMeetingDamage(context, repository));
+  const meetDamage = createMeetingDamage(context, repository);
+  const agentTypes = knownAgentTypes(config.agentTypes);
+  const note = createNoting(context, repository, { recovering, meetDamage, agentTypes });
   const silenceOf = silences(policies);
   const attention = startAttention(context);
   const watches = new Watches();

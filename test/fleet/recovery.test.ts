@@ -43,11 +43,18 @@ async function until(task: string, holds: (head: Task) => boolean, tenant = "def
 }
 
 /** As a runner reports the end of an agent. */
-function report(task: string, agent: string, fence: number, failureClass: FailureClass, tenant = "default") {
+function report(
+  task: string,
+  agent: string,
+  fence: number,
+  failureClass: FailureClass,
+  tenant = "default",
+  agentType = TYPE,
+) {
   const at = new Date().toISOString();
   const body = {
     agent_id: agent,
-    agent_type: TYPE,
+    agent_type: agentType,
     task_id: task,
     fence,
     class: failureClass,
@@ -157,6 +164,16 @@ describe("reports", () => {
     expect(await second.said("outcome")).toMatchObject({ outcome: "completed" });
     const [failed] = await ofType("AGENT_FAILED", task, tenant);
     expect(failed?.data).toMatchObject({ agentId: "first", signal: "exit_report" });
+  }, 120_000);
+
+  test("an agent that says it is of a type that there is not is followed by one of the task's type", async () => {
+    const [task, tenant, agent] = ["misnamed", "patient", "first"];
+    await ownedTask(task, agent, tenant);
+    await report(task, agent, 1, "crash", tenant, "astronomy");
+    const second = agents.start({ agentId: "second", tenant });
+    expect((await second.said("began")).began).toMatchObject({ task, recovery: { attempt: 1 } });
+    const { recovery } = await bench.repository.task(tenant, task);
+    expect(recovery).toMatchObject({ failure: { agent_type: TYPE }, blocked: null });
   }, 120_000);
 
   test("an agent whose end is reported when its task is done has done its part", async () => {

@@ -44,7 +44,9 @@ export interface Watchdog {
   readonly traceparent?: string | undefined;
 }
 
-/** What was seen: who failed, under which fence it had the task, and how that was found out. */
+/**
+ * What was seen: who failed, under which fence it had the task, and how that was found out. `agent_type` null: as the newest checkpoint says.
+ */
 export type Sighting = Pick<
   RecoveryFailure,
   "class" | "signal" | "agent_id" | "agent_type" | "fence" | "details" | "resets_at" | "last_sign_at"
@@ -78,7 +80,8 @@ export async function noteFailure(tx: Tx, by: Watchdog, sighting: Sighting): Pro
   if (sighting.signal === "handoff_lapsed" && (await hasWritten(tx, keys, head))) {
     return refuse({ why: "written" });
   }
-  const policy = policyOf(policies, tenant, sighting.agent_type ?? head.agent_type ?? "").recovery;
+  const agentType = sighting.agent_type ?? head.agent_type;
+  const policy = policyOf(policies, tenant, agentType ?? "").recovery;
   if (NEEDS_LEASE.has(sighting.signal)) {
     const untilMs = aliveUntil(head, await readLease(tx, lease), policy, nowMs);
     if (untilMs > nowMs) return refuse({ why: "alive", untilMs });
@@ -86,6 +89,7 @@ export async function noteFailure(tx: Tx, by: Watchdog, sighting: Sighting): Pro
   clearLease(tx, lease);
   const failure: RecoveryFailure = {
     ...sighting,
+    agent_type: agentType,
     noted_at: new Date(nowMs).toISOString(),
     ...(by.traceparent !== undefined && { traceparent: by.traceparent }),
   };

@@ -7,6 +7,7 @@ import { createNoting } from "../../../services/watchdog/failures.ts";
 import { startLapses } from "../../../services/watchdog/lapses.ts";
 import { createRecovering } from "../../../services/watchdog/recovering.ts";
 import { type Watch, Watches } from "../../../services/watchdog/watches.ts";
+import { knownAgentTypes } from "../../../shared/process/policy.ts";
 import { tenantKeys } from "../../../shared/records/keyspace.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/metrics.ts";
@@ -54,7 +55,11 @@ test("a task whose head is damaged is put off, so that the others are noted at o
   const { repository } = place;
   const context = { log: testLog, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
   const recovering = createRecovering(context, repository, createAdmission(repository, systemClock, 256));
-  const note = createNoting(context, repository, recovering, createMeetingDamage(context, repository));
+  const note = createNoting(context, repository, {
+    recovering,
+    meetDamage: createMeetingDamage(context, repository),
+    agentTypes: knownAgentTypes([]),
+  });
   const attention = {
     now: () => systemClock.monotonic(),
     since: 0,

@@ -9,6 +9,7 @@ import { Patience } from "../../../services/watchdog/last-words.ts";
 import { createRecovering } from "../../../services/watchdog/recovering.ts";
 import { startReports } from "../../../services/watchdog/reports.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
+import { knownAgentTypes } from "../../../shared/process/policy.ts";
 import type { FailureClass } from "../../../shared/protocol/exit-report.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
@@ -72,7 +73,11 @@ describe("reports", () => {
     const context = { clock: systemClock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
     const { repository } = bench;
     const recovering = createRecovering(context, repository, createAdmission(repository, systemClock, 256));
-    const note = createNoting(context, repository, recovering, createMeetingDamage(context, repository));
+    const note = createNoting(context, repository, {
+      recovering,
+      meetDamage: createMeetingDamage(context, repository),
+      agentTypes: knownAgentTypes([]),
+    });
     stop = startReports({ ...context, backgroundBus: counting }, repository, note);
   }
 
