@@ -207,6 +207,10 @@ describe("the ladder", () => {
   });
 });
 
+/** Types that lead to one another, as a policy may name them. */
+const RING = { qa: "qa-2", "qa-2": "writer", writer: "qa" };
+const INTO_RING = { qa: "writer", writer: "qa-2", "qa-2": "writer" };
+
 const policies = fc.record({
   attempts: fc.integer({ min: 1, max: 5 }),
   previous_attempts: fc.integer({ min: 0, max: 4 }),
@@ -222,7 +226,13 @@ const policies = fc.record({
       ]),
     ) as Record<FailureClass, fc.Arbitrary<(typeof RECOVERY_ACTIONS)[number][]>>,
   ),
-  other_agent_type: fc.constantFrom({}, { qa: "qa-2" }),
+  other_agent_type: fc.constantFrom<Record<string, string>>(
+    {},
+    { qa: "qa-2" },
+    { qa: "qa" },
+    RING,
+    INTO_RING,
+  ),
 });
 
 const happenings = fc.array(
@@ -245,7 +255,10 @@ describe("whatever fails in whatever order", () => {
     seen: (one: { decision: ReturnType<typeof analyse>; nowMs: number; before: Before }) => void,
   ) {
     let [before, nowMs] = [whole, NOW];
-    for (const { afterMs, resetsInMs, random, progress, ...failed } of failures) {
+    let next: string | null = "qa";
+    for (const { afterMs, resetsInMs, random, progress, ...happened } of failures) {
+      // Of whom nothing else is said: who was to go on.
+      const failed = { ...happened, agent_type: happened.agent_type ?? next };
       nowMs += afterMs;
       const resets_at = resetsInMs === null ? null : iso(nowMs + resetsInMs);
       const decision = analyse(before, { ...failed, resets_at }, policy, { nowMs, random: () => random });
@@ -253,8 +266,10 @@ describe("whatever fails in whatever order", () => {
       if (decision.do === "block") return;
       nowMs = Math.ceil(decision.dueMs);
       const { rung } = decision;
+      next = decision.toAgentType;
       before = {
         ...before,
+        failure: { ...failed, resets_at },
         failures: progress ? 0 : before.failures + 1,
         rung: progress ? "latest" : rung,
         rung_attempts: progress ? 0 : (rung === before.rung ? before.rung_attempts : 0) + 1,
@@ -278,6 +293,35 @@ describe("whatever fails in whatever order", () => {
       }),
     );
   });
+
+  test.each([RING, INTO_RING, { qa: "qa" }])(
+    "vendors that all refuse are asked no more often than others, however their types lead to one another: %j",
+    (other_agent_type) => {
+      for (const action of ["after_reset", "other_agent_type"] as const) {
+        const policy = {
+          ...default_,
+          other_agent_type,
+          actions: { ...default_.actions, rate_limit: [action] },
+        };
+        const refused = {
+          class: "rate_limit",
+          resetsInMs: 1_000,
+          afterMs: 0,
+          random: 0,
+          progress: false,
+        } as const;
+        const decisions: ReturnType<typeof analyse>[] = [];
+        play(
+          policy,
+          Array.from({ length: 40 }, () => ({ ...refused, agent_type: null })),
+          ({ decision }) => decisions.push(decision),
+        );
+        const attempts = policy.attempts + policy.previous_attempts;
+        expect(decisions.map((one) => one.do)).toEqual([...Array<string>(attempts).fill("attempt"), "block"]);
+        expect(decisions.at(-1)).toMatchObject({ reason: "attempts_spent" });
+      }
+    },
+  );
 
   test("in no window more attempts than it allows", () => {
     fc.assert(
