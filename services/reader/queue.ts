@@ -4,7 +4,7 @@
  */
 import type { StreamView } from "../../shared/bus/bus.ts";
 import { queueMessageId, requestHash } from "../../shared/integrity/request-hash.ts";
-import { keptHeaders, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
+import { commandOf, keptHeaders, type Letter, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../shared/protocol/ids.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -30,6 +30,8 @@ import { known } from "./stream-failure.ts";
 const AWAY = "the queue does not answer";
 
 const HEALTH_TIMEOUT_MS = 500;
+/** Whether commands were applied is worth no longer wait: the letters are there without the store. */
+const APPLIED_MS = 500;
 const PUBLISH_MS = 1_500;
 /** A page of letters is cut out of pages of this size of the stream. */
 const SCAN = 100;
@@ -47,20 +49,25 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
 
   return {
     status: () => known(AWAY, () => status(context)),
-    list: (tenant, query) => known(AWAY, () => list(letters, tenant, query)),
+    list: (tenant, query) =>
+      known(AWAY, async () => {
+        const { found, next_seq } = await list(letters, tenant, query);
+        return { letters: await withApplied(repository, tenant, found), next_seq };
+      }),
 
     retry: (tenant, seq) =>
       known(AWAY, async () => {
         const letter = await ownLetter(letters, tenant, seq);
+        const [{ applied_at = null } = {}] = await withApplied(repository, tenant, [letter]);
         const position = await putBack(context, letter);
         // A crash before this leaves the letter; putting it back once more has no second effect.
         await letters.remove(seq);
         const { task_id, command_id } = letter.shown;
         log.info(
-          { tenant, letter: seq, task_id, command_id, position },
+          { tenant, letter: seq, task_id, command_id, position, applied_at },
           "dead letter put back into the queue",
         );
-        return { seq, command_id, position };
+        return { seq, command_id, position, applied_at };
       }),
 
     drop: (tenant, seq) =>
@@ -102,7 +109,7 @@ async function status({ bus, store, clock }: ReaderContext): Promise<QueueStatus
   };
 }
 
-function isOf(tenant: string, letter: DeadLetter): boolean {
+function isOf(tenant: string, letter: Letter): boolean {
   return (letter.tenant ?? DEFAULT_TENANT) === tenant;
 }
 
@@ -111,27 +118,49 @@ async function list(
   letters: StreamView,
   tenant: string,
   { from_seq, limit }: QueryParams<"dead_list">,
-): Promise<DeadLetterPage> {
-  const found: DeadLetter[] = [];
+): Promise<{ found: FoundLetter[]; next_seq: number | null }> {
+  const found: FoundLetter[] = [];
   let next = from_seq;
   for (let scanned = 0; scanned < LIMITS.dead_scan_max; ) {
     const page = await letters.list(next, SCAN);
     for (const head of page) {
       next = head.seq + 1;
-      const letter = readDeadLetter(head);
-      if (isOf(tenant, letter)) found.push(letter);
-      if (found.length > limit) return { letters: found.slice(0, limit), next_seq: head.seq };
+      const shown = readDeadLetter(head);
+      if (isOf(tenant, shown)) found.push({ shown, headers: head.headers });
+      if (found.length > limit) return { found: found.slice(0, limit), next_seq: head.seq };
     }
-    if (page.length < SCAN) return { letters: found, next_seq: null };
+    if (page.length < SCAN) return { found, next_seq: null };
     scanned += page.length;
   }
-  return { letters: found, next_seq: next };
+  return { found, next_seq: next };
 }
 
-interface OwnLetter {
-  readonly shown: DeadLetter;
-  readonly body: Uint8Array;
+interface FoundLetter {
+  readonly shown: Letter;
   readonly headers: { get(name: string): string | undefined };
+}
+
+interface OwnLetter extends FoundLetter {
+  readonly body: Uint8Array;
+}
+
+/** A copy that came later, and found the reason gone, was applied like any other command. */
+async function withApplied(
+  repository: CheckpointRepository,
+  tenant: string,
+  found: readonly FoundLetter[],
+): Promise<DeadLetter[]> {
+  const commands = found.map(({ headers }) => commandOf(headers));
+  const asked = commands.filter((one) => one !== null);
+  const times = await repository.appliedAt(tenant, asked, APPLIED_MS).catch((error: unknown) => {
+    if (error instanceof FleetError && error.retryable) return [];
+    throw error;
+  });
+  const applied = new Map(asked.map((command, i) => [command, times[i] ?? null]));
+  return found.map(({ shown }, i) => {
+    const command = commands[i] ?? null;
+    return { ...shown, applied_at: command === null ? null : (applied.get(command) ?? null) };
+  });
 }
 
 async function ownLetter(letters: StreamView, tenant: string, seq: number): Promise<OwnLetter> {

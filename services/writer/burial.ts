@@ -4,6 +4,7 @@
  */
 import { publishAlert } from "../../shared/bus/alerting.ts";
 import type { DurableMessage } from "../../shared/bus/bus.ts";
+import { requestHash } from "../../shared/integrity/request-hash.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
 import { deadHeaders, deadReason, deadTask } from "../../shared/protocol/dead-letter.ts";
 import type { FleetError } from "../../shared/protocol/errors.ts";
@@ -55,6 +56,7 @@ async function lettered({ backgroundBus, clock, log, metrics }: WriterParts, los
     headers,
     sizeBytes: body.length,
     commandId,
+    contentHash: loss.command === null ? null : requestHash(queuedTokens(subject), body),
     queuedAtMs: storedAt,
     deadAtMs: clock.now(),
     error,

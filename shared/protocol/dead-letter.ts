@@ -3,7 +3,7 @@
  * can be listed without reading bodies, and put back byte for byte.
  */
 import { ERROR_CODES, type ErrorBody, type FleetError } from "./errors.ts";
-import { isToken } from "./ids.ts";
+import { commandIdSchema, isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import type { DeadLetter } from "./queries.ts";
 import { HEADERS, queuedTokens } from "./subjects.ts";
@@ -21,6 +21,8 @@ export interface Deceased {
   readonly headers: Carrier;
   readonly sizeBytes: number;
   readonly commandId: string | null;
+  /** By which a copy of the command is known; see `shared/integrity/request-hash.ts`. null: it is no command. */
+  readonly contentHash: string | null;
   readonly queuedAtMs: number;
   readonly deadAtMs: number;
   readonly error: FleetError;
@@ -44,6 +46,7 @@ export function deadHeaders(letter: Deceased): Record<string, string> {
     [HEADERS.queuedAt]: new Date(letter.queuedAtMs).toISOString(),
     [HEADERS.deadAt]: new Date(letter.deadAtMs).toISOString(),
     [HEADERS.size]: String(letter.sizeBytes),
+    ...(letter.contentHash !== null && { [HEADERS.deadContent]: letter.contentHash }),
     ...(letter.commandId !== null && { [HEADERS.deadCommand]: letter.commandId }),
   };
 }
@@ -72,8 +75,18 @@ function ascii(text: string): string {
   );
 }
 
+/** As the letter itself says it. */
+export type Letter = Omit<DeadLetter, "applied_at">;
+
+/** null: what is in the letter is no command. */
+export function commandOf(headers: Carrier): { readonly id: string; readonly contentHash: string } | null {
+  const id = commandIdSchema.safeParse(headers.get(HEADERS.deadCommand));
+  const contentHash = headers.get(HEADERS.deadContent);
+  return id.success && contentHash !== undefined ? { id: id.data, contentHash } : null;
+}
+
 /** What a letter's subject and headers say; a letter that somebody else wrote there is shown as far as it can be read. */
-export function readDeadLetter(letter: { seq: number; subject: string; headers: Carrier }): DeadLetter {
+export function readDeadLetter(letter: { seq: number; subject: string; headers: Carrier }): Letter {
   const { headers } = letter;
   const [, , stream = "", reason = ""] = letter.subject.split(".");
   const { tenant, agent, task, op } = queuedTokens(headers.get(HEADERS.deadSubject) ?? "");

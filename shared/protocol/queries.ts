@@ -293,6 +293,8 @@ export interface DeadLetter {
   readonly dead_at: string;
   /** Of the command's body. */
   readonly size_bytes: number;
+  /** When a copy of the command was applied all the same; null: none was, more than two days ago, or the store is away. */
+  readonly applied_at: string | null;
 }
 
 export interface DeadLetterPage {
@@ -306,6 +308,8 @@ export interface RetriedLetter {
   readonly command_id: string | null;
   /** Its new place in the queue's stream. */
   readonly position: number;
+  /** When a copy of the command was applied before; then putting it back has no effect. */
+  readonly applied_at: string | null;
 }
 
 export interface DroppedLetter {

@@ -66,6 +66,7 @@ const deadLetterSchema = z.looseObject({
   queued_at: z.string(),
   dead_at: z.string(),
   size_bytes: z.int(),
+  applied_at: z.string().nullable(),
 });
 
 const recoveryPointSchema = z.looseObject({
@@ -144,7 +145,12 @@ export const RESULT_SCHEMAS = {
   }),
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
-  dead_retry: z.looseObject({ seq: z.int(), command_id: z.string().nullable(), position: z.int() }),
+  dead_retry: z.looseObject({
+    seq: z.int(),
+    command_id: z.string().nullable(),
+    position: z.int(),
+    applied_at: z.string().nullable(),
+  }),
   dead_drop: z.looseObject({ seq: z.int(), command_id: z.string().nullable() }),
   alerts: alertPageSchema,
   alert: alertStateSchema,

@@ -166,9 +166,10 @@ export const HEADERS = {
   messageId: "Nats-Msg-Id",
   /** Where the answer of a queued command goes; only an inbox of the agent in its subject is taken. */
   replyTo: "Fleet-Reply-To",
-  /** Of a dead letter: the subject that its command was stored under, its id, what was wrong, and when. */
+  /** Of a dead letter: the subject that its command was stored under, its id, the hash of its content, what was wrong, and when. */
   deadSubject: "Fleet-Dead-Subject",
   deadCommand: "Fleet-Dead-Command",
+  deadContent: "Fleet-Dead-Content",
   deadError: "Fleet-Dead-Error",
   deadAt: "Fleet-Dead-At",
   queuedAt: "Fleet-Queued-At",

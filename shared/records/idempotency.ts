@@ -7,7 +7,7 @@ import { FleetError } from "../protocol/errors.ts";
 import type { HandoffState } from "../protocol/handoff.ts";
 import type { RecoveryState } from "../protocol/recovery.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../store/store.ts";
-import { decode, encode } from "./codec.ts";
+import { decode, encode, UnreadableValue } from "./codec.ts";
 import { expire } from "./expiry.ts";
 import type { TenantKeys } from "./keyspace.ts";
 
@@ -81,6 +81,18 @@ export function recall(
     });
   }
   return { answer, position: Buffer.from(record.subarray(0, STAMP_BYTES)).toString("hex") };
+}
+
+/** When a command with this content was applied; null: none was, or its record cannot be read. */
+export function appliedAt(record: Bytes | undefined, requestHash: string): string | null {
+  // What was done without an answer has a record that is empty.
+  if (record === undefined || record.length <= STAMP_BYTES) return null;
+  try {
+    return recall(record, requestHash).answer.committed_at;
+  } catch (error) {
+    if (error instanceof FleetError || error instanceof UnreadableValue) return null;
+    throw error;
+  }
 }
 
 export function remember(

@@ -51,7 +51,7 @@ import type { Format } from "./format.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
 import { findHandoff, listHandoffs } from "./handoff/lists.ts";
 import { HandoffCoordination } from "./handoff-coordination.ts";
-import type { RememberedAnswer } from "./idempotency.ts";
+import { appliedAt, type RememberedAnswer } from "./idempotency.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./index-state.ts";
 import { tenantKeys } from "./keyspace.ts";
 import { Lanes } from "./lanes.ts";
@@ -311,7 +311,22 @@ export class CheckpointRepository {
     );
   }
 
-  /** The same, but gives the command up to `waitMs` to be applied by somebody else. */
+  /** When commands were applied, in the order asked for; null: not with this content, or longer ago than idempotency records are kept. */
+  async appliedAt(
+    tenant: string,
+    commands: readonly { readonly id: string; readonly contentHash: string }[],
+    deadlineMs: number,
+  ): Promise<(string | null)[]> {
+    const keys = tenantKeys(tenant);
+    const records = await this.#transactions.read(
+      "applied_at",
+      (reader) => reader.getMany(commands.map(({ id }) => keys.command(id))),
+      deadlineMs,
+    );
+    return commands.map(({ contentHash }, i) => appliedAt(records[i], contentHash));
+  }
+
+  /** Like `isApplied`, but gives the command up to `waitMs` to be applied by somebody else. */
   async isAppliedSoon(
     tenant: string,
     commandId: string,

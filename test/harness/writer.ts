@@ -10,9 +10,8 @@ import type { Bus, Outgoing } from "../../shared/bus/bus.ts";
 import { connectBus } from "../../shared/bus/connection.ts";
 import { fleetStreams } from "../../shared/bus/streams.ts";
 import { createChainVerifier } from "../../shared/integrity/chain.ts";
-import { readDeadLetter } from "../../shared/protocol/dead-letter.ts";
+import { type Letter, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
 import { DEFAULT_POLICIES } from "../../shared/protocol/policy.ts";
-import type { DeadLetter } from "../../shared/protocol/queries.ts";
 import {
   type CommandOp,
   type QueryOp,
@@ -133,7 +132,7 @@ export class WriterBench {
     await expect.poll(state, { timeout: 10_000, interval: 10 }).toBe(2);
   }
 
-  async letters(): Promise<DeadLetter[]> {
+  async letters(): Promise<Letter[]> {
     return (await this.bus.stream(STREAMS.dead).list(1, 100)).map(readDeadLetter);
   }
 

@@ -48,7 +48,7 @@ function addDead(group: Command, acting: Acting): void {
   withExamples(retrying, (fleet) => ({ "Once its reason is gone": `${fleet} queue dead retry 17` }));
   const dropping = dead
     .command("drop")
-    .description("Remove a dead letter for good; its command is never applied.")
+    .description("Remove a dead letter for good; nobody can retry it any more.")
     .argument("<number>", "of the letter, as `dead list` shows it", wholeNumber(1))
     .action(acting(drop));
   withExamples(dropping, (fleet) => ({ "When it is of no use any more": `${fleet} queue dead drop 17` }));
@@ -81,11 +81,12 @@ async function list(session: Session, { from, limit }: ListFlags): Promise<void>
 async function retry(session: Session, seq: number): Promise<void> {
   const client = await session.client();
   const done = await client.retryDeadLetter(seq, session.ask);
-  await session.show(done, () => `Back in the queue: letter ${seq}, now at place ${done.position}`);
+  const { renderRetried } = await import("../rendering/queue.ts");
+  await session.show(done, () => renderRetried(done, session.view));
 }
 
 async function drop(session: Session, seq: number): Promise<void> {
   const client = await session.client();
   const done = await client.dropDeadLetter(seq, session.ask);
-  await session.show(done, () => `Dropped: letter ${seq}; its command is never applied`);
+  await session.show(done, () => `Dropped: letter ${seq}; nobody can retry it any more`);
 }

@@ -1,6 +1,6 @@
 // The queue and its dead letters for people.
 
-import type { DeadLetter, QueueStatus } from "../../../shared/protocol/queries.ts";
+import type { DeadLetter, QueueStatus, RetriedLetter } from "../../../shared/protocol/queries.ts";
 import { field } from "./checkpoint.ts";
 import { tableLines } from "./table.ts";
 import { bytesText, count, counted, percentText, plain } from "./text.ts";
@@ -49,7 +49,9 @@ export function renderLetters({ letters, next, fleet }: LettersText, view: View)
     plain(letter.op ?? "-"),
     plain(letter.task_id ?? "-"),
     view.colors.yellow(plain(letter.reason)),
-    plain(letter.error.message),
+    letter.applied_at === null
+      ? plain(letter.error.message)
+      : `${view.colors.green("applied meanwhile")}, ${ago(letter.applied_at, view.now)}; it was: ${plain(letter.error.message)}`,
   ]);
   return [
     ...tableLines(rows, { heads, view, right: [0], give: GIVE }),
@@ -59,4 +61,10 @@ export function renderLetters({ letters, next, fleet }: LettersText, view: View)
       : [`${counted(letters.length, "letter")}; more with:`, `  ${view.colors.cyan(next)}`]),
     `Apply one again with \`${fleet} queue dead retry <number>\`, or give it up with \`${fleet} queue dead drop <number>\`.`,
   ].join("\n");
+}
+
+export function renderRetried({ seq, position, applied_at }: RetriedLetter, view: View): string {
+  const back = `Back in the queue: letter ${seq}, now at place ${position}`;
+  if (applied_at === null) return back;
+  return `${back}. A copy of its command was applied meanwhile, ${ago(applied_at, view.now)}: this changes nothing`;
 }

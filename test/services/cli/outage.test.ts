@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { renderLetters, renderQueue } from "../../../services/cli/rendering/queue.ts";
+import { renderLetters, renderQueue, renderRetried } from "../../../services/cli/rendering/queue.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams.ts";
 import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
@@ -128,6 +128,7 @@ test("the queue and its dead letters, for people", () => {
       queued_at: "",
       dead_at: new Date(view.now).toISOString(),
       size_bytes: 9,
+      applied_at: null,
     },
     error: { code: "FENCED", message: "another agent \u001b[2Jowns the task", retryable: false },
   } as const;
@@ -140,4 +141,15 @@ test("the queue and its dead letters, for people", () => {
   );
   expect(shown).toContain("more with:\n  fleet queue dead list --from 18\n");
   expect(shown).toContain("`fleet queue dead retry <number>`");
+  const applied = { ...letter, applied_at: new Date(view.now).toISOString() };
+  expect(renderLetters({ letters: [applied], next: undefined, fleet: "fleet" }, view)).toMatch(
+    / fenced +applied meanwhile, just now; it was: another agent/,
+  );
+  const retried = { seq: 17, command_id: "id", position: 4 };
+  expect(renderRetried({ ...retried, applied_at: null }, view)).toBe(
+    "Back in the queue: letter 17, now at place 4",
+  );
+  expect(renderRetried({ ...retried, applied_at: applied.applied_at }, view)).toBe(
+    "Back in the queue: letter 17, now at place 4. A copy of its command was applied meanwhile, just now: this changes nothing",
+  );
 });

@@ -215,6 +215,37 @@ describe("dead letters", () => {
     expect(await writer.send("update", update)).toMatchObject({ version: 2, replayed: true });
   });
 
+  test("whose command a copy of it applied meanwhile say so, and change nothing when they are retried", async () => {
+    const checkpoint_id = uuidv7();
+    const update = { command_id: uuidv7(), checkpoint_id, patch: { metrics: { tokens_consumed: 5 } } };
+    await writer.enqueue("update", update);
+    await writer.enqueue("update", { ...update, patch: { metrics: { tokens_consumed: 6 } } });
+    await writer.drained();
+    const before = (await listed()).letters;
+    expect(before).toMatchObject([{ applied_at: null }, { applied_at: null }]);
+    await writer.send("create", creation({ command_id: checkpoint_id }));
+    const copy = await writer.send("update", update);
+    expect(copy).toMatchObject({ status: "committed", version: 2 });
+    // The other content under the same id was not.
+    expect((await listed()).letters).toMatchObject([
+      { applied_at: copy.committed_at, reason: "not_found" },
+      { applied_at: null, reason: "not_found" },
+    ]);
+    expect(await writer.ask("dead_retry", { seq: before[0]!.seq })).toMatchObject({
+      result: { applied_at: copy.committed_at },
+    });
+    await writer.drained();
+    expect(await writer.send("update", update)).toMatchObject({ version: 2, replayed: true });
+    expect((await listed()).letters).toMatchObject([{ seq: before[1]!.seq }]);
+  });
+
+  test("are listed while the store is away, where nobody knows whether they were applied", async () => {
+    await lost();
+    await writer.drained();
+    writer.away = "refuses";
+    expect((await listed()).letters).toMatchObject([{ applied_at: null }]);
+  });
+
   test("that are dropped are gone, and on record", async () => {
     const events: FleetEvent[] = [];
     await writer.bus.subscribe(SUBJECTS.everyEvent, ({ body }) => {
