@@ -1,6 +1,6 @@
 /**
- * Alerts for people: which there are, out of their stream, and which somebody has acknowledged, out of the store. A tenant sees and
- * acknowledges its own alone: its name is in their subject.
+ * Alerts for people: which there are, out of their stream; which somebody has acknowledged and which are over, out of the store. A tenant
+ * sees and acknowledges its own alone: its name is in their subject.
  */
 import type { StoredBody, StreamView } from "../../shared/bus/bus.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
@@ -12,9 +12,11 @@ import type { QueryParams, QueryResults } from "../../shared/protocol/queries.ts
 import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { acknowledgeAlerts, readAcks } from "../../shared/records/alert-acks.ts";
 import { openCursor, sealCursor } from "../../shared/records/cursor.ts";
+import { readHeads } from "../../shared/records/owners.ts";
 import { Transactions } from "../../shared/records/transactions.ts";
 import type { Logger } from "../../shared/runtime/log.ts";
 import type { ReaderContext } from "./context.ts";
+import { canBeResolved, isResolved } from "./resolved.ts";
 import { known } from "./stream-failure.ts";
 
 const AWAY = "the stream of alerts does not answer";
@@ -35,7 +37,7 @@ export function createAlertQueries({ bus, store, clock, log }: ReaderContext): A
 
     show: (tenant, id) =>
       known(AWAY, async () => {
-        const [found] = await withAcks(alerts, tenant, await requireAll(alerts, tenant, [id]));
+        const [found] = await withStates(alerts, tenant, await requireAll(alerts, tenant, [id]));
         return found === undefined ? missing([id]) : stateOf(found);
       }),
 
@@ -63,20 +65,21 @@ interface Alerts {
 
 /** Ends by the number of alerts found, and by the number looked through; then the cursor goes on. */
 async function list(alerts: Alerts, tenant: string, query: QueryParams<"alerts">): Promise<AlertPage> {
-  const { task_id: task, severity, type, acknowledged, limit, cursor } = query;
-  const kind = ["alerts", tenant, task, severity, type, acknowledged].join("/");
+  const { task_id: task, severity, type, acknowledged, resolved, limit, cursor } = query;
+  const kind = ["alerts", tenant, task, severity, type, acknowledged, resolved].join("/");
   const filter = SUBJECTS.alertsOf({ tenant, severity, task });
   const found = new Map<string, AlertState>();
   let before = cursor === undefined ? undefined : placeOf(openCursor(kind, cursor));
   for (let seen = 0; ; seen += SLICE) {
     if (seen >= LIMITS.alerts_scan_count_max) return page(found, sealCursor(kind, String(before)));
     const slice = await alerts.view.newest({ filter, before, limit: SLICE });
-    const states = await withAcks(alerts, tenant, readable(slice, alerts.log));
+    const states = await withStates(alerts, tenant, readable(slice, alerts.log));
     for (const state of states) {
       before = state.seq;
       // A copy that came too late for the stream to drop it.
       if (found.has(state.alert.id) || (type !== undefined && state.alert.type !== type)) continue;
       if (acknowledged !== undefined && (state.acknowledgement !== null) !== acknowledged) continue;
+      if (resolved !== undefined && state.resolved !== resolved) continue;
       if (found.size === limit) return page(found, sealCursor(kind, String(before + 1)));
       found.set(state.alert.id, stateOf(state));
     }
@@ -85,7 +88,11 @@ async function list(alerts: Alerts, tenant: string, query: QueryParams<"alerts">
   }
 }
 
-const stateOf = ({ alert, acknowledgement }: AlertState): AlertState => ({ alert, acknowledgement });
+const stateOf = ({ alert, acknowledgement, resolved }: AlertState): AlertState => ({
+  alert,
+  acknowledgement,
+  resolved,
+});
 
 function page(found: ReadonlyMap<string, AlertState>, cursor?: string): AlertPage {
   return { alerts: [...found.values()], ...(cursor !== undefined && { cursor }) };
@@ -119,15 +126,30 @@ function readable(messages: readonly StoredBody[], log: Logger): Placed[] {
   });
 }
 
-async function withAcks<A extends { readonly alert: ReceivedAlert }>(
+async function withStates<A extends { readonly alert: ReceivedAlert }>(
   { transactions }: Alerts,
   tenant: string,
   found: readonly A[],
 ): Promise<(A & AlertState)[]> {
   if (found.length === 0) return [];
   const ids = found.map(({ alert }) => alert.id);
-  const acks = await transactions.read("alert_acks", (reader) => readAcks(reader, tenant, ids));
-  return found.map((one, i) => ({ ...one, acknowledgement: acks[i] ?? null }));
+  const tasks = [
+    ...new Set(
+      found
+        .map(({ alert }) => alert)
+        .filter(canBeResolved)
+        .map(({ subject }) => subject),
+    ),
+  ];
+  const [acks, heads] = await transactions.read("alert_states", (reader) =>
+    Promise.all([readAcks(reader, tenant, ids), readHeads(reader, tenant, tasks)]),
+  );
+  const headOf = new Map(tasks.map((task, i) => [task, heads[i] ?? null]));
+  return found.map((one, i) => ({
+    ...one,
+    acknowledgement: acks[i] ?? null,
+    resolved: isResolved(one.alert, headOf.get(one.alert.subject) ?? null),
+  }));
 }
 
 /** The alerts of these ids; throws NOT_FOUND with those that there are not. Their tasks say where to look. */

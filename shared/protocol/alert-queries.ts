@@ -12,6 +12,8 @@ export const alertsQuerySchema = z.looseObject({
   type: z.enum(ALERT_TYPES, { error: `one of ${ALERT_TYPES.join(", ")}` }).optional(),
   /** Whether somebody has acknowledged them; absent: all. */
   acknowledged: z.boolean().optional(),
+  /** Whether what they tell of is over; absent: all. */
+  resolved: z.boolean().optional(),
   limit: z
     .int()
     .min(1, `a number from 1 to ${LIMITS.alerts_limit_max}`)
@@ -43,6 +45,8 @@ export interface AlertState {
   readonly alert: ReceivedAlert;
   /** null: nobody has acknowledged it. */
   readonly acknowledgement: Acknowledgement | null;
+  /** What it tells of is over, by the head of its task at the time of the answer. false: it is not, or the head does not say. */
+  readonly resolved: boolean;
 }
 
 export interface AlertPage {
@@ -68,6 +72,7 @@ const acknowledgementSchema = z.looseObject({ by: z.string(), at: z.string(), no
 export const alertStateSchema = z.looseObject({
   alert: alertSchema,
   acknowledgement: acknowledgementSchema.nullable(),
+  resolved: z.boolean(),
 });
 
 export const alertPageSchema = z.looseObject({

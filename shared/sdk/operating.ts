@@ -147,7 +147,7 @@ export class Operating {
     return this.#calls.query("recoveries", toSnake(rest), { deadlineMs, signal });
   }
 
-  /** Newest first, in pages; `acknowledged: false`: those that nobody has acknowledged. */
+  /** Newest first, in pages; `acknowledged: false, resolved: false`: those that are open. */
   listAlerts(query: AlertsOptions & AskOptions = {}): Promise<AlertPage> {
     const { deadlineMs, signal, ...rest } = query;
     return this.#calls.query("alerts", toSnake(rest), { deadlineMs, signal });

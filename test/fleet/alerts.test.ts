@@ -54,9 +54,7 @@ test("a task that nobody takes over is an alert until somebody knows of it", asy
   expect(listed.out).toMatch(
     new RegExp(`\\n${id} +\\S.* critical +Task auth is blocked: no agent took it over`),
   );
-  expect((await fleet(["status"])).out).toMatch(
-    /^alerts +open +1 that nobody knows of: .*fleet alerts list$/m,
-  );
+  expect((await fleet(["status"])).out).toMatch(/^alerts +open +1 open: .*fleet alerts list$/m);
 
   // The command that it advises works as it stands there.
   const shown = await fleet(["alerts", "show", id]);
@@ -74,10 +72,22 @@ test("a task that nobody takes over is an alert until somebody knows of it", asy
       new RegExp(`^Known already: ${id}, to anna, since \\S+ \\(.*\\): starting a tester\n$`),
     ),
   });
-  expect((await fleet(["status"])).out).toMatch(/^alerts +ok +none that nobody knows of$/m);
+  expect((await fleet(["status"])).out).toMatch(/^alerts +ok +none open$/m);
 
   const numbers = await (await fetch(`${server.opsUrl()}/metrics`)).text();
   expect(numbers).toMatch(/^fleet_alerts_total\{.*type="HANDOFF_FAILED",severity="critical".*\} 1$/m);
+}, 180_000);
+
+test("of a task that goes on again nobody is called any more", async () => {
+  expect(await checkpoint("search")).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "search", "--to", "qa"])).toMatchObject({ exit: 0 });
+  await expect.poll(open, SOON).toHaveLength(1);
+  const [id = ""] = await open();
+  expect(await checkpoint("search")).toMatchObject({ exit: 0 });
+  expect(await open()).toEqual([]);
+  expect((await fleet(["alerts", "list", "--all"])).out).toMatch(new RegExp(`${id} .* gone +nobody +Task`));
+  expect((await fleet(["alerts", "show", id])).out).toContain("\nIts cause is gone: ");
+  expect((await fleet(["status"])).out).toMatch(/^alerts +ok +none open$/m);
 }, 180_000);
 
 test("whoever follows sees an alert when it comes", async () => {

@@ -54,11 +54,13 @@ export function addAlerts(program: Command, acting: Acting): void {
 function addList(group: Command, acting: Acting): void {
   const listing = group
     .command("list")
-    .summary("List alerts that nobody knows of yet.")
-    .description("List alerts that nobody has acknowledged, newest first; they are kept for 30 days.")
+    .summary("List alerts that are open.")
+    .description(
+      "List the alerts that are open, newest first: nobody has acknowledged them, and what they tell of is not over. They are kept for 30 days.",
+    )
     .option("-t, --task <id>", "of this task")
     .addOption(new Option("-s, --severity <severity>", "of this severity").choices(SEVERITIES))
-    .option("-a, --all", "also those that somebody has acknowledged")
+    .option("-a, --all", "also those that somebody has acknowledged, or whose cause is gone")
     .addOption(limitOption(LIMITS.alerts_limit_default, LIMITS.alerts_limit_max))
     .addOption(new Option("--cursor <cursor>", "go on after an earlier page").conflicts("follow"))
     .addOption(
@@ -83,7 +85,7 @@ async function list(session: Session, flags: ListFlags): Promise<void> {
     ...session.ask,
     ...(task !== undefined && { taskId: task }),
     ...(severity !== undefined && { severity }),
-    ...(all !== true && { acknowledged: false }),
+    ...(all !== true && { acknowledged: false, resolved: false }),
     ...(limit !== undefined && { limit }),
     ...(cursor !== undefined && { cursor }),
   });

@@ -38,9 +38,9 @@ async function status(session: Session): Promise<void> {
   if (!works) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
-/** Of this tenant, the newest that nobody has acknowledged; null when that cannot be said: the state of the fleet is what was asked for. */
+/** Of this tenant, the newest; null when that cannot be said: the state of the fleet is what was asked for. */
 async function openAlerts(client: FleetClient, session: Session): Promise<OpenAlerts | null> {
-  const query = { ...session.ask, acknowledged: false, limit: LIMITS.alerts_limit_max };
+  const query = { ...session.ask, acknowledged: false, resolved: false, limit: LIMITS.alerts_limit_max };
   try {
     const { alerts, cursor } = await client.listAlerts(query);
     return { open: alerts.length, more: cursor !== undefined };

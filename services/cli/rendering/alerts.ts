@@ -25,7 +25,7 @@ const severityText = ({ severity }: ReceivedAlert, { colors }: View): string =>
 
 export interface AlertsText {
   readonly alerts: readonly AlertState[];
-  /** Whether those that somebody has acknowledged are among them. */
+  /** Whether those that are not open are among them. */
   readonly all: boolean;
   /** The command for the next page, when there is one. */
   readonly next: string | undefined;
@@ -34,21 +34,24 @@ export interface AlertsText {
 }
 
 /** As in the heads below. The id is what people copy. */
-const GIVE = [undefined, { brief: brieflyAgo }, undefined, { leaves: 1 }, { least: 24 }] as const;
-const GIVE_OPEN = GIVE.filter((_, column) => column !== 3);
+const GIVE = [undefined, { brief: brieflyAgo }, undefined, undefined, { leaves: 1 }, { least: 24 }] as const;
+const GIVE_OPEN = GIVE.filter((_, column) => column !== 3 && column !== 4);
 
 export function renderAlerts({ alerts, all, next, fleet }: AlertsText, view: View): string {
   if (alerts.length === 0 && next === undefined) {
-    return all
-      ? "No alerts."
-      : `No alerts that nobody knows of; \`${fleet} alerts list --all\` shows the others.`;
+    return all ? "No alerts." : `No alerts are open; \`${fleet} alerts list --all\` shows the others.`;
   }
-  const heads = ["ID", "WHEN", "SEVERITY", ...(all ? ["KNOWN TO"] : []), "WHAT"];
-  const rows = alerts.map(({ alert, acknowledgement }) => [
+  const heads = ["ID", "WHEN", "SEVERITY", ...(all ? ["CAUSE", "KNOWN TO"] : []), "WHAT"];
+  const rows = alerts.map(({ alert, acknowledgement, resolved }) => [
     plain(alert.id),
     ago(alert.time, view.now),
     severityText(alert, view),
-    ...(all ? [acknowledgement === null ? view.colors.yellow("nobody") : plain(acknowledgement.by)] : []),
+    ...(all
+      ? [
+          resolved ? view.colors.green("gone") : "-",
+          acknowledgement === null ? view.colors.yellow("nobody") : plain(acknowledgement.by),
+        ]
+      : []),
     plain(alertText(alert).what),
   ]);
   return [
@@ -63,7 +66,7 @@ export function renderAlerts({ alerts, all, next, fleet }: AlertsText, view: Vie
 
 /** `state`: of its task, as it is now; null: not known. */
 export function renderAlert(
-  { alert, acknowledgement, state }: AlertState & { readonly state: Task["state"] | null },
+  { alert, acknowledgement, resolved, state }: AlertState & { readonly state: Task["state"] | null },
   fleet: string,
   view: View,
 ): string {
@@ -81,9 +84,10 @@ export function renderAlert(
     field("Known to", knownTo(acknowledgement, view), view),
     "",
     plain(what),
-    plain(todo),
-    `  ${view.colors.cyan(plain(command))}`,
-    ...(acknowledgement === null ? ["", `When you know of it: \`${plain(acknowledge)}\``] : []),
+    ...(resolved
+      ? [view.colors.green("Its cause is gone: nobody has to do anything about it any more.")]
+      : [plain(todo), `  ${view.colors.cyan(plain(command))}`]),
+    ...(acknowledgement === null && !resolved ? ["", `When you know of it: \`${plain(acknowledge)}\``] : []),
   ].join("\n");
 }
 

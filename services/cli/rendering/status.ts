@@ -6,7 +6,7 @@ import { count, counted, plain } from "./text.ts";
 import { span } from "./time.ts";
 import type { View } from "./view.ts";
 
-/** Alerts that nobody has acknowledged; `more`: at least so many. */
+/** Alerts that nobody has acknowledged and that are not over; `more`: at least so many. */
 export interface OpenAlerts {
   readonly open: number;
   readonly more: boolean;
@@ -46,9 +46,9 @@ export function renderStatus(
 }
 
 function alertsRow({ open, more }: OpenAlerts, fleet: string, { colors }: View): string[] {
-  if (open === 0 && !more) return ["alerts", colors.green("ok"), "none that nobody knows of"];
+  if (open === 0 && !more) return ["alerts", colors.green("ok"), "none open"];
   const many = more ? `${count(open)} or more` : count(open);
-  return ["alerts", colors.yellow("open"), `${many} that nobody knows of: ${fleet} alerts list`];
+  return ["alerts", colors.yellow("open"), `${many} open: ${fleet} alerts list`];
 }
 
 function watchdogRow({ by }: Watching, { colors }: View): string[] {

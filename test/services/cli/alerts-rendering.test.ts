@@ -24,8 +24,9 @@ const dead = alertOf("COMMAND_DEAD", "warning", {
   data: { stream: "FLEET_QUEUE", reason: "fen\u001b[2Jced", commandId: null },
 });
 const acknowledgement = { by: "anna", at: "2026-01-04T15:34:00.000Z", note: "on\u0007 it" };
-const open: AlertState = { alert: failed, acknowledgement: null };
-const known: AlertState = { alert: dead, acknowledgement };
+const open: AlertState = { alert: failed, acknowledgement: null, resolved: false };
+const known: AlertState = { alert: dead, acknowledgement, resolved: false };
+const over: AlertState = { ...open, resolved: true };
 
 const WHAT = "Task auth is blocked: no agent took it over in time, as often as it was offered.";
 
@@ -39,24 +40,25 @@ test("a list says what happened and how to go on", () => {
     "What to do: `fleet alerts show <id>`. When you know of it: `fleet alerts ack <id>`.",
   ]);
   expect(renderAlerts({ ...text, alerts: [] }, view)).toBe(
-    "No alerts that nobody knows of; `fleet alerts list --all` shows the others.",
+    "No alerts are open; `fleet alerts list --all` shows the others.",
   );
   expect(renderAlerts({ ...text, alerts: [], all: true }, view)).toBe("No alerts.");
 });
 
-test("a list of all says who knows, and obeys no control characters", () => {
+test("a list of all says whose cause is gone and who knows, and obeys no control characters", () => {
   const text = {
-    alerts: [open, known],
+    alerts: [open, known, over],
     all: true,
     next: "fleet alerts list --all --cursor x",
     fleet: "fleet",
   };
   expect(renderAlerts(text, view).split("\n")).toEqual([
-    "ID                                        WHEN    SEVERITY  KNOWN TO  WHAT",
-    `default/auth/17                           5m ago  critical  nobody    ${WHAT}`,
-    "default/auth/FLEET_QUEUE-3-1768000000000  5m ago  warning   anna      A queued command of task auth could not be applied: fen�[2Jced.",
+    "ID                                        WHEN    SEVERITY  CAUSE  KNOWN TO  WHAT",
+    `default/auth/17                           5m ago  critical  -      nobody    ${WHAT}`,
+    "default/auth/FLEET_QUEUE-3-1768000000000  5m ago  warning   -      anna      A queued command of task auth could not be applied: fen�[2Jced.",
+    `default/auth/17                           5m ago  critical  gone   nobody    ${WHAT}`,
     "",
-    "2 alerts; more with:",
+    "3 alerts; more with:",
     "  fleet alerts list --all --cursor x",
     "What to do: `fleet alerts show <id>`. When you know of it: `fleet alerts ack <id>`.",
   ]);
@@ -93,6 +95,17 @@ test("one alert is shown with its facts, what to do, and who knows of it", () =>
   expect(told).toContain("\nTask: auth\n");
   expect(told).toContain("Known to: anna, since 2026-01-04T15:34:00.000Z (1m ago): on� it\n");
   expect(told).not.toContain("alerts ack");
+});
+
+test("of one whose cause is gone nobody is asked anything", () => {
+  const told = renderAlert({ ...over, state: "active" }, "fleet", view);
+  expect(told.split("\n").slice(-3)).toEqual([
+    "",
+    WHAT,
+    "Its cause is gone: nobody has to do anything about it any more.",
+  ]);
+  const acknowledged = renderAlert({ ...over, acknowledgement, state: "active" }, "fleet", view);
+  expect(acknowledged).toContain("\nKnown to: anna, since ");
 });
 
 test("an alert that comes is one line", () => {

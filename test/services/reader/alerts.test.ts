@@ -1,4 +1,5 @@
-/** Alerts as a reader shows them, out of a real stream and a real store: pages, filters, acknowledgements, other tenants, rubbish. */
+/** Alerts as a reader shows them, out of a real stream and a real store: pages, filters, acknowledgements, causes that are gone, other
+ * tenants, rubbish. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { start } from "../../../services/reader/reader.ts";
 import { publishAlert } from "../../../shared/bus/alerting.ts";
@@ -16,7 +17,8 @@ import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/metrics.ts";
 import { connect as connectSdk, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
-import { type Bench, openBench } from "../../harness/records.ts";
+import { type Bench, create, openBench, send } from "../../harness/records.ts";
+import { sightingOf } from "../../harness/recoveries.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -95,7 +97,9 @@ describe("list", () => {
     expect(idsOf(await fleet.listAlerts({ taskId: "auth", severity: "critical" }))).toEqual([ids[0]]);
     expect(idsOf(await fleet.listAlerts({ type: "COMMAND_DEAD" }))).toEqual([ids[3]]);
     expect(idsOf(await fleet.listAlerts({ taskId: "nothing" }))).toEqual([]);
-    expect((await fleet.listAlerts({ limit: 1 })).alerts).toEqual([{ alert: dead, acknowledgement: null }]);
+    expect((await fleet.listAlerts({ limit: 1 })).alerts).toEqual([
+      { alert: dead, acknowledgement: null, resolved: false },
+    ]);
   });
 
   test("goes on by its cursor through others' alerts, and each comes once", async () => {
@@ -154,8 +158,38 @@ describe("list", () => {
     await put(subject, JSON.stringify({ ...good, pad: "x".repeat(LIMITS.alert_bytes_max) }), `${tenant}-c`);
     await put(SUBJECTS.alert(tenant, "critical", "other"), JSON.stringify(good), `${tenant}-d`);
     const page = await (await client()).listAlerts();
-    expect(page).toEqual({ alerts: [{ alert: good, acknowledgement: null }] });
+    expect(page).toEqual({ alerts: [{ alert: good, acknowledgement: null, resolved: false }] });
   });
+});
+
+test("what is over is told apart, in pages too: blocked tasks of which some go on again", async () => {
+  const { repository } = bench;
+  const tasks = ["one", "two", "three"];
+  const ids: string[] = [];
+  for (const task of tasks) {
+    await send(repository, "take", {}, { tenant, task });
+    await create(repository, { tenant, task, fence: 1 });
+    const failure = sightingOf(await repository.task(tenant, task), { class: "unrecoverable" });
+    await repository.recovery.noteFailure({ tenant, task }, failure);
+    const { recovery, audit_seq } = await repository.task(tenant, task);
+    const blocked = alertOf("RECOVERY_BLOCKED", "critical", {
+      ...{ tenant, task, occasion: String(audit_seq), nowMs: Date.parse(recovery?.blocked?.at ?? "") },
+      data: { taskId: task, reason: "unrecoverable", class: "unrecoverable", attempts: 0 },
+    });
+    ids.push(await publish(blocked));
+  }
+  const fleet = await client();
+  expect(idsOf(await fleet.listAlerts({ resolved: false }))).toEqual([...ids].reverse());
+  expect(await fleet.listAlerts({ resolved: true })).toEqual({ alerts: [] });
+  await send(repository, "recover", {}, { tenant, task: "two", agent: "anna" });
+  expect(idsOf(await fleet.listAlerts({ resolved: true }))).toEqual([ids[1]]);
+  expect(await fleet.alert(ids[1]!)).toMatchObject({ resolved: true, acknowledgement: null });
+  const first = await fleet.listAlerts({ resolved: false, limit: 1 });
+  expect(idsOf(first)).toEqual([ids[2]]);
+  const rest = { resolved: false, limit: 1, cursor: first.cursor };
+  expect(idsOf(await fleet.listAlerts(rest))).toEqual([ids[0]]);
+  await expect(fleet.listAlerts({ ...rest, resolved: true })).rejects.toMatchObject({ code: "INVALID" });
+  expect((await fleet.listAlerts()).alerts.map(({ resolved }) => resolved)).toEqual([false, true, false]);
 });
 
 describe("acknowledging", () => {

@@ -1,0 +1,163 @@
+/** Which alerts are over, by heads that real transitions have left: each blocked task on every way on. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { canBeResolved, isResolved } from "../../../services/reader/resolved.ts";
+import { type Alert, alertOf } from "../../../shared/protocol/alerts.ts";
+import type { EventType, FleetEvent } from "../../../shared/protocol/events.ts";
+import { offer } from "../../harness/handoffs.ts";
+import { create, finalize, input, send } from "../../harness/records.ts";
+import { RecoveryPlace } from "../../harness/recoveries.ts";
+
+let place: RecoveryPlace;
+beforeAll(async () => {
+  place = await RecoveryPlace.open("memory");
+});
+afterAll(() => place.bench.close());
+
+/** The newest event of that type, as it is told to people. */
+async function newest<T extends EventType>(task: string, type: T): Promise<FleetEvent<T>> {
+  const events = (await place.outbox(task)).map(({ event }) => event).filter((event) => event.type === type);
+  return events.at(-1) as FleetEvent<T>;
+}
+
+const of = ({ tenant, subject, sequence, time }: FleetEvent) => ({
+  tenant,
+  task: subject,
+  occasion: String(sequence),
+  nowMs: Date.parse(time),
+});
+
+async function blockedAlert(task: string): Promise<Alert> {
+  const event = await newest(task, "TASK_BLOCKED");
+  const data = { taskId: task, reason: "unrecoverable", class: "unrecoverable", attempts: 0 } as const;
+  return alertOf("RECOVERY_BLOCKED", "critical", { ...of(event), data });
+}
+
+async function handoffAlert(task: string): Promise<Alert> {
+  const event = await newest(task, "HANDOFF_FAILED");
+  const { handoffId, reason, state } = event.data;
+  if (state === "cancelled") throw new Error("nobody is told of it");
+  const data = { handoffId, taskId: task, state, reason } as const;
+  return alertOf("HANDOFF_FAILED", "critical", { ...of(event), data });
+}
+
+/** Of the task as it is now. */
+const resolved = async (alert: Alert): Promise<boolean> => isResolved(alert, await place.head(alert.subject));
+
+/** A task whose agent ended so that another attempt would be no use. */
+async function blocked(): Promise<string> {
+  const task = await place.owned();
+  await place.fail(task, { class: "unrecoverable" });
+  return task;
+}
+
+async function escalate(id: string): Promise<void> {
+  const { handoff_id, tenant, attempt } = await offer(place.repository, id);
+  const failure = { reason: "no_agent", details: null } as const;
+  await place.repository.coordination.escalateHandoff(tenant, handoff_id, {
+    ...failure,
+    attempt,
+    toAgentType: "qa",
+  });
+}
+
+const again = (task: string) => send(place.repository, "recover", {}, { task, agent: "anna" });
+
+describe("of a recovery that is blocked", () => {
+  const WAYS: [string, (task: string) => Promise<unknown>][] = [
+    ["a person has it tried again", again],
+    ["somebody writes to it", (task) => place.write(task, "agent-2", {})],
+    [
+      "it is handed off",
+      (task) => send(place.repository, "handoff", { to_agent_type: "qa" }, { task, agent: "anna" }),
+    ],
+    [
+      "the task ends",
+      async (task) => {
+        const { checkpoint_id: id } = await place.write(task, "agent-2", { phase: "complete" });
+        const { fence } = await place.head(task);
+        await finalize(place.repository, id, "succeeded", { task, agent: "agent-2", fence });
+      },
+    ],
+  ];
+
+  test.each(WAYS)("it is over when %s", async (_, goOn) => {
+    const task = await blocked();
+    const alert = await blockedAlert(task);
+    expect(await resolved(alert)).toBe(false);
+    await goOn(task);
+    expect(await resolved(alert)).toBe(true);
+  });
+
+  test("it is not when the task is taken, but when whoever took it writes", async () => {
+    const task = await blocked();
+    const alert = await blockedAlert(task);
+    await send(place.repository, "take", {}, { task, agent: "anna" });
+    expect(await resolved(alert)).toBe(false);
+    await place.write(task, "anna", {});
+    expect(await resolved(alert)).toBe(true);
+  });
+
+  test("it is over when the task is blocked anew: then that alert is open", async () => {
+    const task = await blocked();
+    const first = await blockedAlert(task);
+    place.now += 1;
+    await again(task);
+    await place.attempt(task);
+    await place.takeOver(task, "agent-2");
+    place.now += 1;
+    await place.fail(task, { class: "unrecoverable" });
+    expect([await resolved(first), await resolved(await blockedAlert(task))]).toEqual([true, false]);
+  });
+});
+
+describe("of a handoff that came to nothing", () => {
+  test("it is over when somebody writes to the task again", async () => {
+    const { task, id } = await place.requested();
+    await escalate(id);
+    const alert = await handoffAlert(task);
+    expect(await resolved(alert)).toBe(false);
+    await create(place.repository, { task, agent: "giver", fence: 1, checkpoint: input() });
+    expect(await resolved(alert)).toBe(true);
+  });
+
+  test("of an attempt at recovery, when it is tried again, also if that comes to nothing later", async () => {
+    const task = await place.attempted();
+    await escalate((await place.head(task)).handoff_id ?? "");
+    const first = await handoffAlert(task);
+    expect(await resolved(first)).toBe(false);
+    place.now += 1;
+    await again(task);
+    expect(await resolved(first)).toBe(true);
+    await place.attempt(task);
+    await escalate((await place.head(task)).handoff_id ?? "");
+    expect([await resolved(first), await resolved(await handoffAlert(task))]).toEqual([true, false]);
+  });
+
+  test("of one that lapsed, when the next agent has written", async () => {
+    const { task, id } = await place.accepted();
+    place.now += 900_001;
+    await place.repository.coordination.lapseHandoff("default", id);
+    const alert = await handoffAlert(task);
+    await place.fail(task, { signal: "handoff_lapsed" });
+    await place.attempt(task);
+    expect(await resolved(alert)).toBe(false);
+    await place.takeOver(task, "agent-2");
+    await place.write(task, "agent-2", {});
+    expect(await resolved(alert)).toBe(true);
+  });
+});
+
+test("nothing is over where the task does not say so", async () => {
+  const task = await blocked();
+  const alert = await blockedAlert(task);
+  expect(isResolved(alert, null)).toBe(false);
+  const data = { stream: "FLEET_QUEUE", reason: "fenced", commandId: null };
+  const dead = alertOf("COMMAND_DEAD", "warning", { ...of(await newest(task, "TASK_BLOCKED")), data });
+  expect([canBeResolved(alert), canBeResolved(dead), canBeResolved({ ...dead, type: "toString" })]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  await again(task);
+  expect([await resolved(alert), await resolved(dead)]).toEqual([true, false]);
+});
