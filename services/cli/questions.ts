@@ -1,7 +1,7 @@
-// What a person is asked when a checkpoint lacks something. On standard error, so that the answer stays alone on
-// standard output.
+// What a person is asked: for what a checkpoint lacks, and whether something is meant. On standard error, so that the answer stays alone
+// on standard output.
 
-import { select, text } from "@clack/prompts";
+import { confirm, select, text } from "@clack/prompts";
 import { BUILTIN_AGENT_TYPES, PHASES } from "../../shared/protocol/checkpoint.ts";
 import { UsageError } from "./usage.ts";
 
@@ -16,6 +16,11 @@ export async function askFor(missing: readonly Missing[]): Promise<Partial<Recor
     answers[name] = answer;
   }
   return answers;
+}
+
+/** Ctrl-C is a no. */
+export async function confirmed(message: string): Promise<boolean> {
+  return (await confirm({ message, initialValue: false, output })) === true;
 }
 
 const output = process.stderr;

@@ -66,10 +66,14 @@ async function owned(task: string, checkpoints = 1): Promise<string[]> {
   return ids;
 }
 
-async function report(task: string, failureClass: ExitReport["class"]): Promise<void> {
+async function report(
+  task: string,
+  failureClass: ExitReport["class"],
+  type = "implementation",
+): Promise<void> {
   await agent.reportExit({
     agent_id: "agent-7",
-    agent_type: "implementation",
+    agent_type: type,
     task_id: task,
     fence: 1,
     class: failureClass,
@@ -177,6 +181,53 @@ test("what waits is listed, and run before its time; what is blocked is reset", 
   expect((await goOn("broke", 2)).reason).toContain("the key is renewed");
   expect(await stateOf("broke")).toBe("idle");
 }, 120_000);
+
+test("after a bad night all that is blocked is tried again, of one type first, and what fails is said", async () => {
+  const tasks = ["night-1", "night-2", "night-3"];
+  for (const [n, task] of tasks.entries()) {
+    await owned(task);
+    await report(task, "unrecoverable", n === 2 ? "qa" : "implementation");
+    await expect.poll(() => stateOf(task), SOON).toBe("blocked");
+  }
+  const lines = (out: string) =>
+    out
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { task_id: string });
+  const planned = await fleet("recovery", "run", "--blocked", "--dry-run", "--json");
+  expect(lines(planned.out)).toMatchObject(tasks.map((task_id) => ({ task_id, dry_run: true })));
+  const shown = await fleet("recovery", "run", "--blocked", "--agent-type", "qa", "--dry-run");
+  expect(shown).toMatchObject({ exit: 0, err: "" });
+  expect(shown.out).toMatch(
+    /^TASK .*\nnight-3 +unrecoverable +\S.* +qa +unrecoverable of agent-7\n\nTotal: 1 task\n$/,
+  );
+  expect(await Promise.all(tasks.map(stateOf))).toEqual(["blocked", "blocked", "blocked"]);
+  // It was never written to: there is nothing to go on from.
+  await agent.takeTask("night-0");
+  await report("night-0", "unrecoverable");
+  await expect.poll(() => stateOf("night-0"), SOON).toBe("blocked");
+
+  const first = await fleet("recovery", "reset", "--blocked", "--agent-type", "qa", "--yes", "--json");
+  expect(first.exit).toBe(0);
+  expect(lines(first.out)).toMatchObject([{ task_id: "night-3", outcome: "asked", fence: 3 }]);
+  expect(JSON.parse(first.err)).toEqual({ note: "1 asked for" });
+  const rest = await fleet("recovery", "reset", "--blocked", "--yes", "--reason", "the key is renewed");
+  expect(rest.exit).toBe(4);
+  expect(rest.out).toBe(
+    [
+      "1 of 3  night-0  failed: the task has no checkpoint to go on from [NOT_FOUND]",
+      "2 of 3  night-1  asked for, under fence 3",
+      "3 of 3  night-2  asked for, under fence 3\n",
+    ].join("\n"),
+  );
+  expect(rest.err).toMatch(/^TASK .*\n.*\n.*\n.*\n\nTotal: 3 tasks\n2 asked for, 1 failed\n$/);
+  for (const task of tasks) {
+    const { reason } = await goOn(task, 2);
+    if (task !== "night-3") expect(reason).toContain("the key is renewed");
+  }
+  const none = await fleet("recovery", "run", "--blocked", "--agent-type", "qa", "--yes");
+  expect(none).toEqual({ exit: 0, out: "", err: "No such task is blocked.\n" });
+}, 180_000);
 
 test("mistakes have their exit codes", async () => {
   await owned("done");

@@ -90,6 +90,16 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await night.alert("withdrawn", "RECOVERY_BLOCKED");
     return { tenant: "withdrawn", after: () => night.recovery("withdrawn", "attempted") };
   },
+  async "Blocked: many tasks at once"() {
+    const tasks = [TASK, "billing-43"];
+    for (const task of tasks) {
+      await night.begun("many", 1, task);
+      await night.fails("many", "unrecoverable", { task });
+      await night.recovery("many", "blocked", task);
+    }
+    const after = () => Promise.all(tasks.map((task) => night.recovery("many", "attempted", task)));
+    return { tenant: "many", after };
+  },
   async "Handoff escalated: no agent takes the task"() {
     await night.begun("nobody", 1);
     await night.fails("nobody", "crash");

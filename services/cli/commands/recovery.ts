@@ -1,24 +1,19 @@
-// `fleet recovery`: how recoveries stand, and another try for those that wait.
+// `fleet recovery`: how recoveries stand.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { RECOVERING_STATES, type RecoveringState } from "../../../shared/protocol/recovery.ts";
 import { type Acting, withExamples } from "../acting.ts";
-import { bareId } from "../input/id.ts";
 import { limitOption } from "../input/limit.ts";
 import type { Session } from "../session.ts";
 import { UsageError } from "../usage.ts";
 import { nextPage } from "./found.ts";
+import { addRetries } from "./retry.ts";
 
 interface StatusFlags {
   readonly state?: RecoveringState;
   readonly limit?: number;
   readonly cursor?: string;
-}
-
-interface AgainFlags {
-  readonly reason?: string;
-  readonly commandId?: string;
 }
 
 export function addRecovery(program: Command, acting: Acting): void {
@@ -42,35 +37,7 @@ export function addRecovery(program: Command, acting: Acting): void {
     "Why, and what to do": `${fleet} recovery status auth`,
     "In a script": `${fleet} recovery status auth --json | jq -r .recovery.state`,
   }));
-  const again = (name: string, summary: string, description: string, reset: boolean): Command =>
-    group
-      .command(name)
-      .summary(summary)
-      .description(description)
-      .argument("<task>", "the task")
-      .option("--reason <text>", "why, for the next agent and the audit trail")
-      .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
-      .action(
-        acting((session: Session, task: string, flags: AgainFlags) => tryAgain(session, task, flags, reset)),
-      );
-  withExamples(
-    again(
-      "reset",
-      "Give a task its whole budget of attempts back, and try again.",
-      "Give a task its whole budget of attempts back, and try again at once. For a task that is blocked: mend the cause first.",
-      true,
-    ),
-    (fleet) => ({ "The cause is mended": `${fleet} recovery reset auth --reason "the key is renewed"` }),
-  );
-  withExamples(
-    again(
-      "run",
-      "Make the next attempt now, without waiting for its time.",
-      "Make the next attempt now, without waiting for its time. It counts like any other.",
-      false,
-    ),
-    (fleet) => ({ "Now, not in ten minutes": `${fleet} recovery run auth` }),
-  );
+  addRetries(group, acting);
 }
 
 async function status(session: Session, task: string | undefined, flags: StatusFlags): Promise<void> {
@@ -99,27 +66,5 @@ async function one(session: Session, id: string, flags: StatusFlags): Promise<vo
   const { task_id, state, owner, fence, recovery } = task;
   await session.show({ task_id, state, owner, fence, recovery }, () =>
     renderRecovery(task, session.called, session.view),
-  );
-}
-
-async function tryAgain(
-  session: Session,
-  taskId: string,
-  { reason, commandId }: AgainFlags,
-  reset: boolean,
-): Promise<void> {
-  const client = await session.client();
-  const task = await client.getTask(taskId, session.ask);
-  // A retry under the same id gets its first answer.
-  if (commandId === undefined && task?.recovery?.state === "attempted" && task.handoff_id !== null) {
-    const { FleetError } = await import("../../../shared/protocol/errors.ts");
-    throw new FleetError("CONFLICT", "an attempt is being made", {
-      details: { handoff_id: task.handoff_id },
-    });
-  }
-  const result = await client.executeRecovery(null, { ...session.ask, taskId, commandId, reason, reset });
-  const { renderRecovering, recoveringData } = await import("../rendering/recovery.ts");
-  await session.show(recoveringData(result), () =>
-    renderRecovering({ ...result, reset }, session.called, session.view),
   );
 }

@@ -74,7 +74,11 @@ export function renderRecoveries({ tasks, next, fleet }: RecoveriesText, view: V
   ].join("\n");
 }
 
-function failureText({ class: failed, signal, agent_id: agent }: NonNullable<Recovery["failure"]>): string {
+export function failureText({
+  class: failed,
+  signal,
+  agent_id: agent,
+}: NonNullable<Recovery["failure"]>): string {
   if (signal === "request") return `request, taken from ${plain(agent ?? "nobody")}`;
   return `${words(failed)}${agent === null ? "" : ` of ${plain(agent)}`}`;
 }
