@@ -117,6 +117,14 @@ test("a task is taken from an agent that hangs: seen first, then done, and follo
   expect(looked.out).toContain("Has the task: agent-7, fence 1");
   const forced = await json<Foresight>("recover", "auth", "--dry-run", "--force", "--from", `chk-${first}`);
   expect(forced).toMatchObject({ dry_run: true, from: { checkpoint_id: first, seq: 1 }, refused: null });
+  // Once the fleet has listened for long enough to say so.
+  const toNobody = () => fleet("recover", "auth", "--dry-run", "--force", "--to", "nobody");
+  await expect.poll(async () => (await toNobody()).out, SOON).toMatch(/^It would wait for an agent\. /);
+  expect(await toNobody()).toMatchObject({ exit: 0, out: expect.stringContaining("\nUnknown type: nobody") });
+  const waiting = agent.startHeartbeat({ agentType: "qa", state: "idle" }, {});
+  const toQa = () => fleet("recover", "auth", "--dry-run", "--force", "--to", "qa");
+  await expect.poll(async () => (await toQa()).out, SOON).toMatch(/^It would go on\. /);
+  await waiting.stop();
   expect(await agent.getTask("auth")).toMatchObject({ owner: "agent-7", fence: 1, recovery: null });
 
   const refused = await fleet("recover", "auth");

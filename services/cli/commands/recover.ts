@@ -2,6 +2,8 @@
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import { bareId } from "../input/id.ts";
 import type { Session } from "../session.ts";
@@ -24,7 +26,8 @@ export function addRecover(program: Command, acting: Acting): void {
     .description(
       "Have a task go on with another agent, from its newest checkpoint that verifies (the one before, if that was tried in vain) or from one that you " +
         "choose. Whoever has the task loses it at once and can no longer write to it; an agent that lives keeps it, unless you force it.\n" +
-        `With --dry-run nothing is changed; the exit code says how it would go: 0 it goes on, ${NOT_FOUND.exit} there is no checkpoint, ` +
+        "With --dry-run nothing is changed; whether an agent of the type says that it lives is shown, and the exit code says how it would go: " +
+        `0 it goes on, or waits for an agent, ${NOT_FOUND.exit} there is no checkpoint, ` +
         `${CONFLICT.exit} it would be refused, ${CORRUPT.exit} nothing sound can be reached.`,
     )
     .argument("<task>", "the task")
@@ -71,7 +74,24 @@ async function lookAhead(session: Session, taskId: string, flags: Flags): Promis
     before: onPrevious ? (recovery?.avoid_id ?? undefined) : undefined,
   });
   const { foresee, renderForesight } = await import("../rendering/foresight.ts");
-  const foresight = foresee(task, point, flags);
+  const type = flags.to ?? point.checkpoint?.metadata.agent_type;
+  const agentSeen = type === undefined ? null : await isSeen(session, client, type);
+  const foresight = foresee(task, point, { ...flags, agentSeen });
   session.exitCode = foresight.refused === null ? 0 : ERROR_TABLE[foresight.refused.code].exit;
   await session.show(foresight, () => renderForesight(foresight, session.view));
+}
+
+/** Whether an agent of the type says that it lives, whatever it is at; null: the reader has not listened for long enough to know. */
+async function isSeen(session: Session, client: FleetClient, type: string): Promise<boolean | null> {
+  const { HEARD_ALL_MS } = await import("../rendering/agents.ts");
+  let cursor: string | undefined;
+  do {
+    const page = await client.agents({ ...session.ask, limit: LIMITS.agents_limit_max, cursor });
+    const { agents, listening_since } = page;
+    if (agents.some(({ agent_type, state }) => agent_type === type && state !== "silent")) return true;
+    if (session.world.now() - Date.parse(listening_since) < HEARD_ALL_MS) return null;
+    // Who is never heard stands behind all who are.
+    cursor = agents.some(({ last_beat_at }) => last_beat_at === null) ? undefined : page.cursor;
+  } while (cursor !== undefined);
+  return false;
 }

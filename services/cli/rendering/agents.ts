@@ -18,7 +18,7 @@ const GIVE = [
   { least: 8, leaves: 1 },
 ] as const;
 /** A reader that listens for less than this has not heard everybody. */
-const HEARD_ALL_MS = 3 * LIMITS.heartbeat_ms;
+export const HEARD_ALL_MS = 3 * LIMITS.heartbeat_ms;
 
 export function renderAgents(page: AgentPage, next: string | undefined, view: View): string {
   const { agents, listening_since } = page;

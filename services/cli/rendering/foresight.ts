@@ -1,5 +1,6 @@
 // What a recovery would do, for `fleet recover --dry-run`: from where, who would lose the task, and whether it would be refused.
 
+import { BUILTIN_AGENT_TYPES } from "../../../shared/protocol/checkpoint.ts";
 import type { ErrorCode } from "../../../shared/protocol/errors.ts";
 import type { CorruptCheckpoint, RecoveryPoint } from "../../../shared/protocol/queries.ts";
 import { TASK_TABLE } from "../../../shared/protocol/task.ts";
@@ -24,6 +25,8 @@ export interface Foresight {
   } | null;
   /** null: as the agent before, or as the policy says. */
   readonly to_agent_type: string | null;
+  /** Whether an agent of that type, or else of the type before, says that it lives; null: not known. A runner without work says nothing. */
+  readonly agent_seen: boolean | null;
   readonly passed_over: readonly CorruptCheckpoint[];
   readonly owner: RecoveryPoint["owner"];
   /** The open handoff, which would come to nothing. */
@@ -32,10 +35,17 @@ export interface Foresight {
   readonly refused: { readonly code: ErrorCode; readonly reason: string } | null;
 }
 
+export interface Circumstances {
+  readonly to?: string;
+  readonly force?: boolean;
+  /** As in {@link Foresight}. */
+  readonly agentSeen?: boolean | null;
+}
+
 export function foresee(
   task: Task,
   point: RecoveryPoint,
-  { to, force = false }: { readonly to?: string; readonly force?: boolean },
+  { to, force = false, agentSeen = null }: Circumstances,
 ): Foresight {
   const found = point.checkpoint;
   return {
@@ -51,6 +61,7 @@ export function foresee(
       committed_at: found.metadata.committed_at,
     },
     to_agent_type: to ?? null,
+    agent_seen: agentSeen,
     passed_over: point.passed_over,
     owner: point.owner,
     handoff_id: task.handoff_id,
@@ -81,13 +92,11 @@ function refusal(
 
 export function renderForesight(foresight: Foresight, view: View): string {
   const { from, owner, refused, to_agent_type: to, handoff_id: handoff } = foresight;
-  const { colors, now } = view;
+  const { now } = view;
   const fact = (name: string, value: string | null): string[] =>
     value === null ? [] : [field(name, value, view)];
   return [
-    refused === null
-      ? `${colors.green("It would go on.")} Nothing was changed.`
-      : `${colors.red("It would not go on:")} ${plain(refused.reason)}. Nothing was changed.`,
+    headline(foresight, view),
     field("Task", `${plain(foresight.task_id)}, ${foresight.state}`, view),
     ...(from === null
       ? []
@@ -109,6 +118,7 @@ export function renderForesight(foresight: Foresight, view: View): string {
         : "agents of the type before, unless the policy names another",
       view,
     ),
+    ...waitLines(foresight, view),
     field(
       refused === null ? "Loses the task" : "Has the task",
       owner === null ? "nobody, for nobody owns it" : `${plain(owner.agent_id)}, fence ${owner.fence}`,
@@ -116,4 +126,29 @@ export function renderForesight(foresight: Foresight, view: View): string {
     ),
     ...fact("Comes to nothing", handoff === null ? null : `handoff ${handoff}`),
   ].join("\n");
+}
+
+function headline({ refused, agent_seen: seen }: Foresight, { colors }: View): string {
+  if (refused !== null)
+    return `${colors.red("It would not go on:")} ${plain(refused.reason)}. Nothing was changed.`;
+  const how = seen === false ? colors.yellow("It would wait for an agent.") : colors.green("It would go on.");
+  return `${how} Nothing was changed.`;
+}
+
+/** What follows when nobody is there to take it. */
+function waitLines({ refused, agent_seen: seen, to_agent_type: to, from }: Foresight, view: View): string[] {
+  const type = to ?? from?.agent_type;
+  if (refused !== null || seen !== false || type === undefined) return [];
+  const isBuiltIn = BUILTIN_AGENT_TYPES.some((one) => one === type);
+  return [
+    field("Seen of them", "none; a runner says nothing before it has work", view),
+    field(
+      "When nobody comes",
+      "the offer is made as often as the policy says (3 times, a minute each), then the task is blocked and people are alerted",
+      view,
+    ),
+    ...(isBuiltIn
+      ? []
+      : [field("Unknown type", `${plain(type)} is refused unless FLEET_AGENT_TYPES names it`, view)]),
+  ];
 }

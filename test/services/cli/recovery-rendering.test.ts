@@ -235,7 +235,12 @@ describe("what it would do", () => {
   };
   const said = (
     changes: Partial<RecoveryPoint>,
-    { head = task, ...flags } = {} as { head?: Task; to?: string; force?: boolean },
+    { head = task, ...flags } = {} as {
+      head?: Task;
+      to?: string;
+      force?: boolean;
+      agentSeen?: boolean | null;
+    },
   ) => renderForesight(foresee(head, { ...point, ...changes }, flags), view);
 
   test("where it goes on, what was passed over, who loses the task", () => {
@@ -282,6 +287,26 @@ describe("what it would do", () => {
     expect(said(changes, { head })).toMatch(/^It would not go on: /);
     expect(said(changes, { head })).toContain(words);
     expect(said(changes, { head })).toContain("\nHas the task: agent-8, fence 3");
+  });
+
+  test("whether an agent is there, and what happens when none is", () => {
+    expect(said({}, { force: true, agentSeen: true })).toMatch(/^It would go on\. /);
+    const nobody = { force: true, agentSeen: false };
+    expect(said({}, { ...nobody, to: "writer" }).split("\n")).toEqual([
+      "It would wait for an agent. Nothing was changed.",
+      ...["Task: auth, active", `From: chk-${A}, number 4, in phase testing`],
+      "Written by: agent-7 (qa), 2026-01-04T15:30:00.000Z (5m ago)",
+      `Passed over: chk-${A}: its hash is another one`,
+      "Goes on with: agents of type writer",
+      "Seen of them: none; a runner says nothing before it has work",
+      "When nobody comes: the offer is made as often as the policy says (3 times, a minute each), then the task is blocked and people are alerted",
+      "Unknown type: writer is refused unless FLEET_AGENT_TYPES names it",
+      "Loses the task: agent-8, fence 3",
+    ]);
+    expect(said({}, nobody)).toContain("\nSeen of them: none");
+    expect(said({}, nobody)).not.toContain("Unknown type");
+    // It is refused for another reason first.
+    expect(said({}, { agentSeen: false })).not.toContain("Seen of them");
   });
 
   test("nobody loses what nobody owns", () => {
