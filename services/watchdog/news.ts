@@ -8,9 +8,11 @@ import type { Bus, DurableMessage } from "../../shared/bus/bus.ts";
 import { consumerOf, type EventShare } from "../../shared/bus/event-share.ts";
 import { startConsuming } from "../../shared/bus/patience.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
+import { clean } from "../../shared/prompts/quoting.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { type FleetEvent, readEvent } from "../../shared/protocol/events.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
 import { BLOCK_REASONS } from "../../shared/protocol/recovery.ts";
 import type { Recovery } from "../../shared/protocol/recovery-record.ts";
 import { CONTENT_TYPES } from "../../shared/protocol/subjects.ts";
@@ -135,8 +137,18 @@ async function alert(
       taskId: event.subject,
       reason,
       class: recovery?.failure?.class ?? null,
+      agentId: recovery?.failure?.agent_id ?? null,
+      details: detailsOf(recovery),
       attempts: recovery?.attempts ?? 0,
     },
   });
   await publishAlert({ bus, metrics, log }, blocked);
+}
+
+/** An alert leaves the fleet, for chats and pagers, and an agent may have said anything. */
+function detailsOf(recovery: Recovery | null): string | null {
+  const said = recovery?.blocked?.details ?? recovery?.failure?.details ?? null;
+  if (said === null) return null;
+  const { text, cut } = clean(said, LIMITS.alert_details_chars_max);
+  return cut === 0 ? text : `${text} …`;
 }

@@ -90,11 +90,12 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     ...(HANDOFF_WORDS[reason] ?? ended)(subject),
     look: reason === "chain_broken" ? ["audit", "verify", subject] : ["handoffs", "show", handoffId],
   }),
-  RECOVERY_BLOCKED: ({ subject, data: { reason, class: failureClass, attempts } }) => ({
+  RECOVERY_BLOCKED: ({ subject, data: { reason, class: failureClass, agentId, details, attempts } }) => ({
     what:
-      `Task ${subject} is blocked after its agent failed` +
+      `Task ${subject} is blocked after ${agentId ?? "its agent"} failed` +
       (failureClass === null ? "" : ` (${failureClass})`) +
-      `: ${reason.replaceAll("_", " ")}, ${attempts} attempt${attempts === 1 ? "" : "s"} made.`,
+      `: ${reason.replaceAll("_", " ")}, ${attempts} attempt${attempts === 1 ? "" : "s"} made` +
+      (details === null ? "." : `; details: ${details}`),
     todo: BLOCKED_WORDS[reason],
     look: ["recovery", "status", subject],
   }),

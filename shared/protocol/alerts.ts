@@ -25,8 +25,11 @@ const data = {
   RECOVERY_BLOCKED: z.object({
     taskId: z.string(),
     reason: z.enum(BLOCK_REASONS),
-    /** Of the newest failure. */
+    /** Of the newest failure: its class, and whose it was. */
     class: z.enum(FAILURE_CLASSES).nullable(),
+    agentId: z.string().nullable().default(null),
+    /** What the agent, or whoever saw its end, said of it, or what does not verify: cut, and without what looks like a secret. */
+    details: z.string().nullable().default(null),
     /** Since the budget was whole. */
     attempts: z.int(),
   }),

@@ -151,6 +151,8 @@ export const LIMITS = {
   alerts_kept_ms: 30 * 86_400_000,
   /** Of one alert; what is larger none of our services wrote. */
   alert_bytes_max: 8_192,
+  /** Of what an agent said at its end, in an alert. */
+  alert_details_chars_max: 500,
   alerts_limit_max: 100,
   alerts_limit_default: 20,
   /** Alerts that one request may look through for those that it is asked for. */
@@ -242,6 +244,10 @@ const relations: [holds: boolean, why: string][] = [
     LIMITS.alerts_limit_max * (LIMITS.alert_bytes_max + LIMITS.alert_note_chars_max * 6 + 300) <=
       LIMITS.reply_bytes_max,
     "a page of the largest alerts must fit into a reply",
+  ],
+  [
+    LIMITS.alert_details_chars_max * 6 + 2_000 <= LIMITS.alert_bytes_max,
+    "what an agent said must fit into an alert, however JSON writes it",
   ],
   [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
 ];

@@ -61,6 +61,8 @@ export const recoverySchema = z.looseObject({
       checkpoint_id: z.string().nullable(),
       to_agent_type: z.string().nullable(),
       reason: z.string().nullable(),
+      /** Who asked; null: nobody, the policy. */
+      by: z.string().nullable(),
     })
     .nullable(),
   /** Of the newest attempt. */

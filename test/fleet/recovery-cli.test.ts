@@ -186,6 +186,9 @@ test("what waits is listed, and run before its time; what is blocked is reset", 
     exit: 0,
     err: "",
   });
+  expect((await fleet("recovery", "status", "broke")).out).toContain(
+    "\nAsked for: by person: the key is renewed\n",
+  );
   expect((await goOn("broke", 2)).reason).toContain("the key is renewed");
   expect(await stateOf("broke")).toBe("idle");
 }, 120_000);

@@ -4,6 +4,7 @@ import { uuidv7 } from "uuidv7";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { FleetEvent } from "../../shared/protocol/events.ts";
 import type { FailureClass } from "../../shared/protocol/exit-report.ts";
+import { LIMITS } from "../../shared/protocol/limits.ts";
 import type { Offer } from "../../shared/protocol/offer.ts";
 import { SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Task } from "../../shared/protocol/task.ts";
@@ -49,7 +50,7 @@ function report(
   fence: number,
   failureClass: FailureClass,
   tenant = "default",
-  agentType = TYPE,
+  { agentType = TYPE, details }: { agentType?: string; details?: string } = {},
 ) {
   const at = new Date().toISOString();
   const body = {
@@ -63,6 +64,7 @@ function report(
     started_at: at,
     ended_at: at,
     host: "test",
+    ...(details !== undefined && { details }),
   };
   return bench.bus.publishDurable(
     SUBJECTS.exit(tenant, agent, task),
@@ -169,7 +171,7 @@ describe("reports", () => {
   test("an agent that says it is of a type that there is not is followed by one of the task's type", async () => {
     const [task, tenant, agent] = ["misnamed", "patient", "first"];
     await ownedTask(task, agent, tenant);
-    await report(task, agent, 1, "crash", tenant, "astronomy");
+    await report(task, agent, 1, "crash", tenant, { agentType: "astronomy" });
     const second = agents.start({ agentId: "second", tenant });
     expect((await second.said("began")).began).toMatchObject({ task, recovery: { attempt: 1 } });
     const { recovery } = await bench.repository.task(tenant, task);
@@ -244,6 +246,20 @@ describe("reports", () => {
     });
   }, 120_000);
 });
+
+test("who is alerted is told what the agent said at its end, cut and without its secrets", async () => {
+  const [task, tenant] = ["said", "said"];
+  await ownedTask(task, "first", tenant);
+  const key = `sk-ant-${"a1".repeat(20)}`;
+  const details = `refused: ANTHROPIC_API_KEY=${key}\n\u001b[2J${"and so on ".repeat(200)}`;
+  await report(task, "first", 1, "unrecoverable", tenant, { details });
+  await until(task, ({ state }) => state === "blocked", tenant);
+  const [alert] = await bench.alerts<"RECOVERY_BLOCKED">(task, 1);
+  expect(alert?.data).toMatchObject({ class: "unrecoverable", agentId: "first", reason: "unrecoverable" });
+  const said = String(alert?.data.details);
+  expect(said).toMatch(/^refused: ANTHROPIC_API_KEY=\[redacted: API key\]\nand so on and .* …$/);
+  expect(said.length).toBeLessThanOrEqual(LIMITS.alert_details_chars_max + 2);
+}, 120_000);
 
 describe("handoffs that come to nothing", () => {
   test("from a checkpoint that was damaged after it was handed off the earlier one is gone on from", async () => {

@@ -139,7 +139,7 @@ export function renderRecovery(task: Task, fleet: string, view: View): string {
     ...fact(state === "blocked" ? "Tried again" : "Next attempt", at(recovery.due_at)),
     ...(failure === null ? [] : failureLines(failure, view)),
     ...fact("  answered by", failure && recovery.action && words(recovery.action)),
-    ...fact("Asked for", wish?.reason == null ? null : plain(wish.reason)),
+    ...fact("Asked for", askedText(wish)),
     ...fact(
       "Goes on with",
       wish?.to_agent_type == null ? null : `agents of type ${plain(wish.to_agent_type)}`,
@@ -151,6 +151,16 @@ export function renderRecovery(task: Task, fleet: string, view: View): string {
     field("Owner", `${task.owner === null ? "nobody" : plain(task.owner)}, fence ${task.fence}`, view),
     ...adviceOn(task, recovery, fleet, view),
   ].join("\n");
+}
+
+/** By whom, and why. */
+function askedText(wish: Recovery["wish"]): string | null {
+  const said = [
+    wish?.by == null ? null : `by ${plain(wish.by)}`,
+    wish?.reason == null ? null : plain(wish.reason),
+  ];
+  const known = said.filter((part) => part !== null);
+  return known.length === 0 ? null : known.join(": ");
 }
 
 function failureLines(failure: NonNullable<Recovery["failure"]>, view: View): string[] {

@@ -55,6 +55,7 @@ export async function recoverTask(
     checkpoint_id: id,
     to_agent_type: command.to_agent_type ?? null,
     reason: command.reason ?? null,
+    by: actor.agent,
   };
   const wanted = { wish, reset: command.reset, isProbe: false, failure: failureOf(head, at) };
   const step = retry(withdrawn.at(-1)?.head ?? head, wanted, nowMs);

@@ -139,7 +139,7 @@ function attemptNext(
     ...(rung === "previous" && { avoid_id: before.avoid_id ?? head.latest_id }),
     due_at: iso(dueMs),
     ...(toAgentType !== null && {
-      wish: { checkpoint_id: null, to_agent_type: toAgentType, reason: null },
+      wish: { checkpoint_id: null, to_agent_type: toAgentType, reason: null, by: null },
     }),
   };
 }

@@ -122,8 +122,18 @@ describe("one in full", () => {
     );
   });
 
+  test("that somebody asked for says who, and why if that was said", () => {
+    const asked = (by: string | null, reason: string | null): string => {
+      const wish = { checkpoint_id: null, to_agent_type: null, reason, by };
+      return renderRecovery({ ...task, recovery: { ...recovery, wish } }, "fleet", view);
+    };
+    expect(asked("cli-anna", "key re\u001bnewed")).toContain("\nAsked for: by cli-anna: key re�newed\n");
+    expect(asked("cli-anna", null)).toContain("\nAsked for: by cli-anna\n");
+    expect(asked(null, null)).not.toContain("Asked for");
+  });
+
   test("that is offered says to whom, and what to look at, until an agent has taken it", () => {
-    const wish = { checkpoint_id: null, to_agent_type: "qa", reason: null };
+    const wish = { checkpoint_id: null, to_agent_type: "qa", reason: null, by: null };
     const offered = { ...recovery, state: "attempted", handoff_id: A, due_at: null, wish } as const;
     const text = renderRecovery({ ...task, recovery: offered }, "fleet", view);
     expect(text).toContain("\nRecovery: attempted, waits for an agent (qa)\n");

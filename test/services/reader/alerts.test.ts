@@ -174,7 +174,10 @@ test("what is over is told apart, in pages too: blocked tasks of which some go o
     const { recovery, audit_seq } = await repository.task(tenant, task);
     const blocked = alertOf("RECOVERY_BLOCKED", "critical", {
       ...{ tenant, task, occasion: String(audit_seq), nowMs: Date.parse(recovery?.blocked?.at ?? "") },
-      data: { taskId: task, reason: "unrecoverable", class: "unrecoverable", attempts: 0 },
+      data: {
+        ...{ taskId: task, reason: "unrecoverable", class: "unrecoverable", attempts: 0 },
+        ...{ agentId: "agent-1", details: null },
+      },
     });
     ids.push(await publish(blocked));
   }

@@ -28,8 +28,11 @@ const of = ({ tenant, subject, sequence, time }: FleetEvent) => ({
 
 async function blockedAlert(task: string): Promise<Alert> {
   const event = await newest(task, "TASK_BLOCKED");
-  const data = { taskId: task, reason: "unrecoverable", class: "unrecoverable", attempts: 0 } as const;
-  return alertOf("RECOVERY_BLOCKED", "critical", { ...of(event), data });
+  const why = { reason: "unrecoverable", class: "unrecoverable", agentId: null, details: null } as const;
+  return alertOf("RECOVERY_BLOCKED", "critical", {
+    ...of(event),
+    data: { taskId: task, attempts: 0, ...why },
+  });
 }
 
 async function handoffAlert(task: string): Promise<Alert> {

@@ -51,6 +51,23 @@ describe("text", () => {
     expect(new Set(texts.map(({ what }) => what)).size).toBe(7);
   });
 
+  test("a task that is blocked is told with its agent, and what that said at its end", () => {
+    const why = { reason: "attempts_spent", attempts: 5 } as const;
+    const blocked = (agentId: string | null, details: string | null) =>
+      alertText(
+        alertOf("RECOVERY_BLOCKED", "critical", {
+          ...about,
+          data: { taskId: "auth", class: "crash", ...why, agentId, details },
+        }),
+      ).what;
+    expect(blocked("agent-7", "no space left on device")).toBe(
+      "Task auth is blocked after agent-7 failed (crash): attempts spent, 5 attempts made; details: no space left on device",
+    );
+    expect(blocked(null, null)).toBe(
+      "Task auth is blocked after its agent failed (crash): attempts spent, 5 attempts made.",
+    );
+  });
+
   test("an alert of a newer version is shown as one", () => {
     expect(alertText({ ...dead, type: "SUN_WENT_DARK", data: null }).what).toMatch(/^SUN_WENT_DARK: /);
   });

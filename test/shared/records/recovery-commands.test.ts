@@ -28,7 +28,10 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     const answer = await recover(task, { reason: "the vendor is back" });
     const { fence } = await place.head(task);
     expect(answer).toMatchObject({ task_id: task, recovery: "waiting", checkpoint_id: null, fence });
-    expect(await place.recovery(task)).toMatchObject({ state: "waiting", attempts: 5, blocked: null });
+    expect(await place.recovery(task)).toMatchObject({
+      ...{ state: "waiting", attempts: 5, blocked: null },
+      wish: { reason: "the vendor is back", by: "somebody" },
+    });
     await place.attempt(task);
     const { handoff_id } = await place.head(task);
     const { reason } = await place.handoff(handoff_id as string);
@@ -49,6 +52,8 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     await place.takeOver(task, "agent-9");
     await place.fail(task);
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", attempts: 1, failures: 1 });
+    // What follows now nobody has asked for.
+    expect((await place.recovery(task)).wish?.by ?? null).toBeNull();
   });
 
   test("without waiting for the back-off", async () => {
