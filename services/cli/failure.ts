@@ -121,7 +121,10 @@ function unavailable({ details }: FleetError, place: Place): string {
   if (details.bus === "no_responders") {
     return `NATS answers${where}, but no Fleet service does: start the fleet with \`${fleet} up\`, or set FLEET_URL / --url.`;
   }
-  return `No fleet answers${where}: start one with \`${fleet} up\`, or set FLEET_URL / --url.`;
+  return (
+    `No fleet answers${where}: start one with \`${fleet} up\`. Of one that runs in another folder or on another port, give the address ` +
+    "that it printed as its bus (FLEET_URL, --url) or its folder (FLEET_HOME)."
+  );
 }
 
 function timeout({ details }: FleetError, place: Place): string {

@@ -19,6 +19,7 @@ import { ProcessLauncher } from "./launchers/process.ts";
 import { TmuxLauncher } from "./launchers/tmux.ts";
 import { clientOn, outsideOf } from "./link.ts";
 import { startOffers } from "./offers.ts";
+import { SECOND_RUNNER } from "./standing.ts";
 
 export interface RunnerContext extends ServiceContext {
   readonly bus: Bus;
@@ -84,11 +85,14 @@ function launchersOf({
 
 /** Two runners of one folder would both take up what an earlier one left. */
 function claimed(folder: string): () => void {
-  const problem = (message: string, details: Record<string, unknown>, cause?: unknown): StartupError =>
+  const problem = (
+    message: string,
+    { hint, cause, ...details }: { hint: string; cause?: unknown; problem?: string | undefined },
+  ): StartupError =>
     new StartupError(message, {
       exitCode: exitCodes.unavailable,
       details: { folder, ...details },
-      hint: "choose another folder with FLEET_RUNNER_DIR",
+      hint,
       cause,
     });
   let release: (() => void) | undefined;
@@ -96,12 +100,12 @@ function claimed(folder: string): () => void {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     release = claimFolder(folder, "runner");
   } catch (error) {
-    throw problem(
-      "the runner's folder cannot be used",
-      { problem: (error as NodeJS.ErrnoException).code },
-      error,
-    );
+    throw problem("the runner's folder cannot be used", {
+      problem: (error as NodeJS.ErrnoException).code,
+      hint: "choose another folder with FLEET_RUNNER_DIR",
+      cause: error,
+    });
   }
-  if (release === undefined) throw problem("another runner uses the folder", {});
+  if (release === undefined) throw problem("another runner uses the folder", { hint: SECOND_RUNNER });
   return release;
 }

@@ -9,6 +9,9 @@ import { startTracing } from "../../shared/runtime/tracing.ts";
 import type { RunnerConfig } from "./config.ts";
 
 const CHECK_MS = 1_500;
+/** The usual ones are taken by the first. */
+export const SECOND_RUNNER =
+  "a second runner on a machine needs its own FLEET_OPS_PORT (0: any free one) and its own FLEET_RUNNER_DIR";
 /** Over the longest grace that the settings may grant. */
 export const STOP_MS_MAX = 660_000;
 
@@ -40,6 +43,7 @@ export async function standOn(
       metrics: metrics.registry,
       log,
       checks: { bus: () => bus.health({ timeoutMs: CHECK_MS }) },
+      takenHint: SECOND_RUNNER,
     });
     closers.add("operations port", () => ops.stop());
     return { bus, closers, stop };
@@ -68,7 +72,7 @@ async function connected(
     throw new StartupError("the bus cannot be reached", {
       exitCode: exitCodes.unavailable,
       details: { url: busUrl, problem: error instanceof Error ? error.message : String(error) },
-      hint: "start the fleet, or set FLEET_URL",
+      hint: "start the fleet; one that runs in another folder or on another port is named by FLEET_HOME or FLEET_URL",
       cause: error,
     });
   }

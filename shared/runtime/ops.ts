@@ -27,11 +27,13 @@ export interface OpsOptions {
   /** A check that takes longer has failed. Default 2 s. */
   checkTimeoutMs?: number;
   log: Logger;
+  /** What to do when the port is taken; it ends the error that says so. */
+  takenHint?: string;
 }
 
 /** Throws StartupError when the port cannot be had. The port is 0 when disabled. */
 export async function serveOps(options: OpsOptions): Promise<{ port: number; stop: Stop }> {
-  const { host = "127.0.0.1", port, log } = options;
+  const { host = "127.0.0.1", port, log, takenHint } = options;
   if (port === null || port === undefined) return { port: 0, stop: async () => {} };
   const server = createServer((request, response) => {
     answer(request, response, options).catch((error: unknown) => {
@@ -40,7 +42,7 @@ export async function serveOps(options: OpsOptions): Promise<{ port: number; sto
     });
   });
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error) => reject(portProblem(error, host, port)));
+    server.once("error", (error) => reject(portProblem(error, { host, port, takenHint })));
     server.listen(port, host, resolve);
   });
   server.on("error", (error) => log.error({ error }, "operations server failed"));
@@ -119,10 +121,14 @@ const portProblems: Record<string, { text: string; hint: string }> = {
   },
 };
 
-function portProblem(error: NodeJS.ErrnoException, host: string, port: number): Error {
+function portProblem(
+  error: NodeJS.ErrnoException,
+  { host, port, takenHint }: { host: string; port: number; takenHint: string | undefined },
+): Error {
   const problem = portProblems[error.code ?? ""];
   if (problem === undefined) return error;
-  const { text, hint } = problem;
+  const { text } = problem;
+  const hint = (error.code === "EADDRINUSE" && takenHint) || problem.hint;
   return new StartupError(text, {
     exitCode: exitCodes.unavailable,
     details: { host, port },

@@ -1,4 +1,6 @@
 /** The runner on a real bus and a real writer: offers become agents, real processes, and their ends become reports. */
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { uuidv7 } from "uuidv7";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import type { AgentRecord } from "../../../services/runner/record.ts";
@@ -295,9 +297,28 @@ describe("a runner that was killed", () => {
   });
 });
 
-test("a folder has one runner", async () => {
-  const runner = bench.runner({ qa: {} });
-  const stop = await runner.start();
-  await expect(runner.start()).rejects.toMatchObject({ message: "another runner uses the folder" });
-  await stop();
+describe("a second runner that has nothing of its own is told what it needs:", () => {
+  const needs =
+    "a second runner on a machine needs its own FLEET_OPS_PORT (0: any free one) and its own FLEET_RUNNER_DIR";
+
+  test("a folder", async () => {
+    const runner = bench.runner({ qa: {} });
+    const stop = await runner.start();
+    await expect(runner.start()).rejects.toMatchObject({
+      message: "another runner uses the folder",
+      hint: needs,
+    });
+    await stop();
+  });
+
+  test("a port", async () => {
+    const first = createServer().listen(0, "127.0.0.1");
+    await once(first, "listening");
+    const { port } = first.address() as AddressInfo;
+    const second = bench.runner({ qa: {} }).spawn({ FLEET_OPS_PORT: String(port) });
+    await expect(second).rejects.toThrow(
+      `ended with 69:\nfleet-runner: the operations port is taken (host=127.0.0.1, port=${port}); ${needs}\n`,
+    );
+    first.close();
+  });
 });

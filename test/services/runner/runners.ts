@@ -136,8 +136,8 @@ class TestRunner {
   }
 
   /** As a process of its own. */
-  async spawn(): Promise<TestService> {
-    const runner = await startService("runner", this.#env);
+  async spawn(env: Record<string, string> = {}): Promise<TestService> {
+    const runner = await startService("runner", { ...this.#env, ...env });
     this.#processes.push(runner);
     return runner;
   }

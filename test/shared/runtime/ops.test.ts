@@ -79,6 +79,8 @@ test("a taken port is a start-up problem that says what to do", async () => {
   const error = await serveOps({ port, metrics: metrics.registry, checks: {}, log }).catch((e: unknown) => e);
   expect(error).toBeInstanceOf(StartupError);
   expect(error).toMatchObject({ details: { port }, hint: expect.stringContaining("FLEET_OPS_PORT") });
+  const own = { port, metrics: metrics.registry, checks: {}, log, takenHint: "take another" };
+  await expect(serveOps(own)).rejects.toMatchObject({ details: { port }, hint: "take another" });
 });
 
 test.each([null, undefined])("without a port (%s) nothing listens", async (port) => {
