@@ -6,13 +6,14 @@
 import type { TakeCommand } from "../protocol/commands.ts";
 import { FleetError } from "../protocol/errors.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
+import { policyOf } from "../protocol/policy.ts";
 import type { Tx } from "../store/store.ts";
 import { cancel } from "./handoff/moves.ts";
 import { readOpen, write } from "./handoff/record.ts";
 import type { RememberedOwnership } from "./idempotency.ts";
 import { systemKeys } from "./keyspace.ts";
 import { writePromise } from "./recovery/leases.ts";
-import { supersede } from "./recovery/moves.ts";
+import { takenBy } from "./recovery/moves.ts";
 import { type Head, nextState, OF_NO_CHECKPOINT, type Step } from "./steps.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 
@@ -94,7 +95,12 @@ function own(
   };
   const taken = { reason: "taken", details: agent } as const;
   const steps = [step, ...(open === null ? [] : write(tx, begun.keys, cancel(step.head, open, taken, at)))];
-  if (owner !== null) steps.push(...supersede((steps.at(-1) as Step).head, "supersede", at));
+  if (owner !== null) {
+    const left = (steps.at(-1) as Step).head;
+    const type = left.recovery?.failure?.agent_type ?? left.agent_type ?? UNKNOWN_TYPE;
+    const { recovery } = policyOf(context.policies, context.actor.tenant, type);
+    steps.push(...takenBy(left, owner, recovery, context.nowMs));
+  }
   return complete(tx, context, begun, {
     steps,
     answer: { task_id: task, owner, fence, committed_at: at },

@@ -247,6 +247,22 @@ describe("reports", () => {
   }, 120_000);
 });
 
+test("an agent that a supervisor starts again by name, whenever it crashes, spends the budget, and people are alerted", async () => {
+  const [task, tenant, agent] = ["supervised", "supervised", "coder-7"];
+  await ownedTask(task, agent, tenant);
+  for (let crashes = 1; ; crashes += 1) {
+    const { fence } = await bench.repository.task(tenant, task);
+    await report(task, agent, fence, "crash", tenant);
+    const { state, recovery } = await until(task, ({ owner }) => owner === null, tenant);
+    if (state === "blocked") break;
+    expect(crashes).toBeLessThan(7);
+    expect(recovery?.failures).toBe(crashes);
+    await bench.command("take", task, {}, { tenant, agent });
+  }
+  const [alert] = await bench.alerts<"RECOVERY_BLOCKED">(task, 1);
+  expect(alert?.data).toMatchObject({ reason: "attempts_spent", agentId: agent, attempts: 5 });
+}, 120_000);
+
 test("who is alerted is told what the agent said at its end, cut and without its secrets", async () => {
   const [task, tenant] = ["said", "said"];
   await ownedTask(task, "first", tenant);

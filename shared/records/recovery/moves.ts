@@ -162,17 +162,13 @@ export function attempt(
   const { checkpoint_id: id } = checkpoint.metadata;
   const recovery: Recovery = {
     ...before,
+    ...oneMore(before, windowMs, nowMs),
     state: "attempted",
-    attempts: before.attempts + 1,
-    rung_attempts: before.rung_attempts + 1,
     avoid_id: before.avoid_id ?? id,
-    recent: [...within(before.recent, windowMs, nowMs), at],
     completed_items: Math.max(before.completed_items, completedItems(checkpoint)),
     checkpoint_id: id,
     handoff_id: handoffId,
     due_at: null,
-    attempted_at: at,
-    resumed_at: null,
   };
   const reason = reasonOf(recovery);
   const event: EventFact = {
@@ -186,6 +182,22 @@ export function attempt(
     handoff_id: handoffId,
   };
   return moved("recover", head, { ...head, recovery, updated_at: at }, event, facts);
+}
+
+/** What an attempt takes out of the budget. */
+function oneMore(
+  { attempts, rung_attempts, recent }: Recovery,
+  windowMs: number,
+  nowMs: number,
+): Partial<Recovery> {
+  const at = iso(nowMs);
+  return {
+    attempts: attempts + 1,
+    rung_attempts: rung_attempts + 1,
+    recent: [...within(recent, windowMs, nowMs), at],
+    attempted_at: at,
+    resumed_at: null,
+  };
 }
 
 /** Why the task is handed over, for the next agent and for people. */
@@ -249,9 +261,42 @@ export function supersede(head: Head, event: "supersede" | "end", at: string): S
   return [settled(head, recovery, "superseded", at)];
 }
 
-function settled(head: Head, recovery: Recovery, reason: "progress" | "superseded", at: string): Step {
+/**
+ * The task is taken by name. When the agent takes it whose failure is to be recovered from, started again by somebody, this is the attempt
+ * that was due, and counts: or an agent that crashes as often as it is started would never spend the budget.
+ */
+export function takenBy(
+  head: Head,
+  agent: string,
+  { window_ms: windowMs }: Policy["recovery"],
+  nowMs: number,
+): Step[] {
+  const before = recoveryOf(head);
+  const at = iso(nowMs);
+  const { failure } = before;
+  const isAgain = failure !== null && failure.agent_id === agent && failure.signal !== "request";
+  if (before.state !== "waiting" || !isAgain) return supersede(head, "supersede", at);
+  const recovery: Recovery = {
+    ...before,
+    ...oneMore(before, windowMs, nowMs),
+    state: "idle",
+    due_at: null,
+    wish: null,
+    // It chooses by itself from where it goes on.
+    checkpoint_id: null,
+  };
+  return [settled(head, recovery, "superseded", at, { attempt: recovery.attempts, rung: recovery.rung })];
+}
+
+function settled(
+  head: Head,
+  recovery: Recovery,
+  reason: "progress" | "superseded",
+  at: string,
+  facts: NonNullable<Transition["facts"]> = {},
+): Step {
   const event: EventFact = { type: "RECOVERY_SETTLED", data: { taskId: head.task_id, reason } };
-  return moved("settle", head, { ...head, recovery, updated_at: at }, event, { reason });
+  return moved("settle", head, { ...head, recovery, updated_at: at }, event, { reason, ...facts });
 }
 
 export interface Blocking {

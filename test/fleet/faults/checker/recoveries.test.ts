@@ -98,6 +98,25 @@ describe("a correct fleet", () => {
     expect(verdict.recoveries).toMatchObject({ tried: 6, succeeded: 5, could_not: { attempts_spent: 1 } });
   });
 
+  test("counts an attempt when an agent takes its task again after its failure, and gives up after as many", () => {
+    const story = new RecoveryTelling();
+    story.works();
+    for (let i = 0; i < ATTEMPTS; i += 1) {
+      story.reports("crash");
+      story.restarts("a");
+    }
+    story.reports("crash");
+    story.blocks("attempts_spent");
+    expect(judge(story.evidence()).violations).toEqual([]);
+    const endless = new RecoveryTelling();
+    endless.works();
+    for (let i = 0; i <= ATTEMPTS; i += 1) {
+      endless.reports("crash");
+      endless.restarts("a");
+    }
+    expect(kinds(endless)).toEqual(["budget_overdrawn"]);
+  });
+
   test("gives up at once what nobody can do", () => {
     const story = new RecoveryTelling("fatal-1");
     story.works();

@@ -8,7 +8,14 @@ import { kindOf } from "../workers/kinds.ts";
 import type { Entry, Evidence, Violation } from "./evidence.ts";
 import { timeOf } from "./handoff-story.ts";
 import { lineagesOf } from "./lineage.ts";
-import { OVER, type RecoveryMove, type RecoveryStory, sayingOf } from "./recovery-story.ts";
+import {
+  isAttempt,
+  isRestart,
+  OVER,
+  type RecoveryMove,
+  type RecoveryStory,
+  sayingOf,
+} from "./recovery-story.ts";
 
 const { recovery: RULES } = POLICY.defaults;
 /** Of a pause, the random part may take so much. */
@@ -61,7 +68,7 @@ function checkAttempts(story: RecoveryStory): Violation[] {
       attempts = 0;
       for (const rung of Object.keys(rungs)) delete rungs[rung];
     }
-    if (entry.op !== "recover") continue;
+    if (!isAttempt(entry)) continue;
     const { seq, attempt, rung = "", handoff_id } = entry;
     attempts += 1;
     rungs[rung] = (rungs[rung] ?? 0) + 1;
@@ -76,6 +83,7 @@ function checkAttempts(story: RecoveryStory): Violation[] {
         ...{ seq, attempt, counted: attempts, rungs: { ...rungs }, lately },
       });
     }
+    if (isRestart(entry)) continue;
     const next = story.truth.entries[seq];
     if (next?.op !== "handoff" || next.handoff_id !== handoff_id) {
       say("recovery_unjustified", "an attempt was recorded and not made", { seq, next: next?.op ?? null });

@@ -3,7 +3,7 @@ import { kindOf } from "../workers/kinds.ts";
 import type { Entry, Evidence } from "./evidence.ts";
 import { timeOf } from "./handoff-story.ts";
 import { detectableAt } from "./recovery-failures.ts";
-import { type RecoveryStory, recoveriesOf } from "./recovery-story.ts";
+import { isAttempt, type RecoveryStory, recoveriesOf } from "./recovery-story.ts";
 
 /** In milliseconds. */
 export interface Spread {
@@ -42,7 +42,7 @@ export function countRecoveries(evidence: Evidence): RecoveryCounts {
   for (const story of stories) {
     for (const move of story.moves) {
       const { entry } = move;
-      if (entry.op === "recover") counts.attempts += 1;
+      if (isAttempt(entry)) counts.attempts += 1;
       if (entry.op !== "fail") continue;
       add(failures!, `${entry.class} ${entry.signal}`);
       const at = detectableAt(move, story, evidence);

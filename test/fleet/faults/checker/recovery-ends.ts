@@ -9,7 +9,7 @@ import type { Entry, Evidence, TaskTruth, Violation } from "./evidence.ts";
 import { timeOf } from "./handoff-story.ts";
 import { lineagesOf } from "./lineage.ts";
 import { isProgress } from "./recovery-budget.ts";
-import { type RecoveryMove, type RecoveryStory, sayingOf } from "./recovery-story.ts";
+import { isAttempt, type RecoveryMove, type RecoveryStory, sayingOf } from "./recovery-story.ts";
 
 const { recovery: RULES } = POLICY.defaults;
 
@@ -78,13 +78,13 @@ const sinceProgress = (moves: readonly RecoveryMove[]): readonly RecoveryMove[] 
 const REASONS: Readonly<Record<string, (blocked: Blocked) => string | null>> = {
   unrecoverable: ({ failure }) => (failure?.class === "unrecoverable" ? null : "the failure was another"),
   attempts_spent: ({ before }) => {
-    const made = sinceProgress(before).filter(({ entry }) => entry.op === "recover");
+    const made = sinceProgress(before).filter(({ entry }) => isAttempt(entry));
     const on = (name: string) => made.filter(({ entry }) => entry.rung === name).length;
     return on("previous") >= RULES.previous_attempts ? null : "attempts are left";
   },
   too_many_attempts: ({ before, entry }) => {
     const lately = before.filter(
-      (move) => move.entry.op === "recover" && timeOf(move.entry) > timeOf(entry) - RULES.window_ms,
+      (move) => isAttempt(move.entry) && timeOf(move.entry) > timeOf(entry) - RULES.window_ms,
     );
     return lately.length >= RULES.window_attempts ? null : "there were not so many";
   },

@@ -24,6 +24,11 @@ export interface RecoveryStory {
   readonly withdrawn: readonly Entry[];
 }
 
+/** Whoever failed was started again, and took the task by name before an attempt was made: that was it. */
+export const isRestart = ({ op, attempt }: Entry): boolean => op === "settle" && attempt !== undefined;
+/** What takes an attempt out of the budget. */
+export const isAttempt = (entry: Entry): boolean => entry.op === "recover" || isRestart(entry);
+
 export const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled"]);
 
 const TO: Readonly<Record<string, RecoveryState>> = {

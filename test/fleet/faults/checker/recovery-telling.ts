@@ -106,6 +106,16 @@ export class RecoveryTelling extends HandoffTelling {
     return this.resumes(this.attempt(), agent, items);
   }
 
+  /** Somebody starts the agent that failed again: it takes the task by name, and that is the attempt. */
+  restarts(agent: string): void {
+    const { command_id } = this.write({ op: "take", agent });
+    this.tries += 1;
+    const rung = this.tries <= RULES.attempts ? "latest" : "previous";
+    const facts = { command_id: command_id!, reason: "superseded", attempt: this.tries, rung };
+    this.moved("settle", "idle", facts);
+    this.beat(agent);
+  }
+
   /** More than ever is done. */
   progresses(items: number, agent: string): void {
     const { command_id } = this.done(items, agent);
