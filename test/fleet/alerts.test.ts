@@ -54,7 +54,7 @@ test("a task that nobody takes over is an alert until somebody knows of it", asy
   expect(listed.out).toMatch(
     new RegExp(`\\n${id} +\\S.* critical +Task auth is blocked: no agent took it over`),
   );
-  expect((await fleet(["status"])).out).toMatch(/^alerts +open +1 open: .*fleet alerts list$/m);
+  expect((await fleet(["status"])).out).toMatch(/^alerts +open +1 to look at: .*fleet alerts list$/m);
 
   // The command that it advises works as it stands there.
   const shown = await fleet(["alerts", "show", id]);

@@ -48,7 +48,7 @@ export function renderStatus(
 function alertsRow({ open, more }: OpenAlerts, fleet: string, { colors }: View): string[] {
   if (open === 0 && !more) return ["alerts", colors.green("ok"), "none open"];
   const many = more ? `${count(open)} or more` : count(open);
-  return ["alerts", colors.yellow("open"), `${many} open: ${fleet} alerts list`];
+  return ["alerts", colors.yellow("open"), `${many} to look at: ${fleet} alerts list`];
 }
 
 function watchdogRow({ by }: Watching, { colors }: View): string[] {

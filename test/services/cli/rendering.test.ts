@@ -296,8 +296,8 @@ test("status on one screen", () => {
   const alerts = (open: number, more: boolean) =>
     renderStatus({ ...status, alerts: { open, more } }, place, view).split("\n")[6];
   expect(alerts(0, false)).toBe("alerts  ok     none open");
-  expect(alerts(2, false)).toBe("alerts  open   2 open: fleet alerts list");
-  expect(alerts(100, true)).toBe("alerts  open   100 or more open: fleet alerts list");
+  expect(alerts(2, false)).toBe("alerts  open   2 to look at: fleet alerts list");
+  expect(alerts(100, true)).toBe("alerts  open   100 or more to look at: fleet alerts list");
   const watchdog = (by: string | null) =>
     renderStatus({ ...status, watchdog: { by } }, place, view).split("\n")[6];
   expect(watchdog("vm-1")).toBe("watchdog  ok     vm-1");
