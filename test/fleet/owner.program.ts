@@ -20,8 +20,10 @@ for (let step = 1, refused = 0; refused < REFUSALS; step += 1) {
     say({ committed: outcome.checkpointId });
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
-    refused += 1;
-    say({ refused: error.code });
+    if (error.code !== "FENCED" && !error.retryable) throw error;
+    if (error.code === "FENCED") refused += 1;
+    // What a loaded machine did not answer in time says nothing about who has the task.
+    say(error.code === "FENCED" ? { refused: error.code } : { unanswered: error.code });
   }
 }
 await fleet.close();

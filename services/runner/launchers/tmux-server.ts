@@ -1,5 +1,5 @@
 /** One tmux server of the runner's own: every call names its socket, so no window of a person is ever touched. */
-import { execFile } from "node:child_process";
+import { type ExecFileException, execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { writeWhole } from "../files.ts";
 
@@ -46,7 +46,8 @@ export class TmuxServer {
     const settings = Object.entries(env).flatMap(([key, value]) => ["-e", `${key}=${value}`]);
     // One word alone would be a line for a shell; env(1) makes it a program in any case.
     const words = ["-n", name, "-c", cwd, "-P", "-F", "#{pane_id}", ...settings, "--", "env", ...argv];
-    if (await this.#hasSession()) return this.call("new-window", "-d", "-t", `${SESSION}:`, ...words);
+    const opened = await this.#inSession("new-window", "-d", "-t", `${SESSION}:`, ...words);
+    if (opened !== undefined) return opened;
     writeWhole(this.#configPath, CONFIG);
     const size = ["-x", String(SIZE.columns), "-y", String(SIZE.rows)];
     return this.call("new-session", "-d", "-s", SESSION, ...size, ...words);
@@ -54,11 +55,10 @@ export class TmuxServer {
 
   /** All panes; none when no server runs. */
   async panes(): Promise<Pane[]> {
-    if (!(await this.#hasSession())) return [];
     const format =
       "#{pane_id}|#{window_name}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}";
-    const text = await this.call("list-panes", "-s", "-t", SESSION, "-F", format);
-    return text.split("\n").flatMap((line) => {
+    const text = await this.#inSession("list-panes", "-s", "-t", SESSION, "-F", format);
+    return (text ?? "").split("\n").flatMap((line) => {
       const [id = "", window = "", pid = "", dead = "", code = "", signal = ""] = line.split("|");
       if (id === "") return [];
       return [
@@ -107,12 +107,25 @@ export class TmuxServer {
     await this.call("if-shell", "-F", "-t", pane, "#{?pane_dead,,1}", command);
   }
 
+  /** undefined: there is no session, or its last window was closed meanwhile, which ends the server. */
+  async #inSession(...args: readonly string[]): Promise<string | undefined> {
+    if (!(await this.#hasSession())) return undefined;
+    try {
+      return await this.call(...args);
+    } catch (error) {
+      if (await this.#hasSession()) throw error;
+      return undefined;
+    }
+  }
+
   async #hasSession(): Promise<boolean> {
     try {
       await this.call("has-session", "-t", SESSION);
       return true;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") throw new Error("tmux is not installed");
+      // One that does not answer in time may have the session all the same, with all its agents.
+      if ((error as ExecFileException).killed) throw error;
       return false;
     }
   }

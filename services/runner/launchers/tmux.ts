@@ -87,19 +87,20 @@ export class TmuxLauncher implements Launcher {
         startedAt: note.startedAt,
       };
     for (let unknownLooks = 0; ; ) {
-      const pane = await this.#pane(note.pane);
+      const pane = await this.#watchedPane(note.pane);
       if (signal.aborted) return new Promise(() => {});
       const ended = { ...failedToStart("", this.#time()), problem: null, startedAt: note.startedAt };
       if (pane === undefined) return { ...ended, lost: true };
       const known = pane.code !== null || pane.signal !== null;
       if (pane.dead && !known) {
         // The window closes a moment before the server is told how its program ended, and now and then it misses the word.
-        await this.#server.reap();
+        await this.#server.reap().catch(() => {});
         unknownLooks += 1;
       }
       if (unknownLooks > UNKNOWN_LOOKS) return { ...ended, lost: true };
       if (pane.dead && known) {
-        await this.#keepOutput(spec, pane);
+        // How it ended counts without what it showed.
+        await this.#keepOutput(spec, pane).catch(() => {});
         return { ...ended, code: pane.signal === null ? pane.code : null, signal: signalName(pane.signal) };
       }
       await this.#clock.sleep(LOOK_MS, signal);
@@ -176,6 +177,19 @@ export class TmuxLauncher implements Launcher {
 
   async #pane(id: string): Promise<Pane | undefined> {
     return (await this.#server.panes()).find((pane) => pane.id === id);
+  }
+
+  /** A tmux that does not answer now is asked again: its program may live, and to call it ended would have the task done twice. */
+  async #watchedPane(id: string): Promise<Pane | undefined> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      try {
+        return await this.#pane(id);
+      } catch {
+        await this.#clock.sleep(LOOK_MS, signal);
+      }
+    }
+    return undefined;
   }
 
   async #isAlive(id: string): Promise<boolean> {

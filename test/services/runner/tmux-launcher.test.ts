@@ -1,7 +1,7 @@
 /** Agents in tmux windows: a real tmux server, a program with a real terminal. */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { LaunchSpec, Running } from "../../../services/runner/launchers/launcher.ts";
@@ -13,6 +13,7 @@ import { gone, said, scratch, specOf } from "./started.ts";
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
 if (!hasTmux) console.info("tmux windows: skipped, because there is no tmux");
 
+const tmuxPath = (): string => spawnSync("sh", ["-c", "command -v tmux"]).stdout.toString().trim();
 const root = scratch();
 const socket = `fleet-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`;
 const PROGRAM = join(projectRoot, "test/services/runner/terminal.program.ts");
@@ -100,6 +101,28 @@ describe.runIf(hasTmux)("tmux windows", () => {
       code: 6,
       problem: null,
     });
+  });
+
+  test("while tmux does not answer, an agent counts as living", async () => {
+    const spec = specOf(root, "wait");
+    const running = await start(spec);
+    await said(spec.folder, "agent.pid");
+    const folder = join(root, "broken");
+    const calls = join(folder, "calls");
+    mkdirSync(folder);
+    const fails = `#!/bin/sh\ncase "$*" in *list-panes*) echo >> ${calls}; echo "lost server" >&2; exit 1;; esac\n`;
+    writeFileSync(join(folder, "tmux"), `${fails}exec ${tmuxPath()} "$@"\n`, { mode: 0o755 });
+    const { PATH } = process.env;
+    process.env.PATH = `${folder}:${PATH}`;
+    try {
+      await expect
+        .poll(() => existsSync(calls) && statSync(calls).size, { timeout: 20_000 })
+        .toBeGreaterThan(2);
+    } finally {
+      process.env.PATH = PATH;
+    }
+    process.kill(running.pid ?? 0, "SIGKILL");
+    expect(await running.exited).toMatchObject({ signal: "SIGKILL", lost: false });
   });
 
   test("a window that somebody closed is an agent that nobody knows the end of", async () => {
