@@ -1,7 +1,8 @@
 /**
  * How many recoveries may be under way at once: a machine that dies takes hundreds of agents with it, and all their tasks coming back
  * at one moment would be the next outage. An offer that nobody takes keeps its place for minutes, so the agents of one type in one tenant
- * have no more places than are left free: alone the half, of n such types each one in n + 1, and there is always room for another.
+ * have no more places than are left free: the first such type the half, the next one half of the rest, and so on. It takes nine types that
+ * nobody has to fill a cap of 256.
  * Of all watchdogs together; each looks at the counts anew every so often, so it is held nearly.
  */
 import type { AttemptKind } from "../../shared/records/count.ts";

@@ -1,13 +1,13 @@
 /**
- * The damaged head of a task, met where a failure should have been noted: nothing can be done about such a task, and the scrub may be a
- * day away. So it is kept as a finding, about which whoever scrubs tells people; once for each head while this process lives.
+ * The damaged head of a task, or its open handoff, met where a failure should have been noted: nothing can be done about such a task, and the
+ * scrub may be a day away. So it is kept as a finding, about which whoever scrubs tells people; once for each task while this process lives.
  */
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { RecoveryPlace } from "../../shared/records/recovery/due.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext } from "../../shared/runtime/service.ts";
 
-/** Heads that were met; forgetting them costs a look. */
+/** Tasks that were met; forgetting them costs a look. */
 const MET_MAX = 10_000;
 
 /** Never rejects: the failure that led here is what counts. Does nothing about other errors. */
@@ -15,7 +15,7 @@ export type MeetDamage = (place: RecoveryPlace, error: unknown) => Promise<void>
 
 export function createMeetingDamage(
   { log, metrics }: ServiceContext,
-  repository: Pick<CheckpointRepository, "keepMetHead">,
+  repository: Pick<CheckpointRepository, "keepMet">,
 ): MeetDamage {
   const met = new Set<string>();
   return async ({ tenant, task }, error) => {
@@ -25,13 +25,13 @@ export function createMeetingDamage(
     if (met.size >= MET_MAX) met.clear();
     met.add(name);
     try {
-      for (const { kind, details } of await repository.keepMetHead(tenant, task)) {
+      for (const { kind, details } of await repository.keepMet(tenant, task)) {
         metrics.scrubFindingsTotal.inc({ kind });
-        log.error({ tenant, task_id: task, kind, details }, "the head of a task is damaged");
+        log.error({ tenant, task_id: task, kind, details }, "a record of a task is damaged");
       }
     } catch (cause) {
       met.delete(name);
-      log.warn({ error: cause, tenant, task_id: task }, "a damaged head could not be kept as a finding");
+      log.warn({ error: cause, tenant, task_id: task }, "a damaged record could not be kept as a finding");
     }
   };
 }

@@ -11,23 +11,32 @@ import { type Owning, owned } from "./ownership.ts";
 
 /** By so much a queue of any usual length has emptied, once the store is well. */
 const PATIENCE_MS = 30_000;
+/** Between two looks more does not count: while the store is away nobody looks, and nothing leaves the queue. */
+const LOOK_MS_MAX = 2_000;
 /** Reports that are waited for; of one that is forgotten the waiting begins anew. */
 const REMEMBERED_MAX = 10_000;
 
+interface Wait {
+  readonly ms: number;
+  /** When it was looked at last. */
+  readonly at: number;
+}
+
 /** For how long each report has waited, by a monotonic clock; a report is known by its place in its stream. */
 export class Patience {
-  readonly #since = new Map<number, number>();
+  readonly #waits = new Map<number, Wait>();
 
   /** Whether it is worth waiting any longer. */
   isLeft(seq: number, monotonicMs: number): boolean {
-    const since = this.#since.get(seq) ?? monotonicMs;
-    if (this.#since.size >= REMEMBERED_MAX) this.#since.clear();
-    this.#since.set(seq, since);
-    return monotonicMs - since < PATIENCE_MS;
+    const { ms, at } = this.#waits.get(seq) ?? { ms: 0, at: monotonicMs };
+    const wait = { ms: ms + Math.min(LOOK_MS_MAX, monotonicMs - at), at: monotonicMs };
+    if (this.#waits.size >= REMEMBERED_MAX) this.#waits.clear();
+    this.#waits.set(seq, wait);
+    return wait.ms < PATIENCE_MS;
   }
 
   end(seq: number): void {
-    this.#since.delete(seq);
+    this.#waits.delete(seq);
   }
 }
 

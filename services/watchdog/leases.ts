@@ -3,7 +3,7 @@
  * tasks are found whose agents died while nobody watched.
  */
 import { isCredibleEnd } from "../../shared/records/lease.ts";
-import type { AgentLease, LeaseKey } from "../../shared/records/recovery/leases.ts";
+import type { AgentLease, LeaseKey, LeasePage } from "../../shared/records/recovery/leases.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
@@ -62,10 +62,10 @@ async function readAll(
   { recovery }: Pick<CheckpointRepository, "recovery">,
 ): Promise<void> {
   for (let last: LeaseKey | null = null; ; ) {
-    const { leases, more }: { leases: AgentLease[]; more: boolean } = await recovery.leases(last, READ_PAGE);
-    for (const lease of leases) learn(parts, lease);
-    last = leases.at(-1) ?? null;
-    if (!more || last === null) return;
+    const page: LeasePage = await recovery.leases(last, READ_PAGE);
+    for (const lease of page.leases) learn(parts, lease);
+    last = page.last;
+    if (last === null) return;
   }
 }
 

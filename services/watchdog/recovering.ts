@@ -91,8 +91,11 @@ export function createRecovering(
     },
     isKeptBack: (place) => keptBack.has(nameOf(place)) || isFull(place),
     get roomInMs() {
-      const left = [...fullUntil.values()].map((untilMs) => untilMs - clock.monotonic());
-      return Math.min(Number.POSITIVE_INFINITY, ...left.filter((ms) => ms > 0));
+      const left = [...fullUntil.values()]
+        .map((untilMs) => untilMs - clock.monotonic())
+        .filter((ms) => ms > 0);
+      // Of many kinds one is always about to have room.
+      return left.length === 0 ? Number.POSITIVE_INFINITY : Math.max(FULL_MS.least, Math.min(...left));
     },
   };
 }

@@ -29,7 +29,10 @@ const HANDOFFS = {
   durable: "watchdog-handoffs",
   filters: [SUBJECTS.eventsOf("HANDOFF_FAILED")],
 };
-const CONSUMING = { maxAckPending: 64, ackWaitMs: 10_000, pullMs: 60_000 };
+const CONSUMING = { ackWaitMs: 10_000, pullMs: 60_000 };
+const UNDER_WAY = 64;
+/** Reports that wait for last words keep their places; after an outage they are many, and must not hold up those that need not wait. */
+const WAITING = 5_000;
 
 /** How soon a report is looked at again whose agent's last words wait in the queue. */
 const LOOK_AGAIN_MS = 500;
@@ -58,8 +61,8 @@ export function startReports(context: ReportsContext, repository: Repository, no
   const exits = givingUp((message) => exited(context, awaitsLastWords, note, message));
   const handoffs = givingUp((message) => handoffFailed(context, repository, note, message));
   return startConsuming({ bus, clock, log }, [
-    { options: { ...EXITS, ...CONSUMING }, handle: exits },
-    { options: { ...HANDOFFS, ...CONSUMING }, handle: handoffs },
+    { options: { ...EXITS, ...CONSUMING, maxAckPending: WAITING, concurrencyMax: UNDER_WAY }, handle: exits },
+    { options: { ...HANDOFFS, ...CONSUMING, maxAckPending: UNDER_WAY }, handle: handoffs },
   ]);
 }
 

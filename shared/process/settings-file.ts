@@ -2,10 +2,12 @@
  * Settings that are too many for variables: a JSON file that a variable names, read once, at the start. Whatever is wrong in it stops the
  * process, with every field that is, instead of a default in its place.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { parseJson } from "../integrity/json.ts";
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { ConfigError, type ConfigProblem } from "../runtime/config.ts";
+
+const BYTES_MAX = 4 * 1_024 * 1_024;
 
 export interface SettingsFile {
   /** The variable that names the file. */
@@ -27,8 +29,17 @@ export function readSettingsFile<T>(file: SettingsFile, validated: (value: unkno
 
 function readBytes({ name, path }: SettingsFile): Uint8Array {
   try {
+    const file = statSync(path);
+    // To read from a pipe waits for whoever writes into it, for ever.
+    if (!file.isFile())
+      throw new ConfigError([{ name, expected: "a file", got: `something else at ${path}` }]);
+    if (file.size > BYTES_MAX) {
+      const expected = `a file of at most ${BYTES_MAX} bytes`;
+      throw new ConfigError([{ name, expected, got: `${path}: ${file.size} bytes` }]);
+    }
     return readFileSync(path);
   } catch (error) {
+    if (error instanceof ConfigError) throw error;
     throw new ConfigError([{ name, ...unreadable(path, error) }]);
   }
 }

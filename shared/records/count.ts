@@ -59,7 +59,8 @@ export function countAttempt(tx: Tx, from: AttemptKind | null, to: AttemptKind |
 
 /** How many attempts of a kind are open. */
 export async function readAttemptCount(reader: Reader, kind: AttemptKind): Promise<number> {
-  return numberIn(await reader.get(attemptCount(kind)));
+  // Attempts from before there was this counter end uncounted; below zero it would grant more than there are.
+  return Math.max(0, numberIn(await reader.get(attemptCount(kind))));
 }
 
 function numberIn(value: Bytes | undefined): number {

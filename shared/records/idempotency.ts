@@ -7,7 +7,7 @@ import { FleetError } from "../protocol/errors.ts";
 import type { HandoffState } from "../protocol/handoff.ts";
 import type { RecoveryState } from "../protocol/recovery.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../store/store.ts";
-import { decode, encode, UnreadableValue } from "./codec.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "./codec.ts";
 import { expire } from "./expiry.ts";
 import type { TenantKeys } from "./keyspace.ts";
 
@@ -74,7 +74,7 @@ export function recall(
   record: Bytes,
   requestHash: string,
 ): { readonly answer: RememberedAnswer; readonly position: string } {
-  const { request, answer } = decode<Remembered>(record.subarray(STAMP_BYTES));
+  const { request, answer } = decodeChecked<Remembered>(record.subarray(STAMP_BYTES));
   if (Buffer.from(request).toString("hex") !== requestHash) {
     throw new FleetError("CONFLICT", "this command id was used before for another content", {
       fields: [{ path: "command_id", expected: "a new UUIDv7 for a new command" }],
@@ -101,7 +101,7 @@ export function remember(
   record: { tenant: string; command: string; requestHash: string; answer: RememberedAnswer; nowMs: number },
 ): void {
   const value: Remembered = { request: Buffer.from(record.requestHash, "hex"), answer: record.answer };
-  tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encode(value));
+  tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encodeChecked(value));
   expire(tx, record);
 }
 

@@ -24,7 +24,14 @@ import {
   type Watchdog,
 } from "./recovery/coordination.ts";
 import { type DuePlace, type RecoveryPlace, recoveriesDue } from "./recovery/due.ts";
-import { type AgentLease, clearLease, type LeaseKey, readLeases, writeLeases } from "./recovery/leases.ts";
+import {
+  type AgentLease,
+  clearLease,
+  type LeaseKey,
+  type LeasePage,
+  readLeases,
+  writeLeases,
+} from "./recovery/leases.ts";
 import { readOwner } from "./recovery/lists.ts";
 import type { Blocking } from "./recovery/moves.ts";
 import { findRecoveryPoint, type PointSearch, type PointWish } from "./recovery/point.ts";
@@ -127,7 +134,7 @@ export class RecoveryCoordination {
   }
 
   /** Behind `last`, in the order of their keys. */
-  leases(last: LeaseKey | null, limit: number): Promise<{ leases: AgentLease[]; more: boolean }> {
+  leases(last: LeaseKey | null, limit: number): Promise<LeasePage> {
     return this.#parts.transactions.read("agent_leases", (reader) => readLeases(reader, last, limit));
   }
 

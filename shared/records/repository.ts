@@ -63,7 +63,7 @@ import { listRecoveries } from "./recovery/lists.ts";
 import { RecoveryCoordination } from "./recovery-coordination.ts";
 import { type Refusal, recordRefusal } from "./refusal.ts";
 import { listFindings } from "./scrub/findings.ts";
-import { keepMetHead } from "./scrub/met.ts";
+import { keepMet } from "./scrub/met.ts";
 import type { FoundDamage } from "./scrub/sight.ts";
 import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { search } from "./search.ts";
@@ -288,8 +288,8 @@ export class CheckpointRepository {
   }
 
   /** Keeps what is wrong with a task's head as a finding of the scrub; returns what nobody had met before. */
-  keepMetHead(tenant: string, task: string): Promise<readonly FoundDamage[]> {
-    return keepMetHead(this.#transactions, { tenant, task }, this.#options.now());
+  keepMet(tenant: string, task: string): Promise<readonly FoundDamage[]> {
+    return keepMet(this.#transactions, { tenant, task }, this.#options.now());
   }
 
   scrubFindings(tenant: string, query: QueryParams<"scrub_findings">): Promise<ScrubFindingPage> {

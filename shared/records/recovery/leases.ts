@@ -5,8 +5,9 @@
 import { type Policies, type Policy, policyOf } from "../../protocol/policy.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Reader, Tx } from "../../store/store.ts";
-import { decode, encode } from "../codec.ts";
-import { after, parseAgentLease, systemKeys } from "../keyspace.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../codec.ts";
+import { decodeSoundHead } from "../head.ts";
+import { after, parseAgentLease, systemKeys, tenantKeys } from "../keyspace.ts";
 import { isCredibleEnd } from "../lease.ts";
 
 export interface AgentLease {
@@ -29,7 +30,8 @@ export function writePromise(tx: Tx, promise: Omit<AgentLease, "lapsesAt">, nowM
 /** Written blindly: of two watchdogs the later one wins, and both heard the agent. */
 export function writeLeases(tx: Tx, leases: readonly AgentLease[]): void {
   for (const { tenant, task, fence, agentId, agentType, lapsesAt } of leases) {
-    tx.set(systemKeys.agentLease(tenant, task, fence), encode([agentId, agentType, lapsesAt] satisfies Row));
+    const row: Row = [agentId, agentType, lapsesAt];
+    tx.set(systemKeys.agentLease(tenant, task, fence), encodeChecked(row));
   }
 }
 
@@ -39,6 +41,7 @@ export function clearLease(tx: Tx, { tenant, task, fence }: LeaseKey): void {
   tx.clear(systemKeys.agentLease(tenant, task, fence));
 }
 
+/** null: there is none, or it cannot be read; what was last written still counts. */
 export async function readLease(
   reader: Reader,
   { tenant, task, fence }: LeaseKey,
@@ -72,19 +75,43 @@ export async function ownerAliveUntil(
   return aliveUntil(head, lease, recovery, nowMs);
 }
 
-/** Those behind `last`, in the order of their keys. */
-export async function readLeases(
-  reader: Reader,
-  last: LeaseKey | null,
-  limit: number,
-): Promise<{ leases: AgentLease[]; more: boolean }> {
+export interface LeasePage {
+  readonly leases: readonly AgentLease[];
+  /** Where to go on; null: those are all. */
+  readonly last: LeaseKey | null;
+}
+
+/** Those behind `last`, in the order of their keys. A damaged one keeps none of the others from whoever has to know them. */
+export async function readLeases(reader: Reader, last: LeaseKey | null, limit: number): Promise<LeasePage> {
   const all = systemKeys.agentLeases();
   const begin = last === null ? all.begin : after(systemKeys.agentLease(last.tenant, last.task, last.fence));
   const { rows, more } = await reader.getRange({ begin, end: all.end }, { limit });
-  return { leases: rows.map(({ key, value }) => leaseOf(parseAgentLease(key), value)), more };
+  const leases: AgentLease[] = [];
+  for (const { key, value } of rows) {
+    const place = parseAgentLease(key);
+    const lease = leaseOf(place, value) ?? (await leaseOfOwner(reader, place));
+    if (lease !== null) leases.push(lease);
+  }
+  const end = rows.at(-1);
+  return { leases, last: more && end !== undefined ? parseAgentLease(end.key) : null };
 }
 
-function leaseOf(key: LeaseKey, value: Uint8Array): AgentLease {
-  const [agentId, agentType, lapsesAt] = decode<Row>(value);
-  return { ...key, agentId, agentType, lapsesAt };
+/** null: the row is damaged. */
+function leaseOf(key: LeaseKey, value: Uint8Array): AgentLease | null {
+  try {
+    const [agentId, agentType, lapsesAt] = decodeChecked<Row>(value);
+    return { ...key, agentId, agentType, lapsesAt };
+  } catch (error) {
+    if (error instanceof UnreadableValue) return null;
+    throw error;
+  }
+}
+
+/** What a damaged one still says: whoever owns the task should be heard. Over already, like a promise. */
+async function leaseOfOwner(reader: Reader, key: LeaseKey): Promise<AgentLease | null> {
+  const value = await reader.get(tenantKeys(key.tenant).task(key.task));
+  const head = value === undefined ? null : decodeSoundHead(value);
+  if (head === null || head.owner === null || head.fence !== key.fence) return null;
+  const { owner: agentId, agent_type, updated_at } = head;
+  return { ...key, agentId, agentType: agent_type ?? "", lapsesAt: Date.parse(updated_at) };
 }

@@ -47,6 +47,14 @@ export async function verifyHandoffs(sight: Sight, from: LinksAt): Promise<Links
   });
 }
 
+/** The one that the head says is open: without it nothing can be done with the task. */
+export async function verifyOpenHandoff(sight: Sight): Promise<void> {
+  const { reader, keys, task } = sight;
+  const head = await reader.get(keys.task(task));
+  const open = head === undefined ? null : (readable(() => decodeHead(head))?.handoff_id ?? null);
+  if (open !== null) await verifyHandoff(sight, open, await reader.get(keys.handoff(open)), open);
+}
+
 /** `open`: what the head says; undefined: that is not known. */
 async function verifyHandoff(
   sight: Sight,

@@ -1,6 +1,7 @@
 // The policy file: read once, whole or not at all, and everything that is wrong in it said at once.
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -40,6 +41,22 @@ test("without a file the built-in policy is in force", () => {
     agentTypes: ["legal"],
     policies: DEFAULT_POLICIES,
   });
+});
+
+test("what is no file, or far too large for one, is said at once instead of read", () => {
+  const pipe = join(folder, "pipe");
+  expect(spawnSync("mkfifo", [pipe]).status).toBe(0);
+  const large = join(folder, "large");
+  writeFileSync(large, "");
+  truncateSync(large, 300_000_000);
+  for (const [path, expected] of [
+    [pipe, "a file"],
+    [folder, "a file"],
+    [large, "a file of at most"],
+    [join(folder, "none"), "a file that can be read"],
+  ] as const) {
+    expect(() => readAgentRules({ agentTypes: [], policyFile: path }), path).toThrow(expected);
+  }
 });
 
 test("an agent type's word counts before its tenant's, and that before the default", () => {

@@ -1,13 +1,15 @@
 /** Damage to any one record of a task, done through the store itself: never served, never built upon, always said. */
+import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { FleetError } from "../../../shared/protocol/errors.ts";
 import { readDue } from "../../../shared/records/due.ts";
-import { type TenantKeys, tenantKeys } from "../../../shared/records/keyspace.ts";
+import { systemKeys, type TenantKeys, tenantKeys } from "../../../shared/records/keyspace.ts";
 import { outboxBacklog, readOutbox } from "../../../shared/records/outbox.ts";
 import { readHeads, readOwned } from "../../../shared/records/owners.ts";
 import { recoveriesDue } from "../../../shared/records/recovery/due.ts";
-import type { Bytes } from "../../../shared/store/store.ts";
-import { type Bench, create, finalize, openBench, send } from "../../harness/records.ts";
+import type { LeaseKey } from "../../../shared/records/recovery/leases.ts";
+import { type Bytes, STAMP_BYTES } from "../../../shared/store/store.ts";
+import { type Bench, create, finalize, input, openBench, send } from "../../harness/records.ts";
 import { noteFailure } from "../../harness/recoveries.ts";
 
 const keys: TenantKeys = tenantKeys("default");
@@ -156,6 +158,45 @@ test("a damaged head is CORRUPT for every read and write of its task, and for no
   expect(await codeOf(bench.repository.task("default", TASK))).toBe("CORRUPT");
   expect(await codeOf(history())).toBe("CORRUPT");
   expect((await create(bench.repository, { task: "other" })).seq).toBe(1);
+});
+
+test("of a damaged record of a command no bit is answered, and the command is not done again", async () => {
+  const commandId = uuidv7();
+  const by = { commandId, checkpoint: input() };
+  const answer = await create(bench.repository, by);
+  const record = keys.command(commandId);
+  const { length } = (await read(record)) ?? [];
+  for (let at = STAMP_BYTES; at < (length ?? 0); at += 7) {
+    const sound = await read(record);
+    await flip(record, at);
+    expect(await codeOf(create(bench.repository, by)), `byte ${at}`).toMatch(/CORRUPT|UNSUPPORTED_VERSION/);
+    await write(record, sound);
+  }
+  expect(await create(bench.repository, by)).toMatchObject({ checkpoint_id: answer.checkpoint_id, seq: 1 });
+});
+
+test("a damaged lease keeps no other from whoever reads them, and says who should be heard", async () => {
+  const { repository } = bench;
+  const leases = [1, 2, 3].map((n) => ({
+    tenant: "default",
+    task: `task-${n}`,
+    fence: 1,
+    agentId: `agent-${n}`,
+    agentType: "qa",
+    lapsesAt: 1_000,
+  }));
+  for (const { task, agentId } of leases) await send(repository, "take", {}, { task, agent: agentId });
+  await repository.recovery.renewLeases(leases);
+  for (const n of [2, 3]) await flip(systemKeys.agentLease("default", `task-${n}`, 1));
+  await send(repository, "release", {}, { task: "task-3", agent: "agent-3", fence: 1 });
+  const { updated_at } = await repository.task("default", "task-2");
+  const found = [];
+  for (let last: LeaseKey | null | undefined; last !== null; ) {
+    const page = await repository.recovery.leases(last ?? null, 1);
+    found.push(...page.leases);
+    last = page.last;
+  }
+  expect(found).toEqual([leases[0], { ...leases[1], agentType: "", lapsesAt: Date.parse(updated_at) }]);
 });
 
 test("a damaged head keeps no other task from whoever goes through all of them", async () => {

@@ -131,10 +131,10 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
       [3, 3_000],
     ]);
     const first = await place.repository.recovery.leases({ tenant: "default", task, fence: 0 }, 2);
-    expect(first).toMatchObject({ more: true, leases: [{ fence: 1 }, { fence: 2 }] });
+    expect(first).toMatchObject({ last: { task, fence: 2 }, leases: [{ fence: 1 }, { fence: 2 }] });
     const rest = await place.repository.recovery.leases({ tenant: "default", task, fence: 2 }, 1_000);
     expect(rest.leases.filter((one) => one.task === task)).toMatchObject([{ fence: 3 }]);
-    expect(rest.more).toBe(false);
+    expect(rest.last).toBe(null);
     await place.repository.recovery.dropLeases([1, 2, 3].map((fence) => lease(task, 0, fence)));
     expect(await leasesOf(task)).toEqual([]);
   });

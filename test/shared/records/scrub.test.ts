@@ -65,10 +65,10 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
 
   test("a head that somebody met is the finding that a pass makes of it, told once", async () => {
     await flip(keys.task(TASK));
-    const [met, ...others] = await bench.repository.keepMetHead("default", TASK);
+    const [met, ...others] = await bench.repository.keepMet("default", TASK);
     expect(others).toEqual([]);
     expect(met).toMatchObject({ task: TASK, kind: "head" });
-    expect(await bench.repository.keepMetHead("default", TASK)).toEqual([]);
+    expect(await bench.repository.keepMet("default", TASK)).toEqual([]);
     const listed = await findingsOf(bench.repository);
     expect(listed).toHaveLength(1);
     const told: string[] = [];
@@ -81,8 +81,17 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(findings.filter(({ kind }) => kind === "head")).toEqual([{ ...listed[0], pass: 1 }]);
   });
 
+  test("an open handoff that somebody met is the finding that a pass makes of it", async () => {
+    const { handoff_id: open } = await initiate(bench.repository, { task: TASK });
+    await flip(keys.handoff(open));
+    expect(await bench.repository.keepMet("default", TASK)).toMatchObject([{ task: TASK, kind: "handoff" }]);
+    const [listed] = await findingsOf(bench.repository);
+    const { findings } = await scrub(bench);
+    expect(findings).toEqual([{ ...listed, pass: 1 }]);
+  });
+
   test("a sound head that somebody asks about is no finding", async () => {
-    expect(await bench.repository.keepMetHead("default", TASK)).toEqual([]);
+    expect(await bench.repository.keepMet("default", TASK)).toEqual([]);
     expect(await findingsOf(bench.repository)).toEqual([]);
   });
 
@@ -93,7 +102,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     const { findings } = await scrub(bench, {
       stepBytes: 1_000,
       between: async () => {
-        met += (await bench.repository.keepMetHead("default", "other")).length;
+        met += (await bench.repository.keepMet("default", "other")).length;
       },
     });
     expect(met).toBe(1);
