@@ -30,7 +30,7 @@ export type RecoveryEvent = (typeof RECOVERY_EVENTS)[number];
 /**
  * Complete by compilation: a new state or event without a decision for every pair is a type error. null: refused. `retry`: a person, or
  * the policy after a while, wants another attempt. `supersede`: the task was taken or handed off; who resumed it goes on being watched, and
- * when the agent that failed takes it while it waits, that counts as an attempt.
+ * when an agent takes it while it waits, that counts as an attempt.
  */
 export const RECOVERY_TABLE: Readonly<
   Record<RecoveryState, Readonly<Record<RecoveryEvent, RecoveryState | null>>>

@@ -44,7 +44,8 @@ export async function takeTask(
     const agentType = head?.agent_type ?? UNKNOWN_TYPE;
     writePromise(tx, { tenant, task, fence: actual + 1, agentId, agentType }, context.nowMs);
   }
-  return own(tx, context, begun, context.actor.agent, await readOpen(tx, begun.keys, head));
+  const taker = { agent: context.actor.agent, promises: command.heartbeats === true };
+  return own(tx, context, begun, taker, await readOpen(tx, begun.keys, head));
 }
 
 /** Only under the current fence, which a task that does not exist has not. Throws CONFLICT when nobody owns the task. */
@@ -60,14 +61,21 @@ export async function releaseTask(tx: Tx, context: CommandContext): Promise<Reme
   return own(tx, context, begun, null);
 }
 
-/** Completes the transition after which `owner` has the task: under the next fence, or, when it is nobody, under the same. */
+interface Taker {
+  readonly agent: string;
+  /** It said that it would be heard. */
+  readonly promises: boolean;
+}
+
+/** Completes the transition after which `taker` has the task: under the next fence, or, when it is nobody, under the same. */
 function own(
   tx: Tx,
   context: CommandContext,
   begun: Begun,
-  owner: string | null,
+  taker: Taker | null,
   open: Handoff | null = null,
 ): RememberedOwnership {
+  const owner = taker?.agent ?? null;
   const { task, agent } = context.actor;
   const at = new Date(context.nowMs).toISOString();
   const before = begun.head ?? untouched(context, at);
@@ -95,11 +103,11 @@ function own(
   };
   const taken = { reason: "taken", details: agent } as const;
   const steps = [step, ...(open === null ? [] : write(tx, begun.keys, cancel(step.head, open, taken, at)))];
-  if (owner !== null) {
+  if (taker !== null) {
     const left = (steps.at(-1) as Step).head;
     const type = left.recovery?.failure?.agent_type ?? left.agent_type ?? UNKNOWN_TYPE;
     const { recovery } = policyOf(context.policies, context.actor.tenant, type);
-    steps.push(...takenBy(left, owner, recovery, context.nowMs));
+    steps.push(...takenBy(left, taker, recovery, context.nowMs));
   }
   return complete(tx, context, begun, {
     steps,

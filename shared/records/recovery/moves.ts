@@ -262,20 +262,22 @@ export function supersede(head: Head, event: "supersede" | "end", at: string): S
 }
 
 /**
- * The task is taken by name. When the agent takes it whose failure is to be recovered from, started again by somebody, this is the attempt
- * that was due, and counts: or an agent that crashes as often as it is started would never spend the budget.
+ * The task is taken by name. When an agent takes it that waits to be recovered, started by somebody, this is the attempt that was due, and
+ * counts: or one that crashes as often as it is started would never spend the budget. An agent is who promises to be heard, by whatever name
+ * it was started this time, and who has the name of the one that failed; a person's take counts nothing.
  */
 export function takenBy(
   head: Head,
-  agent: string,
+  { agent, promises }: { readonly agent: string; readonly promises: boolean },
   { window_ms: windowMs }: Policy["recovery"],
   nowMs: number,
 ): Step[] {
   const before = recoveryOf(head);
   const at = iso(nowMs);
   const { failure } = before;
-  const isAgain = failure !== null && failure.agent_id === agent && failure.signal !== "request";
-  if (before.state !== "waiting" || !isAgain) return supersede(head, "supersede", at);
+  const isAttempt =
+    failure !== null && failure.signal !== "request" && (promises || failure.agent_id === agent);
+  if (before.state !== "waiting" || !isAttempt) return supersede(head, "supersede", at);
   const recovery: Recovery = {
     ...before,
     ...oneMore(before, windowMs, nowMs),

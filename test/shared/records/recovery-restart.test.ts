@@ -11,7 +11,8 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
   });
   afterAll(() => place.bench.close());
 
-  const take = (task: string, agent = "agent-1") => send(place.repository, "take", {}, { task, agent });
+  const take = (task: string, agent = "agent-1", heartbeats = false) =>
+    send(place.repository, "take", heartbeats ? { heartbeats } : {}, { task, agent });
   const budget = async (task: string) => {
     const { state, attempts, rung, rung_attempts: onRung } = await place.recovery(task);
     return { state, attempts, rung, onRung };
@@ -58,6 +59,18 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
     },
   );
 
+  test("under another name each time spends the budget as well", async () => {
+    const task = await place.owned();
+    for (let failures = 1; ; failures += 1) {
+      const { owner, fence } = await place.head(task);
+      expect((await place.fail(task, { class: "crash", agent_id: owner, fence })).applied).toBe(true);
+      if ((await place.recovery(task)).state === "blocked") break;
+      expect(failures).toBeLessThanOrEqual(5);
+      await take(task, `host-${failures}`, true);
+    }
+    expect((await place.recovery(task)).blocked).toMatchObject({ reason: "attempts_spent" });
+  });
+
   test("counts once for each failure, however often it takes the task", async () => {
     const task = await place.owned();
     await place.fail(task, { class: "tool_error" });
@@ -82,7 +95,7 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
     expect(await budget(task)).toEqual({ state: "idle", attempts: 0, rung: "latest", onRung: 0 });
   });
 
-  test("after a person's wish, or when another one takes the task, nothing is counted", async () => {
+  test("after a person's wish, or when a person takes the task, nothing is counted", async () => {
     const task = await place.owned();
     await send(place.repository, "recover", { force: true }, { task, agent: "anna" });
     await take(task);
