@@ -23,7 +23,8 @@ export interface Zone {
   remove(): void;
 }
 
-const SMALL_DISK = "192m";
+/** Small enough to be filled at once; large enough for the dead letters of a long round, which nobody sees to. */
+const SMALL_DISK = "512m";
 const BLOCKS = [1024 * 1024, 4096, 1];
 
 /** Why no small disk can be made here, in one line; undefined when it can. */

@@ -90,6 +90,13 @@ describe("a correct fleet", () => {
     expect(kinds(story)).toEqual(["false_recovery"]);
   });
 
+  test("recovers the task of a healthy agent that gave up, though its report got lost", () => {
+    const story = resumed("healthy-1");
+    expect(kinds(story)).toEqual(["false_recovery"]);
+    story.lives.push({ line: "life", at: 0, agent: "a", task: story.task, fence: 1, what: "fails" });
+    expect(kinds(story)).toEqual([]);
+  });
+
   test("gives up when all attempts are made, and tells people once", () => {
     const story = spent();
     story.blocks("attempts_spent");

@@ -23,8 +23,11 @@ export function checkFailures(evidence: Evidence, stories: readonly RecoveryStor
       const own = beats.get(`${story.task} ${fence - 1}`) ?? [];
       const problem = PROBLEMS[signal ?? ""]?.({ entry, story, beats: own, evidence });
       const details = { seq, signal, class: failureClass, agent, fence: fence - 1 };
-      // Whoever says itself that it cannot go on, for want of a disk, is not healthy any more.
-      const isOwnWord = signal === "exit_report" && problem === null;
+      // Whoever says itself that it cannot go on, for want of a disk, is not healthy any more, also when its report got lost for want of one.
+      const gaveUp = evidence.lives.some(
+        (life) => life.what === "fails" && life.task === story.task && life.fence === fence - 1,
+      );
+      const isOwnWord = (signal === "exit_report" || gaveUp) && problem === null;
       if (
         kindOf(story.task) === "healthy" &&
         !isOwnWord &&

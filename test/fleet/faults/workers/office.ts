@@ -120,13 +120,16 @@ async function readDamaged(reader: AgentContext, task: string, id: string): Prom
 async function liveOn(place: number): Promise<FleetClient> {
   const { client } = await crew.join(place, (bus) => withCalls(bus, crew));
   for (let n = 0; !crew.stopping.aborted; n += 1) {
+    const task = taskName("healthy", 1_000 * place + n);
+    let fence = 0;
     try {
       await runAgent({
         ...{ fleet: client, type: HEALTHY, heartbeatMs: HEARTBEAT_MS, signal: crew.stopping },
-        task: taskName("healthy", 1_000 * place + n),
+        task,
         begin: { pending_items: Array.from({ length: 500 }, (_, i) => `item ${i}`) },
         checkpoints: { items: 1 },
         async work(run) {
+          ({ fence } = run);
           for (const item of run.items()) {
             await sleep(HEALTHY_ITEM_MS, undefined, { signal: run.signal });
             await run.done(item);
@@ -134,7 +137,12 @@ async function liveOn(place: number): Promise<FleetClient> {
         },
       });
     } catch (error) {
+      // As when neither bus nor disk takes what it has done; the same may keep its report of that from everybody.
       crew.log.warn({ error }, "a healthy agent came to an end");
+      await crew.history.append({
+        ...{ line: "life", at: Date.now(), agent: client.agentId, task, fence },
+        what: "fails",
+      });
       await sleep(LOOK_EVERY_MS);
     }
   }
