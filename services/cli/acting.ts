@@ -20,12 +20,18 @@ export function createActing(world: World, ended: (exitCode: number) => void): A
       try {
         await work(session, ...args.slice(0, -1));
       } catch (error) {
-        await session.fail(error, command.opts().commandId as string | undefined);
+        await session.fail(error, { commandId: command.opts().commandId, taskId: taskOf(command) });
       } finally {
         await session.close();
         ended(session.exitCode);
       }
     };
+}
+
+/** The task that the call names, if any. */
+function taskOf({ registeredArguments, processedArgs }: Command): string | undefined {
+  const place = registeredArguments.findIndex((argument) => argument.name() === "task");
+  return place < 0 ? undefined : processedArgs[place];
 }
 
 /** Adds examples to a command's help: what is done, then how, as `fleet` is called here. */

@@ -6,6 +6,7 @@ import type { FleetClient, Task } from "../../shared/sdk/sdk.ts";
 import { failureOf } from "./failure.ts";
 import {
   blockedData,
+  needsCheckpoint,
   type Retried,
   renderBlocked,
   renderRetried,
@@ -27,11 +28,19 @@ export interface Retrying {
 
 export async function retryBlocked(session: Session, retrying: Retrying): Promise<void> {
   const client = await session.client();
-  const tasks = await blockedTasks(session, client, retrying.agentType);
-  if (tasks.length === 0) return session.tell("No such task is blocked.");
-  if (retrying.dryRun) return list(session, tasks);
-  if (!session.json) session.tell(renderBlocked(tasks, session.view));
-  if (!retrying.sure) await requireConsent(tasks.length, retrying);
+  const { agentType, dryRun, sure } = retrying;
+  const found = await blockedTasks(session, client, agentType);
+  if (found.length === 0) {
+    const which = agentType === undefined ? "" : ` whose agent was of type ${agentType}`;
+    return session.tell(`No task is blocked${which}.`);
+  }
+  const [tasks, needing] = parted(found);
+  if (dryRun) return list(session, tasks, needing);
+  for (const { task_id: taskId } of session.json ? needing : [])
+    session.line(retriedData({ taskId, outcome: "needs_checkpoint" }), () => "");
+  if (!session.json) session.tell(renderBlocked(tasks, needing, session));
+  if (tasks.length === 0) return;
+  if (!sure) await requireConsent(session, tasks.length, retrying);
   const told: Retried[] = [];
   for (const { task_id: id } of tasks) {
     const one = await retried(session, client, id, retrying);
@@ -46,9 +55,14 @@ export async function retryBlocked(session: Session, retrying: Retrying): Promis
   session.tell(summary(told, tasks.length));
 }
 
-function list(session: Session, tasks: readonly Task[]): void {
-  if (session.json) for (const task of tasks) session.line(blockedData(task), () => "");
-  else session.line(null, () => renderBlocked(tasks, session.view));
+function list(session: Session, tasks: readonly Task[], needing: readonly Task[]): void {
+  if (session.json) for (const task of [...tasks, ...needing]) session.line(blockedData(task), () => "");
+  else session.line(null, () => renderBlocked(tasks, needing, session));
+}
+
+/** Those that can be tried again, and those that have nothing to go on from: each try would be refused. */
+function parted(tasks: readonly Task[]): [Task[], Task[]] {
+  return [tasks.filter((one) => !needsCheckpoint(one)), tasks.filter(needsCheckpoint)];
 }
 
 /** In the order of their names, all pages. */
@@ -58,22 +72,29 @@ async function blockedTasks(
   agentType: string | undefined,
 ): Promise<Task[]> {
   const found: Task[] = [];
-  const query = { ...session.ask, state: "blocked", limit: LIMITS.recoveries_limit_max } as const;
+  const query = {
+    ...session.ask,
+    state: "blocked",
+    limit: LIMITS.recoveries_limit_max,
+    ...(agentType !== undefined && { agentType }),
+  } as const;
   let cursor: string | undefined;
   do {
     const page = await client.recoveries({ ...query, ...(cursor !== undefined && { cursor }) });
     found.push(...page.tasks);
     cursor = page.cursor;
   } while (cursor !== undefined);
-  return found.filter((task) => agentType === undefined || typeOf(task) === agentType);
+  return found;
 }
 
-/** Of the agent that failed, or else of the one that wrote last. */
-function typeOf({ recovery, agent_type }: Task): string | null {
-  return recovery?.failure?.agent_type ?? agent_type;
-}
-
-async function requireConsent(count: number, { reset }: Retrying): Promise<void> {
+/** Throws UsageError where nobody can be asked. */
+async function requireConsent(session: Session, count: number, { reset }: Retrying): Promise<void> {
+  if (!session.interactive) {
+    throw new UsageError(
+      "nobody is there to be asked",
+      "See with --dry-run which tasks those are, then give --yes.",
+    );
+  }
   const { confirmed } = await import("./questions.ts");
   const budget = reset ? ", with all attempts" : "";
   if (await confirmed(`Try ${count === 1 ? "this task" : `these ${count} tasks`} again${budget}?`)) return;

@@ -19,6 +19,8 @@ export interface FailurePlace {
   /** Where that address was found, in words. */
   readonly origin?: string | undefined;
   readonly commandId?: string | undefined;
+  /** The task that the call named. */
+  readonly taskId?: string | undefined;
   /** How the program is called here. */
   readonly fleet?: string | undefined;
 }
@@ -72,31 +74,39 @@ type Place = FailurePlace & { readonly fleet: string };
 
 const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => string>> = {
   INVALID: () => "Correct what is named above; --help shows what each option takes.",
-  NOT_FOUND: ({ details }, { fleet }) =>
-    `See what there is with \`${fleet} ${listOf(details)} list\`, and that --tenant is right.`,
-  CONFLICT: ({ details }, { fleet }) =>
+  NOT_FOUND: ({ details }, place) =>
+    details.latest_id === null
+      ? unwritten(details, place)
+      : `See what there is with \`${place.fleet} ${listOf(details)} list\`, and that --tenant is right.`,
+  CONFLICT: ({ details }, place) =>
     typeof details.alive_until === "string"
-      ? `Let it go on, or take the task from it: \`${fleet} recover ${taskOf(details)} --force\`; --dry-run says first what that does.`
-      : `Look at the state as it is now (\`${fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details)}`}\`), then decide again.`,
+      ? `Let it go on, or take the task from it: \`${place.fleet} recover ${taskOf(details, place)} --force\`; --dry-run says first what that does.`
+      : `Look at the state as it is now (\`${place.fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details, place)}`}\`), then decide again.`,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
-  FENCED: ({ details }, { fleet }) =>
-    `Stop writing to this task. If it is yours, give its fence with --fence; \`${fleet} fence take ${taskOf(details)}\` takes it over.`,
-  CORRUPT: ({ details }, { fleet }) =>
-    `Use an older checkpoint (\`${fleet} checkpoints history ${taskOf(details)}\`) and tell your operator.`,
+  FENCED: ({ details }, place) =>
+    `Stop writing to this task. If it is yours, give its fence with --fence; \`${place.fleet} fence take ${taskOf(details, place)}\` takes it over.`,
+  CORRUPT: ({ details }, place) =>
+    `Use an older checkpoint (\`${place.fleet} checkpoints history ${taskOf(details, place)}\`) and tell your operator.`,
   TOO_LARGE: () => "Keep artifacts elsewhere and refer to them by path or address.",
   UNAUTHORIZED: () => "Check the credentials in FLEET_URL.",
   FORBIDDEN: () => "Check --tenant and --agent; the credentials may act for these only.",
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: () => "Upgrade Fleet here to the version that wrote it.",
-  EXPIRED: ({ details }, { fleet }) =>
-    `See in \`${fleet} audit show ${taskOf(details)}\` whether it was applied; if not, send it again as a new command.`,
+  EXPIRED: ({ details }, place) =>
+    `See in \`${place.fleet} audit show ${taskOf(details, place)}\` whether it was applied; if not, send it again as a new command.`,
   TIMEOUT: timeout,
   INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
 };
 
 /** As a command's argument; of services' details. */
-function taskOf({ task_id: task }: FleetError["details"]): string {
-  return typeof task === "string" ? task : "<task>";
+function taskOf({ task_id: task }: FleetError["details"], { taskId }: Place): string {
+  return typeof task === "string" ? task : (taskId ?? "<task>");
+}
+
+/** Of a task that cannot go on before somebody has written what there is to do. */
+function unwritten(details: FleetError["details"], place: Place): string {
+  const task = taskOf(details, place);
+  return `Write one: \`${place.fleet} checkpoint --task ${task} --type <type> --phase planning --next "Begin"\`, then \`${place.fleet} recover ${task}\`.`;
 }
 
 /** The command that lists what was looked for. */

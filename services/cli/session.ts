@@ -5,6 +5,7 @@ import { userInfo } from "node:os";
 import type { FleetClient, FleetWarning } from "../../shared/sdk/sdk.ts";
 import type { Address } from "./address.ts";
 import type { Settings } from "./config.ts";
+import type { FailurePlace } from "./failure.ts";
 import { invocationOf } from "./invocation.ts";
 import { createView, type View } from "./rendering/view.ts";
 import type { Output, World } from "./world.ts";
@@ -108,11 +109,11 @@ export class Session {
     if (stderr.isTTY === true && !this.json) stderr.write(text);
   }
 
-  /** Prints the failure and sets its exit code. `commandId`: of the command that failed. */
-  async fail(error: unknown, commandId?: string): Promise<void> {
+  /** Prints the failure and sets its exit code; with what is known of the command that failed. */
+  async fail(error: unknown, of: Pick<FailurePlace, "commandId" | "taskId"> = {}): Promise<void> {
     const { failureData, failureOf } = await import("./failure.ts");
     const { renderFailure } = await import("./rendering/failure.ts");
-    const failure = failureOf(error, { ...this.#address, commandId, fleet: this.called });
+    const failure = failureOf(error, { ...this.#address, ...of, fleet: this.called });
     this.exitCode = failure.exitCode;
     const { stderr } = this.world;
     stderr.write(

@@ -3,4 +3,4 @@ import { type AgentRules, agentFields } from "../../shared/process/policy.ts";
 
 export const readerFields = { ...agentFields } as const;
 
-export type ReaderConfig = Pick<AgentRules, "policies">;
+export type ReaderConfig = AgentRules;

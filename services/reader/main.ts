@@ -11,9 +11,8 @@ await runMain({
   service: "fleet-reader",
   start: async (context) => {
     const config = readConfig({ ...platformFields, ...clusterFields, ...readerFields }, process.env);
-    const { policies } = readAgentRules(config);
     const platform = await openPlatform(context, { service: "reader", ...config });
-    platform.closers.add("reader", await start({ ...platform, config: { policies } }));
+    platform.closers.add("reader", await start({ ...platform, config: readAgentRules(config) }));
     return platform.stop;
   },
 });

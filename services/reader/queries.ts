@@ -13,6 +13,7 @@ import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { AgentsQuery } from "./agents.ts";
 import type { AlertQueries } from "./alerts.ts";
 import type { QueueQueries } from "./queue.ts";
+import type { RecoveryQueries } from "./recoveries.ts";
 
 export interface Queries {
   handle(request: Request): Promise<Answer>;
@@ -33,6 +34,7 @@ export function createQueries(
   status: () => Promise<FleetStatus>,
   agents: AgentsQuery,
   alerts: AlertQueries,
+  recoveries: RecoveryQueries,
 ): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
@@ -47,8 +49,8 @@ export function createQueries(
     audit: (tenant, query) => repository.audit(tenant, query),
     handoff: async (tenant, query) => ({ handoff: await repository.handoff(tenant, query) }),
     handoffs: (tenant, query) => repository.handoffs(tenant, query),
-    recovery_point: (tenant, query) => repository.recoveryPoint(tenant, query),
-    recoveries: (tenant, query) => repository.recoveries(tenant, query),
+    recovery_point: (tenant, query) => recoveries.point(tenant, query),
+    recoveries: (tenant, query) => recoveries.list(tenant, query),
     status,
     index_rebuild: () => repository.rebuildIndex(),
     index_status: () => repository.indexStatus(),

@@ -11,6 +11,7 @@ import type { ReaderContext } from "./context.ts";
 import { startIndexing } from "./indexing.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
+import { createRecoveryQueries } from "./recoveries.ts";
 import { createStatus } from "./status.ts";
 
 export async function start(context: ReaderContext): Promise<Stop> {
@@ -23,6 +24,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
     createStatus(context),
     createAgentsQuery({ store, heartbeats, now: () => clock.now() }),
     createAlertQueries(context),
+    createRecoveryQueries(repository, config),
   );
   const stopServing = await serveEndpoint(
     {

@@ -4,6 +4,7 @@
  */
 
 import { requestHash } from "../../shared/integrity/request-hash.ts";
+import { requireAgentType } from "../../shared/process/policy.ts";
 import type {
   AcknowledgedAnswer,
   CommittedAnswer,
@@ -24,7 +25,7 @@ import {
   takeCommandSchema,
   updateCommandSchema,
 } from "../../shared/protocol/commands.ts";
-import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import { invalid } from "../../shared/protocol/errors.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import { checkNewCheckpoint } from "../../shared/records/create.ts";
@@ -184,18 +185,4 @@ export function createCommands(
       };
     },
   };
-}
-
-function requireAgentType(path: string, given: string | undefined, agentTypes: ReadonlySet<string>): void {
-  if (given === undefined || agentTypes.has(given)) return;
-  throw new FleetError("INVALID", "the agent type is not registered", {
-    fields: [
-      {
-        path,
-        expected: `one of ${[...agentTypes].join(", ")}`,
-        got: given,
-      },
-    ],
-    details: { remedy: "register further types in FLEET_AGENT_TYPES" },
-  });
 }

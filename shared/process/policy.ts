@@ -1,6 +1,6 @@
 /** What a fleet's agents are called, and how they hand over to each other: the settings and the file that the services share. */
 import { BUILTIN_AGENT_TYPES } from "../protocol/checkpoint.ts";
-import type { FieldProblem } from "../protocol/errors.ts";
+import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../protocol/policy.ts";
 import { validate } from "../protocol/validation.ts";
 import { ConfigError, type ConfigOf, list, optional, text } from "../runtime/config.ts";
@@ -27,6 +27,25 @@ export interface AgentRules {
 /** Every agent type that there is. */
 export function knownAgentTypes(agentTypes: readonly string[]): ReadonlySet<string> {
   return new Set([...BUILTIN_AGENT_TYPES, ...agentTypes]);
+}
+
+/** Throws INVALID, with those that there are. */
+export function requireAgentType(
+  path: string,
+  given: string | undefined,
+  agentTypes: ReadonlySet<string>,
+): void {
+  if (given === undefined || agentTypes.has(given)) return;
+  throw new FleetError("INVALID", "the agent type is not registered", {
+    fields: [
+      {
+        path,
+        expected: `one of ${[...agentTypes].join(", ")}`,
+        got: given,
+      },
+    ],
+    details: { remedy: "register further types in FLEET_AGENT_TYPES" },
+  });
 }
 
 /** Throws ConfigError. */

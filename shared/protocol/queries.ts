@@ -97,13 +97,14 @@ export const handoffsQuerySchema = z.looseObject({
 
 /**
  * From where work on a task goes on after a failure: the newest checkpoint that verifies together with all behind it. `before`: the newest
- * such one that is older than this, where there is one; `checkpoint_id`: this one, if it is one.
+ * such one that is older than this, where there is one; `checkpoint_id`: this one, if it is one. `to_agent_type`: to whom it should be offered.
  */
 export const recoveryPointQuerySchema = z
   .looseObject({
     task_id: tokenSchema,
     before: checkpointIdSchema.optional(),
     checkpoint_id: checkpointIdSchema.optional(),
+    to_agent_type: tokenSchema.optional(),
   })
   .refine(({ before, checkpoint_id }) => before === undefined || checkpoint_id === undefined, {
     path: ["before"],
@@ -113,6 +114,8 @@ export const recoveryPointQuerySchema = z
 /** In the order of the tasks' names. */
 export const recoveriesQuerySchema = z.looseObject({
   state: z.enum(RECOVERING_STATES, { error: `one of ${RECOVERING_STATES.join(", ")}` }).optional(),
+  /** Of the agent that failed, or else of the one that wrote last. */
+  agent_type: tokenSchema.optional(),
   limit: limit(LIMITS.recoveries_limit_max, LIMITS.recoveries_limit_default),
   cursor,
 });
@@ -213,8 +216,8 @@ export interface HandoffPage {
   readonly cursor?: string;
 }
 
-/** What a recovery would find now. */
-export interface RecoveryPoint {
+/** Where a recovery would find now to go on from. */
+export interface FoundPoint {
   readonly checkpoint: Checkpoint | null;
   /** Why there is none; null: there is one. */
   readonly reason: PointFailure | null;
@@ -227,6 +230,19 @@ export interface RecoveryPoint {
     readonly fence: number;
     /** Until when it counts as alive by its heartbeats and writes; before that a recovery needs `force`. null: not any more. */
     readonly alive_until: string | null;
+  } | null;
+}
+
+/** What a recovery would do now. */
+export interface RecoveryPoint extends FoundPoint {
+  /** null: there is nothing to go on from. */
+  readonly offer: {
+    readonly agent_type: string;
+    /** Whether there may be agents of that type; else the task is blocked. */
+    readonly is_known: boolean;
+    /** How often it is made, and how long each one stands, before the task is blocked. */
+    readonly max_attempts: number;
+    readonly deadline_ms: number;
   } | null;
 }
 

@@ -77,6 +77,14 @@ const recoveryPointSchema = z.looseObject({
   owner: z
     .looseObject({ agent_id: z.string(), fence: z.int(), alive_until: z.string().nullable() })
     .nullable(),
+  offer: z
+    .looseObject({
+      agent_type: z.string(),
+      is_known: z.boolean(),
+      max_attempts: z.int(),
+      deadline_ms: z.int(),
+    })
+    .nullable(),
 });
 
 const scrubPassSchema = z.looseObject({

@@ -4,7 +4,7 @@
  */
 
 import type { Policies } from "../protocol/policy.ts";
-import type { QueryParams, RecoveryPoint } from "../protocol/queries.ts";
+import type { FoundPoint, QueryParams } from "../protocol/queries.ts";
 import type { RecoveryState } from "../protocol/recovery.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
@@ -92,7 +92,7 @@ export class RecoveryCoordination {
   }
 
   /** For people: what a recovery would find now, and who would lose the task. */
-  async lookForPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<RecoveryPoint> {
+  async lookForPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
     const { transactions, policies, now } = this.#parts;
     const { task_id: task, checkpoint_id: checkpointId = null, before = null } = query;
     const search = await this.findPoint({ tenant, task }, { checkpointId, before });

@@ -31,12 +31,12 @@ import type {
   AuditPage,
   CheckpointPage,
   CorruptCheckpoint,
+  FoundPoint,
   HandoffPage,
   IndexStatus,
   LatestResult,
   QueryParams,
   RecoveryPage,
-  RecoveryPoint,
   SearchResult,
 } from "../protocol/queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
@@ -189,7 +189,7 @@ export class CheckpointRepository {
   }
 
   /** What does not verify on the way is quarantined. */
-  recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<RecoveryPoint> {
+  recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
     return this.recovery.lookForPoint(tenant, query);
   }
 

@@ -33,13 +33,15 @@ export interface RecoveryPointOptions extends AskOptions {
   readonly before?: string | undefined;
   /** This one, if it is one. */
   readonly checkpointId?: string | undefined;
+  /** To whom it should be offered. */
+  readonly toAgentType?: string | undefined;
 }
 
 /** `taskId` spares the look-up of the checkpoint's task. */
 export interface RecoverOptions extends AskOptions {
   readonly commandId?: string | undefined;
   readonly taskId?: string | undefined;
-  /** Who goes on. Default: the type of the agent that failed, else as the policy says. */
+  /** Who goes on. Default: the type that wrote the checkpoint, unless the policy names another for its next phase. */
   readonly toAgentType?: string | undefined;
   /** For the next agent and the audit trail. */
   readonly reason?: string | undefined;
@@ -114,7 +116,7 @@ export class Operating {
     });
   }
 
-  /** Like {@link findRecoveryPoint}, with what was passed over, why there is none, and who would lose the task. */
+  /** Like {@link findRecoveryPoint}, with what was passed over, why there is none, who would lose the task, and to whom it would be offered. */
   async recoveryPoint(taskId: string, options: RecoveryPointOptions = {}): Promise<RecoveryPoint> {
     const { deadlineMs, signal, ...wish } = options;
     const body = toSnake({ taskId, ...wish });

@@ -77,7 +77,7 @@ export class WriterBench {
   }
 
   async startReader(): Promise<void> {
-    const config = { policies: DEFAULT_POLICIES };
+    const config = { agentTypes: [], policies: DEFAULT_POLICIES };
     this.#stops.push(await startReader({ ...(await this.#context()), config }));
   }
 

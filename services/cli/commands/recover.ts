@@ -2,8 +2,6 @@
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
-import { LIMITS } from "../../../shared/protocol/limits.ts";
-import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import { bareId } from "../input/id.ts";
 import type { Session } from "../session.ts";
@@ -17,7 +15,7 @@ interface Flags {
   readonly commandId?: string;
 }
 
-const { NOT_FOUND, CONFLICT, CORRUPT } = ERROR_TABLE;
+const { NOT_FOUND, CONFLICT, CORRUPT, INVALID } = ERROR_TABLE;
 
 export function addRecover(program: Command, acting: Acting): void {
   const command = program
@@ -25,10 +23,11 @@ export function addRecover(program: Command, acting: Acting): void {
     .summary("Have a task go on with another agent, from its last sound checkpoint.")
     .description(
       "Have a task go on with another agent, from its newest checkpoint that verifies (the one before, if that was tried in vain) or from one that you " +
-        "choose. Whoever has the task loses it at once and can no longer write to it; an agent that lives keeps it, unless you force it.\n" +
-        "With --dry-run nothing is changed; whether an agent of the type says that it lives is shown, and the exit code says how it would go: " +
-        `0 it goes on, or waits for an agent, ${NOT_FOUND.exit} there is no checkpoint, ` +
-        `${CONFLICT.exit} it would be refused, ${CORRUPT.exit} nothing sound can be reached.`,
+        "choose. Whoever has the task loses it at once and can no longer write to it; an agent that lives keeps it, unless you force it. An offer " +
+        "that is open comes to nothing; if it was an attempt at recovery, it counts.\n" +
+        "With --dry-run nothing is changed; which agents of the type are there is shown, and the exit code says how it would go: " +
+        `0 it goes on, or waits for an agent, ${NOT_FOUND.exit} there is no checkpoint, ${CONFLICT.exit} it would be refused, ` +
+        `${CORRUPT.exit} nothing sound can be reached, ${INVALID.exit} there is no such type of agent.`,
     )
     .argument("<task>", "the task")
     .option("--from <id>", "go on from this checkpoint (else the policy chooses)", bareId)
@@ -51,14 +50,10 @@ export function addRecover(program: Command, acting: Acting): void {
 
 async function recover(session: Session, taskId: string, flags: Flags): Promise<void> {
   if (flags.dryRun) return lookAhead(session, taskId, flags);
-  const client = await session.client();
   const { from, to: toAgentType, reason, force, commandId } = flags;
+  const { recoverTask } = await import("../recovering.ts");
   const wish = { toAgentType, reason, force, commandId };
-  const result = await client.executeRecovery(from ?? null, { ...session.ask, ...wish, taskId });
-  const { renderRecovering, recoveringData } = await import("../rendering/recovery.ts");
-  await session.show(recoveringData(result), () =>
-    renderRecovering({ ...result, reset: false }, session.called, session.view),
-  );
+  await recoverTask(session, { taskId, checkpointId: from ?? null, wish });
 }
 
 /** The same judgements as the fleet makes, a moment earlier. */
@@ -72,26 +67,12 @@ async function lookAhead(session: Session, taskId: string, flags: Flags): Promis
     ...session.ask,
     checkpointId: flags.from,
     before: onPrevious ? (recovery?.avoid_id ?? undefined) : undefined,
+    toAgentType: flags.to,
   });
+  const { presenceOf } = await import("../presence.ts");
+  const presence = point.offer && (await presenceOf(session, client, point.offer.agent_type));
   const { foresee, renderForesight } = await import("../rendering/foresight.ts");
-  const type = flags.to ?? point.checkpoint?.metadata.agent_type;
-  const agentSeen = type === undefined ? null : await isSeen(session, client, type);
-  const foresight = foresee(task, point, { ...flags, agentSeen });
+  const foresight = foresee(task, point, { force: flags.force, presence });
   session.exitCode = foresight.refused === null ? 0 : ERROR_TABLE[foresight.refused.code].exit;
   await session.show(foresight, () => renderForesight(foresight, session.view));
-}
-
-/** Whether an agent of the type says that it lives, whatever it is at; null: the reader has not listened for long enough to know. */
-async function isSeen(session: Session, client: FleetClient, type: string): Promise<boolean | null> {
-  const { HEARD_ALL_MS } = await import("../rendering/agents.ts");
-  let cursor: string | undefined;
-  do {
-    const page = await client.agents({ ...session.ask, limit: LIMITS.agents_limit_max, cursor });
-    const { agents, listening_since } = page;
-    if (agents.some(({ agent_type, state }) => agent_type === type && state !== "silent")) return true;
-    if (session.world.now() - Date.parse(listening_since) < HEARD_ALL_MS) return null;
-    // Who is never heard stands behind all who are.
-    cursor = agents.some(({ last_beat_at }) => last_beat_at === null) ? undefined : page.cursor;
-  } while (cursor !== undefined);
-  return false;
 }

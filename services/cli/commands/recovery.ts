@@ -51,8 +51,17 @@ async function status(session: Session, task: string | undefined, flags: StatusF
     ...(cursor !== undefined && { cursor }),
   });
   const { renderRecoveries } = await import("../rendering/recovery.ts");
-  const text = { tasks: page.tasks, next: nextPage(session, page.cursor), fleet: session.called };
-  await session.show(page, () => renderRecoveries(text, session.view));
+  const { attemptsOf } = await import("../attempts.ts");
+  await session.show(page, async () => {
+    const offeredTo = new Map(
+      (await attemptsOf(session, client, page.tasks)).flatMap(({ task_id, to_agent_type: type }) =>
+        type === null ? [] : [[task_id, type]],
+      ),
+    );
+    const next = nextPage(session, page.cursor);
+    const text = { tasks: page.tasks, offeredTo, next, fleet: session.called };
+    return renderRecoveries(text, session.view);
+  });
 }
 
 async function one(session: Session, id: string, flags: StatusFlags): Promise<void> {
@@ -62,9 +71,15 @@ async function one(session: Session, id: string, flags: StatusFlags): Promise<vo
   }
   const { requireTask } = await import("../task.ts");
   const task = await requireTask(session, id);
-  const { renderRecovery } = await import("../rendering/recovery.ts");
+  const { goesOnWith, renderRecovery } = await import("../rendering/recovery.ts");
+  const { attemptsOf } = await import("../attempts.ts");
+  const { presenceOf } = await import("../presence.ts");
+  const client = await session.client();
+  const [handoff = null] = await attemptsOf(session, client, [task]);
+  const type = goesOnWith({ task, handoff });
+  const presence = task.owner === null && type !== null ? await presenceOf(session, client, type) : null;
   const { task_id, state, owner, fence, recovery } = task;
-  await session.show({ task_id, state, owner, fence, recovery }, () =>
-    renderRecovery(task, session.called, session.view),
+  await session.show({ task_id, state, owner, fence, recovery, goes_on_with: presence }, () =>
+    renderRecovery({ task, handoff, presence }, session.called, session.view),
   );
 }

@@ -17,9 +17,9 @@ interface Flags {
 
 export function addRetries(group: Command, acting: Acting): void {
   const bulk =
-    "With --blocked: of every task that waits for a person, one after the other. What will be done is shown first, and a person at a " +
-    "terminal is asked. With --json there is one line for each task. The exit code is 0, or that of the first task that failed; when the " +
-    "fleet does not answer, the others are not tried.";
+    "With --blocked: of every task that waits for a person, one after the other; those without a checkpoint are left out, since they need one " +
+    "first. What will be done is shown first, and a person at a terminal is asked. With --json there is one line for each task. The exit code is 0, " +
+    "or that of the first task that failed; when the fleet does not answer, the others are not tried.";
   const retrying = (name: string, summary: string, description: string, reset: boolean): Command =>
     group
       .command(name)
@@ -82,14 +82,9 @@ async function retry(
   }
   if (task !== undefined) {
     const strange = [agentType && "--agent-type", dryRun && "--dry-run", yes && "--yes"].find(Boolean);
-    if (strange) throw new UsageError(`${strange} says nothing about one task`, `Leave ${strange} out.`);
+    if (strange)
+      throw new UsageError(`${strange} says nothing about one task`, remedyOf(session, task, strange));
     return retryOne(session, task, flags, reset);
-  }
-  if (dryRun !== true && yes !== true && !session.interactive) {
-    throw new UsageError(
-      "nobody is there to be asked",
-      "See with --dry-run which tasks those are, then give --yes.",
-    );
   }
   const { retryBlocked } = await import("../blocked.ts");
   await retryBlocked(session, { agentType, dryRun: dryRun === true, sure: yes === true, reason, reset });
@@ -110,9 +105,13 @@ async function retryOne(
       details: { handoff_id: task.handoff_id },
     });
   }
-  const result = await client.executeRecovery(null, { ...session.ask, taskId, commandId, reason, reset });
-  const { renderRecovering, recoveringData } = await import("../rendering/recovery.ts");
-  await session.show(recoveringData(result), () =>
-    renderRecovering({ ...result, reset }, session.called, session.view),
-  );
+  const { recoverTask } = await import("../recovering.ts");
+  await recoverTask(session, { taskId, checkpointId: null, wish: { commandId, reason, reset } }, task);
+}
+
+/** Without --dry-run it would be done. */
+function remedyOf(session: Session, task: string, option: string): string {
+  return option === "--dry-run"
+    ? `\`${session.called} recover ${task} --dry-run\` shows from where it would go on, and with whom.`
+    : `Leave ${option} out.`;
 }

@@ -2,6 +2,7 @@
 
 import type { RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
 import { type Failure, failureData } from "../failure.ts";
+import type { Session } from "../session.ts";
 import { failureText, recoveringData } from "./recovery.ts";
 import { tableLines } from "./table.ts";
 import { count, counted, plain } from "./text.ts";
@@ -12,13 +13,38 @@ export type Retried = { readonly taskId: string } & (
   | { readonly outcome: "asked"; readonly result: RecoveryResult }
   /** It is not blocked any more. */
   | { readonly outcome: "passed_over" }
+  /** There is nothing to go on from: it was not tried. */
+  | { readonly outcome: "needs_checkpoint" }
   | { readonly outcome: "failed"; readonly failure: Failure }
 );
 
 /** The task is what people copy. */
 const GIVE = [{ least: 12 }, undefined, { brief: brieflyAgo }, undefined, { leaves: 2 }] as const;
 
-export function renderBlocked(tasks: readonly Task[], view: View): string {
+export const needsCheckpoint = ({ latest_id }: Task): boolean => latest_id === null;
+
+/** `needing`: those that are left out. */
+export function renderBlocked(
+  tasks: readonly Task[],
+  needing: readonly Task[],
+  { view, called }: Pick<Session, "view" | "called">,
+): string {
+  const parts = [
+    ...(tasks.length === 0 ? [] : [[...tableOf(tasks, view), "", `Total: ${counted(tasks.length, "task")}`]]),
+    ...(needing.length === 0
+      ? []
+      : [
+          [
+            `Left out, for ${needing.length === 1 ? "it needs" : "they need"} a checkpoint first; \`${called} recovery status <task>\` says how:`,
+            "",
+            ...tableOf(needing, view),
+          ],
+        ]),
+  ];
+  return parts.map((lines) => lines.join("\n")).join("\n\n");
+}
+
+function tableOf(tasks: readonly Task[], view: View): string[] {
   const rows = tasks.map(({ task_id, agent_type, recovery }) => {
     const { blocked = null, failure = null } = recovery ?? {};
     return [
@@ -30,15 +56,12 @@ export function renderBlocked(tasks: readonly Task[], view: View): string {
     ];
   });
   const heads = ["TASK", "BLOCKED", "SINCE", "AGENT TYPE", "LAST FAILURE"];
-  return [
-    ...tableLines(rows, { heads, view, give: GIVE }),
-    "",
-    `Total: ${counted(tasks.length, "task")}`,
-  ].join("\n");
+  return tableLines(rows, { heads, view, give: GIVE });
 }
 
 /** Of one that would be tried again. */
-export function blockedData({ task_id, agent_type, recovery }: Task): object {
+export function blockedData(task: Task): object {
+  const { task_id, agent_type, recovery } = task;
   const { blocked = null, failure = null } = recovery ?? {};
   return {
     dry_run: true,
@@ -46,6 +69,7 @@ export function blockedData({ task_id, agent_type, recovery }: Task): object {
     blocked,
     agent_type: failure?.agent_type ?? agent_type,
     class: failure?.class ?? null,
+    needs_checkpoint: needsCheckpoint(task),
   };
 }
 
@@ -63,6 +87,8 @@ function outcomeText(one: Retried, colors: View["colors"]): string {
       return `${colors.green("asked for")}, under fence ${one.result.fence}`;
     case "passed_over":
       return colors.dim("not blocked any more");
+    case "needs_checkpoint":
+      return colors.yellow("needs a checkpoint first");
     case "failed": {
       const { code, message } = one.failure.body;
       return `${colors.red("failed:")} ${plain(message)} [${code}]`;
@@ -76,6 +102,7 @@ export function retriedData(one: Retried): object {
     case "asked":
       return { ...named, ...recoveringData(one.result) };
     case "passed_over":
+    case "needs_checkpoint":
       return named;
     case "failed":
       return { ...named, error: failureData(one.failure) };

@@ -1,13 +1,14 @@
 // What a recovery would do, for `fleet recover --dry-run`: from where, who would lose the task, and whether it would be refused.
 
-import { BUILTIN_AGENT_TYPES } from "../../../shared/protocol/checkpoint.ts";
 import type { ErrorCode } from "../../../shared/protocol/errors.ts";
 import type { CorruptCheckpoint, RecoveryPoint } from "../../../shared/protocol/queries.ts";
 import { TASK_TABLE } from "../../../shared/protocol/task.ts";
 import type { Task } from "../../../shared/sdk/sdk.ts";
+import type { Presence } from "../presence.ts";
 import { field } from "./checkpoint.ts";
-import { plain, shownId } from "./text.ts";
-import { exactly } from "./time.ts";
+import { presenceText } from "./presence.ts";
+import { counted, plain, shownId } from "./text.ts";
+import { exactly, span } from "./time.ts";
 import type { View } from "./view.ts";
 
 export interface Foresight {
@@ -23,10 +24,10 @@ export interface Foresight {
     readonly agent_type: string;
     readonly committed_at: string;
   } | null;
-  /** null: as the agent before, or as the policy says. */
-  readonly to_agent_type: string | null;
-  /** Whether an agent of that type, or else of the type before, says that it lives; null: not known. A runner without work says nothing. */
-  readonly agent_seen: boolean | null;
+  /** To whom it would be offered; null: to nobody, there is nothing to go on from. */
+  readonly offer: RecoveryPoint["offer"];
+  /** Who of them is there. */
+  readonly presence: Presence | null;
   readonly passed_over: readonly CorruptCheckpoint[];
   readonly owner: RecoveryPoint["owner"];
   /** The open handoff, which would come to nothing. */
@@ -36,16 +37,14 @@ export interface Foresight {
 }
 
 export interface Circumstances {
-  readonly to?: string;
-  readonly force?: boolean;
-  /** As in {@link Foresight}. */
-  readonly agentSeen?: boolean | null;
+  readonly force?: boolean | undefined;
+  readonly presence: Presence | null;
 }
 
 export function foresee(
   task: Task,
   point: RecoveryPoint,
-  { to, force = false, agentSeen = null }: Circumstances,
+  { force = false, presence }: Circumstances,
 ): Foresight {
   const found = point.checkpoint;
   return {
@@ -60,8 +59,8 @@ export function foresee(
       agent_type: found.metadata.agent_type,
       committed_at: found.metadata.committed_at,
     },
-    to_agent_type: to ?? null,
-    agent_seen: agentSeen,
+    offer: point.offer,
+    presence,
     passed_over: point.passed_over,
     owner: point.owner,
     handoff_id: task.handoff_id,
@@ -91,7 +90,7 @@ function refusal(
 }
 
 export function renderForesight(foresight: Foresight, view: View): string {
-  const { from, owner, refused, to_agent_type: to, handoff_id: handoff } = foresight;
+  const { from, owner, refused, handoff_id: handoff } = foresight;
   const { now } = view;
   const fact = (name: string, value: string | null): string[] =>
     value === null ? [] : [field(name, value, view)];
@@ -111,14 +110,7 @@ export function renderForesight(foresight: Foresight, view: View): string {
     ...foresight.passed_over.map(({ checkpoint_id: id, reason }) =>
       field("Passed over", `${id === null ? "one" : shownId(id)}: ${plain(reason)}`, view),
     ),
-    field(
-      "Goes on with",
-      to !== null
-        ? `agents of type ${plain(to)}`
-        : "agents of the type before, unless the policy names another",
-      view,
-    ),
-    ...waitLines(foresight, view),
+    ...offerLines(foresight, view),
     field(
       refused === null ? "Loses the task" : "Has the task",
       owner === null ? "nobody, for nobody owns it" : `${plain(owner.agent_id)}, fence ${owner.fence}`,
@@ -128,27 +120,35 @@ export function renderForesight(foresight: Foresight, view: View): string {
   ].join("\n");
 }
 
-function headline({ refused, agent_seen: seen }: Foresight, { colors }: View): string {
+function headline({ refused, offer, presence }: Foresight, { colors }: View): string {
   if (refused !== null)
     return `${colors.red("It would not go on:")} ${plain(refused.reason)}. Nothing was changed.`;
-  const how = seen === false ? colors.yellow("It would wait for an agent.") : colors.green("It would go on.");
+  const how =
+    offer?.is_known === false
+      ? colors.red("It would be blocked again, for no agent may have the type.")
+      : presence?.is_free === false
+        ? colors.yellow("It would wait for an agent.")
+        : colors.green("It would go on.");
   return `${how} Nothing was changed.`;
 }
 
-/** What follows when nobody is there to take it. */
-function waitLines({ refused, agent_seen: seen, to_agent_type: to, from }: Foresight, view: View): string[] {
-  const type = to ?? from?.agent_type;
-  if (refused !== null || seen !== false || type === undefined) return [];
-  const isBuiltIn = BUILTIN_AGENT_TYPES.some((one) => one === type);
+/** With whom it goes on, and what follows when nobody is there to take it. */
+function offerLines({ task_id, refused, offer, presence }: Foresight, view: View): string[] {
+  if (offer === null) return [];
+  const { agent_type: type, is_known: isKnown, max_attempts: times, deadline_ms: standsMs } = offer;
+  const goesOn = field("Goes on with", `agents of type ${plain(type)}`, view);
+  if (!isKnown) return [goesOn, field("Unknown type", "FLEET_AGENT_TYPES does not name it any more", view)];
   return [
-    field("Seen of them", "none; a runner says nothing before it has work", view),
-    field(
-      "When nobody comes",
-      "the offer is made as often as the policy says (3 times, a minute each), then the task is blocked and people are alerted",
-      view,
-    ),
-    ...(isBuiltIn
+    goesOn,
+    ...(presence === null ? [] : [field("Seen of them", presenceText(presence, task_id, view.now), view)]),
+    ...(refused !== null || presence?.is_free === true
       ? []
-      : [field("Unknown type", `${plain(type)} is refused unless FLEET_AGENT_TYPES names it`, view)]),
+      : [
+          field(
+            "When nobody comes",
+            `it is offered ${counted(times, "time")}, for ${span(standsMs)}${times === 1 ? "" : " each"}; then the task is blocked and people are alerted`,
+            view,
+          ),
+        ]),
   ];
 }

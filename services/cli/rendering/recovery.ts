@@ -3,8 +3,10 @@
 import { BLOCKED_WORDS } from "../../../shared/protocol/alert-text.ts";
 import type { BlockReason, RecoveryState } from "../../../shared/protocol/recovery.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
-import type { RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
+import type { Handoff, RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
+import type { Presence } from "../presence.ts";
 import { field } from "./checkpoint.ts";
+import { presenceText } from "./presence.ts";
 import { tableLines } from "./table.ts";
 import { counted, plain, shownId } from "./text.ts";
 import { ago, brieflyAgo, exactly } from "./time.ts";
@@ -30,6 +32,8 @@ function attemptsText({ attempts, attempts_max: max }: Recovery): string {
 
 export interface RecoveriesText {
   readonly tasks: readonly Task[];
+  /** By task, the type of agent that its open attempt is offered to, where that is known. */
+  readonly offeredTo: ReadonlyMap<string, string>;
   /** The command for the next page, when there is one. */
   readonly next: string | undefined;
   /** How the program is called here. */
@@ -46,12 +50,13 @@ const GIVE = [
   { least: 12 },
 ] as const;
 
-export function renderRecoveries({ tasks, next, fleet }: RecoveriesText, view: View): string {
+export function renderRecoveries({ tasks, offeredTo, next, fleet }: RecoveriesText, view: View): string {
   if (tasks.length === 0 && next === undefined)
     return "Nothing is recovered now, and nothing waits for a person.";
   const heads = ["TASK", "STATE", "ATTEMPTS", "LAST FAILURE", "WHEN", "NEXT"];
-  const rows = tasks.flatMap(({ task_id, owner, recovery }) =>
-    recovery === null
+  const rows = tasks.flatMap((task) => {
+    const { task_id, recovery } = task;
+    return recovery === null
       ? []
       : [
           [
@@ -60,10 +65,10 @@ export function renderRecoveries({ tasks, next, fleet }: RecoveriesText, view: V
             attemptsText(recovery),
             recovery.failure === null ? "-" : failureText(recovery.failure),
             recovery.failure === null ? "-" : ago(recovery.failure.noted_at, view.now),
-            nextText(recovery, owner, view),
+            nextText(task, recovery, offeredTo.get(task_id) ?? wantedType(task), view),
           ],
-        ],
-  );
+        ];
+  });
   return [
     ...tableLines(rows, { heads, view, give: GIVE }),
     "",
@@ -83,13 +88,23 @@ export function failureText({
   return `${words(failed)}${agent === null ? "" : ` of ${plain(agent)}`}`;
 }
 
-/** What comes next, in a few words. */
-function nextText({ state, due_at, blocked, wish }: Recovery, owner: Task["owner"], { now }: View): string {
+/** Of which type the agent should be that goes on, as far as that is known before it is offered. */
+export function wantedType({ recovery, agent_type }: Task): string | null {
+  return recovery?.wish?.to_agent_type ?? agent_type;
+}
+
+/** What comes next, in a few words; `type`: of the agent that goes on. */
+function nextText(
+  { owner }: Task,
+  { state, due_at, blocked }: Recovery,
+  type: string | null,
+  { now }: View,
+): string {
   switch (state) {
     case "waiting":
       return due_at === null ? "-" : `attempt ${soon(due_at, now)}`;
     case "attempted":
-      return `waits for ${owner === null ? `an agent${kindOf(wish?.to_agent_type)}` : plain(owner)}`;
+      return `waits for ${owner === null ? `an agent${kindOf(type)}` : plain(owner)}`;
     case "resumed":
       return "waits for progress";
     case "blocked":
@@ -107,15 +122,32 @@ function soon(time: string, now: number): string {
 }
 
 /** In a line, for the page of its task. */
-export function recoveryLine(recovery: Recovery, owner: Task["owner"], view: View): string {
-  const { state, failure } = recovery;
+export function recoveryLine(task: Task, recovery: Recovery, view: View): string {
+  const { state, failure, attempts, attempts_max: max } = recovery;
   if (state === "idle" && recovery.attempts === 0) return stateText(state, view);
   const after = failure === null ? "" : ` after ${failureText(failure)}`;
-  const next = state === "idle" ? "" : `; ${nextText(recovery, owner, view)}`;
-  return `${stateText(state, view)}, ${attemptsText(recovery)} attempts${after}${next}`;
+  const next = state === "idle" ? "" : `; ${nextText(task, recovery, wantedType(task), view)}`;
+  const made = max === null ? counted(attempts, "attempt") : `${attemptsText(recovery)} attempts`;
+  return `${stateText(state, view)}, ${made}${after}${next}`;
 }
 
-export function renderRecovery(task: Task, fleet: string, view: View): string {
+export interface RecoveryText {
+  readonly task: Task;
+  /** Of the newest attempt; null: there is none, or nobody can say. */
+  readonly handoff: Handoff | null;
+  /** Who of the type is there that it waits for; null: it waits for no agent. */
+  readonly presence: Presence | null;
+}
+
+/** Whom it goes on with, or was offered to in vain; null: nobody goes on as it is. */
+export function goesOnWith({ task, handoff }: Pick<RecoveryText, "task" | "handoff">): string | null {
+  const { state, blocked } = task.recovery ?? { state: "idle", blocked: null };
+  if (state === "waiting") return wantedType(task);
+  const wasOffered = state === "attempted" || blocked?.reason === "no_agent";
+  return wasOffered ? (handoff?.to_agent_type ?? wantedType(task)) : null;
+}
+
+export function renderRecovery({ task, handoff, presence }: RecoveryText, fleet: string, view: View): string {
   const { recovery } = task;
   if (recovery === null) return `No agent of task ${plain(task.task_id)} has failed.`;
   const { now, colors } = view;
@@ -123,13 +155,14 @@ export function renderRecovery(task: Task, fleet: string, view: View): string {
     value === null ? [] : [field(name, value, view)];
   const at = (time: string | null): string | null => (time === null ? null : exactly(time, now));
   const { state, failure, blocked, wish } = recovery;
+  const type = goesOnWith({ task, handoff });
   const from =
     recovery.rung === "latest"
       ? "the newest checkpoint"
       : "the checkpoint before the first that was tried, if there is one";
   const failed = recovery.failures === 0 ? "" : ` after ${counted(recovery.failures, "failure")}`;
   const waiting =
-    state === "attempted" || state === "resumed" ? `, ${nextText(recovery, task.owner, view)}` : "";
+    state === "attempted" || state === "resumed" ? `, ${nextText(task, recovery, type, view)}` : "";
   return [
     field("Task", `${colors.bold(plain(task.task_id))}, ${task.state}`, view),
     field("Recovery", `${stateText(state, view)}${waiting}`, view),
@@ -141,9 +174,10 @@ export function renderRecovery(task: Task, fleet: string, view: View): string {
     ...fact("  answered by", failure && recovery.action && words(recovery.action)),
     ...fact("Asked for", askedText(wish)),
     ...fact(
-      "Goes on with",
-      wish?.to_agent_type == null ? null : `agents of type ${plain(wish.to_agent_type)}`,
+      blocked === null ? "Goes on with" : "Was offered to",
+      task.owner !== null || type === null ? null : `agents of type ${plain(type)}`,
     ),
+    ...fact("Seen of them", presence && presenceText(presence, task.task_id, now)),
     ...fact("Last attempt", at(recovery.attempted_at)),
     ...fact("From checkpoint", recovery.checkpoint_id && shownId(recovery.checkpoint_id)),
     ...fact("Handoff", recovery.handoff_id),
@@ -187,7 +221,7 @@ function adviceOn(task: Task, { state, blocked, handoff_id }: Recovery, fleet: s
     plain(words),
     ...calls.map((call) => `  ${view.colors.cyan(plain(`${fleet} ${call}`))}`),
   ];
-  if (blocked !== null) return said(BLOCKED_WORDS[blocked.reason], HELP[blocked.reason](id));
+  if (blocked !== null) return said(BLOCKED_WORDS[blocked.reason], HELP[blocked.reason](id, task));
   if (state !== "attempted" || owner !== null) return [];
   return said("It is offered, and goes on when an agent takes it. Does one of its type run?", [
     "agents list",
@@ -202,7 +236,7 @@ const again = (task: string): string[] => [
 ];
 
 /** First what to look at, last what to do. */
-const HELP: Readonly<Record<BlockReason, (task: string) => string[]>> = {
+const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>> = {
   attempts_spent: again,
   too_many_attempts: again,
   unrecoverable: again,
@@ -211,7 +245,11 @@ const HELP: Readonly<Record<BlockReason, (task: string) => string[]>> = {
     `checkpoints list --task ${task}`,
     `recover ${task} --dry-run --from <checkpoint>`,
   ],
-  no_checkpoint: (task) => [`audit show ${task}`, `checkpoint --help`],
+  no_checkpoint: (task, { agent_type: type, recovery }) => [
+    `audit show ${task}`,
+    `checkpoint --task ${task} --type ${recovery?.failure?.agent_type ?? type ?? "<type>"} --phase planning --next "Begin"`,
+    `recover ${task}`,
+  ],
   no_agent: (task) => ["agents list", `handoffs show ${task}`, `recovery run ${task}`],
   withdrawn: (task) => [`handoffs show ${task}`, `recovery run ${task}`],
 };
@@ -222,11 +260,11 @@ export function recoveringData({ taskId, recovery, checkpointId, fence, commandI
 
 /** `reset`: the budget is whole again, and so its ladder begins at the newest checkpoint. */
 export function renderRecovering(
-  result: RecoveryResult & { readonly reset: boolean },
+  result: RecoveryResult & { readonly reset: boolean; readonly replaced: Handoff | null },
   fleet: string,
   { colors }: View,
 ): string {
-  const { checkpointId, fence, reset } = result;
+  const { checkpointId, fence, reset, replaced } = result;
   const newest = "the newest checkpoint that verifies";
   const chosen = reset ? newest : `${newest}, or the one before if that was tried in vain`;
   const task = plain(result.taskId);
@@ -234,6 +272,12 @@ export function renderRecovering(
     `${colors.green("Recovery asked for:")} task ${colors.bold(task)}`,
     `From: ${checkpointId === null ? chosen : shownId(checkpointId)}`,
     `Fence: ${fence}; whoever had the task can no longer write to it`,
+    ...(replaced === null ? [] : [`Comes to nothing: ${replacedText(replaced, reset)}`]),
     `Follow it: ${fleet} recovery status ${task}`,
   ].join("\n");
+}
+
+function replacedText({ handoff_id: id, recovery }: Handoff, reset: boolean): string {
+  if (recovery === null) return `handoff ${id}, which was open`;
+  return `handoff ${id}, which was attempt ${recovery.attempt}${reset ? "" : "; it counts as one"}`;
 }

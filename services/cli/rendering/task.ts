@@ -21,9 +21,7 @@ export function renderTask(task: Task, view: View): string {
     field("Phase", task.phase ?? "none yet", view),
     field("Last agent", lastAgent(task), view),
     field("Owner", `${owner}, fence ${task.fence}`, view),
-    ...(task.recovery === null
-      ? []
-      : [field("Recovery", recoveryLine(task.recovery, task.owner, view), view)]),
+    ...(task.recovery === null ? [] : [field("Recovery", recoveryLine(task, task.recovery, view), view)]),
     field("Checkpoints", count(task.seq), view),
     field("Latest", task.latest_id === null ? "none yet" : shownId(task.latest_id), view),
     field(

@@ -36,7 +36,11 @@ beforeAll(async () => {
   bench = await openBench("lmdb");
   const { store, format } = bench;
   const parts = { log: testLog, metrics: createMetrics(), clock: systemClock, bus, store, format };
-  stop = await start({ ...parts, config: { policies: DEFAULT_POLICIES }, instance: "reader-1" });
+  stop = await start({
+    ...parts,
+    config: { agentTypes: [], policies: DEFAULT_POLICIES },
+    instance: "reader-1",
+  });
 });
 afterAll(async () => {
   await stop?.();
@@ -71,14 +75,27 @@ test("they are listed with what they wait for", () => {
   const failure = { class: "tool_error", signal: "exit_report", agent_id: "agent-7", agent_type: "qa" };
   const blocked = { reason: "attempts_spent", details: null, at: "2026-01-04T15:30:00.000Z" };
   const taskOf = (task_id: string, recovery: object): Task =>
-    ({ task_id, agent_type: "implementation", recovery: recovery as Recovery }) as Task;
+    ({ task_id, latest_id: "one", agent_type: "implementation", recovery: recovery as Recovery }) as Task;
+  const called = { view, called: "fleet" };
   const tasks = [taskOf("auth", { blocked, failure }), taskOf("billing", { blocked, failure: null })];
-  expect(renderBlocked(tasks, view).split("\n")).toEqual([
+  expect(renderBlocked(tasks, [], called).split("\n")).toEqual([
     "TASK     BLOCKED         SINCE   AGENT TYPE      LAST FAILURE",
     "auth     attempts spent  5m ago  qa              tool error of agent-7",
     "billing  attempts spent  5m ago  implementation  -",
     "",
     "Total: 2 tasks",
+  ]);
+  const [auth, billing] = tasks as [Task, Task];
+  expect(renderBlocked([auth], [billing], called).split("\n")).toEqual([
+    "TASK  BLOCKED         SINCE   AGENT TYPE  LAST FAILURE",
+    "auth  attempts spent  5m ago  qa          tool error of agent-7",
+    "",
+    "Total: 1 task",
+    "",
+    "Left out, for it needs a checkpoint first; `fleet recovery status <task>` says how:",
+    "",
+    "TASK     BLOCKED         SINCE   AGENT TYPE      LAST FAILURE",
+    "billing  attempts spent  5m ago  implementation  -",
   ]);
 });
 

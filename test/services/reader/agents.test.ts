@@ -37,7 +37,7 @@ beforeAll(async () => {
     store,
     format,
     instance: "reader-1",
-    config: { policies: DEFAULT_POLICIES },
+    config: { agentTypes: [], policies: DEFAULT_POLICIES },
   });
 });
 

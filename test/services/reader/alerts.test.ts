@@ -38,7 +38,7 @@ beforeAll(async () => {
   await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
   bench = await openBench("lmdb");
   const { store, format } = bench;
-  const config = { policies: DEFAULT_POLICIES };
+  const config = { agentTypes: [], policies: DEFAULT_POLICIES };
   const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, config };
   stop = await start({ ...parts, instance: "reader-1" });
 });

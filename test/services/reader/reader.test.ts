@@ -42,7 +42,7 @@ let stops: Stop[];
 
 async function startReader(instance: string): Promise<Stop> {
   const { store, format } = bench;
-  const config = { policies: DEFAULT_POLICIES };
+  const config = { agentTypes: [], policies: DEFAULT_POLICIES };
   const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, instance, config };
   const stop = await start(parts);
   stops.push(stop);
@@ -156,6 +156,7 @@ describe("queries", () => {
       reason: null,
       passed_over: [],
       owner: null,
+      offer: { agent_type: "implementation", is_known: true, max_attempts: 3, deadline_ms: 60_000 },
     });
     expect(answers.recoveries.tasks).toMatchObject([
       { task_id: "task-2", recovery: { state: "waiting", failure: { agent_id: "agent-3" } } },

@@ -1,0 +1,54 @@
+/**
+ * What is asked about recoveries: what one would do now, and which there are. A type of agent that there is not is refused, as where a
+ * recovery is asked for.
+ */
+import { type AgentRules, knownAgentTypes, requireAgentType } from "../../shared/process/policy.ts";
+import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
+import { nextAgentType, policyOf } from "../../shared/protocol/policy.ts";
+import type { QueryParams, RecoveryPage, RecoveryPoint } from "../../shared/protocol/queries.ts";
+import type { Task } from "../../shared/protocol/task.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+
+export interface RecoveryQueries {
+  point(tenant: string, query: QueryParams<"recovery_point">): Promise<RecoveryPoint>;
+  list(tenant: string, query: QueryParams<"recoveries">): Promise<RecoveryPage>;
+}
+
+export function createRecoveryQueries(
+  repository: Pick<CheckpointRepository, "recoveryPoint" | "recoveries">,
+  { agentTypes, policies }: AgentRules,
+): RecoveryQueries {
+  const known = knownAgentTypes(agentTypes);
+
+  /** As the coordinator will choose. */
+  function offerOf(tenant: string, { metadata, execution_state }: Checkpoint, to: string | undefined) {
+    const { agent_type: from } = metadata;
+    const { phase, resume_pointer: pointer } = execution_state;
+    const next = phase === "handoff" ? (pointer?.phase ?? null) : null;
+    const type = to ?? nextAgentType(policyOf(policies, tenant, from), from, next);
+    const { max_attempts, deadline_ms } = policyOf(policies, tenant, type).offer;
+    return { agent_type: type, is_known: known.has(type), max_attempts, deadline_ms };
+  }
+
+  return {
+    async point(tenant, query) {
+      const { to_agent_type: to } = query;
+      requireAgentType("to_agent_type", to, known);
+      const found = await repository.recoveryPoint(tenant, query);
+      return { ...found, offer: found.checkpoint && offerOf(tenant, found.checkpoint, to) };
+    },
+
+    async list(tenant, query) {
+      const { agent_type: type } = query;
+      requireAgentType("agent_type", type, known);
+      const page = await repository.recoveries(tenant, query);
+      if (type === undefined) return page;
+      return { ...page, tasks: page.tasks.filter((task) => failedType(task) === type) };
+    },
+  };
+}
+
+/** Of the agent that failed, or else of the one that wrote last. */
+function failedType({ recovery, agent_type }: Task): string | null {
+  return recovery?.failure?.agent_type ?? agent_type;
+}
