@@ -12,6 +12,7 @@ import { alertOf } from "../../shared/protocol/alerts.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { type EventData, type EventType, type FleetEvent, readEvent } from "../../shared/protocol/events.ts";
 import type { HandoffState } from "../../shared/protocol/handoff.ts";
+import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import type { Severity } from "../../shared/protocol/severity.ts";
 import { CONTENT_TYPES } from "../../shared/protocol/subjects.ts";
 import type { HandoffPlace } from "../../shared/records/handoff/lists.ts";
@@ -76,10 +77,10 @@ async function seeTo(
   const state = event.type === "HANDOFF_FAILED" ? event.data.state : STATE_OF[event.type];
   // First, because somebody waits for it.
   if (event.type === "AGENT_HANDOFF") await carryOn(advancing, { tenant, handoff_id }, message.deliveries);
-  if (event.type === "HANDOFF_FAILED") await alert(context, event);
+  if (event.type === "HANDOFF_FAILED") await alert(context, repository, event);
   if (event.type === "HANDOFF_ACKNOWLEDGED") {
-    const requestedAt = await requestOf(repository, tenant, handoff_id);
-    const durationMs = Date.parse(event.time) - (requestedAt ?? Number.NaN);
+    const handoff = await known(repository, tenant, handoff_id);
+    const durationMs = Date.parse(event.time) - Date.parse(handoff?.requested_at ?? "");
     if (!Number.isNaN(durationMs)) context.metrics.handoffDurationMs.observe(Math.max(0, durationMs));
   }
   context.metrics.handoffsTotal.inc({ state });
@@ -104,14 +105,14 @@ function carryOn(advancing: Advancing, place: HandoffPlace, tries: number): Prom
   return tries < TRIES ? advancing.advance(place) : advancing.attempt(place);
 }
 
-/** When it was asked for; null when the store does not have it, as after a restore. */
-async function requestOf(
+/** null when the store does not have it, as after a restore. */
+async function known(
   repository: Pick<CheckpointRepository, "handoff">,
   tenant: string,
   id: string,
-): Promise<number | null> {
+): Promise<Handoff | null> {
   try {
-    return Date.parse((await repository.handoff(tenant, { handoff_id: id })).requested_at);
+    return await repository.handoff(tenant, { handoff_id: id });
   } catch (error) {
     if (error instanceof FleetError && (error.code === "NOT_FOUND" || error.code === "CORRUPT")) return null;
     throw error;
@@ -128,18 +129,25 @@ const SEVERITY = {
 
 async function alert(
   { backgroundBus: bus, metrics, log }: NewsContext,
+  repository: Pick<CheckpointRepository, "handoff">,
   event: FleetEvent<"HANDOFF_FAILED">,
 ): Promise<void> {
   const { handoffId, state, reason } = event.data;
   const severity = SEVERITY[state];
   if (state === "cancelled" || severity === null) return;
+  const handoff = await known(repository, event.tenant, handoffId);
+  const about = {
+    ...(handoff?.to_agent_type != null && { toAgentType: handoff.to_agent_type }),
+    ...(handoff?.accepted_by != null && { acceptedBy: handoff.accepted_by }),
+    ...(handoff?.recovery != null && { recoveryAttempt: handoff.recovery.attempt }),
+  };
   // By the audit entry to look at, so that it has the event's own id: the same for every copy.
   const told = alertOf("HANDOFF_FAILED", severity, {
     tenant: event.tenant,
     task: event.subject,
     occasion: String(event.sequence),
     nowMs: Date.parse(event.time),
-    data: { handoffId, taskId: event.subject, state, reason },
+    data: { handoffId, taskId: event.subject, state, reason, ...about },
   });
   await publishAlert({ bus, metrics, log }, told);
 }

@@ -13,7 +13,7 @@ export function webhookBody(alert: ReceivedAlert): string {
 function lineOf(alert: ReceivedAlert): string {
   const { what, todo, command, acknowledge } = alertText(alert);
   const tenant = alert.tenant === DEFAULT_TENANT ? "" : `, tenant ${alert.tenant}`;
-  const happened = what.slice(0, WHAT_CHARS);
+  const happened = what.length > WHAT_CHARS ? `${what.slice(0, WHAT_CHARS)} …` : what;
   const line = `[${alert.severity}${tenant}] ${happened} ${todo} Begin with: ${command} (when you know of it: ${acknowledge})`;
   return harmless(line);
 }

@@ -25,7 +25,10 @@ type Draft = Pick<AlertText, "what" | "todo"> & {
 
 type Writer<T extends AlertType> = (alert: Alert<T>) => Draft;
 
-type HandoffWords = (task: string) => Pick<Draft, "what" | "todo">;
+type HandoffWords = (
+  task: string,
+  data: Pick<Alert<"HANDOFF_FAILED">["data"], "toAgentType" | "acceptedBy" | "recoveryAttempt">,
+) => Pick<Draft, "what" | "todo">;
 
 const ended: HandoffWords = (task) => ({
   what: `A handoff of task ${task} came to nothing.`,
@@ -41,16 +44,23 @@ const HANDOFF_WORDS: Readonly<Record<HandoffFailure, HandoffWords>> = {
     what: `Task ${task} is blocked: what its checkpoint goes back to, or its audit trail, does not verify.`,
     todo: "See what is broken before anybody goes on with the task.",
   }),
-  agent_type_unknown: (task) => ({
-    what: `Task ${task} is blocked: there is no such type of agent as it was to be handed to.`,
+  agent_type_unknown: (task, { toAgentType: type }) => ({
+    what: `Task ${task} is blocked: there is no such type of agent as it was to be handed to${type === undefined ? "" : `, ${type}`}.`,
     todo: "Hand it to a type that there is (handoff --to), or name the type in FLEET_AGENT_TYPES.",
   }),
-  no_agent: (task) => ({
-    what: `Task ${task} is blocked: no agent took it over in time, as often as it was offered.`,
-    todo: "Start an agent of the type that it was offered to, then have it offered again (recovery run, or else handoff).",
+  no_agent: (task, { toAgentType: type, recoveryAttempt: attempt }) => ({
+    what:
+      `Task ${task} is blocked: no agent${type === undefined ? "" : ` of type ${type}`} took it over in time, as often as it was offered` +
+      (attempt === undefined ? "." : `, at attempt ${attempt} to recover it.`),
+    todo:
+      `Start an agent of ${type === undefined ? "the type that it was offered to" : `type ${type}`}, ` +
+      `then have it offered again (${attempt === undefined ? "recovery run, or else handoff" : "recovery run"}).`,
   }),
-  no_first_checkpoint: (task) => ({
-    what: `The agent that took task ${task} over has written no checkpoint in time.`,
+  no_first_checkpoint: (task, { acceptedBy }) => ({
+    what:
+      acceptedBy === undefined
+        ? `The agent that took task ${task} over has written no checkpoint in time.`
+        : `Agent ${acceptedBy} took task ${task} over and has written no checkpoint in time.`,
     todo: "See who has it, and whether that agent lives.",
   }),
   prompt_over_budget: (task) => ({
@@ -86,16 +96,17 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     todo: "See what is wrong with it, then apply it again or give it up.",
     look: ["queue", "dead", "list"],
   }),
-  HANDOFF_FAILED: ({ subject, data: { handoffId, reason } }) => ({
-    ...(HANDOFF_WORDS[reason] ?? ended)(subject),
+  HANDOFF_FAILED: ({ subject, data: { handoffId, reason, ...facts } }) => ({
+    ...(HANDOFF_WORDS[reason] ?? ended)(subject, facts),
     look: reason === "chain_broken" ? ["audit", "verify", subject] : ["handoffs", "show", handoffId],
   }),
   RECOVERY_BLOCKED: ({ subject, data: { reason, class: failureClass, agentId, details, attempts } }) => ({
     what:
       `Task ${subject} is blocked after ${agentId ?? "its agent"} failed` +
-      (failureClass === null ? "" : ` (${failureClass})`) +
+      // Some are blocked for the class itself.
+      (failureClass === null || failureClass === reason ? "" : ` (${failureClass})`) +
       `: ${reason.replaceAll("_", " ")}, ${attempts} attempt${attempts === 1 ? "" : "s"} made` +
-      (details === null ? "." : `; details: ${details}`),
+      (details === null ? "." : `; details: ${sentence(details)}`),
     todo: BLOCKED_WORDS[reason],
     look: ["recovery", "status", subject],
   }),
@@ -110,6 +121,9 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     look: ["status"],
   }),
 };
+
+/** Whatever somebody said ends where it ends, whatever comes behind it. */
+const sentence = (text: string): string => (/[.!?…]$/.test(text.trimEnd()) ? text : `${text}.`);
 
 const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
 

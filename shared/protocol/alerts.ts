@@ -20,6 +20,12 @@ const data = {
     taskId: tokenSchema,
     state: z.enum(["rejected", "escalated", "lapsed"]),
     reason: z.enum(HANDOFF_FAILURES),
+    /** To which type of agent it was to go; absent: that was not decided. */
+    toAgentType: z.string().exactOptional(),
+    /** Who had accepted it. */
+    acceptedBy: z.string().exactOptional(),
+    /** Which attempt at recovery it was, since the budget was whole; absent: it was none. */
+    recoveryAttempt: z.int().exactOptional(),
   }),
   /** A task cannot be recovered, and waits for a person (critical). */
   RECOVERY_BLOCKED: z.object({

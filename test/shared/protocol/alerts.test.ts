@@ -61,10 +61,35 @@ describe("text", () => {
         }),
       ).what;
     expect(blocked("agent-7", "no space left on device")).toBe(
-      "Task auth is blocked after agent-7 failed (crash): attempts spent, 5 attempts made; details: no space left on device",
+      "Task auth is blocked after agent-7 failed (crash): attempts spent, 5 attempts made; details: no space left on device.",
     );
+    expect(blocked("agent-7", "Bad key!")).toMatch(/; details: Bad key!$/);
     expect(blocked(null, null)).toBe(
       "Task auth is blocked after its agent failed (crash): attempts spent, 5 attempts made.",
+    );
+  });
+
+  test("what blocks a task is said once, also when it is the class of the failure", () => {
+    const data = { taskId: "auth", reason: "unrecoverable", class: "unrecoverable" } as const;
+    const alert = alertOf("RECOVERY_BLOCKED", "critical", {
+      ...about,
+      data: { ...data, agentId: "agent-7", details: null, attempts: 0 },
+    });
+    expect(alertText(alert).what).toBe(
+      "Task auth is blocked after agent-7 failed: unrecoverable, 0 attempts made.",
+    );
+  });
+
+  test("who was to take a task is named: a pager says which agent to start", () => {
+    const alert = failed("no_agent");
+    const facts = { toAgentType: "qa", recoveryAttempt: 2 };
+    expect(alertText({ ...alert, data: { ...alert.data, ...facts } })).toMatchObject({
+      what: "Task auth is blocked: no agent of type qa took it over in time, as often as it was offered, at attempt 2 to recover it.",
+      todo: "Start an agent of type qa, then have it offered again (recovery run).",
+    });
+    const lapsed = failed("no_first_checkpoint");
+    expect(alertText({ ...lapsed, data: { ...lapsed.data, acceptedBy: "agent-8" } }).what).toBe(
+      "Agent agent-8 took task auth over and has written no checkpoint in time.",
     );
   });
 
