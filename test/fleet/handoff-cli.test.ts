@@ -62,7 +62,7 @@ test("ask for a handoff, follow it, take it back", async () => {
     err: "",
     out: expect.stringMatching(
       new RegExp(
-        `^Taken back: handoff ${id}\nTask: auth, with whoever had it; .*\nLook: .* task show auth\n$`,
+        `^Taken back: handoff ${id}\nTask: auth, with nobody, as before\nLook: .* task show auth\n$`,
       ),
     ),
   });
@@ -108,4 +108,28 @@ test("a task goes to the next agent, and the fleet's numbers say so", async () =
   await expect
     .poll(numbers, { timeout: 30_000 })
     .toMatch(/^fleet_handoffs_total\{.*state="confirmed".*\} 1$/m);
+}, 180_000);
+
+test("what taking a handoff back leaves is said: its owner, or a task that is blocked", async () => {
+  const owner = await server.client("owner");
+  const task = await owner.takeTask("mine");
+  const state = { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } } as const;
+  await task.checkpoint(state);
+  // An owner that lives; there is nothing of which the fence would be needed.
+  const none = await fleet(["handoff", "mine", "--cancel"]);
+  expect(none).toMatchObject({ exit: 5, err: expect.stringContaining("no handoff of this task is open") });
+  expect(await fleet(["handoff", "mine", "--fence", "1"])).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "mine", "--cancel"])).toMatchObject({ exit: 7 });
+  const back = await fleet(["handoff", "mine", "--cancel", "--fence", "1"]);
+  expect(back.out).toContain("\nTask: mine, with owner as before, under fence 1\n");
+
+  expect(await fleet(["recover", "mine", "--force"])).toMatchObject({ exit: 0 });
+  const attempted = async () => (await owner.getTask("mine"))?.recovery?.state;
+  await expect.poll(attempted, { timeout: 30_000 }).toBe("attempted");
+  const blocked = await fleet(["handoff", "mine", "--cancel"]);
+  expect(blocked).toMatchObject({ exit: 0, err: "" });
+  expect(blocked.out).toMatch(
+    /\nTask: mine, blocked: its agent had failed and nobody has it; people are alerted\nHave it go on: .*fleet recovery run mine\n$/,
+  );
+  expect((await fleet(["handoff", "--help"])).out).toMatch(/it is\s+blocked, and people are alerted/);
 }, 180_000);

@@ -27,7 +27,9 @@ export function addHandoff(program: Command, acting: Acting): void {
     .summary("Hand a task over to the next agent.")
     .description(
       "Hand a task over to the next agent: its newest checkpoint is verified and offered to agents of the next type, of whom the first " +
-        "to take it owns the task from then on. Nobody need wait for it; `handoffs show` tells how it goes.",
+        "to take it owns the task from then on. Nobody need wait for it; `handoffs show` tells how it goes.\n" +
+        "With --cancel the open handoff is taken back, and the task stays with whoever has it. Where nobody has it since its agent failed, nothing " +
+        "brings it on any more: it is blocked, and people are alerted.",
     )
     .argument("<task>", "the task")
     .option("--to <type>", "the type of agent (else the policy decides: the same type, or the next phase's)")
@@ -79,20 +81,29 @@ async function cancel(session: Session, task: string, flags: Flags): Promise<voi
   }
   const client = await session.client();
   const { commandId, fence, reason } = flags;
-  const { taskId, handoffId, state } = await client.cancelHandoff(task, {
+  const asked = client.cancelHandoff(task, {
     ...session.ask,
     commandId,
     fence,
     ...(reason !== undefined && { reason }),
   });
-  const { plain } = await import("../rendering/text.ts");
-  await session.show({ task_id: taskId, handoff_id: handoffId, state }, () =>
-    flags.quiet
-      ? handoffId
-      : [
-          `${session.view.colors.green("Taken back:")} handoff ${handoffId}`,
-          `Task: ${plain(taskId)}, with whoever had it; with nobody, if its agent had failed`,
-          `Look: ${session.called} task show ${plain(taskId)}`,
-        ].join("\n"),
+  const cancelled = await asked.catch(async (error: unknown) => {
+    throw fence === undefined ? await withoutHandoff(session, task, error) : error;
+  });
+  // It is taken back; that nobody can say what became of the task is no failure of it.
+  const head = await client.getTask(task, session.ask).catch(() => null);
+  const { cancelledData, renderCancelled } = await import("../rendering/handoff.ts");
+  await session.show(cancelledData(cancelled, head), () =>
+    flags.quiet ? cancelled.handoffId : renderCancelled(cancelled, head, session.called, session.view),
   );
+}
+
+/** Of a task with an owner the fleet asks for the fence first; that there is nothing to take back is the better answer. */
+async function withoutHandoff(session: Session, taskId: string, error: unknown): Promise<unknown> {
+  const { FleetError } = await import("../../../shared/protocol/errors.ts");
+  if (!(error instanceof FleetError) || error.code !== "FENCED") return error;
+  const client = await session.client();
+  const head = await client.getTask(taskId, session.ask).catch(() => null);
+  if (head === null || head.handoff_id !== null) return error;
+  return new FleetError("CONFLICT", "no handoff of this task is open", { details: { task_id: taskId } });
 }

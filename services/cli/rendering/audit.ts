@@ -18,18 +18,9 @@ export interface AuditText {
   readonly next: string | undefined;
 }
 
+const HEADS = ["SEQ", "AT", "OP", "ACTOR", "CHECKPOINT", "VERSION", "STATE", "HASH", "ABOUT"];
+
 export function renderAudit({ task, entries, next }: AuditText, view: View): string {
-  const give = [
-    undefined,
-    { brief: (at: string) => ago(at, view.now) },
-    { least: 8 },
-    { least: 8 },
-    undefined,
-    { leaves: 1 },
-    { leaves: 3 },
-    { leaves: 2 },
-  ];
-  const heads = ["SEQ", "AT", "OP", "ACTOR", "CHECKPOINT", "VERSION", "STATE", "HASH"];
   const rows = entries.map(({ seq, entry, hash }) => {
     const e = parsed(entry);
     const actor = objectOf(e.actor);
@@ -44,18 +35,52 @@ export function renderAudit({ task, entries, next }: AuditText, view: View): str
         ? short(e.state_to ?? "-")
         : `${short(e.state_from ?? "new")} > ${short(e.state_to)}`,
       hash.slice(0, 12),
+      aboutText(e),
     ];
   });
+  const hasAbout = rows.some((row) => row.at(-1) !== NOTHING);
+  const columns = hasAbout ? HEADS.length : HEADS.length - 1;
+  const give = [
+    undefined,
+    { brief: (at: string) => ago(at, view.now) },
+    { least: 8 },
+    { least: 8 },
+    // Where it is about failures, they are what is looked for; `checkpoints list` has the ids too.
+    hasAbout ? { leaves: 4 } : undefined,
+    { leaves: 1 },
+    { leaves: 3 },
+    { leaves: 2 },
+    { least: 12 },
+  ];
   return [
     `Audit trail of task ${plain(task)}`,
     "",
-    ...tableLines(rows, { heads, view, right: [0], give }),
+    ...tableLines(
+      rows.map((row) => row.slice(0, columns)),
+      { heads: HEADS.slice(0, columns), view, right: [0], give: give.slice(0, columns) },
+    ),
     "",
     ...(next === undefined
       ? [`Total shown: ${counted(entries.length, "entry", "entries")}`]
       : [`${counted(entries.length, "entry", "entries")}; more with:`, `  ${view.colors.cyan(next)}`]),
   ].join("\n");
 }
+
+const NOTHING = "-";
+
+/** Of failures and attempts, why and which one: "crash of agent-7, exit report", "attempt 2". */
+function aboutText(entry: Readonly<Record<string, unknown>>): string {
+  const { class: failed, owner_from: owner, signal, attempt, reason } = entry;
+  const parts = [
+    failed == null ? null : `${words(failed)}${owner == null ? "" : ` of ${short(owner)}`}`,
+    signal == null ? null : words(signal),
+    attempt == null ? null : `attempt ${short(attempt)}`,
+    reason == null ? null : words(reason),
+  ];
+  return parts.filter((part) => part !== null).join(", ") || NOTHING;
+}
+
+const words = (name: unknown): string => short(name).replaceAll("_", " ");
 
 /** An entry that is no JSON is shown as empty; `audit verify` is there to say what is wrong with it. */
 function parsed(entry: string): Readonly<Record<string, unknown>> {

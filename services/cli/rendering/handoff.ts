@@ -3,6 +3,7 @@
 import type { HandoffState } from "../../../shared/protocol/handoff.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import type { HandoffOutcome } from "../../../shared/sdk/outcome.ts";
+import type { FleetClient, Task } from "../../../shared/sdk/sdk.ts";
 import { field } from "./checkpoint.ts";
 import { tableLines } from "./table.ts";
 import { counted, plain, shownId } from "./text.ts";
@@ -30,6 +31,35 @@ export function renderHandedOff(
     `Store, writer or bus is away; the command is kept ${where} and will be carried out once, in order.`,
     follow,
   ].join("\n");
+}
+
+export type Cancelled = Awaited<ReturnType<FleetClient["cancelHandoff"]>>;
+
+/** `head`: of its task, afterwards; null: not known. */
+export function cancelledData({ taskId, handoffId, state }: Cancelled, head: Task | null): object {
+  const after = head && { state: head.state, owner: head.owner, fence: head.fence };
+  return { task_id: taskId, handoff_id: handoffId, state, task: after };
+}
+
+export function renderCancelled(
+  { taskId, handoffId }: Cancelled,
+  head: Task | null,
+  fleet: string,
+  { colors }: View,
+): string {
+  const task = plain(taskId);
+  const isBlocked = head?.state === "blocked";
+  return [
+    `${colors.green("Taken back:")} handoff ${handoffId}`,
+    `Task: ${task}${head === null ? "" : `, ${isBlocked ? colors.red("blocked: ") : ""}${leftText(head)}`}`,
+    `${isBlocked ? "Have it go on" : "Look"}: ${fleet} ${isBlocked ? "recovery run" : "task show"} ${task}`,
+  ].join("\n");
+}
+
+function leftText({ state, owner, fence, recovery }: Task): string {
+  if (state === "blocked" && recovery?.blocked?.reason === "withdrawn")
+    return "its agent had failed and nobody has it; people are alerted";
+  return owner === null ? "with nobody, as before" : `with ${plain(owner)} as before, under fence ${fence}`;
 }
 
 const COLOR = {

@@ -109,6 +109,17 @@ describe("at 80 columns nothing wraps", () => {
         const text = renderAudit({ task: "t", entries, next: undefined }, terminal(80));
         expectToFit(text, 1);
         expect(text).toContain("5m ago");
+        const failed = {
+          ...entry,
+          op: "fail",
+          class: "unrecoverable",
+          signal: "handoff_rejected",
+          owner_from: agent,
+        };
+        const mixed = [...entries, { seq, entry: JSON.stringify(failed), hash: "a".repeat(64) }];
+        const both = renderAudit({ task: "t", entries: mixed, next: undefined }, terminal(80));
+        expectToFit(both, 0);
+        expect(both).toContain("unrecoverab");
       }),
       { numRuns: 20 },
     );

@@ -258,6 +258,27 @@ describe("audit", () => {
     ]);
   });
 
+  test("failures and attempts say why, and which one it was", () => {
+    const failed = {
+      ...entry,
+      op: "fail",
+      class: "out_of_memory",
+      signal: "exit_report",
+      owner_from: "agent_7",
+    };
+    const attempt = { ...entry, op: "recover", attempt: 2, rung: "latest" };
+    const blocked = { ...entry, op: "block", reason: "attempts_spent" };
+    const entries = [failed, attempt, blocked].map((one, i) => ({
+      ...{ seq: i + 1, entry: JSON.stringify(one), hash: "a".repeat(64) },
+    }));
+    const lines = renderAudit({ task: "auth", entries, next: undefined }, view).split("\n").slice(3, 6);
+    expect(lines.map((line) => line.slice(line.indexOf("aaaaaaaaaaaa") + 14))).toEqual([
+      "out of memory of agent_7, exit report",
+      "attempt 2",
+      "attempts spent",
+    ]);
+  });
+
   test("a chain that verifies, and one that does not", () => {
     const good = { ok: true, entries: 2, head: "h", problems: [] };
     expect(renderReport("auth", good, view)).toBe(
