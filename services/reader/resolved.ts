@@ -2,7 +2,12 @@
  * Whether what an alert tells of is over, by the head of its task as it is now. Only tasks that were blocked, or that wait for an agent, say
  * so themselves; of everything else, and where nothing is certain, somebody has to say that they know of it.
  */
-import type { Alert, AlertType, ReceivedAlert } from "../../shared/protocol/alerts.ts";
+import {
+  type Alert,
+  type AlertType,
+  parseAlertId,
+  type ReceivedAlert,
+} from "../../shared/protocol/alerts.ts";
 import { TASK_TABLE, type Task } from "../../shared/protocol/task.ts";
 
 type Judge<T extends AlertType> = (alert: Alert<T>, head: Task) => boolean;
@@ -10,11 +15,11 @@ type Judge<T extends AlertType> = (alert: Alert<T>, head: Task) => boolean;
 const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   ATTENTION_LOST: null,
   COMMAND_DEAD: null,
-  HANDOFF_FAILED: ({ time, data: { state } }, head) => {
+  HANDOFF_FAILED: ({ id, time, data: { state } }, head) => {
     if (TASK_TABLE[head.state].handoff === null) return true;
-    return state === "lapsed" ? isBehind(time, head.recovery?.resumed_at) : isUnblocked(time, head);
+    return state === "lapsed" ? isBehind(time, head.recovery?.resumed_at) : isUnblocked(id, head);
   },
-  RECOVERY_BLOCKED: ({ time }, head) => isUnblocked(time, head),
+  RECOVERY_BLOCKED: ({ id }, head) => isUnblocked(id, head),
   SCRUB_FOUND: null,
 };
 
@@ -33,12 +38,11 @@ function judgeOf(type: string): Judge<AlertType> | null {
 }
 
 /**
- * Or blocked, but not since then: what it waits for now has an alert of its own. Who takes a blocked task has not gone on with it yet: a
- * supervisor that starts a crashing agent by name would take its alert away each time.
+ * Or blocked anew: what it waits for now has an alert of its own. Who takes a blocked task has not gone on with it yet: a supervisor that
+ * starts a crashing agent by name would take its alert away each time.
  */
-function isUnblocked(time: string, { state, recovery }: Task): boolean {
-  const blocked = recovery?.blocked ?? null;
-  return state !== "blocked" || (blocked !== null && Date.parse(blocked.at) !== Date.parse(time));
+function isUnblocked(id: string, { state, block }: Task): boolean {
+  return state !== "blocked" || (block !== null && parseAlertId(id).occasion !== String(block.seq));
 }
 
 function isBehind(time: string, moment: string | null | undefined): boolean {

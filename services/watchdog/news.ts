@@ -126,7 +126,11 @@ async function alert(
   recovery: Recovery | null,
 ): Promise<void> {
   const reason = BLOCK_REASONS.find((one) => one === event.data.reason);
-  if (reason === undefined) return;
+  // The alert of the same block before is open again.
+  if (reason === undefined || event.data.alertedSeq !== undefined) return;
+  const failure = recovery?.failure ?? null;
+  // Somebody took the task from its agent, which had not failed.
+  const failed = failure?.signal === "request" ? null : failure;
   // By the audit entry to look at, so that it has the event's own id: the same for every copy.
   const blocked = alertOf("RECOVERY_BLOCKED", "critical", {
     tenant: event.tenant,
@@ -136,8 +140,8 @@ async function alert(
     data: {
       taskId: event.subject,
       reason,
-      class: recovery?.failure?.class ?? null,
-      agentId: recovery?.failure?.agent_id ?? null,
+      class: failed?.class ?? null,
+      agentId: failed?.agent_id ?? null,
       details: detailsOf(recovery),
       attempts: recovery?.attempts ?? 0,
     },

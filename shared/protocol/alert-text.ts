@@ -102,7 +102,8 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
   }),
   RECOVERY_BLOCKED: ({ subject, data: { reason, class: failureClass, agentId, details, attempts } }) => ({
     what:
-      `Task ${subject} is blocked after ${agentId ?? "its agent"} failed` +
+      `Task ${subject} is blocked` +
+      (failureClass === null ? "" : ` after ${agentId ?? "its agent"} failed`) +
       // Some are blocked for the class itself.
       (failureClass === null || failureClass === reason ? "" : ` (${failureClass})`) +
       `: ${reason.replaceAll("_", " ")}, ${attempts} attempt${attempts === 1 ? "" : "s"} made` +

@@ -31,7 +31,7 @@ const data = {
   RECOVERY_BLOCKED: z.object({
     taskId: z.string(),
     reason: z.enum(BLOCK_REASONS),
-    /** Of the newest failure: its class, and whose it was. */
+    /** Of the newest failure: its class, null when nobody failed, and whose it was. */
     class: z.enum(FAILURE_CLASSES).nullable(),
     agentId: z.string().nullable().default(null),
     /** What the agent, or whoever saw its end, said of it, or what does not verify: cut, and without what looks like a secret. */
@@ -117,8 +117,8 @@ export function alertOf<T extends AlertType>(
   };
 }
 
-/** Whose alert an id is of. */
-export function parseAlertId(id: string): { readonly tenant: string; readonly task: string } {
-  const [tenant = "", task = ""] = id.split("/");
-  return { tenant, task };
+/** Whose alert an id is of, and on which occasion. */
+export function parseAlertId(id: string): Readonly<Record<"tenant" | "task" | "occasion", string>> {
+  const [tenant = "", task = "", occasion = ""] = id.split("/");
+  return { tenant, task, occasion };
 }

@@ -57,7 +57,13 @@ const data = {
     state: z.enum(["rejected", "escalated", "cancelled", "lapsed"]),
     reason: z.enum(HANDOFF_FAILURES),
   }),
-  TASK_BLOCKED: z.object({ taskId: z.string(), reason: z.string(), handoffId: z.string().exactOptional() }),
+  TASK_BLOCKED: z.object({
+    taskId: z.string(),
+    reason: z.string(),
+    handoffId: z.string().exactOptional(),
+    /** It was blocked for this before, and nothing new got done since: the audit entry of which people were alerted then. */
+    alertedSeq: z.int().exactOptional(),
+  }),
   /** Whoever owned the task has lost it, and its fence was raised; `dueAt`: when it is recovered, null: a person decides. */
   AGENT_FAILED: z.object({
     taskId: z.string(),

@@ -1,6 +1,7 @@
 /** A task's state: what it is, and the complete table of how it may change. */
 import { z } from "zod";
 import type { FinalStatus } from "./checkpoint.ts";
+import { BLOCK_REASONS } from "./recovery.ts";
 import { recoverySchema } from "./recovery-record.ts";
 
 export const TASK_STATES = ["active", "handing_off", "blocked", "completed", "failed", "cancelled"] as const;
@@ -114,6 +115,18 @@ export function finalizeEvent(status: FinalStatus, phase: string): TaskEvent | n
   }
 }
 
+/** What a task waits for a person for, or has waited for and nothing new got done since. */
+const blockSchema = z.object({
+  /** The audit entry of which people were alerted: the occasion of that alert. */
+  seq: z.int(),
+  /** null: a checkpoint broke after it was chosen; the watchdogs go on from the one before. */
+  reason: z.enum(BLOCK_REASONS).nullable(),
+  details: z.string().nullable(),
+  /** The task's when it was blocked: who has taken it since has a higher one. */
+  fence: z.int(),
+});
+export type Block = z.infer<typeof blockSchema>;
+
 /** The head of a task: one small record that every command on the task reads and writes. */
 export const taskSchema = z.object({
   task_id: z.string(),
@@ -135,6 +148,8 @@ export const taskSchema = z.object({
   handoff_id: z.string().nullable(),
   /** null: no agent of it ever failed. */
   recovery: recoverySchema.nullable(),
+  /** In state `blocked` the one that it is in; else the one before, as long as the same one may come again. */
+  block: blockSchema.nullable(),
   /** The newest audit entry and its hash. */
   audit_seq: z.int(),
   audit_hash: z.string(),

@@ -107,12 +107,14 @@ export function change(tx: Tx, context: CommandContext, now: Current, change: Ch
   writeOrder(tx, begun.keys, task, seq, { id, fallback, version, hash: sealed.hash });
 
   const isLatest = head.latest_id === id;
+  const worked = raised(head, next);
   const changed: Head = {
-    ...head,
+    ...worked,
+    // One that is over waits for nobody.
+    block: change.taskEvent === null ? worked.block : null,
     state: nextState(head, change.taskEvent),
     phase: isLatest ? next.execution_state.phase : head.phase,
     last_successful_id: change.succeeded ? id : head.last_successful_id,
-    recovery: raised(head.recovery, next),
     updated_at: at,
   };
   const transition: Step["transition"] = {

@@ -14,9 +14,10 @@ import type { RememberedCheckpoint } from "./idempotency.ts";
 import { systemKeys, type TenantKeys } from "./keyspace.ts";
 import { writeOrder } from "./order.ts";
 import { decodePlace, writePlace } from "./place.ts";
+import { staysBlocked } from "./recovery/blocks.ts";
 import { raised } from "./recovery/moves.ts";
 import { isTakers, sequel } from "./sequel.ts";
-import { nextState, type Step } from "./steps.ts";
+import { type Head, nextState, type Step } from "./steps.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
@@ -46,24 +47,27 @@ export async function createCheckpoint(
   if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
 
   const at = checkpoint.metadata.committed_at;
-  const created: Step = {
-    head: {
-      task_id: task,
-      tenant: context.actor.tenant,
-      state: nextState(begun.head, "checkpoint"),
-      phase: checkpoint.execution_state.phase,
-      agent_id: context.actor.agent,
-      agent_type: checkpoint.metadata.agent_type,
-      latest_id: id,
-      last_successful_id: begun.head?.last_successful_id ?? null,
-      seq,
-      owner: begun.head?.owner ?? null,
-      fence: begun.head?.fence ?? 0,
-      handoff_id: begun.head?.handoff_id ?? null,
-      recovery: raised(begun.head?.recovery ?? null, checkpoint),
-      created_at: begun.head?.created_at ?? at,
-      updated_at: at,
-    },
+  const created: Head = {
+    task_id: task,
+    tenant: context.actor.tenant,
+    state: nextState(begun.head, staysBlocked(begun.head) ? null : "checkpoint"),
+    phase: checkpoint.execution_state.phase,
+    agent_id: context.actor.agent,
+    agent_type: checkpoint.metadata.agent_type,
+    latest_id: id,
+    last_successful_id: begun.head?.last_successful_id ?? null,
+    seq,
+    owner: begun.head?.owner ?? null,
+    fence: begun.head?.fence ?? 0,
+    handoff_id: begun.head?.handoff_id ?? null,
+    recovery: begun.head?.recovery ?? null,
+    block: begun.head?.block ?? null,
+    created_at: begun.head?.created_at ?? at,
+    updated_at: at,
+  };
+  const head = raised(created, checkpoint);
+  const creating: Step = {
+    head,
     transition: { op: "create", checkpointId: id, version: 1, oldHash: null, newHash: sealed.hash },
     event: {
       type: "CHECKPOINT_CREATED",
@@ -71,7 +75,7 @@ export async function createCheckpoint(
     },
   };
   const written = { checkpoint, hash: sealed.hash, wish: command.handoff };
-  const steps = [created, ...sequel(tx, context, begun, { head: created.head, open, written })];
+  const steps = [creating, ...sequel(tx, context, begun, { head, open, written })];
   return complete(tx, context, begun, {
     steps,
     answer: {

@@ -12,8 +12,10 @@ import { cancel } from "./handoff/moves.ts";
 import { readOpen, write } from "./handoff/record.ts";
 import type { RememberedOwnership } from "./idempotency.ts";
 import { systemKeys } from "./keyspace.ts";
+import { blockAgain } from "./recovery/analysis.ts";
+import { block, blockLeft } from "./recovery/blocks.ts";
 import { writePromise } from "./recovery/leases.ts";
-import { takenBy } from "./recovery/moves.ts";
+import { recoveryOf, takenBy } from "./recovery/moves.ts";
 import { type Head, nextState, OF_NO_CHECKPOINT, type Step } from "./steps.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
 
@@ -103,11 +105,14 @@ function own(
   };
   const taken = { reason: "taken", details: agent } as const;
   const steps = [step, ...(open === null ? [] : write(tx, begun.keys, cancel(step.head, open, taken, at)))];
-  if (taker !== null) {
-    const left = (steps.at(-1) as Step).head;
-    const type = left.recovery?.failure?.agent_type ?? left.agent_type ?? UNKNOWN_TYPE;
-    const { recovery } = policyOf(context.policies, context.actor.tenant, type);
-    steps.push(...takenBy(left, taker, recovery, context.nowMs));
+  const left = (steps.at(-1) as Step).head;
+  const type = left.recovery?.failure?.agent_type ?? left.agent_type ?? UNKNOWN_TYPE;
+  const { recovery } = policyOf(context.policies, context.actor.tenant, type);
+  if (taker !== null) steps.push(...takenBy(left, taker, recovery, context.nowMs));
+  const waits = taker === null ? blockLeft(before) : null;
+  if (waits !== null) {
+    const { dueMs } = blockAgain(waits.reason, recoveryOf(left), recovery, context.nowMs);
+    steps.push(block(left, waits, at, dueMs));
   }
   return complete(tx, context, begun, {
     steps,
@@ -131,6 +136,7 @@ function untouched({ actor }: CommandContext, at: string): Head {
     fence: 0,
     handoff_id: null,
     recovery: null,
+    block: null,
     created_at: at,
     updated_at: at,
   };

@@ -12,6 +12,7 @@ import { type AttemptKind, readAttemptCount, readRecoveryCounts } from "./count.
 import { readDue } from "./due.ts";
 import type { Findings } from "./findings.ts";
 import { readHeads } from "./owners.ts";
+import type { Blocking } from "./recovery/blocks.ts";
 import {
   type Attempt,
   attemptRecovery,
@@ -33,7 +34,6 @@ import {
   writeLeases,
 } from "./recovery/leases.ts";
 import { readOwner } from "./recovery/lists.ts";
-import type { Blocking } from "./recovery/moves.ts";
 import { findRecoveryPoint, type PointSearch, type PointWish } from "./recovery/point.ts";
 import type { Transactions } from "./transactions.ts";
 

@@ -57,7 +57,8 @@ export function sequel(
     steps.push(resume(created, first, at));
   }
   // Somebody goes on with what waited for a person.
-  if (before?.state === "blocked") steps.push(...supersede(head(), "supersede", at));
+  if (before?.state === "blocked" && created.state !== "blocked")
+    steps.push(...supersede(head(), "supersede", at));
   steps.push(...progress(head(), checkpoint, at));
   if (asksForOne) {
     steps.push(...supersede(head(), "supersede", at));

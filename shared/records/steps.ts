@@ -5,7 +5,7 @@
 
 import { FleetError } from "../protocol/errors.ts";
 import type { FleetEvent } from "../protocol/events.ts";
-import { TASK_TABLE, type Task, type TaskEvent, type TaskState } from "../protocol/task.ts";
+import { type Block, TASK_TABLE, type Task, type TaskEvent, type TaskState } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
 import { type AuditActor, appendAudit, type ChainHead, type Transition } from "./audit.ts";
 import { encodeChecked } from "./codec.ts";
@@ -15,7 +15,10 @@ import { appendEvent, type EventFact } from "./outbox.ts";
 import { keepRecovery } from "./recovery/due.ts";
 
 /** A head but for the end of its audit chain, which is added as it is written. */
-export type Head = Omit<Task, "audit_seq" | "audit_hash">;
+export type Head = Omit<Task, "audit_seq" | "audit_hash" | "block"> & {
+  /** `seq` null: of the first entry that has it so. */
+  readonly block: (Omit<Block, "seq"> & { readonly seq: number | null }) | null;
+};
 
 /** One transition, as whoever makes it says it. */
 export interface Step {
@@ -50,16 +53,24 @@ export function advance(
   const events: FleetEvent[] = [];
   let chain: ChainHead | null = before && { seq: before.audit_seq, hash: before.audit_hash };
   let stateFrom: TaskState | null = before?.state ?? null;
+  let blockSeq: number | null = null;
   for (const { head, transition, event } of steps) {
     const entry = { ...transition, actor, at, commandId, fence: head.fence, stateFrom, stateTo: head.state };
     chain = appendAudit(tx, keys, { tenant, task, chain }, entry);
     stateFrom = head.state;
+    if (head.block?.seq === null) blockSeq ??= chain.seq;
     events.push(eventOf(maker, chain.seq, at, event));
   }
   const last = steps.at(-1);
   if (chain === null || last === undefined)
     throw new RangeError("a transaction makes at least one transition");
-  const head: Task = { ...last.head, audit_seq: chain.seq, audit_hash: chain.hash };
+  const { block } = last.head;
+  const head: Task = {
+    ...last.head,
+    block: block && { ...block, seq: block.seq ?? blockSeq ?? chain.seq },
+    audit_seq: chain.seq,
+    audit_hash: chain.hash,
+  };
   tx.set(keys.task(task), encodeChecked(head));
   keepRecovery(tx, keys, before, head);
   for (const [i, event] of events.entries()) {

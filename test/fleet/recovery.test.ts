@@ -2,6 +2,8 @@
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { alertText } from "../../shared/protocol/alert-text.ts";
+import type { Alert } from "../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../shared/protocol/events.ts";
 import type { FailureClass } from "../../shared/protocol/exit-report.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -261,6 +263,45 @@ test("an agent that a supervisor starts again by name, whenever it crashes, spen
   }
   const [alert] = await bench.alerts<"RECOVERY_BLOCKED">(task, 1);
   expect(alert?.data).toMatchObject({ reason: "attempts_spent", agentId: agent, attempts: 5 });
+
+  // It is started again all the same, and once it dies without a word: the task is left as it was, under the same alert.
+  for (const dies of ["silently", "with a report"]) {
+    const { fence } = await bench.command("take", task, { heartbeats: true }, { tenant, agent });
+    if (dies !== "silently") await report(task, agent, fence as number, "crash", tenant);
+    const { state, recovery, block } = await until(task, ({ owner }) => owner === null, tenant);
+    expect({ state, reason: recovery?.blocked?.reason }).toEqual({
+      state: "blocked",
+      reason: "attempts_spent",
+    });
+    expect(recovery).toMatchObject({ attempts: 5, failure: { agent_id: agent } });
+    expect(alert?.id).toBe(`${tenant}/${task}/${block?.seq}`);
+  }
+  const blocks = await ofType("TASK_BLOCKED", task, tenant);
+  expect(blocks.map(({ data }) => data.alertedSeq)).toEqual([
+    undefined,
+    blocks[0]?.sequence,
+    blocks[0]?.sequence,
+  ]);
+
+  // A person who takes it from nobody is told of a new block, in which nobody failed.
+  await bench.command("recover", task, {}, { tenant, agent: "anna" });
+  await until(task, ({ handoff_id }) => handoff_id !== null, tenant);
+  await bench.command("cancel_handoff", task, {}, { tenant, agent: "anna" });
+  const alerts = await bench.alerts<"RECOVERY_BLOCKED">(task, 2);
+  expect(alerts.map(({ data }) => data.reason)).toEqual(["attempts_spent", "withdrawn"]);
+}, 120_000);
+
+test("a task that a person took from its agent by force, and then took back, is blocked after nobody's failure", async () => {
+  const [task, tenant] = ["forced", "forced"];
+  await ownedTask(task, "hanger", tenant);
+  await bench.command("recover", task, { force: true }, { tenant, agent: "anna" });
+  await until(task, ({ handoff_id }) => handoff_id !== null, tenant);
+  await bench.command("cancel_handoff", task, {}, { tenant, agent: "anna" });
+  const [alert] = await bench.alerts<"RECOVERY_BLOCKED">(task, 1);
+  expect(alert?.data).toMatchObject({ reason: "withdrawn", class: null, agentId: null });
+  expect(alertText(alert as Alert).what).toMatch(
+    /^Task forced is blocked: withdrawn, 1 attempt made; details: anna took/,
+  );
 }, 120_000);
 
 test("who is alerted is told what the agent said at its end, cut and without its secrets", async () => {

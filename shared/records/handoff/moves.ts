@@ -9,10 +9,12 @@ import type { Handoff, HandoffEnding, HandoffWish } from "../../protocol/handoff
 import { LIMITS } from "../../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../../protocol/offer.ts";
 import { DEFAULT_POLICY } from "../../protocol/policy.ts";
+import type { BlockReason } from "../../protocol/recovery.ts";
 import { TASK_TABLE } from "../../protocol/task.ts";
 import type { AuditOp, Transition } from "../audit.ts";
 import type { EventFact } from "../outbox.ts";
-import { blocked, recoveryFacts } from "../recovery/moves.ts";
+import { blocked } from "../recovery/blocks.ts";
+import { recoveryFacts } from "../recovery/moves.ts";
 import { type Head, nextState, OF_NO_CHECKPOINT, type Step } from "../steps.ts";
 
 export interface Move {
@@ -114,7 +116,14 @@ export function request(
       reason: after.reason,
     },
   };
-  const next: Head = { ...head, state: nextState(head, "handoff"), handoff_id: id, updated_at: at };
+  const next: Head = {
+    ...head,
+    state: nextState(head, "handoff"),
+    handoff_id: id,
+    // Whoever asks for it in place of a recovery wants to hear when it comes to the same.
+    block: after.supersedes_recovery ? null : head.block,
+    updated_at: at,
+  };
   const facts = { from_checkpoint: checkpointId, to_agent_type: after.to_agent_type };
   return { before: null, after, steps: [moved("handoff", next, { before: null, after }, event, facts)] };
 }
@@ -302,11 +311,13 @@ export function escalate(head: Head, before: Handoff, failure: HandoffEnding, at
 /** A second transition: nobody goes on with the task before a person has looked at it, or somebody writes to it. */
 function blocking(move: Move, { reason, details }: HandoffEnding, at: string): Move {
   const { handoff_id: handoffId, task_id: taskId, recovery } = move.after;
-  const { head } = move.steps.at(-1) as Step;
-  // Of a checkpoint that broke only after it was chosen the watchdogs try an earlier one.
-  const ends = recovery !== null && reason !== "hash_broken";
-  const why = reason === "chain_broken" ? reason : "no_agent";
-  const left = ends ? blocked(head, { reason: why, details: details ?? reason }, at) : head;
+  const failed = move.steps.at(-1) as Step;
+  const why = blockReasonOf(reason);
+  const waits = { reason: why, details: details ?? reason };
+  // People are alerted of the handoff's end.
+  const head: Head = { ...failed.head, block: { ...waits, seq: null, fence: failed.head.fence } };
+  const ends = recovery !== null && why !== null;
+  const left = ends ? blocked(head, { ...waits, reason: why }, at) : head;
   const block: Step = {
     head: { ...left, state: nextState(left, "block") },
     transition: {
@@ -316,5 +327,11 @@ function blocking(move: Move, { reason, details }: HandoffEnding, at: string): M
     },
     event: { type: "TASK_BLOCKED", data: { taskId, reason, handoffId } },
   };
-  return { ...move, steps: [...move.steps, block] };
+  return { ...move, steps: [...move.steps.slice(0, -1), { ...failed, head }, block] };
+}
+
+/** null: of a checkpoint that broke only after it was chosen the watchdogs try an earlier one. */
+function blockReasonOf(reason: HandoffEnding["reason"]): BlockReason | null {
+  if (reason === "hash_broken") return null;
+  return reason === "chain_broken" ? reason : "no_agent";
 }

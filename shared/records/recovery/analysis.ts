@@ -65,6 +65,17 @@ export function analyse(
   }
 }
 
+/** Of a task that waits for a person, and that somebody had who got nothing done: it waits for the same. */
+export function blockAgain(
+  reason: BlockReason,
+  { recent }: Pick<Recovery, "recent">,
+  policy: Policy["recovery"],
+  nowMs: number,
+): Decision & { readonly do: "block" } {
+  const isSpent = reason === "attempts_spent" || reason === "too_many_attempts";
+  return { do: "block", reason, dueMs: isSpent ? halfOpenMs(recent, policy, nowMs) : null };
+}
+
 /** The failure before, when it was that the vendor of this agent type refused, and still does as far as is known. */
 function refusal(before: Failed | null, agentType: string | null, nowMs: number): Failed | null {
   if (before?.class !== "rate_limit" || before.agent_type !== agentType) return null;

@@ -17,19 +17,10 @@ import { readOpen, write } from "../handoff/record.ts";
 import { type TenantKeys, tenantKeys } from "../keyspace.ts";
 import { advance, type Head, type Step } from "../steps.ts";
 import { readNewestHead } from "../transition.ts";
-import { analyse } from "./analysis.ts";
+import { analyse, blockAgain, type Decision } from "./analysis.ts";
+import { type Blocking, block, blockLeft, isTakenBlocked } from "./blocks.ts";
 import { aliveUntil, clearLease, readLease } from "./leases.ts";
-import {
-  attempt,
-  type Blocking,
-  block,
-  fail,
-  type RecoveryPoint,
-  reasonOf,
-  recoveryAfter,
-  recoveryOf,
-  retry,
-} from "./moves.ts";
+import { attempt, fail, type RecoveryPoint, reasonOf, recoveryAfter, recoveryOf, retry } from "./moves.ts";
 
 export interface Watchdog {
   readonly tenant: string;
@@ -95,9 +86,19 @@ export async function noteFailure(tx: Tx, by: Watchdog, sighting: Sighting): Pro
   };
   const withdrawn = withdrawal(tx, keys, head, open, failure);
   const left = withdrawn.at(-1)?.head ?? head;
-  const decision = analyse(recoveryOf(left), failure, policy, { nowMs, random });
   const attemptsMax = policy.attempts + policy.previous_attempts;
-  const steps = [...withdrawn, ...fail(left, { failure, decision, attemptsMax }, nowMs)];
+  const waits = blockLeft(head);
+  const decision: Decision =
+    waits === null
+      ? analyse(recoveryOf(left), failure, policy, { nowMs, random })
+      : blockAgain(waits.reason, recoveryOf(left), policy, nowMs);
+  const failed = fail(left, { failure, decision, attemptsMax }, nowMs);
+  const steps = [...withdrawn, failed];
+  if (decision.do === "block") {
+    const { reason, dueMs } = decision;
+    const { details } = waits ?? failure;
+    steps.push(block(failed.head, { reason, details }, failure.noted_at, dueMs));
+  }
   return { applied: true, head: make(tx, by, keys, head, steps) };
 }
 
@@ -112,10 +113,12 @@ function hindrance(
   const isOwners = head.owner !== null && head.owner === agent;
   // Whoever took the task over may have released it unwritten: nobody else took it, or its fence were another.
   const isLeft = signal === "handoff_lapsed" && head.owner === null && open === null;
-  // The one failure of a task that waits for a person that changes what it waits for.
+  // The one failure of a blocked task that changes what it waits for.
   const isRejected = signal === "handoff_rejected" && head.state === "blocked" && open === null;
   if (!isOwners && !isLeft && !isRejected) return "superseded";
-  if ((head.state === "blocked" && !isRejected) || recoveryAfter(head, "fail") === null) return "blocked";
+  // Who had it when it was blocked has done its part.
+  const changes = isRejected ? !head.block?.reason : isOwners && isTakenBlocked(head);
+  if ((head.state === "blocked" && !changes) || recoveryAfter(head, "fail") === null) return "blocked";
   // Whoever hands its task over has done its part; only who has accepted it is at it.
   return open === null || open.state === "accepted" ? null : "handing_off";
 }

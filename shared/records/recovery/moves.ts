@@ -5,12 +5,7 @@
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import type { Policy } from "../../protocol/policy.ts";
-import {
-  type BlockReason,
-  RECOVERY_TABLE,
-  type RecoveryEvent,
-  type RecoveryState,
-} from "../../protocol/recovery.ts";
+import { RECOVERY_TABLE, type RecoveryEvent, type RecoveryState } from "../../protocol/recovery.ts";
 import type { Recovery, RecoveryFailure } from "../../protocol/recovery-record.ts";
 import type { AuditOp, Transition } from "../audit.ts";
 import type { EventFact } from "../outbox.ts";
@@ -67,7 +62,7 @@ export function isLeftToRecovery(
   return isPending || state === "blocked" || open?.supersedes_recovery === true;
 }
 
-function moved(
+export function moved(
   op: AuditOp,
   before: Head,
   after: Head,
@@ -92,11 +87,10 @@ export interface Failing {
   readonly attemptsMax: number;
 }
 
-/** Whoever had the task has it no more, and its fence is raised; what follows is decided already. */
-export function fail(head: Head, { failure, decision, attemptsMax }: Failing, nowMs: number): Step[] {
+/** Whoever had the task has it no more, and its fence is raised; what follows is decided already, and a block a transition of its own. */
+export function fail(head: Head, { failure, decision, attemptsMax }: Failing, nowMs: number): Step {
   const before = recoveryOf(head);
   const at = iso(nowMs);
-  const isOver = decision.do === "block";
   const noted: Recovery = {
     ...before,
     state: "waiting",
@@ -106,11 +100,11 @@ export function fail(head: Head, { failure, decision, attemptsMax }: Failing, no
     wish: null,
     handoff_id: null,
     blocked: null,
-    ...(isOver ? { action: "block", due_at: null } : attemptNext(before, head, decision)),
+    ...(decision.do === "block" ? { action: "block", due_at: null } : attemptNext(before, head, decision)),
   };
   const after: Head = {
     ...head,
-    // What was blocked for what was to go on from goes on from elsewhere.
+    // What was blocked for what was to go on from goes on from elsewhere; or it is blocked again at once.
     state: head.state === "blocked" ? nextState(head, "unblock") : head.state,
     owner: null,
     fence: head.fence + 1,
@@ -120,10 +114,7 @@ export function fail(head: Head, { failure, decision, attemptsMax }: Failing, no
   const { agent_id: agentId, class: failureClass, signal, fence } = failure;
   const data = { taskId: head.task_id, agentId, class: failureClass, signal, fence, dueAt: noted.due_at };
   const facts = { owner_from: head.owner, owner_to: null, class: failureClass, signal, action: noted.action };
-  const failed = moved("fail", head, after, { type: "AGENT_FAILED", data }, facts);
-  if (!isOver) return [failed];
-  const dueAt = decision.dueMs === null ? null : iso(decision.dueMs);
-  return [failed, block(after, { reason: decision.reason, details: failure.details }, at, dueAt)];
+  return moved("fail", head, after, { type: "AGENT_FAILED", data }, facts);
 }
 
 function attemptNext(
@@ -238,7 +229,12 @@ export function progress(head: Head, checkpoint: Work, at: string): Step[] {
   const items = completedItems(checkpoint);
   if (items <= before.completed_items) return [];
   const recovery: Recovery = { ...before, ...WHOLE, state: "idle", completed_items: items };
-  return [settled(head, recovery, "progress", at)];
+  return [settled(withoutBlock(head), recovery, "progress", at)];
+}
+
+/** Something new got done: what blocks the task next is something new. */
+function withoutBlock<H extends Pick<Head, "state" | "block">>(head: H): H {
+  return head.state === "blocked" ? head : { ...head, block: null };
 }
 
 function isSpent({ state, failures, attempts }: Recovery): boolean {
@@ -246,10 +242,12 @@ function isSpent({ state, failures, attempts }: Recovery): boolean {
 }
 
 /** While the budget is whole, what gets done raises what the next agent has to get done to get it back. */
-export function raised(before: Recovery | null, checkpoint: Work): Recovery | null {
-  if (before === null || before.state !== "idle" || isSpent(before)) return before;
+export function raised<H extends Pick<Head, "state" | "block" | "recovery">>(head: H, checkpoint: Work): H {
+  const before = head.recovery;
+  if (before === null || before.state !== "idle" || isSpent(before)) return head;
   const items = completedItems(checkpoint);
-  return items <= before.completed_items ? before : { ...before, completed_items: items };
+  if (items <= before.completed_items) return head;
+  return { ...withoutBlock(head), recovery: { ...before, completed_items: items } };
 }
 
 /** The task went another way; the budget stays as it is. Nothing when that changes nothing. */
@@ -301,34 +299,6 @@ function settled(
   return moved("settle", head, { ...head, recovery, updated_at: at }, event, { reason, ...facts });
 }
 
-export interface Blocking {
-  readonly reason: BlockReason;
-  readonly details: string | null;
-}
-
-export function block(head: Head, blocking: Blocking, at: string, dueAt: string | null = null): Step {
-  const after: Head = { ...blocked(head, blocking, at, dueAt), state: nextState(head, "block") };
-  const { reason } = blocking;
-  return moved(
-    "block",
-    head,
-    after,
-    { type: "TASK_BLOCKED", data: { taskId: head.task_id, reason } },
-    { reason },
-  );
-}
-
-/** What blocking a task makes of its recovery. */
-export function blocked(head: Head, blocking: Blocking, at: string, dueAt: string | null = null): Head {
-  const recovery: Recovery = {
-    ...recoveryOf(head),
-    state: "blocked",
-    due_at: dueAt,
-    blocked: { ...blocking, at },
-  };
-  return { ...head, recovery, updated_at: at };
-}
-
 export interface Retrying {
   /** null: nobody chose. */
   readonly wish: Recovery["wish"];
@@ -362,6 +332,8 @@ export function retry(head: Head, { wish, reset, isProbe, failure }: Retrying, n
     owner: null,
     fence: head.fence + 1,
     recovery,
+    // Whoever asks believes that the cause is gone, and wants to hear when it is not.
+    block: isProbe ? head.block : null,
     updated_at: at,
   };
   const event: EventFact = {

@@ -66,6 +66,7 @@ const task: Task = {
   fence: 3,
   handoff_id: null,
   recovery,
+  block: null,
   audit_seq: 9,
   audit_hash: "0".repeat(64),
   created_at: "2026-01-04T15:00:00.000Z",

@@ -63,12 +63,19 @@ async function escalate(id: string): Promise<void> {
   });
 }
 
+const take = (task: string, agent = "anna") => send(place.repository, "take", {}, { task, agent });
 const again = (task: string) => send(place.repository, "recover", {}, { task, agent: "anna" });
 
 describe("of a recovery that is blocked", () => {
   const WAYS: [string, (task: string) => Promise<unknown>][] = [
     ["a person has it tried again", again],
-    ["somebody writes to it", (task) => place.write(task, "agent-2", {})],
+    [
+      "somebody has taken it and writes to it",
+      async (task) => {
+        await take(task);
+        await place.write(task, "anna", {});
+      },
+    ],
     [
       "it is handed off",
       (task) => send(place.repository, "handoff", { to_agent_type: "qa" }, { task, agent: "anna" }),
@@ -91,25 +98,42 @@ describe("of a recovery that is blocked", () => {
     expect(await resolved(alert)).toBe(true);
   });
 
-  test("it is not when the task is taken, but when whoever took it writes", async () => {
+  test("it is not when the task is taken or released, or when nobody in particular writes to it", async () => {
     const task = await blocked();
     const alert = await blockedAlert(task);
-    await send(place.repository, "take", {}, { task, agent: "anna" });
-    expect(await resolved(alert)).toBe(false);
     await place.write(task, "anna", {});
-    expect(await resolved(alert)).toBe(true);
+    expect(await resolved(alert)).toBe(false);
+    const { fence } = await take(task);
+    expect(await resolved(alert)).toBe(false);
+    await send(place.repository, "release", {}, { task, agent: "anna", fence });
+    await place.write(task, "anna", {});
+    expect(await resolved(alert)).toBe(false);
   });
 
-  test("it is over when the task is blocked anew: then that alert is open", async () => {
+  // All at one time of the clock: the alert of a block is known by its place in the trail.
+  test("it is over for good when the task is blocked anew, and stays so when that block is taken", async () => {
     const task = await blocked();
     const first = await blockedAlert(task);
-    place.now += 1;
     await again(task);
     await place.attempt(task);
     await place.takeOver(task, "agent-2");
-    place.now += 1;
     await place.fail(task, { class: "unrecoverable" });
-    expect([await resolved(first), await resolved(await blockedAlert(task))]).toEqual([true, false]);
+    const second = await blockedAlert(task);
+    expect([await resolved(first), await resolved(second)]).toEqual([true, false]);
+    await take(task);
+    expect([await resolved(first), await resolved(second)]).toEqual([true, false]);
+    await place.write(task, "anna", {});
+    expect([await resolved(first), await resolved(second)]).toEqual([true, true]);
+  });
+
+  test("it is open again when the task is blocked for the same, and nothing new got done", async () => {
+    const task = await blocked();
+    const alert = await blockedAlert(task);
+    await take(task);
+    await place.write(task, "anna", { completed: 0 });
+    expect(await resolved(alert)).toBe(true);
+    await place.fail(task, { class: "unrecoverable" });
+    expect(await resolved(alert)).toBe(false);
   });
 });
 

@@ -53,17 +53,18 @@ describe("text", () => {
 
   test("a task that is blocked is told with its agent, and what that said at its end", () => {
     const why = { reason: "attempts_spent", attempts: 5 } as const;
-    const blocked = (agentId: string | null, details: string | null) =>
+    const blocked = (agentId: string | null, details: string | null, failed: "crash" | null = "crash") =>
       alertText(
         alertOf("RECOVERY_BLOCKED", "critical", {
           ...about,
-          data: { taskId: "auth", class: "crash", ...why, agentId, details },
+          data: { taskId: "auth", class: failed, ...why, agentId, details },
         }),
       ).what;
     expect(blocked("agent-7", "no space left on device")).toBe(
       "Task auth is blocked after agent-7 failed (crash): attempts spent, 5 attempts made; details: no space left on device.",
     );
     expect(blocked("agent-7", "Bad key!")).toMatch(/; details: Bad key!$/);
+    expect(blocked(null, null, null)).toBe("Task auth is blocked: attempts spent, 5 attempts made.");
     expect(blocked(null, null)).toBe(
       "Task auth is blocked after its agent failed (crash): attempts spent, 5 attempts made.",
     );
@@ -102,7 +103,9 @@ describe("reading", () => {
   test("takes what the fleet writes, of any type", () => {
     for (const alert of [dead, failed("no_agent")]) expect(readAlert(alert)).toEqual(alert);
     expect(readAlert({ ...dead, type: "LATER", data: 7 })).toMatchObject({ type: "LATER", data: 7 });
-    expect(parseAlertId(dead.id)).toEqual({ tenant: "default", task: "auth" });
+    expect(parseAlertId(dead.id)).toEqual({
+      ...{ tenant: "default", task: "auth", occasion: "FLEET_QUEUE-1-1768000000000" },
+    });
   });
 
   test.each([

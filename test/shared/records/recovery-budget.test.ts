@@ -76,8 +76,9 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
     expect((await place.recovery(task)).state).toBe("idle");
   });
 
-  test("a blocked task that somebody writes to goes on, with the budget as it is until more gets done", async () => {
+  test("a blocked task that its new owner writes to goes on, with the budget as it is until more gets done", async () => {
     const task = await place.spent();
+    await send(place.repository, "take", {}, { task, agent: "somebody" });
     await place.write(task, "somebody", { completed: 2 });
     expect(await place.head(task)).toMatchObject({ state: "active" });
     expect(await place.recovery(task)).toMatchObject({ state: "idle", attempts: 5, blocked: null });

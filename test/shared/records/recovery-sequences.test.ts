@@ -34,10 +34,13 @@ const policies: Policies = {
   tenants: {},
 };
 
+const begins = fc.constantFrom("owned", "owned", "resumed");
+
 const step = fc.record({
   op: fc.constantFrom(
     ...(["write", "write", "hand", "take", "release", "handoff", "finalize", "cancel_handoff"] as const),
     ...(["withdraw", "withdraw", "withdraw"] as const),
+    ...(["take_blocked", "take_blocked"] as const),
     ...(["fail", "fail", "fail", "carry_on", "carry_on", "carry_on", "probe", "recover"] as const),
     ...(["offer", "accept", "reject", "escalate", "lapse", "wait"] as const),
     ...(Array.from({ length: 24 }, () => "forward") as "forward"[]),
@@ -83,6 +86,20 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         if (known.recovery?.state === "waiting")
           await run(task, { ...failed, op: isRight ? "carry_on" : "handoff", agent, count, isRight });
         return send(repository, "cancel_handoff", {}, by);
+      case "take_blocked":
+        if (known.state !== "blocked")
+          await run(task, {
+            ...failed,
+            op: "fail",
+            class: "unrecoverable",
+            signal: "exit_report",
+            agent,
+            isRight: true,
+            count,
+          });
+        await send(repository, "take", {}, { task, agent });
+        if (isRight) await run(task, { ...failed, op: "fail", signal: "exit_report", agent, isRight, count });
+        return;
       case "write":
         return place.write(task, known.owner ?? agent, { completed: count });
       case "hand":
@@ -127,7 +144,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   /** What must hold after every step. */
   async function requireSound(task: string): Promise<void> {
     const head = await place.head(task);
-    const { recovery, owner, state, handoff_id } = head;
+    const { recovery, owner, state, handoff_id, block } = head;
     const [due, recovering] = await Promise.all([place.dueRecoveries(), place.recovering()]);
     const dueAt = recovery?.due_at ?? null;
     expect(due.filter((one) => one.task === task).map(({ key }) => key)).toEqual(
@@ -140,6 +157,9 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     if (open !== null) expect(isOpenHandoff(open.state)).toBe(true);
     // Whoever has the task goes on with it when its handoff is taken back.
     if (open !== null && bringsOn(open) && open.state !== "accepted") expect(owner).toBe(null);
+    if (state === "blocked") expect(block).not.toBe(null);
+    if (TASK_TABLE[state].handoff === null) expect(block).toBe(null);
+    expect(block?.fence ?? 0).toBeLessThanOrEqual(head.fence);
     if (recovery === null) {
       expect(open?.recovery ?? null).toBe(null);
       return;
@@ -158,7 +178,8 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         expect(dueAt).toBe(null);
         break;
       case "blocked":
-        expect(state).toBe("blocked");
+        expect({ state, owner, handoff_id }).toEqual({ state: "blocked", owner: null, handoff_id: null });
+        expect(block?.reason).toBe(recovery.blocked?.reason);
         break;
       default:
         expect(dueAt).toBe(null);
@@ -169,12 +190,12 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   async function requireBroughtOn(task: string): Promise<boolean> {
     const { state, owner, handoff_id, recovery } = await place.head(task);
     let isLeft = false;
-    for (const { op, state_from, state_to } of (await place.trail(task)) as Record<string, string>[]) {
-      if (op === "fail" || op === "retry") isLeft = true;
-      // Whoever writes to a task that waits for a person goes on with it; one that is over needs nobody.
-      const goesOn = op === "create" && state_from === "blocked";
+    for (const entry of (await place.trail(task)) as Record<string, string>[]) {
+      const { op, state_to } = entry;
+      if (op === "fail" || op === "retry" || entry.recovery_to === "blocked") isLeft = true;
+      // One that is over needs nobody.
       const isOver = TASK_TABLE[state_to as Task["state"]].handoff === null;
-      if (op === "take" || op === "acknowledge" || goesOn || isOver) isLeft = false;
+      if (op === "take" || op === "acknowledge" || isOver) isLeft = false;
     }
     if (!isLeft) return false;
     expect(owner).toBe(null);
@@ -192,6 +213,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     const page = await place.repository.audit("default", { task_id: task, from_seq: 1, limit: 500 });
     for (const record of page.entries) verifier.add(record);
     expect(verifier.finish({ seq: audit_seq, hash: audit_hash }).problems).toEqual([]);
+    requireOneAlert(entries as Record<string, string>[]);
     let [state, attempts]: [RecoveryState, number] = ["idle", 0];
     for (const entry of entries as Record<string, string>[]) {
       if (entry.recovery_to === undefined) continue;
@@ -206,6 +228,30 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
       expect(attempts).toBeLessThanOrEqual(ATTEMPTS + PREVIOUS);
     }
     expect(recovery?.state ?? "idle").toBe(state);
+  }
+
+  /** Of one block people are alerted once: for the same reason, with no progress and nobody's wish since then. */
+  function requireOneAlert(entries: readonly Record<string, string>[]): void {
+    for (const [i, { alerted_seq: alerted, reason }] of entries.entries()) {
+      if (alerted === undefined) continue;
+      const [first, ...between] = entries.slice(Number(alerted) - 1, i);
+      expect(["block", "reject", "escalate"]).toContain(first?.op);
+      if (first?.op === "block") expect(first).toMatchObject({ reason });
+      expect(first).not.toHaveProperty("alerted_seq");
+      expect(between.filter((one) => one.op === "settle" && one.reason === "progress")).toEqual([]);
+      expect(between.filter((one) => one.op === "retry" && one.command_id !== null)).toEqual([]);
+      expect(between.filter((one) => TASK_TABLE[one.state_to as Task["state"]].handoff === null)).toEqual([]);
+    }
+  }
+
+  /** What becomes of a task that somebody took while it was blocked. */
+  async function leftAgain(task: string): Promise<string[]> {
+    const entries = (await place.trail(task)) as Record<string, string>[];
+    return entries.flatMap(({ op, alerted_seq }, i) => {
+      const before = entries[i - 1];
+      if (op !== "block" || alerted_seq === undefined) return [];
+      return before?.op === "release" || before?.state_from === "blocked" ? [`left by ${before.op}`] : [];
+    });
   }
 
   async function requireCounted(tasks: readonly string[]): Promise<void> {
@@ -224,10 +270,10 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     const tasks: string[] = [];
     const met = new Set<string>();
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 6, maxLength: 40 }), async (steps) => {
+      fc.asyncProperty(begins, fc.array(step, { minLength: 6, maxLength: 40 }), async (begin, steps) => {
         // Ids of commands that are made now must not be from long ago.
         place.now = Date.now();
-        const task = await place.owned();
+        const task = await place[begin]();
         tasks.push(task);
         for (const one of steps) {
           await run(task, one).catch((error: unknown) => {
@@ -242,11 +288,13 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         }
         await requireStory(task);
         await requireCounted(tasks);
+        for (const way of await leftAgain(task)) met.add(way);
       }),
       { numRuns: engine === "memory" ? 120 : 25 },
     );
     // Otherwise the sequences prove nothing.
-    expect([...met].sort()).toEqual(["none", "withdrawn", ...RECOVERY_STATES].sort());
+    const ways = ["none", "withdrawn", "left by fail", ...RECOVERY_STATES];
+    expect([...met].sort()).toEqual(expect.arrayContaining(ways));
   }, 120_000);
 
   test("a crash loop that streams junk costs no more attempts than the budget, and is blocked for good", async () => {

@@ -216,15 +216,18 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     }
   });
 
-  test("so does whoever takes it, writes to it or ends it", async () => {
+  test("so does whoever takes it or ends it; what nobody in particular writes does not", async () => {
     const taken = await place.attempted();
     await cancel(taken);
     await take(taken);
     expect(await place.recovery(taken)).toMatchObject({ state: "idle", blocked: null });
     const written = await place.attempted();
     await cancel(written);
-    await place.write(written, "anna", { completed: 1 });
-    expect(await place.head(written)).toMatchObject({ state: "active", recovery: { state: "idle" } });
+    const { checkpoint_id: id } = await place.write(written, "anna", { completed: 1 });
+    await requireWithdrawn(written);
+    await send(place.repository, "recover", {}, { task: written, agent: "anna" });
+    await place.attempt(written);
+    expect(await place.recovery(written)).toMatchObject({ state: "attempted", checkpoint_id: id });
     const over = await place.attempted();
     await cancel(over);
     const { latest_id, fence } = await place.head(over);

@@ -28,6 +28,8 @@ export interface Entry {
   readonly deadline?: string;
   /** Of an end that is a failure. */
   readonly reason?: string;
+  /** Of a block for what the task was blocked for before: the entry of which people were alerted then. */
+  readonly alerted_seq?: number;
   /** Of a confirmation, and of a recovery that resumes. */
   readonly first_checkpoint?: string;
   /** Of a failure: who lost the task, as what it failed, how that was found out, and what follows. */

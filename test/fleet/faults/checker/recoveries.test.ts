@@ -124,6 +124,23 @@ describe("a correct fleet", () => {
     expect(kinds(endless)).toEqual(["budget_overdrawn"]);
   });
 
+  test("leaves a task blocked whose taker has written nothing, and tells nobody twice", () => {
+    const story = new RecoveryTelling("fatal-1");
+    story.works();
+    story.reports("unrecoverable");
+    story.blocks("unrecoverable");
+    story.failsUnwritten("b", "unrecoverable");
+    expect(texts(story)).toEqual([]);
+    story.warn("unrecoverable");
+    expect(kinds(story)).toEqual(["alert_unfounded"]);
+    const other = new RecoveryTelling("fatal-1");
+    other.works();
+    other.reports("unrecoverable");
+    other.blocks("unrecoverable");
+    other.failsUnwritten("b", "attempts_spent");
+    expect(kinds(other).sort()).toEqual(["alert_missing", "recovery_unjustified"]);
+  });
+
   test("gives up at once what nobody can do", () => {
     const story = new RecoveryTelling("fatal-1");
     story.works();

@@ -48,6 +48,7 @@ function checkBlocks(story: RecoveryStory, evidence: Evidence): Violation[] {
   for (const [i, { entry, failure }] of story.moves.entries()) {
     // What a handoff came to is checked with it.
     if (entry.op !== "block" || entry.handoff_id !== undefined) continue;
+    if (isLeftAgain(story, entry)) continue;
     const problem = REASONS[entry.reason ?? ""]?.({
       story,
       entry,
@@ -61,6 +62,14 @@ function checkBlocks(story: RecoveryStory, evidence: Evidence): Violation[] {
     sayingOf(found, story)("recovery_unjustified", "a task was blocked for a reason that is none", details);
   }
   return found;
+}
+
+/** Who took the blocked task failed, or let it go, before anything was written: it waits for what it waited for. */
+function isLeftAgain({ truth }: RecoveryStory, { seq, reason, alerted_seq: alerted }: Entry): boolean {
+  const cause = truth.entries[seq - 2];
+  const isLeft = (cause?.op === "fail" || cause?.op === "release") && cause.state_from === "blocked";
+  const first = truth.entries[(alerted ?? 0) - 1];
+  return isLeft && first !== undefined && (first.op !== "block" || first.reason === reason);
 }
 
 interface Blocked {
@@ -146,6 +155,15 @@ function damagedIn({ task }: TaskTruth, { damages }: Evidence, untilMs: number):
   return new Set(own.map(({ checkpoint_id }) => checkpoint_id));
 }
 
+/** Blocked again for the same, with nothing new done and nobody who asked for it in between, it is the same block. */
+function isSame({ truth }: RecoveryStory, { seq, reason, alerted_seq: alerted }: Entry): boolean {
+  if (alerted === undefined) return false;
+  const [first, ...between] = truth.entries.slice(alerted - 1, seq - 1);
+  const isTold = first?.op === "block" ? first.reason === reason : first?.handoff_id !== undefined;
+  const isOther = (one: Entry): boolean => isProgress(one) || (one.op === "retry" && one.command_id !== null);
+  return isTold && !between.some(isOther);
+}
+
 /** Of each block people were told once, and of nothing else. */
 function checkAlerts({ truth }: Evidence, stories: readonly RecoveryStory[]): Violation[] {
   const found: Violation[] = [];
@@ -153,8 +171,10 @@ function checkAlerts({ truth }: Evidence, stories: readonly RecoveryStory[]): Vi
     truth.alerts.flatMap((alert: Alert) => (alert.type === "RECOVERY_BLOCKED" ? [[alert.id, alert]] : [])),
   );
   const byTask = Map.groupBy(told.values(), ({ subject }) => subject);
-  const blocksOf = ({ moves }: RecoveryStory): number =>
-    moves.filter(({ entry }) => entry.op === "block" && entry.handoff_id === undefined).length;
+  const isTold = (story: RecoveryStory, entry: Entry): boolean =>
+    entry.op === "block" && entry.handoff_id === undefined && !isSame(story, entry);
+  const blocksOf = (story: RecoveryStory): number =>
+    story.moves.filter(({ entry }) => isTold(story, entry)).length;
   const expected = new Map(stories.map((story) => [story.task, blocksOf(story)]));
   for (const task of new Set([...expected.keys(), ...byTask.keys()])) {
     const [blocks, alerts] = [expected.get(task) ?? 0, byTask.get(task)?.length ?? 0];

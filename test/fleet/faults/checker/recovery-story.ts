@@ -65,16 +65,14 @@ function storyOf(truth: TaskTruth): RecoveryStory {
   return { task: truth.task, truth, moves, state, withdrawn: withdrawnIn(truth) };
 }
 
-/** Those after a failure, before anybody had the task again, wrote to it while it was blocked, or ended it. */
+/** Those after a failure, before anybody had the task again, or ended it. */
 function withdrawnIn({ entries }: TaskTruth): Entry[] {
   const withdrawn: Entry[] = [];
   let isLeft = false;
   for (const entry of entries) {
-    const { op, state_from, state_to, reason } = entry;
+    const { op, state_to, reason } = entry;
     if (op === "fail" || op === "retry") isLeft = true;
     if (isTaking(entry) || OVER.has(state_to)) isLeft = false;
-    // Whoever writes to a task that waits for a person goes on with it.
-    if (op === "create" && state_from === "blocked") isLeft = false;
     if (isLeft && op === "cancel_handoff" && reason === "withdrawn") withdrawn.push(entry);
   }
   return withdrawn;

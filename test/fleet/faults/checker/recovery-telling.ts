@@ -69,7 +69,8 @@ export class RecoveryTelling extends HandoffTelling {
     this.fence += 1;
     const action = failureClass === "unrecoverable" ? "block" : this.failures === 0 ? "retry" : "back_off";
     this.failures += 1;
-    this.moved("fail", "waiting", { owner_from, owner_to: null, signal, class: failureClass, action });
+    const facts = { owner_from, owner_to: null, signal, class: failureClass, action };
+    this.moved("fail", "waiting", facts, this.state === "blocked" ? "active" : this.state);
     this.wallMs += action === "back_off" ? RULES.back_off_ms : 10;
   }
 
@@ -140,6 +141,15 @@ export class RecoveryTelling extends HandoffTelling {
     const { command_id } = this.withdraw(id, agent);
     this.moved("block", "blocked", { command_id: command_id!, reason: "withdrawn" }, "blocked");
     this.warn("withdrawn");
+  }
+
+  /** Somebody takes the task that waits for a person, and fails before it has written; nobody is told again. */
+  failsUnwritten(agent: string, reason: string): void {
+    const alerted_seq = this.entries.findLast(({ op }) => op === "block")!.seq;
+    const { command_id } = this.write({ op: "take", agent });
+    this.moved("settle", "idle", { command_id: command_id!, reason: "superseded" });
+    this.reports("crash");
+    this.moved("block", "blocked", { reason, alerted_seq }, "blocked");
   }
 
   blocks(reason: string): void {
