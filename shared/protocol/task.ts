@@ -23,7 +23,8 @@ export type TaskEvent =
  * Complete by compilation: a new state or event without a decision for every pair is a type error. null: refused.
  * A checkpoint written to a finished task opens it again, visibly (audit); recovery alone never restarts one.
  * Taking a task over changes who may write, not how the work stands: a finished one stays finished until its new owner writes to
- * it, a blocked one blocked. Only a handover ends, because somebody has the task now. `withdraw`: the handover came to nothing, and
+ * it, a blocked one blocked. What nobody in particular writes to a blocked task that is left to nobody since a failure is kept, and is no event
+ * here: it brings nobody who goes on. Only a handover ends, because somebody has the task now. `withdraw`: the handover came to nothing, and
  * whoever had the task has it still.
  */
 export const TASK_TABLE: Readonly<Record<TaskState, Readonly<Record<TaskEvent, TaskState | null>>>> = {

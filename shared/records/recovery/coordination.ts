@@ -114,7 +114,9 @@ function hindrance(
   // Whoever took the task over may have released it unwritten: nobody else took it, or its fence were another.
   const isLeft = signal === "handoff_lapsed" && head.owner === null && open === null;
   // The one failure of a blocked task that changes what it waits for.
-  const isRejected = signal === "handoff_rejected" && head.state === "blocked" && open === null;
+  // Whoever has taken it since then goes on from where it wants.
+  const isRejected =
+    signal === "handoff_rejected" && head.state === "blocked" && open === null && !isTakenBlocked(head);
   if (!isOwners && !isLeft && !isRejected) return "superseded";
   // Who had it when it was blocked has done its part.
   const changes = isRejected ? !head.block?.reason : isOwners && isTakenBlocked(head);

@@ -153,6 +153,16 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     expect((await place.recovery(task)).state).toBe("waiting");
   });
 
+  test("nor is who has taken the task deposed by a late word that a checkpoint broke before", async () => {
+    const task = await place.attempted();
+    const { handoff_id: id } = await place.head(task);
+    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await take(task, "agent-2");
+    const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
+    expect(await place.fail(task, rejected)).toEqual({ applied: false, why: "superseded" });
+    expect((await place.head(task)).owner).toBe("agent-2");
+  });
+
   test("what nobody in particular writes between a broken checkpoint and the watchdogs leaves it to them", async () => {
     const task = await place.attempted();
     const { handoff_id: id } = await place.head(task);
