@@ -105,7 +105,7 @@ export function alertOf<T extends AlertType>(
 ): Alert<T> {
   return {
     specversion: "1.0",
-    id: `${of.tenant}/${of.task}/${of.occasion}`,
+    id: alertId(of),
     source: "fleet",
     type,
     subject: of.task,
@@ -115,6 +115,10 @@ export function alertOf<T extends AlertType>(
     severity,
     data: of.data,
   };
+}
+
+export function alertId({ tenant, task, occasion }: ReturnType<typeof parseAlertId>): string {
+  return `${tenant}/${task}/${occasion}`;
 }
 
 /** Whose alert an id is of, and on which occasion. */

@@ -272,6 +272,27 @@ test("after a bad night all that is blocked is tried again, of one type first, a
   expect(free).toEqual({ exit: 0, out: "", err: "No task is blocked.\n" });
 }, 180_000);
 
+test("an alert of a task that is blocked anew leads to the newer one", async () => {
+  await owned("anew");
+  const ids = async () =>
+    (await agent.listAlerts({ taskId: "anew", type: "RECOVERY_BLOCKED" })).alerts.map(
+      ({ alert }) => alert.id,
+    );
+  await report("anew", "unrecoverable");
+  await expect.poll(ids, SOON).toHaveLength(1);
+  const [first = ""] = await ids();
+  expect(await fleet("recovery", "reset", "anew")).toMatchObject({ exit: 0 });
+  await expect.poll(async () => (await agent.handoffOf("anew"))?.state, SOON).toBe("offered");
+  expect((await fleet("alerts", "show", first)).out).toContain("\nIts cause is gone: ");
+  expect(await fleet("handoff", "anew", "--cancel")).toMatchObject({ exit: 0 });
+  await expect.poll(ids, SOON).toHaveLength(2);
+  const [second = ""] = await ids();
+  expect((await fleet("alerts", "show", first)).out).toMatch(
+    new RegExp(`\\nThe task was blocked anew since: .*alerts show ${second}. says what to do\\.\\n$`),
+  );
+  expect((await fleet("alerts", "show", second)).out).not.toContain("blocked anew");
+}, 120_000);
+
 test("mistakes have their exit codes", async () => {
   await owned("done");
   const { checkpointId } = await agent.task("done", { fence: 1 }).checkpoint({

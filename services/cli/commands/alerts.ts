@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { SEVERITIES, type Severity } from "../../../shared/protocol/severity.ts";
-import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import type { FleetClient, Task } from "../../../shared/sdk/sdk.ts";
 import { type Acting, withExamples } from "../acting.ts";
 import { limitOption } from "../input/limit.ts";
 import { untilInterrupted } from "../interruption.ts";
@@ -118,9 +118,17 @@ async function show(session: Session, id: string): Promise<void> {
   }
   // What the alert says was so then; it is shown also when nobody can say how it is now.
   const task = await client.getTask(found.alert.subject, session.ask).catch(() => null);
-  const text = { ...found, state: task?.state ?? null };
+  const text = { ...found, state: task?.state ?? null, newer: await newerAlert(task) };
   const { renderAlert } = await import("../rendering/alerts.ts");
   await session.show(found, () => renderAlert(text, session.called, session.view));
+}
+
+/** The alert of the block that the task is in. */
+async function newerAlert(task: Task | null): Promise<string | null> {
+  if (task?.state !== "blocked" || task.block === null) return null;
+  const { alertId } = await import("../../../shared/protocol/alerts.ts");
+  const { tenant, task_id, block } = task;
+  return alertId({ tenant, task: task_id, occasion: String(block.seq) });
 }
 
 async function acknowledge(

@@ -64,9 +64,15 @@ export function renderAlerts({ alerts, all, next, fleet }: AlertsText, view: Vie
   ].join("\n");
 }
 
-/** `state`: of its task, as it is now; null: not known. */
+export interface AlertShown extends AlertState {
+  /** Of its task, as it is now; null: not known. */
+  readonly state: Task["state"] | null;
+  /** The alert of the block that the task is in; null: it is in none. */
+  readonly newer: string | null;
+}
+
 export function renderAlert(
-  { alert, acknowledgement, resolved, state }: AlertState & { readonly state: Task["state"] | null },
+  { alert, acknowledgement, resolved, state, newer }: AlertShown,
   fleet: string,
   view: View,
 ): string {
@@ -84,11 +90,15 @@ export function renderAlert(
     field("Known to", knownTo(acknowledgement, view), view),
     "",
     plain(what),
-    ...(resolved
-      ? [view.colors.green("Its cause is gone: nobody has to do anything about it any more.")]
-      : [plain(todo), `  ${view.colors.cyan(plain(command))}`]),
+    ...(resolved ? [overText(newer, fleet, view)] : [plain(todo), `  ${view.colors.cyan(plain(command))}`]),
     ...(acknowledgement === null && !resolved ? ["", `When you know of it: \`${plain(acknowledge)}\``] : []),
   ].join("\n");
+}
+
+function overText(newer: string | null, fleet: string, { colors }: View): string {
+  return newer === null
+    ? colors.green("Its cause is gone: nobody has to do anything about it any more.")
+    : `${colors.yellow("The task was blocked anew since:")} \`${plain(`${fleet} alerts show ${newer}`)}\` says what to do.`;
 }
 
 function knownTo(acknowledgement: Acknowledgement | null, view: View): string {

@@ -248,7 +248,7 @@ const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>
   no_checkpoint: (task, { agent_type: type, recovery }) => [
     `audit show ${task}`,
     `checkpoint --task ${task} --type ${recovery?.failure?.agent_type ?? type ?? "<type>"} --phase planning --next "Begin"`,
-    `recover ${task}`,
+    `recovery run ${task}`,
   ],
   no_agent: (task) => ["agents list", `handoffs show ${task}`, `recovery run ${task}`],
   withdrawn: (task) => [`handoffs show ${task}`, `recovery run ${task}`],

@@ -74,7 +74,7 @@ test("on a narrow terminal the ids stay whole", () => {
 });
 
 test("one alert is shown with its facts, what to do, and who knows of it", () => {
-  expect(renderAlert({ ...open, state: "completed" }, "fleet", view).split("\n")).toEqual([
+  expect(renderAlert({ ...open, state: "completed", newer: null }, "fleet", view).split("\n")).toEqual([
     "Alert: default/auth/17",
     "Severity: critical",
     "Task: auth, completed now",
@@ -91,21 +91,32 @@ test("one alert is shown with its facts, what to do, and who knows of it", () =>
     "",
     "When you know of it: `fleet alerts ack default/auth/17`",
   ]);
-  const told = renderAlert({ ...known, state: null }, "fleet", view);
+  const told = renderAlert({ ...known, state: null, newer: null }, "fleet", view);
   expect(told).toContain("\nTask: auth\n");
   expect(told).toContain("Known to: anna, since 2026-01-04T15:34:00.000Z (1m ago): on� it\n");
   expect(told).not.toContain("alerts ack");
 });
 
 test("of one whose cause is gone nobody is asked anything", () => {
-  const told = renderAlert({ ...over, state: "active" }, "fleet", view);
+  const told = renderAlert({ ...over, state: "active", newer: null }, "fleet", view);
   expect(told.split("\n").slice(-3)).toEqual([
     "",
     WHAT,
     "Its cause is gone: nobody has to do anything about it any more.",
   ]);
-  const acknowledged = renderAlert({ ...over, acknowledgement, state: "active" }, "fleet", view);
+  const acknowledged = renderAlert({ ...over, acknowledgement, state: "active", newer: null }, "fleet", view);
   expect(acknowledged).toContain("\nKnown to: anna, since ");
+});
+
+test("of a task that is blocked anew the newer alert is the one to look at", () => {
+  const told = renderAlert({ ...over, state: "blocked", newer: "default/auth/23" }, "fleet", view);
+  expect(told.split("\n").slice(-2)).toEqual([
+    WHAT,
+    "The task was blocked anew since: `fleet alerts show default/auth/23` says what to do.",
+  ]);
+  // It is this one.
+  const still = renderAlert({ ...open, state: "blocked", newer: "default/auth/17" }, "fleet", view);
+  expect(still).not.toContain("blocked anew");
 });
 
 test("an alert that comes is one line", () => {

@@ -171,7 +171,7 @@ describe("one in full", () => {
     const text = renderRecovery({ ...blocked, recovery: { ...blocked.recovery, blocked: reason, wish } });
     expect(text).not.toContain("Goes on with");
     expect(text).toMatch(
-      /\n {2}fleet checkpoint --task auth --type qa --phase planning --next "Begin"\n {2}fleet recover auth$/,
+      /\n {2}fleet checkpoint --task auth --type qa --phase planning --next "Begin"\n {2}fleet recovery run auth$/,
     );
   });
 
