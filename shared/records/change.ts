@@ -15,6 +15,7 @@ import { findAt } from "./lookup.ts";
 import { writeOrder } from "./order.ts";
 import type { EventFact } from "./outbox.ts";
 import { decodePlace } from "./place.ts";
+import { isTakenBlocked } from "./recovery/blocks.ts";
 import { raised } from "./recovery/moves.ts";
 import { type Head, nextState, type Step } from "./steps.ts";
 import { type Begun, begin, type CommandContext, complete, type Replay } from "./transition.ts";
@@ -107,12 +108,13 @@ export function change(tx: Tx, context: CommandContext, now: Current, change: Ch
   writeOrder(tx, begun.keys, task, seq, { id, fallback, version, hash: sealed.hash });
 
   const isLatest = head.latest_id === id;
-  const worked = raised(head, next);
+  // Who has taken a blocked task and writes goes on with it.
+  const taskEvent = change.taskEvent ?? (isTakenBlocked(head) ? "checkpoint" : null);
+  const worked = raised({ ...head, state: nextState(head, taskEvent) }, next);
   const changed: Head = {
     ...worked,
     // One that is over waits for nobody.
     block: change.taskEvent === null ? worked.block : null,
-    state: nextState(head, change.taskEvent),
     phase: isLatest ? next.execution_state.phase : head.phase,
     last_successful_id: change.succeeded ? id : head.last_successful_id,
     updated_at: at,

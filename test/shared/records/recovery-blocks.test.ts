@@ -129,6 +129,17 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", failures: 2 });
   });
 
+  test("so does who has taken it and changes a checkpoint; what got done makes the next block another one", async () => {
+    const task = await unrecoverable();
+    const { latest_id: id } = await place.head(task);
+    const { fence } = await take(task);
+    const patch = { execution_state: { completed_items: ["item 1", "item 2"] } };
+    await send(place.repository, "update", { checkpoint_id: id, patch }, { task, fence });
+    expect(await place.head(task)).toMatchObject({ state: "active", block: null });
+    await place.fail(task, { class: "unrecoverable" });
+    expect((await blocks(task)).map(({ isNew }) => isNew)).toEqual([true, true]);
+  });
+
   test("whoever had it when its handoff came to nothing has done its part; who takes it then has not", async () => {
     const { task, id } = await place.requested();
     await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });

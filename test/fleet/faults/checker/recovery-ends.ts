@@ -156,9 +156,11 @@ function damagedIn({ task }: TaskTruth, { damages }: Evidence, untilMs: number):
 }
 
 /** Blocked again for the same, with nothing new done and nobody who asked for it in between, it is the same block. */
-function isSame({ truth }: RecoveryStory, { seq, reason, alerted_seq: alerted }: Entry): boolean {
+function isSame(story: RecoveryStory, entry: Entry): boolean {
+  const { seq, reason, alerted_seq: alerted } = entry;
   if (alerted === undefined) return false;
-  const [first, ...between] = truth.entries.slice(alerted - 1, seq - 1);
+  if (isLeftAgain(story, entry)) return true;
+  const [first, ...between] = story.truth.entries.slice(alerted - 1, seq - 1);
   const isTold = first?.op === "block" ? first.reason === reason : first?.handoff_id !== undefined;
   const isOther = (one: Entry): boolean => isProgress(one) || (one.op === "retry" && one.command_id !== null);
   return isTold && !between.some(isOther);
