@@ -4,6 +4,7 @@
  */
 import { type AgentRules, knownAgentTypes, requireAgentType } from "../../shared/process/policy.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
+import { nextPhaseOf } from "../../shared/protocol/handoff-record.ts";
 import { nextAgentType, policyOf } from "../../shared/protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPoint } from "../../shared/protocol/queries.ts";
 import type { Task } from "../../shared/protocol/task.ts";
@@ -23,9 +24,7 @@ export function createRecoveryQueries(
   /** As the coordinator will choose. */
   function offerOf(tenant: string, { metadata, execution_state }: Checkpoint, to: string | undefined) {
     const { agent_type: from } = metadata;
-    const { phase, resume_pointer: pointer } = execution_state;
-    const next = phase === "handoff" ? (pointer?.phase ?? null) : null;
-    const type = to ?? nextAgentType(policyOf(policies, tenant, from), from, next);
+    const type = to ?? nextAgentType(policyOf(policies, tenant, from), from, nextPhaseOf(execution_state));
     const { max_attempts, deadline_ms } = policyOf(policies, tenant, type).offer;
     return { agent_type: type, is_known: known.has(type), max_attempts, deadline_ms };
   }

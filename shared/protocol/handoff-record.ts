@@ -3,7 +3,7 @@
  * is open. Its states, and how it goes from one to the next: handoff.ts.
  */
 import { z } from "zod";
-import { firedTriggerSchema, PHASES } from "./checkpoint.ts";
+import { type Checkpoint, firedTriggerSchema, PHASES } from "./checkpoint.ts";
 import { HANDOFF_FAILURES, HANDOFF_STATES } from "./handoff.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
@@ -13,6 +13,14 @@ import { recoveryAttemptSchema } from "./recovery-record.ts";
 const NEXT_PHASES = PHASES.filter((phase) => phase !== "handoff");
 
 export const nextPhaseSchema = z.enum(NEXT_PHASES, { error: `one of ${NEXT_PHASES.join(", ")}` });
+
+/** In which phase a task goes on from a checkpoint that was written to hand it off; null: that says none, or was written for something else. */
+export function nextPhaseOf({
+  phase,
+  resume_pointer: pointer,
+}: Checkpoint["execution_state"]): z.output<typeof nextPhaseSchema> | null {
+  return nextPhaseSchema.safeParse(phase === "handoff" ? pointer?.phase : undefined).data ?? null;
+}
 
 export const handoffReasonSchema = z
   .string()

@@ -3,7 +3,7 @@
  * head of the task and moves it only from where it should be, so any number of watchdogs may try the same at once, and again after a crash.
  * All but one find it moved.
  */
-import { type Handoff, type HandoffWish, nextPhaseSchema } from "../../protocol/handoff-record.ts";
+import { type Handoff, nextPhaseOf } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { type Policies, policyOf } from "../../protocol/policy.ts";
 import type { FailureSignal } from "../../protocol/recovery.ts";
@@ -177,8 +177,9 @@ export async function attemptRecovery(
   const recovery = head?.recovery ?? null;
   if (head === null || recovery === null || !isDue(head, recovery, dueAt, by))
     return { applied: false, head };
-  const { metadata } = point.checkpoint;
+  const { metadata, execution_state } = point.checkpoint;
   const policy = policyOf(policies, tenant, metadata.agent_type).recovery;
+  const nextPhase = nextPhaseOf(execution_state);
   const made = attempt(head, point, handoffId, policy, nowMs);
   const [attempted, failure] = [made.head.recovery as Recovery, recovery.failure];
   const asked = {
@@ -187,7 +188,7 @@ export async function attemptRecovery(
     wish: {
       reason: reasonOf(attempted).slice(0, LIMITS.handoff_reason_chars_max).toWellFormed(),
       ...(recovery.wish?.to_agent_type && { to_agent_type: recovery.wish.to_agent_type }),
-      ...nextPhaseOf(point),
+      ...(nextPhase !== null && { next_phase: nextPhase }),
     },
     recovery: {
       attempt: attempted.attempts,
@@ -237,13 +238,6 @@ export async function probeRecovery(
   if (head === null || !isBlocked || head.state !== "blocked") return { applied: false, head };
   const probe = { wish: recovery.wish, reset: false, isProbe: true, failure: null };
   return { applied: true, head: make(tx, by, keys, head, [retry(head, probe, by.nowMs)]) };
-}
-
-/** A checkpoint that was written to hand the task off says in which phase it goes on. */
-function nextPhaseOf({ checkpoint }: RecoveryPoint): Pick<HandoffWish, "next_phase"> {
-  const { phase, resume_pointer: pointer } = checkpoint.execution_state;
-  const next = nextPhaseSchema.safeParse(phase === "handoff" ? pointer?.phase : undefined);
-  return next.success ? { next_phase: next.data } : {};
 }
 
 async function headOf(tx: Tx, { tenant, task }: Watchdog): Promise<{ keys: TenantKeys; head: Task | null }> {
