@@ -2,8 +2,8 @@
 // FLEET_URL, FLEET_TENANT and FLEET_AGENT_ID are the SDK's own fields, so that a command and an agent on one machine agree.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { integer } from "../../shared/runtime/config.ts";
-import { parseDuration } from "../../shared/runtime/duration.ts";
+import { integer } from "../../shared/runtime/settings/config.ts";
+import { parseDuration } from "../../shared/runtime/settings/duration.ts";
 
 /** Where `fleet up` puts the bus when nobody says otherwise. */
 export const upFields = {

@@ -1,7 +1,7 @@
 // The `fleet` command: hands arguments, streams and environment to the program and its exit code to the shell.
 // It ends by itself when nothing is left to do, so that no output is cut off.
 
-import { run } from "./program.ts";
+import { run } from "./runtime/program.ts";
 
 // The reader of a pipe may leave early (`fleet … | head`): that is its right, and no error.
 for (const stream of [process.stdout, process.stderr]) {

@@ -1,5 +1,5 @@
 /** The coordinator's own settings: what a fleet agrees on about its agents. */
-import { type AgentRules, agentFields } from "../../shared/process/policy.ts";
+import { type AgentRules, agentFields } from "../../shared/service-host/policy-file.ts";
 
 export const coordinatorFields = { ...agentFields } as const;
 

@@ -4,18 +4,18 @@
  * coordinators run at once without a leader, and a handoff that one leaves behind is carried on by the next that looks.
  */
 import type { Bus } from "../../shared/bus/bus.ts";
-import { knownAgentTypes } from "../../shared/process/policy.ts";
-import { openRepository } from "../../shared/process/repository.ts";
 import { tokenizer } from "../../shared/prompts/tokens.ts";
-import type { Format } from "../../shared/records/format.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { Format } from "../../shared/records/kv/format.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { knownAgentTypes } from "../../shared/service-host/policy-file.ts";
+import { openRepository } from "../../shared/service-host/repository.ts";
 import type { Store } from "../../shared/store/store.ts";
-import { createAdvancing } from "./advancing.ts";
 import type { CoordinatorConfig } from "./config.ts";
-import { createExamination } from "./examination.ts";
-import { startHandoffGauges } from "./gauges.ts";
-import { startNews } from "./news.ts";
-import { sweepHandoffs } from "./sweep.ts";
+import { createAdvancing } from "./handoff-controller.ts";
+import { startNews } from "./handoff-events.ts";
+import { startHandoffGauges } from "./handoff-gauges.ts";
+import { sweepHandoffs } from "./handoff-sweep.ts";
+import { createExamination } from "./offer-builder.ts";
 
 export interface CoordinatorContext extends ServiceContext {
   readonly store: Store;

@@ -1,9 +1,10 @@
 /** Runs a coordinator as a process of its own. */
-import { openPlatform } from "../../shared/process/platform.ts";
-import { readAgentRules } from "../../shared/process/policy.ts";
-import { clusterFields, platformFields } from "../../shared/process/settings.ts";
-import { readConfig } from "../../shared/runtime/config.ts";
-import { runMain } from "../../shared/runtime/main.ts";
+
+import { runMain } from "../../shared/runtime/process/main.ts";
+import { readConfig } from "../../shared/runtime/settings/config.ts";
+import { openPlatform } from "../../shared/service-host/platform.ts";
+import { readAgentRules } from "../../shared/service-host/policy-file.ts";
+import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { coordinatorFields } from "./config.ts";
 import { start } from "./coordinator.ts";
 

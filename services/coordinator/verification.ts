@@ -7,7 +7,7 @@ import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import type { Unsound } from "../../shared/records/ancestry.ts";
+import type { Unsound } from "../../shared/records/checkpoint/ancestry.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { InTurn } from "./turns.ts";
 

@@ -3,15 +3,15 @@
  * the owners of tasks under way that say nothing of them, by task.
  */
 
-import type { Heard, Heartbeats } from "../../shared/process/heartbeats.ts";
 import type { Agent, AgentPage } from "../../shared/protocol/agents.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import type { QueryParams } from "../../shared/protocol/queries.ts";
 import type { Task } from "../../shared/protocol/task.ts";
-import { openCursor, sealCursor } from "../../shared/records/cursor.ts";
-import { asFleetError } from "../../shared/records/failure.ts";
-import { readHeads, readOwned } from "../../shared/records/owners.ts";
+import { openCursor, sealCursor } from "../../shared/records/kv/cursor.ts";
+import { asFleetError } from "../../shared/records/kv/store-errors.ts";
+import { readHeads, readOwned } from "../../shared/records/task/task-list.ts";
+import type { Heard, Heartbeats } from "../../shared/service-host/heartbeat-subscription.ts";
 import type { Reader, Store } from "../../shared/store/store.ts";
 
 /** Two beats may be lost, and one be late. */

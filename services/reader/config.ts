@@ -1,5 +1,5 @@
 /** The reader's own settings: what a fleet agrees on about its agents, to say what a recovery would do. */
-import { type AgentRules, agentFields } from "../../shared/process/policy.ts";
+import { type AgentRules, agentFields } from "../../shared/service-host/policy-file.ts";
 
 export const readerFields = { ...agentFields } as const;
 

@@ -1,7 +1,7 @@
 /** What a reader is given by its process. */
 import type { Bus } from "../../shared/bus/bus.ts";
-import type { Format } from "../../shared/records/format.ts";
-import type { ServiceContext } from "../../shared/runtime/service.ts";
+import type { Format } from "../../shared/records/kv/format.ts";
+import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 import type { ReaderConfig } from "./config.ts";
 

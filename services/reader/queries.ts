@@ -1,5 +1,5 @@
 /** The reader's queries: one handler for each, from validated parameters to the result that the protocol names for it. */
-import type { Answer, Facts, Request } from "../../shared/bus/endpoint.ts";
+import type { Answer, Facts, Request } from "../../shared/bus/request/endpoint.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import {
   type FleetStatus,

@@ -1,14 +1,14 @@
 /** The reader: answers queries from verified checkpoints, and keeps the search index up with what is committed. */
-import { serveEndpoint } from "../../shared/bus/endpoint.ts";
+import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
-import { listenToHeartbeats } from "../../shared/process/heartbeats.ts";
-import { openRepository } from "../../shared/process/repository.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import type { Stop } from "../../shared/runtime/service.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
+import { listenToHeartbeats } from "../../shared/service-host/heartbeat-subscription.ts";
+import { openRepository } from "../../shared/service-host/repository.ts";
 import { createAgentsQuery } from "./agents.ts";
 import { createAlertQueries } from "./alerts.ts";
 import type { ReaderContext } from "./context.ts";
-import { startIndexing } from "./indexing.ts";
+import { startIndexing } from "./index-leader.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
 import { createRecoveryQueries } from "./recoveries.ts";

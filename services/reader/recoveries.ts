@@ -2,13 +2,14 @@
  * What is asked about recoveries: what one would do now, and which there are. A type of agent that there is not is refused, as where a
  * recovery is asked for.
  */
-import { type AgentRules, knownAgentTypes, requireAgentType } from "../../shared/process/policy.ts";
+
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { nextPhaseOf } from "../../shared/protocol/handoff-record.ts";
 import { nextAgentType, policyOf } from "../../shared/protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPoint } from "../../shared/protocol/queries.ts";
 import type { Task } from "../../shared/protocol/task.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import { type AgentRules, knownAgentTypes, requireAgentType } from "../../shared/service-host/policy-file.ts";
 
 export interface RecoveryQueries {
   point(tenant: string, query: QueryParams<"recovery_point">): Promise<RecoveryPoint>;

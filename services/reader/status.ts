@@ -1,10 +1,10 @@
 /** The state of the fleet in one answer: what is up, what waits, what is counted. UNAVAILABLE when the store cannot be read. */
 import { readFileSync } from "node:fs";
 import type { FleetStatus } from "../../shared/protocol/queries.ts";
-import { readCount } from "../../shared/records/count.ts";
-import { asFleetError } from "../../shared/records/failure.ts";
-import { readIndexStatus } from "../../shared/records/index-state.ts";
-import { outboxBacklog } from "../../shared/records/outbox.ts";
+import { readCount } from "../../shared/records/kv/counters.ts";
+import { asFleetError } from "../../shared/records/kv/store-errors.ts";
+import { outboxBacklog } from "../../shared/records/outbox/outbox.ts";
+import { readIndexStatus } from "../../shared/records/search/index-state.ts";
 import type { Reader } from "../../shared/store/store.ts";
 import type { ReaderContext } from "./context.ts";
 

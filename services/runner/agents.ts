@@ -3,14 +3,14 @@ import { randomBytes } from "node:crypto";
 import type { Offer, OfferData } from "../../shared/protocol/offer.ts";
 import type { LauncherName } from "../../shared/protocol/runner-settings.ts";
 import { type Clock, createWake } from "../../shared/runtime/clock.ts";
-import type { Logger } from "../../shared/runtime/log.ts";
-import type { Metrics } from "../../shared/runtime/metrics.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import { newCommandId } from "../../shared/sdk/sdk.ts";
+import { type Ending, Life, type LifeParts } from "./agent-lifecycle.ts";
+import type { AgentRecord } from "./agent-record.ts";
 import { instructionsFor } from "./instructions.ts";
 import type { Launcher } from "./launchers/launcher.ts";
-import { type Ending, Life, type LifeParts } from "./life.ts";
 import { callingOf } from "./profiles.ts";
-import type { AgentRecord } from "./record.ts";
 
 export interface AgentsParts extends Pick<LifeParts, "journal" | "outside" | "settings" | "specOf" | "host"> {
   readonly launchers: Readonly<Record<LauncherName, Launcher>>;

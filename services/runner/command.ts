@@ -1,10 +1,10 @@
 /** From an agent type's settings and one agent's facts to what is started: arguments and environment, never a line for a shell. */
 import { resolve } from "node:path";
 import type { Placeholder, RunnerAgent } from "../../shared/protocol/runner-settings.ts";
-import { traceparentKey } from "../../shared/runtime/trace-context.ts";
+import { traceparentKey } from "../../shared/runtime/observability/trace-context.ts";
+import type { AgentRecord } from "./agent-record.ts";
 import type { LaunchSpec } from "./launchers/launcher.ts";
 import { callingOf } from "./profiles.ts";
-import type { AgentRecord } from "./record.ts";
 
 export interface Surroundings {
   readonly url: string;

@@ -14,10 +14,10 @@ import {
   optional,
   readConfig,
   text,
-} from "../../shared/runtime/config.ts";
-import { processFields } from "../../shared/runtime/process-fields.ts";
+} from "../../shared/runtime/settings/config.ts";
+import { processFields } from "../../shared/runtime/settings/process-settings.ts";
 import { addressFields, discoverBus } from "../../shared/sdk/address.ts";
-import { clientFields, spoolFolder } from "../../shared/sdk/connect.ts";
+import { clientFields, spoolFolder } from "../../shared/sdk/client/connect.ts";
 
 const FILE = "FLEET_RUNNER_CONFIG";
 const NAME_CHARS = 40;

@@ -5,10 +5,10 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type ExitWord, exitWordSchema } from "../../shared/protocol/runner-settings.ts";
-import type { Logger } from "../../shared/runtime/log.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import type { AgentRecord } from "./agent-record.ts";
 import type { AgentPaths } from "./command.ts";
 import { readJson, writeWhole } from "./files.ts";
-import type { AgentRecord } from "./record.ts";
 
 const WORD_BYTES_MAX = 64 * 1_024;
 

@@ -1,8 +1,8 @@
 /** Runs a runner as a process of its own. */
-import { runMain } from "../../shared/runtime/main.ts";
+import { runMain } from "../../shared/runtime/process/main.ts";
 import { readRunnerConfig } from "./config.ts";
 import { start } from "./runner.ts";
-import { STOP_MS_MAX, standOn } from "./standing.ts";
+import { STOP_MS_MAX, standOn } from "./runner-host.ts";
 
 await runMain({
   service: "fleet-runner",

@@ -1,10 +1,10 @@
 /** Taking offers, for each agent type as many at once as agents of it may run. A hand stays busy as long as its agent lives. */
 import type { OfferData } from "../../shared/protocol/offer.ts";
-import { aborted } from "../../shared/runtime/aborted.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
-import type { Logger } from "../../shared/runtime/log.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
 import { retry } from "../../shared/runtime/retry.ts";
-import type { Stop } from "../../shared/runtime/service.ts";
+import { aborted } from "../../shared/runtime/when-aborted.ts";
 import type { OfferInHand } from "../../shared/sdk/offers.ts";
 import type { FleetClient } from "../../shared/sdk/sdk.ts";
 import type { Agents } from "./agents.ts";

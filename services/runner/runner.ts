@@ -6,20 +6,20 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Bus } from "../../shared/bus/bus.ts";
 import { LAUNCHERS } from "../../shared/protocol/runner-settings.ts";
-import { claimFolder } from "../../shared/runtime/claim.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
-import { exitCodes, StartupError } from "../../shared/runtime/startup.ts";
+import { claimFolder } from "../../shared/runtime/process/folder-lock.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { Agents } from "./agents.ts";
 import { launchSpec } from "./command.ts";
 import type { RunnerConfig } from "./config.ts";
+import { clientOn, outsideOf } from "./fleet-connection.ts";
 import { Journal } from "./journal.ts";
 import { KubernetesLauncher } from "./launchers/kubernetes.ts";
 import type { Launcher } from "./launchers/launcher.ts";
 import { ProcessLauncher } from "./launchers/process.ts";
 import { TmuxLauncher } from "./launchers/tmux.ts";
-import { clientOn, outsideOf } from "./link.ts";
 import { startOffers } from "./offers.ts";
-import { SECOND_RUNNER } from "./standing.ts";
+import { SECOND_RUNNER } from "./runner-host.ts";
 
 export interface RunnerContext extends ServiceContext {
   readonly bus: Bus;

@@ -1,9 +1,9 @@
 /** Settings of the standalone fleet. */
 
 import { availableParallelism } from "node:os";
-import { agentFields } from "../../shared/process/policy.ts";
-import { platformFields } from "../../shared/process/settings.ts";
-import { type ConfigOf, integer, optional, text } from "../../shared/runtime/config.ts";
+import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
+import { agentFields } from "../../shared/service-host/policy-file.ts";
+import { platformFields } from "../../shared/service-host/service-settings.ts";
 import { watchdogFields } from "../watchdog/config.ts";
 
 /** Each that has once joined takes some 60 MB; more than two pay where many cores serve many agents. */

@@ -1,7 +1,7 @@
 /** `npm start`: the whole fleet in one process. */
 import { relative } from "node:path";
-import { readConfig } from "../../shared/runtime/config.ts";
-import { runMain } from "../../shared/runtime/main.ts";
+import { runMain } from "../../shared/runtime/process/main.ts";
+import { readConfig } from "../../shared/runtime/settings/config.ts";
 import { quietOnTerminal, standaloneFields } from "./config.ts";
 import { start } from "./standalone.ts";
 

@@ -2,8 +2,8 @@
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
-import type { Logger } from "../../shared/runtime/log.ts";
-import { StartupError } from "../../shared/runtime/startup.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import { StartupError } from "../../shared/runtime/process/startup.ts";
 
 const KEPT_LINES = 20;
 

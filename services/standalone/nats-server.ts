@@ -12,10 +12,10 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
-import type { Logger } from "../../shared/runtime/log.ts";
-import { StartupError } from "../../shared/runtime/startup.ts";
-import { claimFolder, type HeldClaim } from "./nats-claim.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import { StartupError } from "../../shared/runtime/process/startup.ts";
 import { natsConfig } from "./nats-config.ts";
+import { claimFolder, type HeldClaim } from "./nats-lock.ts";
 import { ServerOutput } from "./nats-output.ts";
 
 export interface NatsServerOptions {

@@ -2,9 +2,9 @@
 import { once } from "node:events";
 import { type EventLoopUtilization, performance } from "node:perf_hooks";
 import { Worker } from "node:worker_threads";
-import type { Logger } from "../../shared/runtime/log.ts";
-import type { MetricsSnapshot } from "../../shared/runtime/metrics.ts";
-import { exitCodes, StartupError } from "../../shared/runtime/startup.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import type { MetricsSnapshot } from "../../shared/runtime/observability/metrics.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import type {
   Question,
   StartupProblem,

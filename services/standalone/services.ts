@@ -1,6 +1,7 @@
 /** The services of the standalone fleet on one platform: what one of its threads runs, or its only one. */
-import { openPlatform, type Platform, type PlatformOptions } from "../../shared/process/platform.ts";
-import type { ServiceContext } from "../../shared/runtime/service.ts";
+
+import type { ServiceContext } from "../../shared/runtime/process/service.ts";
+import { openPlatform, type Platform, type PlatformOptions } from "../../shared/service-host/platform.ts";
 import { start as startCoordinator } from "../coordinator/coordinator.ts";
 import { start as startReader } from "../reader/reader.ts";
 import { start as startWatchdog, type WatchdogRules } from "../watchdog/watchdog.ts";

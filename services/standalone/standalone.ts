@@ -5,21 +5,21 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { PlatformOptions } from "../../shared/process/platform.ts";
-import { readAgentRules } from "../../shared/process/policy.ts";
-import { absoluteStoreUrl } from "../../shared/process/settings.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import { mergedMetrics } from "../../shared/runtime/metrics.ts";
-import { serveOps } from "../../shared/runtime/ops.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
-import { type Closers, createClosers } from "../../shared/runtime/shutdown.ts";
-import { StartupError } from "../../shared/runtime/startup.ts";
+import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
+import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
+import { StartupError } from "../../shared/runtime/process/startup.ts";
+import type { PlatformOptions } from "../../shared/service-host/platform.ts";
+import { readAgentRules } from "../../shared/service-host/policy-file.ts";
+import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
 import type { WatchdogRules } from "../watchdog/watchdog.ts";
 import type { StandaloneConfig } from "./config.ts";
-import { superviseNatsServer } from "./nats-supervision.ts";
-import { createSizing } from "./sizing.ts";
+import { superviseNatsServer } from "./nats-supervisor.ts";
 import { lockStore } from "./store-lock.ts";
+import { createSizing } from "./thread-count.ts";
 import { startThreads } from "./threads.ts";
 
 /** sysexits: EX_CANTCREAT. */

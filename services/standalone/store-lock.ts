@@ -4,7 +4,7 @@
  */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { StartupError } from "../../shared/runtime/startup.ts";
+import { StartupError } from "../../shared/runtime/process/startup.ts";
 import { type DirectoryLock, lockDirectory } from "../../shared/store/lmdb/lock.ts";
 import { StoreError } from "../../shared/store/store.ts";
 

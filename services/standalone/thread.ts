@@ -3,12 +3,12 @@
  * thread asks: give numbers, prove that it is well, stop. Signals, the operations port and the life of the process are not its matter.
  */
 import { parentPort, workerData } from "node:worker_threads";
-import type { Platform, PlatformOptions } from "../../shared/process/platform.ts";
 import { systemClock } from "../../shared/runtime/clock.ts";
-import { createLogger } from "../../shared/runtime/log.ts";
-import { createMetrics, type MetricsSnapshot } from "../../shared/runtime/metrics.ts";
-import type { Health } from "../../shared/runtime/ops.ts";
-import { StartupError } from "../../shared/runtime/startup.ts";
+import { createLogger } from "../../shared/runtime/observability/log.ts";
+import { createMetrics, type MetricsSnapshot } from "../../shared/runtime/observability/metrics.ts";
+import type { Health } from "../../shared/runtime/observability/ops-server.ts";
+import { StartupError } from "../../shared/runtime/process/startup.ts";
+import type { Platform, PlatformOptions } from "../../shared/service-host/platform.ts";
 import type { WatchdogRules } from "../watchdog/watchdog.ts";
 import { startServices } from "./services.ts";
 

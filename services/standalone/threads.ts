@@ -4,15 +4,15 @@
  * ends the process: what it held in memory is gone either way, and a supervisor starts the whole again.
  */
 import type { Clock } from "../../shared/runtime/clock.ts";
-import type { Logger } from "../../shared/runtime/log.ts";
-import type { MetricsSnapshot } from "../../shared/runtime/metrics.ts";
-import type { Check, Health } from "../../shared/runtime/ops.ts";
-import type { Stop } from "../../shared/runtime/service.ts";
+import type { Logger } from "../../shared/runtime/observability/log.ts";
+import type { MetricsSnapshot } from "../../shared/runtime/observability/metrics.ts";
+import type { Check, Health } from "../../shared/runtime/observability/ops-server.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
 import { processGate } from "../../shared/store/lmdb/gate.ts";
 import { ServiceThread } from "./service-thread.ts";
-import { SAMPLE_MS, type Sizing } from "./sizing.ts";
 import type { ThreadData } from "./thread.ts";
+import { SAMPLE_MS, type Sizing } from "./thread-count.ts";
 
 export interface Threads {
   /** One snapshot of each thread. */

@@ -1,6 +1,6 @@
 /** The watchdog's own settings. */
-import { type ConfigOf, duration, integer, orOff } from "../../shared/runtime/config.ts";
-import { readWebhooks, type Webhook, webhookFields } from "./webhook-settings.ts";
+import { type ConfigOf, duration, integer, orOff } from "../../shared/runtime/settings/config.ts";
+import { readWebhooks, type Webhook, webhookFields } from "./webhooks/webhook-settings.ts";
 
 export const watchdogFields = {
   recoveriesMax: integer("FLEET_RECOVERIES_MAX", {

@@ -3,29 +3,29 @@
  * tasks on from the last sound checkpoint. All that matters of it is in the store, so any number of watchdogs run at once without a leader.
  */
 import type { Bus } from "../../shared/bus/bus.ts";
-import { type AgentRules, knownAgentTypes } from "../../shared/process/policy.ts";
-import { openRepository } from "../../shared/process/repository.ts";
 import { type Policies, policyOf } from "../../shared/protocol/policy.ts";
-import type { Format } from "../../shared/records/format.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { Format } from "../../shared/records/kv/format.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { type AgentRules, knownAgentTypes } from "../../shared/service-host/policy-file.ts";
+import { openRepository } from "../../shared/service-host/repository.ts";
 import type { Store } from "../../shared/store/store.ts";
-import { createAdmission } from "./admission.ts";
-import { startAttention } from "./attention.ts";
-import { watchBlindness } from "./blindness.ts";
 import type { WatchdogConfig } from "./config.ts";
-import { createMeetingDamage } from "./damage.ts";
-import { createNoting } from "./failures.ts";
-import { startRecoveryGauges } from "./gauges.ts";
-import { startHearing } from "./hearing.ts";
-import { startLapses } from "./lapses.ts";
-import { startLeases } from "./leases.ts";
-import { startNews } from "./news.ts";
-import { createRecovering } from "./recovering.ts";
-import { startReports } from "./reports.ts";
-import { startScrubbing } from "./scrubbing.ts";
-import { sweepRecoveries } from "./sweep.ts";
-import { Watches } from "./watches.ts";
-import { startWebhooks } from "./webhooks.ts";
+import { createMeetingDamage } from "./detection/damaged-head.ts";
+import { startReports } from "./detection/exit-reports.ts";
+import { startLapses } from "./detection/failure-detector.ts";
+import { startHearing } from "./detection/heartbeat-monitor.ts";
+import { startLeases } from "./detection/leases.ts";
+import { watchBlindness } from "./detection/observation-alert.ts";
+import { startAttention } from "./detection/observed-clock.ts";
+import { createNoting } from "./detection/record-failure.ts";
+import { Watches } from "./detection/watches.ts";
+import { createAdmission } from "./recovery/admission.ts";
+import { createRecovering } from "./recovery/recovery-controller.ts";
+import { startNews } from "./recovery/recovery-events.ts";
+import { startRecoveryGauges } from "./recovery/recovery-gauges.ts";
+import { sweepRecoveries } from "./recovery/recovery-sweep.ts";
+import { startScrubbing } from "./scrub/scrubber.ts";
+import { startWebhooks } from "./webhooks/webhooks.ts";
 
 /** What a fleet agrees on about its agents, and the watchdog's own settings. */
 export interface WatchdogRules extends AgentRules {

@@ -4,7 +4,6 @@
  */
 
 import { requestHash } from "../../shared/integrity/request-hash.ts";
-import { requireAgentType } from "../../shared/process/policy.ts";
 import type {
   AcknowledgedAnswer,
   CommittedAnswer,
@@ -28,11 +27,12 @@ import {
 import { invalid } from "../../shared/protocol/errors.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
-import { checkNewCheckpoint } from "../../shared/records/create.ts";
-import { requireRemembered } from "../../shared/records/expiry.ts";
+import { checkNewCheckpoint } from "../../shared/records/checkpoint/create.ts";
+import { checkPatch } from "../../shared/records/checkpoint/update.ts";
 import type { Caller, CheckpointRepository } from "../../shared/records/repository.ts";
-import { checkPatch } from "../../shared/records/update.ts";
-import { currentTraceparent } from "../../shared/runtime/tracing.ts";
+import { requireRemembered } from "../../shared/records/task/expiry.ts";
+import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
+import { requireAgentType } from "../../shared/service-host/policy-file.ts";
 
 /** A command that has the right form. */
 export interface Command {

@@ -1,5 +1,5 @@
 /** The writer's own settings: what a fleet agrees on about its agents. */
-import { type AgentRules, agentFields } from "../../shared/process/policy.ts";
+import { type AgentRules, agentFields } from "../../shared/service-host/policy-file.ts";
 
 export const writerFields = { ...agentFields } as const;
 

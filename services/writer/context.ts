@@ -2,7 +2,7 @@
 import type { Bus } from "../../shared/bus/bus.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Breaker } from "../../shared/runtime/breaker.ts";
-import type { ServiceContext } from "../../shared/runtime/service.ts";
+import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import type { Backlog } from "./backlog.ts";
 import type { Commands } from "./commands.ts";
 

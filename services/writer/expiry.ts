@@ -3,11 +3,12 @@
  * instance, in small steps that may be repeated. One hour's records a run: many more than come in that time, and few enough that a clock
  * which is put right again soon does no harm.
  */
-import { clearExpiredAcks } from "../../shared/records/alert-acks.ts";
-import { createDuty } from "../../shared/records/duty.ts";
-import { clearExpired } from "../../shared/records/expiry.ts";
-import { requireLease } from "../../shared/records/lease.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+
+import { createDuty } from "../../shared/records/leader/leader-lease.ts";
+import { requireLease } from "../../shared/records/leader/lease.ts";
+import { clearExpiredAcks } from "../../shared/records/task/alert-acks.ts";
+import { clearExpired } from "../../shared/records/task/expiry.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
 import type { Store } from "../../shared/store/store.ts";
 

@@ -1,7 +1,7 @@
 /** What waits in the queue and among the dead letters, as numbers for whoever watches. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { STREAMS } from "../../shared/protocol/subjects.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
 
 const EVERY_MS = 5_000;

@@ -9,7 +9,7 @@ import type { QueuedAnswer } from "../../shared/protocol/answers.ts";
 import { keptHeaders } from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { isQueuedOp, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import { withSpan } from "../../shared/runtime/tracing.ts";
+import { withSpan } from "../../shared/runtime/observability/tracing.ts";
 import type { Command } from "./commands.ts";
 
 const RETRY_MS = 1_000;

@@ -6,8 +6,8 @@
 import { type Bus, BusError, type OrderedMessage } from "../../shared/bus/bus.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import { createDuty, type Duty } from "../../shared/records/duty.ts";
-import { type Lease, requireLease } from "../../shared/records/lease.ts";
+import { createDuty, type Duty } from "../../shared/records/leader/leader-lease.ts";
+import { type Lease, requireLease } from "../../shared/records/leader/lease.ts";
 import {
   clearPublished,
   isOffer,
@@ -16,9 +16,9 @@ import {
   outboxBacklog,
   readOutbox,
   wakeOnBells,
-} from "../../shared/records/outbox.ts";
+} from "../../shared/records/outbox/outbox.ts";
 import { createWake } from "../../shared/runtime/clock.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
 import type { Store } from "../../shared/store/store.ts";

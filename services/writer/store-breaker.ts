@@ -1,8 +1,8 @@
 /** The writer's circuit breaker around its store: opens when the store is away, closes when a probe of it commits again. */
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import { isStoreAway } from "../../shared/records/failure.ts";
+import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { Breaker, type BreakerState } from "../../shared/runtime/breaker.ts";
-import type { ServiceContext } from "../../shared/runtime/service.ts";
+import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 
 /** One failure can be an accident; more would let more callers wait. */

@@ -3,23 +3,23 @@
  * relays the events that the transactions left behind.
  */
 import type { Bus } from "../../shared/bus/bus.ts";
-import { serveEndpoint } from "../../shared/bus/endpoint.ts";
+import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
-import { knownAgentTypes } from "../../shared/process/policy.ts";
-import { openRepository } from "../../shared/process/repository.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import type { Format } from "../../shared/records/format.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/service.ts";
+import type { Format } from "../../shared/records/kv/format.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { knownAgentTypes } from "../../shared/service-host/policy-file.ts";
+import { openRepository } from "../../shared/service-host/repository.ts";
 import type { Store } from "../../shared/store/store.ts";
 import { createBacklog } from "./backlog.ts";
+import { createEntrance } from "./command-handler.ts";
 import { createCommands, isCommandOp } from "./commands.ts";
 import type { WriterConfig } from "./config.ts";
-import { startDraining } from "./draining.ts";
-import { createEntrance } from "./entrance.ts";
 import { startExpiry } from "./expiry.ts";
+import { startDraining } from "./queue-consumer.ts";
 import { startQueueGauges } from "./queue-gauges.ts";
+import { startReturned } from "./redelivery.ts";
 import { startRelay } from "./relay.ts";
-import { startReturned } from "./returned.ts";
 import { storeBreaker } from "./store-breaker.ts";
 
 export interface WriterContext extends ServiceContext {

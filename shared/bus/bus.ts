@@ -2,8 +2,8 @@
  * The bus as the rest of Fleet sees it: requests, services, events and durable streams. Bodies are bytes; what they mean is the
  * services' matter. Only shared/bus knows that NATS is behind it, so the client library can be replaced in one folder.
  */
-import type { Stop } from "../runtime/service.ts";
-import type { StreamSpec } from "./streams.ts";
+import type { Stop } from "../runtime/process/service.ts";
+import type { StreamSpec } from "./streams/streams.ts";
 
 export interface Headers {
   get(name: string): string | undefined;

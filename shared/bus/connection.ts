@@ -12,11 +12,11 @@ import {
   nkeyAuthenticator,
 } from "@nats-io/transport-node";
 import { SUBJECTS } from "../protocol/subjects.ts";
-import type { Logger } from "../runtime/log.ts";
+import type { Logger } from "../runtime/observability/log.ts";
 import type { Bus } from "./bus.ts";
-import { busError } from "./failure.ts";
+import { busError } from "./bus-errors.ts";
 import { NatsBus } from "./nats-bus.ts";
-import { requireVersion } from "./server.ts";
+import { requireVersion } from "./server-check.ts";
 
 export interface BusCredentials {
   readonly user?: string;

@@ -2,8 +2,8 @@
 import { type JetStreamClient, type JetStreamManager, jetstream } from "@nats-io/jetstream";
 import type { NatsConnection, Status } from "@nats-io/transport-node";
 import { errors } from "@nats-io/transport-node";
-import type { Logger } from "../runtime/log.ts";
-import type { Stop } from "../runtime/service.ts";
+import type { Logger } from "../runtime/observability/log.ts";
+import type { Stop } from "../runtime/process/service.ts";
 import {
   type Bus,
   BusError,
@@ -19,19 +19,19 @@ import {
   type ServeOptions,
   type StreamView,
 } from "./bus.ts";
-import { consume, follow } from "./consume.ts";
-import { publishDurable } from "./durable.ts";
-import { busError } from "./failure.ts";
-import { ReceivedMessage } from "./message.ts";
-import { publishOrdered } from "./ordered.ts";
-import { reconcileStream } from "./reconcile.ts";
-import { Requests } from "./request.ts";
-import { known, serve, subscribed } from "./serve.ts";
-import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server.ts";
-import { StreamDirectory } from "./stream-directory.ts";
-import { streamView } from "./stream-view.ts";
-import type { StreamSpec } from "./streams.ts";
-import { takeTurns } from "./turns.ts";
+import { busError } from "./bus-errors.ts";
+import { takeTurns } from "./consume/bounded-consumer.ts";
+import { consume, follow } from "./consume/consume.ts";
+import { publishDurable } from "./publish/publish.ts";
+import { publishOrdered } from "./publish/publish-batch.ts";
+import { ReceivedMessage } from "./request/message.ts";
+import { Requests } from "./request/request.ts";
+import { known, serve, subscribed } from "./request/serve.ts";
+import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
+import { reconcileStream } from "./streams/reconcile.ts";
+import { StreamDirectory } from "./streams/stream-directory.ts";
+import { streamView } from "./streams/stream-view.ts";
+import type { StreamSpec } from "./streams/streams.ts";
 
 const DRAIN_MS = 5_000;
 /** A restarted server takes connections before its streams are back. */

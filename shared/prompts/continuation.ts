@@ -10,7 +10,7 @@ import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { PROMPT_CHANNELS, type PromptBudget } from "../protocol/prompt.ts";
 import { Draft } from "./draft.ts";
-import { fitInto, type Renderings } from "./fitting.ts";
+import { fitInto, type Renderings } from "./fit-budget.ts";
 import { headOf, tailOf } from "./frame.ts";
 import type { LeftOut, Prompt, PromptInput } from "./prompt.ts";
 import { contentsOf, SECTIONS } from "./sections.ts";

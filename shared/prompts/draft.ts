@@ -1,9 +1,9 @@
 // The quoted sections of a prompt at any level of shrinking: their chunks of text, what these cost, and what is missing from them.
 // Everything is worked out once and only when it is asked for, because most of a long checkpoint never gets into a prompt.
 
-import { clean, quoted } from "./quoting.ts";
+import { clean, quoted } from "./quote.ts";
 import type { Contents, SectionName } from "./sections.ts";
-import { KEPT, type Level, WHOLE } from "./shrinking.ts";
+import { KEPT, type Level, WHOLE } from "./shrink.ts";
 
 /** A chunk begins a line and ends one, so that the costs of chunks add up to the cost of the text. */
 export type Cost = (chunk: string) => number;

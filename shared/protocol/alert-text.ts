@@ -3,9 +3,9 @@
  * whoever else shows alerts; it takes what is in the alert and nothing else, and loads no schemas.
  */
 import type { Alert, AlertType, ReceivedAlert } from "./alerts.ts";
-import type { HandoffFailure } from "./handoff.ts";
+import type { HandoffFailure } from "./handoff-states.ts";
 import { DEFAULT_TENANT } from "./ids.ts";
-import type { BlockReason } from "./recovery.ts";
+import type { BlockReason } from "./recovery-states.ts";
 
 export interface AlertText {
   /** A sentence. */

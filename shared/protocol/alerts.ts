@@ -4,9 +4,9 @@
  */
 import { z } from "zod";
 import { FAILURE_CLASSES } from "./exit-report.ts";
-import { HANDOFF_FAILURES } from "./handoff.ts";
+import { HANDOFF_FAILURES } from "./handoff-states.ts";
 import { tokenSchema } from "./ids.ts";
-import { BLOCK_REASONS } from "./recovery.ts";
+import { BLOCK_REASONS } from "./recovery-states.ts";
 import { SCRUB_KINDS } from "./scrub.ts";
 import { SEVERITIES, type Severity } from "./severity.ts";
 import { validate } from "./validation.ts";

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { firedTriggerSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
-import { HANDOFF_STATES } from "./handoff.ts";
-import { RECOVERY_STATES } from "./recovery.ts";
+import { HANDOFF_STATES } from "./handoff-states.ts";
+import { RECOVERY_STATES } from "./recovery-states.ts";
 
 export const errorBodySchema = z.looseObject({
   code: z.enum(ERROR_CODES),

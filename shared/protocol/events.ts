@@ -5,9 +5,9 @@
 import { z } from "zod";
 import { invalid } from "./errors.ts";
 import { FAILURE_CLASSES } from "./exit-report.ts";
-import { HANDOFF_FAILURES } from "./handoff.ts";
+import { HANDOFF_FAILURES } from "./handoff-states.ts";
 import { tokenSchema } from "./ids.ts";
-import { FAILURE_SIGNALS } from "./recovery.ts";
+import { FAILURE_SIGNALS } from "./recovery-states.ts";
 import { validate } from "./validation.ts";
 
 const data = {

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { type Checkpoint, firedTriggerSchema, PHASES } from "./checkpoint.ts";
-import { HANDOFF_FAILURES, HANDOFF_STATES } from "./handoff.ts";
+import { HANDOFF_FAILURES, HANDOFF_STATES } from "./handoff-states.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { recoveryAttemptSchema } from "./recovery-record.ts";

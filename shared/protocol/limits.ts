@@ -65,7 +65,7 @@ export const LIMITS = {
   overload_retry_ms: 200,
   /** How long a caller's command waits for those of its task that came before it; then the caller is asked to come again. */
   lane_wait_ms_max: 1_100,
-  /** How long the record of a command is kept at least; an older command without a record is refused (`shared/records/expiry.ts`). */
+  /** How long the record of a command is kept at least; an older command without a record is refused (`shared/records/task/expiry.ts`). */
   idempotency_ms: 48 * 3_600_000,
   /** How long after a command was made it may be sent again, by its caller, a spool or the queue, sure to find its record. */
   redelivery_ms_max: 24 * 3_600_000,

@@ -8,7 +8,7 @@ import { FAILURE_CLASSES } from "./exit-report.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { PROMPT_STYLES } from "./prompt.ts";
-import { DEFAULT_ACTIONS, RECOVERY_ACTIONS } from "./recovery.ts";
+import { DEFAULT_ACTIONS, RECOVERY_ACTIONS } from "./recovery-states.ts";
 
 const MINUTE_MS = 60_000;
 

@@ -11,11 +11,11 @@ import {
 } from "./alert-queries.ts";
 import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from "./checkpoint.ts";
 import type { ErrorBody } from "./errors.ts";
-import { HANDOFF_STATES } from "./handoff.ts";
 import type { Handoff } from "./handoff-record.ts";
+import { HANDOFF_STATES } from "./handoff-states.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
-import { type PointFailure, RECOVERING_STATES } from "./recovery.ts";
+import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
 import type { Task } from "./task.ts";

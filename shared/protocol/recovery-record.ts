@@ -9,7 +9,7 @@ import {
   RECOVERY_ACTIONS,
   RECOVERY_RUNGS,
   RECOVERY_STATES,
-} from "./recovery.ts";
+} from "./recovery-states.ts";
 
 const time = z.string().nullable();
 

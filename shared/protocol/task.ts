@@ -1,8 +1,8 @@
 /** A task's state: what it is, and the complete table of how it may change. */
 import { z } from "zod";
 import type { FinalStatus } from "./checkpoint.ts";
-import { BLOCK_REASONS } from "./recovery.ts";
 import { recoverySchema } from "./recovery-record.ts";
+import { BLOCK_REASONS } from "./recovery-states.ts";
 
 export const TASK_STATES = ["active", "handing_off", "blocked", "completed", "failed", "cancelled"] as const;
 export type TaskState = (typeof TASK_STATES)[number];

@@ -5,9 +5,8 @@
 
 import type { Handoff } from "../protocol/handoff-record.ts";
 import type { Reader, Tx } from "../store/store.ts";
-import { type Ancestry, type Own, type Unsound, verifyAncestors, verifyOwn } from "./ancestry.ts";
-import { readDue } from "./due.ts";
-import type { Findings } from "./findings.ts";
+import { type Ancestry, type Own, type Unsound, verifyAncestors, verifyOwn } from "./checkpoint/ancestry.ts";
+import type { Findings } from "./checkpoint/report-corrupt.ts";
 import {
   type Choice,
   type Coordinator,
@@ -19,9 +18,10 @@ import {
   rejectHandoff,
   validateHandoff,
 } from "./handoff/coordination.ts";
+import type { Offering } from "./handoff/handoff-transitions.ts";
 import { type HandoffPlace, handoffsDue } from "./handoff/lists.ts";
-import type { Offering } from "./handoff/moves.ts";
-import type { Transactions } from "./transactions.ts";
+import { readDue } from "./kv/due-index.ts";
+import type { Transactions } from "./kv/transactions.ts";
 
 export interface CoordinationParts {
   readonly transactions: Transactions;

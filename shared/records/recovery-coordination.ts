@@ -5,13 +5,13 @@
 
 import type { Policies } from "../protocol/policy.ts";
 import type { FoundPoint, QueryParams } from "../protocol/queries.ts";
-import type { RecoveryState } from "../protocol/recovery.ts";
+import type { RecoveryState } from "../protocol/recovery-states.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Tx } from "../store/store.ts";
-import { type AttemptKind, readAttemptCount, readRecoveryCounts } from "./count.ts";
-import { readDue } from "./due.ts";
-import type { Findings } from "./findings.ts";
-import { readHeads } from "./owners.ts";
+import type { Findings } from "./checkpoint/report-corrupt.ts";
+import { type AttemptKind, readAttemptCount, readRecoveryCounts } from "./kv/counters.ts";
+import { readDue } from "./kv/due-index.ts";
+import type { Transactions } from "./kv/transactions.ts";
 import type { Blocking } from "./recovery/blocks.ts";
 import {
   type Attempt,
@@ -34,8 +34,8 @@ import {
   writeLeases,
 } from "./recovery/leases.ts";
 import { readOwner } from "./recovery/lists.ts";
-import { findRecoveryPoint, type PointSearch, type PointWish } from "./recovery/point.ts";
-import type { Transactions } from "./transactions.ts";
+import { findRecoveryPoint, type PointSearch, type PointWish } from "./recovery/recovery-point.ts";
+import { readHeads } from "./task/task-list.ts";
 
 export interface RecoveryParts {
   readonly transactions: Transactions;

@@ -5,7 +5,7 @@
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { Handoff, HandoffWish } from "../protocol/handoff-record.ts";
 import type { Tx } from "../store/store.ts";
-import { cancel, confirm, request } from "./handoff/moves.ts";
+import { cancel, confirm, request } from "./handoff/handoff-transitions.ts";
 import { write } from "./handoff/record.ts";
 import {
   isLeftToRecovery,
@@ -14,9 +14,9 @@ import {
   recoveryOf,
   resume,
   supersede,
-} from "./recovery/moves.ts";
-import type { Head, Step } from "./steps.ts";
-import type { Begun, CommandContext } from "./transition.ts";
+} from "./recovery/recovery-transitions.ts";
+import type { Begun, CommandContext } from "./task/command-transaction.ts";
+import type { Head, Step } from "./task/transitions.ts";
 
 export interface Created {
   /** As the checkpoint leaves it. */

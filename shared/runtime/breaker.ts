@@ -12,7 +12,7 @@ import {
   handleWhen,
 } from "cockatiel";
 import type { Clock } from "./clock.ts";
-import type { Logger } from "./log.ts";
+import type { Logger } from "./observability/log.ts";
 
 export type BreakerState = "closed" | "half_open" | "open";
 

@@ -2,8 +2,8 @@
 // run can never build a queue behind itself. An error is logged and the ticker goes on.
 
 import type { Clock } from "./clock.ts";
-import type { Logger } from "./log.ts";
-import type { Stop } from "./service.ts";
+import type { Logger } from "./observability/log.ts";
+import type { Stop } from "./process/service.ts";
 
 export interface TickerOptions {
   name: string;

@@ -3,7 +3,7 @@
 // work that was taken but not begun is given back at once, and the next instance need not wait for a lease to lapse.
 
 import type { Clock, Wake } from "./clock.ts";
-import type { Logger } from "./log.ts";
+import type { Logger } from "./observability/log.ts";
 import { backoffMs } from "./retry.ts";
 
 export interface WorkerOptions<T> {

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Environment, type Field, optional, readConfig, text, url } from "../runtime/config.ts";
+import { type Environment, type Field, optional, readConfig, text, url } from "../runtime/settings/config.ts";
 
 export const BUS_SCHEMES = ["nats", "tls", "ws", "wss"] as const;
 export const BUS_URL_DEFAULT = "nats://127.0.0.1:4222";

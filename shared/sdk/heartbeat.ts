@@ -5,11 +5,11 @@ import type { Heartbeat } from "../protocol/heartbeat.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { CONTENT_TYPES, SUBJECTS } from "../protocol/subjects.ts";
 import type { Clock } from "../runtime/clock.ts";
-import type { Logger } from "../runtime/log.ts";
-import type { Stop } from "../runtime/service.ts";
+import type { Logger } from "../runtime/observability/log.ts";
+import type { Stop } from "../runtime/process/service.ts";
 import { startTicker } from "../runtime/ticker.ts";
-import { type Camel, toSnake } from "./casing.ts";
-import type { Link } from "./link.ts";
+import { type Camel, toSnake } from "./client/case-convert.ts";
+import type { Link } from "./client/connection.ts";
 
 /** What an agent is at. `pid`: default this process; null: nobody knows it. */
 export type Pulse = Pick<

@@ -12,13 +12,13 @@ import { type Offer, type OfferData, offerSchema } from "../protocol/offer.ts";
 import { CONTENT_TYPES, offerConsumer, STREAMS, SUBJECTS } from "../protocol/subjects.ts";
 import { validate } from "../protocol/validation.ts";
 import type { Clock } from "../runtime/clock.ts";
-import type { Logger } from "../runtime/log.ts";
+import type { Logger } from "../runtime/observability/log.ts";
+import { withSpan } from "../runtime/observability/tracing.ts";
+import type { Stop } from "../runtime/process/service.ts";
 import { retry } from "../runtime/retry.ts";
-import type { Stop } from "../runtime/service.ts";
 import { startTicker } from "../runtime/ticker.ts";
-import { withSpan } from "../runtime/tracing.ts";
-import type { AcknowledgeOptions } from "./operations.ts";
-import type { Acknowledged } from "./task.ts";
+import type { AcknowledgeOptions } from "./client/operations.ts";
+import type { Acknowledged } from "./client/task.ts";
 
 export interface OfferOptions {
   /** Handlers that run at once; more offers are left to other takers. Default 1. */

@@ -4,8 +4,8 @@
 // promise that holds only in good weather. A file of its own, because the library takes these settings once per process.
 import { afterAll, describe, test } from "vitest";
 import { openFoundationdb } from "../../shared/store/drivers/foundationdb.ts";
-import { missingFoundationdb, startFoundationdb } from "../harness/foundationdb.ts";
-import { injectFailures } from "../harness/foundationdb-buggify.ts";
+import { missingFoundationdb, startFoundationdb } from "../harness/stores/foundationdb.ts";
+import { injectFailures } from "../harness/stores/foundationdb-buggify.ts";
 import { storeContract } from "./store.ts";
 
 /** Of each place that can fail; a commit passes three. */

@@ -1,6 +1,6 @@
 import { afterAll, test } from "vitest";
 import { openFoundationdb } from "../../shared/store/drivers/foundationdb.ts";
-import { missingFoundationdb, startFoundationdb } from "../harness/foundationdb.ts";
+import { missingFoundationdb, startFoundationdb } from "../harness/stores/foundationdb.ts";
 import { storeContract } from "./store.ts";
 
 const missing = await missingFoundationdb();

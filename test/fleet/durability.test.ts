@@ -3,7 +3,7 @@
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CheckpointInput, Committed, FleetEvent } from "../../shared/sdk/sdk.ts";
-import { startFleet, type TestFleet } from "../harness/fleet.ts";
+import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 
 const checkpoint = (n: number): CheckpointInput => ({
   metadata: { agent_type: "qa" },

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STREAMS } from "../../shared/protocol/subjects.ts";
 import type { AgentResult } from "../../shared/sdk/sdk.ts";
-import { projectRoot } from "../harness/nats.ts";
-import { offer, offeredTask } from "../harness/offering.ts";
-import { openFleetBench, type WriterBench } from "../harness/writer.ts";
+import { projectRoot } from "../harness/processes/nats.ts";
+import { openFleetBench, type WriterBench } from "../harness/processes/writer.ts";
+import { offer, offeredTask } from "../harness/records/offers.ts";
 
 let writer: WriterBench;
 const children: ChildProcess[] = [];

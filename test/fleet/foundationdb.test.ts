@@ -6,9 +6,13 @@ import { setTimeout as pause } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CheckpointInput, FleetClient } from "../../shared/sdk/sdk.ts";
-import { type FoundationdbServer, missingFoundationdb, startFoundationdb } from "../harness/foundationdb.ts";
-import { startNats, type TestNats } from "../harness/nats.ts";
-import { at, clientOf, type Place, startService, type TestService } from "../harness/services.ts";
+import { startNats, type TestNats } from "../harness/processes/nats.ts";
+import { at, clientOf, type Place, startService, type TestService } from "../harness/processes/services.ts";
+import {
+  type FoundationdbServer,
+  missingFoundationdb,
+  startFoundationdb,
+} from "../harness/stores/foundationdb.ts";
 
 const missing = await missingFoundationdb();
 const PATIENT_MS = 60_000;

@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { withSpan } from "../../shared/runtime/tracing.ts";
+import { withSpan } from "../../shared/runtime/observability/tracing.ts";
 import type { FleetEvent } from "../../shared/sdk/sdk.ts";
-import { startFleet, type TestFleet } from "../harness/fleet.ts";
+import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 
 async function bodyOf(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];

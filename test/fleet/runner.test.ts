@@ -5,21 +5,21 @@ import { connectBus } from "../../shared/bus/connection.ts";
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import type { Heartbeat } from "../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import type { Stop } from "../../shared/runtime/service.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
 import {
   type Checkpoint,
   continuationPrompt,
   type FleetClient,
   type FleetEvent,
 } from "../../shared/sdk/sdk.ts";
-import { projectRoot, startFleet, type TestFleet } from "../harness/fleet.ts";
-import { testLog } from "../harness/nats.ts";
-import { EXAMPLE, startRunner } from "../harness/runner-process.ts";
-import type { TestService } from "../harness/services.ts";
+import { projectRoot, startFleet, type TestFleet } from "../harness/processes/fleet.ts";
+import { testLog } from "../harness/processes/nats.ts";
+import { EXAMPLE, startRunner } from "../harness/processes/runner-process.ts";
+import type { TestService } from "../harness/processes/services.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-const FAILING = [process.execPath, join(projectRoot, "test/fleet/failing.program.ts")];
+const FAILING = [process.execPath, join(projectRoot, "test/fleet/recovery/failing.program.ts")];
 
 let fleet: TestFleet;
 let client: FleetClient;

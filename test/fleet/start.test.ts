@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { projectRoot, startFleet, type TestFleet } from "../harness/fleet.ts";
+import { projectRoot, startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 
 interface Ending {
   readonly code: number | null;

@@ -5,8 +5,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { startFleet } from "../harness/fleet.ts";
-import { input } from "../harness/records.ts";
+import { startFleet } from "../harness/processes/fleet.ts";
+import { input } from "../harness/records/records.ts";
 
 const root = await mkdtemp(join(tmpdir(), "fleet-threads-"));
 afterAll(() => rm(root, { recursive: true, force: true }));

@@ -12,11 +12,11 @@ import { measureReads } from "./groups/reads.ts";
 import { measureRecovery } from "./groups/recovery.ts";
 import { measureSustained } from "./groups/sustained.ts";
 import { measureWrite } from "./groups/write.ts";
-import { BUSY_PERCENT_MAX, describeMachine, lookAtMachine } from "./machine.ts";
+import { BUSY_PERCENT_MAX, describeMachine, lookAtMachine } from "./measure/machine.ts";
+import { formatTable, type Group } from "./measure/table.ts";
+import { judgedQuickly } from "./measure/targets.ts";
 import { GROUPS, HELP, type Options, readOptions } from "./options.ts";
 import { Session } from "./session.ts";
-import { formatTable, type Group } from "./table.ts";
-import { judgedQuickly } from "./targets.ts";
 
 const EXIT = { met: 0, missed: 1, failed: 2, interrupted: 130 } as const;
 

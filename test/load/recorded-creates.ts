@@ -4,10 +4,10 @@ import { uuidv7 } from "uuidv7";
 import { canonicalBytes } from "../../shared/integrity/canonical.ts";
 import { encodeBody } from "../../shared/integrity/wire.ts";
 import { CONTENT_TYPES } from "../../shared/protocol/subjects.ts";
-import { openFormat } from "../../shared/records/format.ts";
+import { openFormat } from "../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
 import { openStore } from "../../shared/store/open.ts";
-import { send } from "../harness/records.ts";
+import { send } from "../harness/records/records.ts";
 import { recording, type Write } from "./recorded-writes.ts";
 import { createWorkload } from "./workload.ts";
 

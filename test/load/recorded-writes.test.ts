@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { KeyValue } from "../../shared/store/store.ts";
-import { create, openBench } from "../harness/records.ts";
+import { create, openBench } from "../harness/records/records.ts";
 import { recording } from "./recorded-writes.ts";
 
 // Below and above every key of the layout; what lies outside is the store's own.

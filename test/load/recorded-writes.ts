@@ -8,7 +8,7 @@ import {
   type TransactOptions,
   type Tx,
 } from "../../shared/store/store.ts";
-import { wrappedStore } from "../harness/wrapped-store.ts";
+import { wrappedStore } from "../harness/stores/wrapped-store.ts";
 
 export interface Write {
   readonly key: Buffer;

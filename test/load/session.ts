@@ -4,11 +4,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type NatsServer, startNatsServer } from "../../services/standalone/nats-server.ts";
-import { createLogger } from "../../shared/runtime/log.ts";
-import type { AgentsJobs } from "./agents.ts";
-import { type Fleet, projectRoot, startFleet } from "./fleet.ts";
+import { createLogger } from "../../shared/runtime/observability/log.ts";
 import { type Jobs, type Program, startProgram } from "./jobs.ts";
 import type { Options } from "./options.ts";
+import type { AgentsJobs } from "./programs/agents.ts";
+import { type Fleet, projectRoot, startFleet } from "./programs/fleet.ts";
 
 /** Raw figures that others are compared with. */
 export interface RawFigures {
@@ -83,7 +83,7 @@ export class Session {
     if (this.#writers !== null) return this.#writers;
     this.say("starting a fleet and warming it up");
     const fleet = await this.fleet(this.folder());
-    const agents = this.program<AgentsJobs>("./agents.ts");
+    const agents = this.program<AgentsJobs>("./programs/agents.ts");
     await agents.run("connect", { url: fleet.busUrl, agents: AGENTS });
     await agents.run("sustained", { warmUpSeconds: 0, seconds: Math.max(3, this.seconds(6)) });
     await agents.run("quiet", {});

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { canonicalBytes } from "../../shared/integrity/canonical.ts";
-import { create, openBench } from "../harness/records.ts";
+import { create, openBench } from "../harness/records/records.ts";
 import { createWorkload, seededRandom } from "./workload.ts";
 
 describe("the workload", () => {

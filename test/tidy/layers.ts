@@ -12,7 +12,7 @@ const SHARED = [
   "records",
   "prompts",
   "sdk",
-  "process",
+  "service-host",
 ].map((name) => `shared/${name}`);
 const OUTSIDER = ["shared/protocol", "shared/runtime", "shared/prompts", "shared/bus", "shared/sdk"];
 const SERVICES = ["writer", "reader", "coordinator", "watchdog", "gateway"].map((name) => `services/${name}`);
@@ -28,7 +28,9 @@ const LAYERS: Record<string, readonly string[]> = {
   "shared/bus": ["shared/protocol", "shared/runtime"],
   "shared/records": ["shared/protocol", "shared/integrity", "shared/store"],
   "shared/sdk": ["shared/protocol", "shared/runtime", "shared/integrity", "shared/prompts", "shared/bus"],
-  "shared/process": SHARED.filter((folder) => folder !== "shared/process" && folder !== "shared/sdk"),
+  "shared/service-host": SHARED.filter(
+    (folder) => folder !== "shared/service-host" && folder !== "shared/sdk",
+  ),
   ...Object.fromEntries(SERVICES.map((service) => [service, SHARED])),
   ...Object.fromEntries(OUTSIDERS.map((service) => [service, OUTSIDER])),
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],
@@ -43,7 +45,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@nats-io/*": ["shared/bus/"],
   lmdb: ["shared/store/"],
   foundationdb: ["shared/store/foundationdb", "shared/store/drivers/foundationdb"],
-  "fdb-tuple": ["shared/records/keyspace.ts"],
+  "fdb-tuple": ["shared/records/kv/keyspace.ts"],
   msgpackr: ["shared/integrity/", "shared/records/", "shared/bus/", "shared/sdk/"],
   uuidv7: ["shared/records/", "shared/sdk/", "shared/runtime/"],
   pino: ["shared/runtime/"],
@@ -109,7 +111,7 @@ export const packageHomes: Rule = {
   },
   broken: [
     file("package.json", '{"dependencies":{"lmdb":"1"}}'),
-    file("shared/sdk/client.ts", 'const { open } = await import("lmdb");'),
+    file("shared/sdk/client/client.ts", 'const { open } = await import("lmdb");'),
   ],
   kept: [
     file("package.json", '{"dependencies":{"lmdb":"1"}}'),

@@ -3,7 +3,7 @@
 import { file, isProduction, type Node, type Rule, strings, visit } from "./source.ts";
 
 const SUBJECTS = "shared/protocol/subjects.ts";
-const KEYSPACE = "shared/records/keyspace.ts";
+const KEYSPACE = "shared/records/kv/keyspace.ts";
 const LIMITS = ["shared/protocol/limits.ts", "shared/store/store.ts"];
 
 export const subjects: Rule = {
@@ -40,8 +40,11 @@ export const keys: Rule = {
           .filter((text) => /\bcoditect\b/i.test(text))
           .map(() => `${one.path}: spells the root of the keys; take the key from ${KEYSPACE}`),
       ),
-  broken: [file("shared/records/audit.ts", 'const key = ["coditect", "audit"];')],
-  kept: [file(KEYSPACE, 'const root = "coditect";'), file("shared/records/audit.ts", "// the coditect keys")],
+  broken: [file("shared/records/audit/audit.ts", 'const key = ["coditect", "audit"];')],
+  kept: [
+    file(KEYSPACE, 'const root = "coditect";'),
+    file("shared/records/audit/audit.ts", "// the coditect keys"),
+  ],
 };
 
 export const limits: Rule = {

@@ -3,7 +3,7 @@
 import { fstatSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { parseJsonText } from "../../../shared/protocol/json.ts";
-import { UsageError } from "../usage.ts";
+import { UsageError } from "../runtime/usage.ts";
 
 export type JsonObject = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 // How many: one option for every command that answers in pages, which names the limits before the server has to.
 
 import { InvalidArgumentError, Option } from "commander";
-import { UsageError } from "../usage.ts";
+import { UsageError } from "../runtime/usage.ts";
 
 /** As help says it and a refusal repeats it. */
 export const limitRange = (usual: number, most: number): string => `default ${usual}, at most ${most}`;

@@ -1,6 +1,6 @@
 // A moment as people write it: an ISO 8601 date or time, or how long ago. Without a zone it is UTC, as Fleet prints it.
 
-import { parseDuration } from "../../../shared/runtime/duration.ts";
+import { parseDuration } from "../../../shared/runtime/settings/duration.ts";
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const TIME = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?$/i;

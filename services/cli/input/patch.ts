@@ -2,7 +2,7 @@
 // `pahse` changed nothing.
 
 import { readFile } from "node:fs/promises";
-import { nearestName } from "../../../shared/runtime/spelling.ts";
+import { nearestName } from "../../../shared/runtime/settings/did-you-mean.ts";
 
 /** Of a JSON Schema, what names its members. */
 export interface Shape {

@@ -1,6 +1,6 @@
 // What a command came to, for people.
 
-import type { HandoffOutcome, Outcome } from "../../../shared/sdk/outcome.ts";
+import type { HandoffOutcome, Outcome } from "../../../shared/sdk/client/outcome.ts";
 import { objectOf } from "../input/checkpoint.ts";
 import type { JsonObject } from "../input/document.ts";
 import { percentText, plain, shownId } from "./text.ts";

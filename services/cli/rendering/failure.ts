@@ -1,6 +1,6 @@
 // A failure for people: what, the fields that are wrong, and what to do next.
 
-import type { Failure } from "../failure.ts";
+import type { Failure } from "../runtime/failure.ts";
 import { plain, short } from "./text.ts";
 import type { View } from "./view.ts";
 

@@ -1,8 +1,8 @@
 // Handoffs for people.
 
-import type { HandoffState } from "../../../shared/protocol/handoff.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
-import type { HandoffOutcome } from "../../../shared/sdk/outcome.ts";
+import type { HandoffState } from "../../../shared/protocol/handoff-states.ts";
+import type { HandoffOutcome } from "../../../shared/sdk/client/outcome.ts";
 import type { FleetClient, Task } from "../../../shared/sdk/sdk.ts";
 import { field } from "./checkpoint.ts";
 import { tableLines } from "./table.ts";

@@ -1,7 +1,7 @@
 // Tables without lines: columns two spaces apart, aligned by what a terminal shows, not by the length of the text.
 
 import Table from "cli-table3";
-import { fitTable, type Give, type Rows } from "./fitting.ts";
+import { fitTable, type Give, type Rows } from "./column-widths.ts";
 import type { View } from "./view.ts";
 
 const BARE = {

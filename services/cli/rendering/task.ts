@@ -2,7 +2,7 @@
 
 import type { Task } from "../../../shared/sdk/sdk.ts";
 import { field } from "./checkpoint.ts";
-import { recoveryLine } from "./recovery.ts";
+import { recoveryLine } from "./recovery/recovery.ts";
 import { count, plain, shownId } from "./text.ts";
 import { exactly } from "./time.ts";
 import type { View } from "./view.ts";

@@ -1,8 +1,8 @@
 // How a stream looks: colours or none, and the moment that "5m ago" is counted from.
 
 import { createRequire } from "node:module";
-import type { Environment } from "../../../shared/runtime/config.ts";
-import type { Output } from "../world.ts";
+import type { Environment } from "../../../shared/runtime/settings/config.ts";
+import type { Output } from "../runtime/environment.ts";
 
 export type Colors = ReturnType<typeof import("picocolors").createColors>;
 

@@ -1,7 +1,7 @@
 /** Agents as Kubernetes Jobs. The cluster remembers them by name, so a runner that was started again finds them there. */
 import { readFileSync } from "node:fs";
 import type { Clock } from "../../../shared/runtime/clock.ts";
-import type { Logger } from "../../../shared/runtime/log.ts";
+import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { readJson, writeWhole } from "../files.ts";
 import { agentFiles, readExit } from "./agent-folder.ts";
 import { type Cluster, openCluster } from "./cluster.ts";

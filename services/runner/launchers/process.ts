@@ -6,13 +6,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type Clock, createWake, type Wake } from "../../../shared/runtime/clock.ts";
-import { processMark } from "../../../shared/runtime/process-mark.ts";
+import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { readJson, writeWhole } from "../files.ts";
 import { type AgentNote, agentFiles, type LaunchNote, type ProcessNote, readExit } from "./agent-folder.ts";
 import { type Exit, failedToStart, type Launcher, type LaunchSpec, type Running } from "./launcher.ts";
 import { signalGroup } from "./process-group.ts";
 
-const ATTENDANT = fileURLToPath(new URL("./attendant.ts", import.meta.url));
+const ATTENDANT = fileURLToPath(new URL("./agent-shim.ts", import.meta.url));
 const LOOK_MS = 500;
 const SOON_MS = 20;
 /** For an attendant to come up on a machine that is busy. */

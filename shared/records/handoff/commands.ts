@@ -6,13 +6,19 @@ import type { AcknowledgeCommand, CancelHandoffCommand, HandoffCommand } from ".
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import type { Tx } from "../../store/store.ts";
-import type { RememberedAcknowledgement, RememberedAnswer, RememberedHandoff } from "../idempotency.ts";
-import { soundInTask } from "../lookup.ts";
+import { soundInTask } from "../checkpoint/lookup.ts";
 import { block } from "../recovery/blocks.ts";
 import { writePromise } from "../recovery/leases.ts";
-import { isLeftToRecovery, supersede } from "../recovery/moves.ts";
-import { type Begun, begin, type CommandContext, complete, type Replay } from "../transition.ts";
-import { accept, bringsOn, cancel, type Move, request, stateAfter } from "./moves.ts";
+import { isLeftToRecovery, supersede } from "../recovery/recovery-transitions.ts";
+import {
+  type Begun,
+  begin,
+  type CommandContext,
+  complete,
+  type Replay,
+} from "../task/command-transaction.ts";
+import type { RememberedAcknowledgement, RememberedAnswer, RememberedHandoff } from "../task/idempotency.ts";
+import { accept, bringsOn, cancel, type Move, request, stateAfter } from "./handoff-transitions.ts";
 import { decodeHandoff, readOpen, write } from "./record.ts";
 
 /** Throws CONFLICT while a handoff of the task is open, NOT_FOUND without a checkpoint to hand off. */

@@ -3,15 +3,25 @@
  * head of its task and moves it only from where it should be, so any number of coordinators may try the same at once, and again after a
  * crash. All but one find it moved.
  */
-import type { HandoffFailure } from "../../protocol/handoff.ts";
+
 import type { Handoff } from "../../protocol/handoff-record.ts";
+import type { HandoffFailure } from "../../protocol/handoff-states.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Tx } from "../../store/store.ts";
-import { tenantKeys } from "../keyspace.ts";
-import { appendOffer } from "../outbox.ts";
-import { advance, type Head } from "../steps.ts";
-import { readNewestHead } from "../transition.ts";
-import { escalate, lapse, type Move, type Offering, offer, reject, stateAfter, validate } from "./moves.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { appendOffer } from "../outbox/outbox.ts";
+import { readNewestHead } from "../task/command-transaction.ts";
+import { advance, type Head } from "../task/transitions.ts";
+import {
+  escalate,
+  lapse,
+  type Move,
+  type Offering,
+  offer,
+  reject,
+  stateAfter,
+  validate,
+} from "./handoff-transitions.ts";
 import { decodeHandoff, write } from "./record.ts";
 
 /** `applied: false`: the handoff is not, or not any more, where this move begins; somebody else moved it. */

@@ -5,10 +5,10 @@ import { isCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { HandoffPage, QueryParams } from "../../protocol/queries.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
-import { openCursor, sealCursor } from "../cursor.ts";
-import type { DueIndex } from "../due.ts";
-import { decodeHead } from "../head.ts";
-import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
+import { openCursor, sealCursor } from "../kv/cursor.ts";
+import type { DueIndex } from "../kv/due-index.ts";
+import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { decodeHead } from "../task/head.ts";
 import { decodeHandoff } from "./record.ts";
 
 /** Records read at once. */

@@ -3,11 +3,11 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked, UnreadableValue } from "../codec.ts";
-import { countHandoff } from "../count.ts";
-import { systemKeys, type TenantKeys } from "../keyspace.ts";
-import type { Step } from "../steps.ts";
-import type { Move } from "./moves.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { countHandoff } from "../kv/counters.ts";
+import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
+import type { Step } from "../task/transitions.ts";
+import type { Move } from "./handoff-transitions.ts";
 
 /** One that was written before there were recoveries. */
 const OF_NO_RECOVERY = { recovery: null, supersedes_recovery: false };

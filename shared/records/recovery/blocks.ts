@@ -2,10 +2,11 @@
  * Blocks: a task waits for a person, who is alerted once. Blocked for the same again, with nothing new done in between and nobody who asked
  * for another attempt, it is the same block: an agent that crashes as often as it is started must not call people each time.
  */
-import type { BlockReason } from "../../protocol/recovery.ts";
+
 import type { Recovery } from "../../protocol/recovery-record.ts";
-import { type Head, nextState, type Step } from "../steps.ts";
-import { isLeftToRecovery, moved, recoveryOf } from "./moves.ts";
+import type { BlockReason } from "../../protocol/recovery-states.ts";
+import { type Head, nextState, type Step } from "../task/transitions.ts";
+import { isLeftToRecovery, moved, recoveryOf } from "./recovery-transitions.ts";
 
 export interface Blocking {
   readonly reason: BlockReason;

@@ -7,14 +7,14 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { RecoveryFailure } from "../../protocol/recovery-record.ts";
 import { TASK_TABLE, type Task } from "../../protocol/task.ts";
 import type { Tx } from "../../store/store.ts";
-import { cancel } from "../handoff/moves.ts";
+import { soundInTask } from "../checkpoint/lookup.ts";
+import { cancel } from "../handoff/handoff-transitions.ts";
 import { readOpen, write } from "../handoff/record.ts";
-import type { RememberedRecovery } from "../idempotency.ts";
-import { soundInTask } from "../lookup.ts";
-import type { Step } from "../steps.ts";
-import { begin, type CommandContext, complete, type Replay } from "../transition.ts";
+import { begin, type CommandContext, complete, type Replay } from "../task/command-transaction.ts";
+import type { RememberedRecovery } from "../task/idempotency.ts";
+import type { Step } from "../task/transitions.ts";
 import { ownerAliveUntil } from "./leases.ts";
-import { recoveryAfter, retry } from "./moves.ts";
+import { recoveryAfter, retry } from "./recovery-transitions.ts";
 
 /**
  * Throws NOT_FOUND for a task or checkpoint that there is not, and for a task without any, CORRUPT for a checkpoint that does not verify, CONFLICT when the task is over

@@ -6,21 +6,29 @@
 import { type Handoff, nextPhaseOf } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { type Policies, policyOf } from "../../protocol/policy.ts";
-import type { FailureSignal } from "../../protocol/recovery.ts";
 import type { Recovery, RecoveryFailure } from "../../protocol/recovery-record.ts";
+import type { FailureSignal } from "../../protocol/recovery-states.ts";
 import { TASK_TABLE, type Task } from "../../protocol/task.ts";
 import type { Reader, Tx } from "../../store/store.ts";
-import type { AuditOp } from "../audit.ts";
-import { decode } from "../codec.ts";
-import { cancel, request, stateAfter } from "../handoff/moves.ts";
+import type { AuditOp } from "../audit/audit.ts";
+import { cancel, request, stateAfter } from "../handoff/handoff-transitions.ts";
 import { readOpen, write } from "../handoff/record.ts";
-import { type TenantKeys, tenantKeys } from "../keyspace.ts";
-import { advance, type Head, type Step } from "../steps.ts";
-import { readNewestHead } from "../transition.ts";
-import { analyse, blockAgain, type Decision } from "./analysis.ts";
+import { decode } from "../kv/codec.ts";
+import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { readNewestHead } from "../task/command-transaction.ts";
+import { advance, type Head, type Step } from "../task/transitions.ts";
 import { type Blocking, block, blockLeft, isTakenBlocked } from "./blocks.ts";
 import { aliveUntil, clearLease, readLease } from "./leases.ts";
-import { attempt, fail, type RecoveryPoint, reasonOf, recoveryAfter, recoveryOf, retry } from "./moves.ts";
+import { analyse, blockAgain, type Decision } from "./recovery-decision.ts";
+import {
+  attempt,
+  fail,
+  type RecoveryPoint,
+  reasonOf,
+  recoveryAfter,
+  recoveryOf,
+  retry,
+} from "./recovery-transitions.ts";
 
 export interface Watchdog {
   readonly tenant: string;

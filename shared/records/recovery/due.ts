@@ -2,10 +2,10 @@
 import type { Recovery } from "../../protocol/recovery-record.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
-import { type AttemptKind, countAttempt, countRecovery } from "../count.ts";
-import type { DueIndex } from "../due.ts";
-import { decodeSoundHead } from "../head.ts";
-import { parseRecoveryDue, systemKeys, type TenantKeys, tenantKeys } from "../keyspace.ts";
+import { type AttemptKind, countAttempt, countRecovery } from "../kv/counters.ts";
+import type { DueIndex } from "../kv/due-index.ts";
+import { parseRecoveryDue, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { decodeSoundHead } from "../task/head.ts";
 
 const NOTHING = new Uint8Array(0);
 

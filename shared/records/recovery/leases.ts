@@ -5,10 +5,10 @@
 import { type Policies, type Policy, policyOf } from "../../protocol/policy.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Reader, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked, UnreadableValue } from "../codec.ts";
-import { decodeSoundHead } from "../head.ts";
-import { after, parseAgentLease, systemKeys, tenantKeys } from "../keyspace.ts";
-import { isCredibleEnd } from "../lease.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { after, parseAgentLease, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { isCredibleEnd } from "../leader/lease.ts";
+import { decodeSoundHead } from "../task/head.ts";
 
 export interface AgentLease {
   readonly tenant: string;

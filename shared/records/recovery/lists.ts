@@ -4,10 +4,10 @@ import type { Policies } from "../../protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPoint } from "../../protocol/queries.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Reader } from "../../store/store.ts";
-import { type CursorKind, openCursor, sealCursor } from "../cursor.ts";
-import { after, parseRecovering, tenantKeys } from "../keyspace.ts";
-import { readTask } from "../lookup.ts";
-import { readHeads } from "../owners.ts";
+import { readTask } from "../checkpoint/lookup.ts";
+import { type CursorKind, openCursor, sealCursor } from "../kv/cursor.ts";
+import { after, parseRecovering, tenantKeys } from "../kv/keyspace.ts";
+import { readHeads } from "../task/task-list.ts";
 import type { RecoveryPlace } from "./due.ts";
 import { ownerAliveUntil } from "./leases.ts";
 

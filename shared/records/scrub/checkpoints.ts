@@ -6,12 +6,12 @@ import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { Bytes } from "../../store/store.ts";
-import { type Expected, openRow } from "../body.ts";
-import { decode } from "../codec.ts";
-import { type OrderEntry, readOrder } from "../order.ts";
-import { decodePlace, type Place } from "../place.ts";
+import { type Expected, openRow } from "../checkpoint/body.ts";
+import { decodePlace, type Place } from "../checkpoint/checkpoint-location.ts";
+import { type OrderEntry, readOrder } from "../checkpoint/order.ts";
+import { decode } from "../kv/codec.ts";
 import { readable } from "./head.ts";
-import type { Damage, Sight } from "./sight.ts";
+import type { Damage, Sight } from "./scrub-reader.ts";
 import { readEntry } from "./trail.ts";
 
 /** Order entries read at once. */

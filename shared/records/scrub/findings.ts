@@ -6,10 +6,10 @@ import { sha256Hex } from "../../integrity/canonical.ts";
 import { invalid } from "../../protocol/errors.ts";
 import type { ScrubFinding, ScrubFindingPage } from "../../protocol/scrub.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked, UnreadableValue } from "../codec.ts";
-import { openCursor, sealCursor } from "../cursor.ts";
-import { after, parseFinding, systemKeys } from "../keyspace.ts";
-import type { FoundDamage } from "./sight.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { openCursor, sealCursor } from "../kv/cursor.ts";
+import { after, parseFinding, systemKeys } from "../kv/keyspace.ts";
+import type { FoundDamage } from "./scrub-reader.ts";
 
 type Stored = ScrubFinding & {
   /** Whether its alert is published; one that was quarantined has an event instead. */

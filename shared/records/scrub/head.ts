@@ -5,13 +5,13 @@
  */
 import { type Task, taskSchema } from "../../protocol/task.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
-import { UnreadableValue } from "../codec.ts";
-import { decodeHead } from "../head.ts";
-import { parseSeq } from "../keyspace.ts";
-import { decodeOrder } from "../order.ts";
-import { decodePlace } from "../place.ts";
+import { decodePlace } from "../checkpoint/checkpoint-location.ts";
+import { decodeOrder } from "../checkpoint/order.ts";
+import { UnreadableValue } from "../kv/codec.ts";
+import { parseSeq } from "../kv/keyspace.ts";
+import { decodeHead } from "../task/head.ts";
 import { verifyRecovery } from "./recovery.ts";
-import { ofTask, type Sight } from "./sight.ts";
+import { ofTask, type Sight } from "./scrub-reader.ts";
 
 /** How far a task is verified. */
 export interface Extent {

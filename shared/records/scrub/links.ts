@@ -1,13 +1,13 @@
 /** What leads from one record of a task to another and is no checkpoint: from parents to children, and to the task's handoffs. */
 import { FleetError } from "../../protocol/errors.ts";
-import { isOpenHandoff } from "../../protocol/handoff.ts";
 import { handoffSchema } from "../../protocol/handoff-record.ts";
+import { isOpenHandoff } from "../../protocol/handoff-states.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
 import { decodeHandoff } from "../handoff/record.ts";
-import { decodeHead } from "../head.ts";
-import { after, endingId, parseLink, systemKeys } from "../keyspace.ts";
+import { after, endingId, parseLink, systemKeys } from "../kv/keyspace.ts";
+import { decodeHead } from "../task/head.ts";
 import { readable } from "./head.ts";
-import { ofTask, type Sight } from "./sight.ts";
+import { ofTask, type Sight } from "./scrub-reader.ts";
 
 /** Entries read at once. */
 const SLICE = 64;

@@ -1,7 +1,7 @@
 /** The recovery of a task lies in its head; what leads to it must say the same, or nobody would see to it again. */
 import type { Task } from "../../protocol/task.ts";
-import { systemKeys } from "../keyspace.ts";
-import { ofTask, type Sight } from "./sight.ts";
+import { systemKeys } from "../kv/keyspace.ts";
+import { ofTask, type Sight } from "./scrub-reader.ts";
 
 export async function verifyRecovery(sight: Sight, { recovery, tenant, task_id: task }: Task): Promise<void> {
   if (recovery === null) return;

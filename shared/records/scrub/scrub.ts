@@ -7,7 +7,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import type { ScrubPass, ScrubTally } from "../../protocol/scrub.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import { forgetOthers, type KeptFinding, keepFindings, markTold, readUntold } from "./findings.ts";
-import { type CorruptVersion, type FoundDamage, NOTHING, ScrubStep } from "./sight.ts";
+import { type CorruptVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
 import { isDue, readScrubState, type ScrubSettings, type ScrubState, writeScrubState } from "./state.ts";
 import { WALK_BEGINS, walkOn } from "./walk.ts";
 

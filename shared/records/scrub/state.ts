@@ -4,10 +4,10 @@
  */
 import type { EndedScrubPass, ScrubPass, ScrubStatus } from "../../protocol/scrub.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { decodeChecked, encodeChecked, UnreadableValue } from "../codec.ts";
-import { readCount } from "../count.ts";
-import { systemKeys } from "../keyspace.ts";
-import { readHolder } from "../lease.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { readCount } from "../kv/counters.ts";
+import { systemKeys } from "../kv/keyspace.ts";
+import { readHolder } from "../leader/lease.ts";
 import type { WalkPlace } from "./walk.ts";
 
 export const SCRUB_DUTY = "scrub";

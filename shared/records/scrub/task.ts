@@ -8,7 +8,7 @@ import { StoreError } from "../../store/store.ts";
 import { type CheckpointsAt, verifyCheckpoints } from "./checkpoints.ts";
 import { type Extent, verifyHead } from "./head.ts";
 import { type LinksAt, verifyChildren, verifyHandoffs } from "./links.ts";
-import { ofTask, type ScrubStep, Sight } from "./sight.ts";
+import { ofTask, type ScrubStep, Sight } from "./scrub-reader.ts";
 import { type TrailAt, verifyTrail } from "./trail.ts";
 
 export type Section =

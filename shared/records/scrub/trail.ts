@@ -1,12 +1,12 @@
 /** The audit trail of a task: its chain, entry after entry, to where the head says it ends; and each entry against the version that it made. */
 import { createChainVerifier } from "../../integrity/chain.ts";
 import type { Bytes } from "../../store/store.ts";
-import { decode } from "../codec.ts";
-import { parseSeq } from "../keyspace.ts";
-import { decodeOrder } from "../order.ts";
-import { decodePlace } from "../place.ts";
+import { decodePlace } from "../checkpoint/checkpoint-location.ts";
+import { decodeOrder } from "../checkpoint/order.ts";
+import { decode } from "../kv/codec.ts";
+import { parseSeq } from "../kv/keyspace.ts";
 import { type Extent, readable } from "./head.ts";
-import { ofTask, type Sight } from "./sight.ts";
+import { ofTask, type Sight } from "./scrub-reader.ts";
 
 /** Entries read at once. */
 const SLICE = 64;

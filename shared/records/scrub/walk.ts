@@ -3,9 +3,9 @@
  * is lost is not passed over.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
-import { parseTask, tenantKeys } from "../keyspace.ts";
-import { tenantAfter } from "../tenants.ts";
-import type { ScrubStep } from "./sight.ts";
+import { parseTask, tenantKeys } from "../kv/keyspace.ts";
+import { tenantAfter } from "../kv/tenants.ts";
+import type { ScrubStep } from "./scrub-reader.ts";
 import { type TaskPlace, verifyTask } from "./task.ts";
 
 export interface WalkPlace {

@@ -5,16 +5,16 @@
  */
 
 import { ERROR_TABLE, invalid } from "../../protocol/errors.ts";
-import { aborted } from "../../runtime/aborted.ts";
-import { withSpan } from "../../runtime/tracing.ts";
-import type { FleetClient } from "../client.ts";
-import { connect } from "../connect.ts";
+import { withSpan } from "../../runtime/observability/tracing.ts";
+import { aborted } from "../../runtime/when-aborted.ts";
+import type { FleetClient } from "../client/client.ts";
+import { connect } from "../client/connect.ts";
 import type { Heart } from "../heartbeat.ts";
 import { type Assignment, assignmentByName, assignmentByOffer } from "./assignment.ts";
-import { carryOut, reportTo, type Tell } from "./carrying-out.ts";
+import { carryOut, reportTo, type Tell } from "./execute-task.ts";
 import { endWith, failureOf, LastWord } from "./failure.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
-import { assignmentOf, type Start, startFrom } from "./start.ts";
+import { assignmentOf, type Start, startFrom } from "./runner-environment.ts";
 
 const NOTHING: AgentResult = { outcome: "stopped", taskId: null, checkpointId: null, handoffId: null };
 

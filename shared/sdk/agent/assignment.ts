@@ -2,7 +2,7 @@
 import type { PromptHandoff } from "../../prompts/prompt.ts";
 import type { Phase } from "../../protocol/checkpoint.ts";
 import type { OfferData } from "../../protocol/offer.ts";
-import type { TaskHandle } from "../task.ts";
+import type { TaskHandle } from "../client/task.ts";
 
 /** Having a task and not knowing where it stands would be worse than a long wait. */
 export const RESUME_MS = 60_000;

@@ -3,9 +3,9 @@ import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { type ErrorCode, FleetError } from "../../protocol/errors.ts";
 import { EXIT_CLASSES, EXIT_CODES, type FailureClass } from "../../protocol/exit-report.ts";
 import type { ExitWord } from "../../protocol/runner-settings.ts";
-import { StartupError } from "../../runtime/startup.ts";
+import { StartupError } from "../../runtime/process/startup.ts";
+import { reasonText } from "./messages.ts";
 import type { WorkState } from "./state.ts";
-import { reasonText } from "./wording.ts";
 
 export type Classify = (error: unknown) => FailureClass;
 

@@ -2,8 +2,8 @@
 import type { OfferData } from "../../protocol/offer.ts";
 import type { TriggerThresholds } from "../../protocol/triggers.ts";
 import type { CheckpointRules } from "../checkpoint-policy.ts";
-import type { FleetClient } from "../client.ts";
-import type { ConnectOptions } from "../connect.ts";
+import type { FleetClient } from "../client/client.ts";
+import type { ConnectOptions } from "../client/connect.ts";
 import type { Classify } from "./failure.ts";
 import type { AgentRun } from "./run.ts";
 import type { Beginning } from "./state.ts";

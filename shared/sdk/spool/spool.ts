@@ -4,11 +4,11 @@
  */
 import type { Clock, Wake } from "../../runtime/clock.ts";
 import { createWake } from "../../runtime/clock.ts";
-import type { Logger } from "../../runtime/log.ts";
-import { claimSpool } from "./claim.ts";
+import type { Logger } from "../../runtime/observability/log.ts";
 import { SpoolFolder } from "./folder.ts";
 import { type Aside, commandLine, type SpooledCommand } from "./line.ts";
-import { type Send, SpoolSender, unsent } from "./sending.ts";
+import { claimSpool } from "./spool-lock.ts";
+import { type Send, SpoolSender, unsent } from "./spool-sender.ts";
 
 /** What waits on this machine for a bus. */
 export interface Pending {

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import type { Store, Tx } from "../../../shared/store/store.ts";
-import { type Fault, faultyStore } from "../../harness/faulty-store.ts";
+import { type Fault, faultyStore } from "../../harness/stores/faulty-store.ts";
 import type { Bench } from "./bench.ts";
 import { i64Of, look, type Space, testSpace, text, write } from "./space.ts";
 

@@ -4,11 +4,11 @@ import {
   type FoundationdbServer,
   missingFoundationdb,
   startFoundationdb,
-} from "../../harness/foundationdb.ts";
-import { commandFor, HELP, type Options, type RoundName, readOptions } from "./options.ts";
+} from "../../harness/stores/foundationdb.ts";
+import { missingSmallDisk } from "./environment/zone.ts";
+import { commandFor, HELP, type Options, type RoundName, readOptions } from "./plan/options.ts";
 import { formatReport } from "./report.ts";
 import { type RoundResult, runRound } from "./round.ts";
-import { missingSmallDisk } from "./zone.ts";
 
 const EXIT = { kept: 0, violated: 1, failed: 2, interrupted: 130 } as const;
 

@@ -1,6 +1,6 @@
 /** The counts of a run, for people: one column for each round. */
 import type { Violation } from "./checker/evidence.ts";
-import { leastShare, type RecoveryCounts, type Spread } from "./checker/recovery-counts.ts";
+import { leastShare, type RecoveryCounts, type Spread } from "./checker/recovery/recovery-counts.ts";
 import type { RoundResult } from "./round.ts";
 
 type Counts = Readonly<Record<string, number>>;

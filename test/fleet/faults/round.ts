@@ -1,19 +1,19 @@
 /** One round: a fresh fleet, its faults, its repair, and the verdict over all that was recorded. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { FoundationdbServer } from "../../harness/foundationdb.ts";
-import type { BrokenName } from "./broken.ts";
+import type { FoundationdbServer } from "../../harness/stores/foundationdb.ts";
+import { type Attempt, pairedHistory, readHistory } from "./agents/history.ts";
+import { keepBus } from "./bus-dump.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
-import { type Death, type FaultFleet, isShared, type Shape, startFaultFleet } from "./fleet.ts";
-import { type Attempt, pairedHistory, readHistory } from "./history.ts";
-import { keepBus } from "./inquest.ts";
-import { Nemesis, targetsOf } from "./nemesis.ts";
-import { type FaultKind, type Planning, planFaults } from "./plan.ts";
+import type { BrokenName } from "./environment/broken.ts";
+import { type Death, type FaultFleet, isShared, type Shape, startFaultFleet } from "./environment/fleet.ts";
+import { openZone, type Zone } from "./environment/zone.ts";
+import { readStore, readStreams } from "./final-state.ts";
+import { Nemesis, targetsOf } from "./plan/nemesis.ts";
+import { type FaultKind, type Planning, planFaults } from "./plan/plan.ts";
 import { heal, type Repair, recover } from "./repair.ts";
-import { readStore, readStreams } from "./truth.ts";
 import type { OfficeOrder } from "./workers/office.ts";
-import { openZone, type Zone } from "./zone.ts";
 
 export interface RoundOptions {
   readonly name: string;

@@ -11,11 +11,11 @@ import { connectBus } from "../../../shared/bus/connection.ts";
 import type { AlertType } from "../../../shared/protocol/alerts.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { tenantKeys } from "../../../shared/records/keyspace.ts";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient, TaskHandle } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { projectRoot, startFleet, type TestFleet } from "../../harness/fleet.ts";
-import { testLog } from "../../harness/nats.ts";
+import { projectRoot, startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { testLog } from "../../harness/processes/nats.ts";
 import { cli, environment, type Result } from "../../services/cli/process.ts";
 
 export const TASK = "billing-42";

@@ -1,9 +1,9 @@
 // Everyone at once: 1,000 agents write a checkpoint at the same instant, as after a common event.
 
-import { summarize } from "../percentiles.ts";
+import { summarize } from "../measure/percentiles.ts";
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
 import { AGENTS, type Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, TARGETS } from "../targets.ts";
 
 const ROUNDS = { full: 15, quick: 5 };
 

@@ -1,10 +1,10 @@
 // While the store is away: how soon commands are taken into the queue, how many, and how fast they are applied when it is back.
 
-import type { AgentsJobs } from "../agents.ts";
-import type { DegradedFleetJobs } from "../degraded-fleet.ts";
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
+import type { AgentsJobs } from "../programs/agents.ts";
+import type { DegradedFleetJobs } from "../programs/degraded-fleet.ts";
 import type { Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, TARGETS } from "../targets.ts";
 
 const PACED_AGENTS = 200;
 const IN_FLIGHT = 300;

@@ -1,12 +1,12 @@
 // FoundationDB beside LMDB, where there is a server: the engine alone, the records layer on it, and the whole fleet on it. One
 // node, a process of this machine: what it shows is the cost of our layers, not what a cluster can do.
 
-import { missingFoundationdb, startFoundationdb } from "../../harness/foundationdb.ts";
-import type { AgentsJobs } from "../agents.ts";
-import type { RawFoundationdbJobs } from "../raw-foundationdb.ts";
+import { missingFoundationdb, startFoundationdb } from "../../harness/stores/foundationdb.ts";
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
+import type { AgentsJobs } from "../programs/agents.ts";
+import type { RawFoundationdbJobs } from "../programs/raw-foundationdb.ts";
 import { AGENTS, type Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, TARGETS } from "../targets.ts";
 
 /** null: no server can run here. */
 export async function measureFoundationdb(session: Session): Promise<Group | null> {

@@ -1,9 +1,9 @@
 // Handing tasks over: from the request of the agent that has a task to the moment when the next one, which is resident, has it.
 
-import type { HandoffJobs } from "../handoffs.ts";
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
+import type { HandoffJobs } from "../programs/handoffs.ts";
 import type { Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, TARGETS } from "../targets.ts";
 
 const AT_ONCE = 100;
 

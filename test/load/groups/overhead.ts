@@ -1,9 +1,9 @@
 // What checkpoints cost the agent that writes them: how much longer its work takes than the same work without them.
 
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
+import type { WorkingAgentJobs } from "../programs/working-agent.ts";
 import type { Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, TARGETS } from "../targets.ts";
-import type { WorkingAgentJobs } from "../working-agent.ts";
 
 /** A model that answers sooner than most do; the longer a call, the smaller the share. */
 const CALL_MS = 500;

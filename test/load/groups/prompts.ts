@@ -3,10 +3,10 @@
 import { continuationPrompt } from "../../../shared/prompts/continuation.ts";
 import { PROMPT_CHANNELS, type PromptBudget } from "../../../shared/protocol/prompt.ts";
 import { checkpointWith, usual } from "../../shared/prompts/checkpoints.ts";
-import { summarize } from "../percentiles.ts";
+import { summarize } from "../measure/percentiles.ts";
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
 import type { Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, TARGETS } from "../targets.ts";
 
 const ROUNDS = { warmUp: 500, full: 3_000, quick: 300 };
 

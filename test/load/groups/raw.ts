@@ -1,10 +1,10 @@
 // What the store's engine and the bus do alone, with the bytes of a create command: what everything else is compared with.
 
-import type { RawLmdbJobs } from "../raw-lmdb.ts";
-import type { RawNatsJobs } from "../raw-nats.ts";
+import type { Group } from "../measure/table.ts";
+import { row } from "../measure/targets.ts";
+import type { RawLmdbJobs } from "../programs/raw-lmdb.ts";
+import type { RawNatsJobs } from "../programs/raw-nats.ts";
 import { AGENTS, type Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row } from "../targets.ts";
 
 export async function measureRaw(session: Session): Promise<Group> {
   session.say("raw: commits");

@@ -1,12 +1,12 @@
 // Reading from a store that has been in use: loaded before its fleet starts, and searched at several sizes to see what grows.
 
-import type { AgentsJobs } from "../agents.ts";
-import { storePath } from "../fleet.ts";
 import type { Program } from "../jobs.ts";
-import type { LoaderJobs } from "../loader.ts";
+import { formatNumber, type Group } from "../measure/table.ts";
+import { type Row, row, TARGETS } from "../measure/targets.ts";
+import type { AgentsJobs } from "../programs/agents.ts";
+import { storePath } from "../programs/fleet.ts";
+import type { LoaderJobs } from "../programs/loader.ts";
 import type { Session } from "../session.ts";
-import { formatNumber, type Group } from "../table.ts";
-import { type Row, row, TARGETS } from "../targets.ts";
 
 const PER_TASK = 100;
 const READERS = 16;

@@ -1,12 +1,12 @@
 // Agents that die: from the moment at which the last sign of life is too old to the checkpoint of the next agent; and what it costs a
 // watchdog to hear ten thousand of them.
 
-import { at, startService } from "../../harness/services.ts";
-import type { FailingAgentsJobs, Recoveries } from "../failing-agents.ts";
-import { processorTime } from "../processor.ts";
+import { at, startService } from "../../harness/processes/services.ts";
+import { processorTime } from "../measure/cpu-time.ts";
+import type { Group } from "../measure/table.ts";
+import { type Row, row, TARGETS } from "../measure/targets.ts";
+import type { FailingAgentsJobs, Recoveries } from "../programs/failing-agents.ts";
 import type { Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { type Row, row, TARGETS } from "../targets.ts";
 
 const AT_ONCE = 100;
 const AGENTS = 10_000;

@@ -1,9 +1,9 @@
 // As fast as it goes: 1,000 writes in flight, while the relay publishes and the indexer indexes as usual.
 
-import { processorTime } from "../processor.ts";
+import { processorTime } from "../measure/cpu-time.ts";
+import type { Group } from "../measure/table.ts";
+import { row, sustainedTarget, TARGETS } from "../measure/targets.ts";
 import type { Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, sustainedTarget, TARGETS } from "../targets.ts";
 
 export async function measureSustained(session: Session): Promise<Group> {
   const { agents, fleet } = await session.writers();

@@ -1,8 +1,8 @@
 // The load that the fleet is made for: 1,000 agents, each of which writes a checkpoint every second.
 
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
 import type { Session } from "../session.ts";
-import type { Group } from "../table.ts";
-import { row, TARGETS } from "../targets.ts";
 
 const GETS_PER_SECOND = 100;
 

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { discover, readIdentity } from "../../../services/cli/address.ts";
-import { ConfigError } from "../../../shared/runtime/config.ts";
+import { discover, readIdentity } from "../../../services/cli/runtime/address.ts";
+import { ConfigError } from "../../../shared/runtime/settings/config.ts";
 
 const FOUND = "nats://127.0.0.1:5222";
 let home: string;

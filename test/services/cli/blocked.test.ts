@@ -7,19 +7,19 @@ import {
   renderRetried,
   retriedData,
   summary,
-} from "../../../services/cli/rendering/blocked.ts";
+} from "../../../services/cli/rendering/recovery/blocked.ts";
 import { start } from "../../../services/reader/reader.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createMetrics } from "../../../shared/runtime/metrics.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
-import { type Bench, create, openBench, send } from "../../harness/records.ts";
-import { noteFailure } from "../../harness/recoveries.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
+import { type Bench, create, openBench, send } from "../../harness/records/records.ts";
+import { noteFailure } from "../../harness/records/recoveries.ts";
 import { resultOf, startCli } from "./process.ts";
 import { view } from "./view.ts";
 

@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { nextCommand } from "../../../services/cli/continuation.ts";
+import { nextCommand } from "../../../services/cli/runtime/next-page.ts";
 
 const cursor = { option: "--cursor", value: "abc" };
 

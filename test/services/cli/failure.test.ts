@@ -1,12 +1,12 @@
 // Whatever goes wrong, a person reads what to do next and a script gets an exit code.
 
 import { describe, expect, test } from "vitest";
-import { failureData, failureOf } from "../../../services/cli/failure.ts";
 import { renderFailure } from "../../../services/cli/rendering/failure.ts";
-import { UsageError } from "../../../services/cli/usage.ts";
+import { failureData, failureOf } from "../../../services/cli/runtime/failure.ts";
+import { UsageError } from "../../../services/cli/runtime/usage.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { ERROR_CODES, ERROR_TABLE, FleetError } from "../../../shared/protocol/errors.ts";
-import { StartupError } from "../../../shared/runtime/startup.ts";
+import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { view } from "./view.ts";
 
 test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {

@@ -4,8 +4,8 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { invocationOf } from "../../../services/cli/invocation.ts";
-import { projectRoot } from "../../harness/fleet.ts";
+import { invocationOf } from "../../../services/cli/runtime/program-name.ts";
+import { projectRoot } from "../../harness/processes/fleet.ts";
 
 const own = join(projectRoot, "services/cli/main.ts");
 

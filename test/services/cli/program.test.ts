@@ -1,9 +1,9 @@
 // Calls that need no fleet: help, mistakes, and what a terminal changes.
 
 import { describe, expect, test } from "vitest";
-import { createProgram, run } from "../../../services/cli/program.ts";
-import { Session } from "../../../services/cli/session.ts";
-import type { World } from "../../../services/cli/world.ts";
+import type { World } from "../../../services/cli/runtime/environment.ts";
+import { createProgram, run } from "../../../services/cli/runtime/program.ts";
+import { Session } from "../../../services/cli/runtime/session.ts";
 import { BUILTIN_AGENT_TYPES, FINAL_STATUSES, PHASES } from "../../../shared/protocol/checkpoint.ts";
 import { ERROR_CODES } from "../../../shared/protocol/errors.ts";
 

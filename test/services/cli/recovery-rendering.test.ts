@@ -1,20 +1,20 @@
 // Recoveries as people see them, word for word.
 
 import { describe, expect, test } from "vitest";
-import type { Presence } from "../../../services/cli/presence.ts";
-import { foresee, renderForesight } from "../../../services/cli/rendering/foresight.ts";
+import type { Presence } from "../../../services/cli/commands/recovery/agent-presence.ts";
 import {
   type RecoveryText,
   recoveryLine,
   renderRecoveries,
   renderRecovering,
   renderRecovery as renderRecoveryText,
-} from "../../../services/cli/rendering/recovery.ts";
+} from "../../../services/cli/rendering/recovery/recovery.ts";
+import { foresee, renderForesight } from "../../../services/cli/rendering/recovery/recovery-preview.ts";
 import { renderTask } from "../../../services/cli/rendering/task.ts";
 import type { Agent } from "../../../shared/protocol/agents.ts";
 import type { RecoveryPoint } from "../../../shared/protocol/queries.ts";
-import { BLOCK_REASONS } from "../../../shared/protocol/recovery.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
+import { BLOCK_REASONS } from "../../../shared/protocol/recovery-states.ts";
 import type { Handoff, RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
 import { view } from "./view.ts";
 

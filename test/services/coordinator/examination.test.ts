@@ -1,10 +1,10 @@
 // Looking at many handoffs at once on a real store: all can be offered, and few of them read what their checkpoints go back to together.
 
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createExamination } from "../../../services/coordinator/examination.ts";
+import { createExamination } from "../../../services/coordinator/offer-builder.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
-import { initiate } from "../../harness/handoffs.ts";
-import { type Bench, create, input, openBench } from "../../harness/records.ts";
+import { initiate } from "../../harness/records/handoffs.ts";
+import { type Bench, create, input, openBench } from "../../harness/records/records.ts";
 
 const MANY = 40;
 

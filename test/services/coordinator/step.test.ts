@@ -1,8 +1,8 @@
 // What is done about a handoff, for every state, time and finding; and that no step is one that the table of states refuses.
 
 import { describe, expect, test } from "vitest";
-import { type Examination, nextStep, type Step } from "../../../services/coordinator/step.ts";
-import { HANDOFF_STATES, HANDOFF_TABLE, type HandoffEvent } from "../../../shared/protocol/handoff.ts";
+import { type Examination, nextStep, type Step } from "../../../services/coordinator/next-step.ts";
+import { HANDOFF_STATES, HANDOFF_TABLE, type HandoffEvent } from "../../../shared/protocol/handoff-states.ts";
 
 const NOW = Date.UTC(2030, 0, 1);
 const before = new Date(NOW - 1).toISOString();

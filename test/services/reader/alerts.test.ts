@@ -2,23 +2,23 @@
  * tenants, rubbish. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { start } from "../../../services/reader/reader.ts";
-import { publishAlert } from "../../../shared/bus/alerting.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import type { AlertPage, AlertState } from "../../../shared/protocol/alert-queries.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import type { Severity } from "../../../shared/protocol/severity.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { clearExpiredAcks, readAcks } from "../../../shared/records/alert-acks.ts";
+import { clearExpiredAcks, readAcks } from "../../../shared/records/task/alert-acks.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createMetrics } from "../../../shared/runtime/metrics.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { connect as connectSdk, type FleetClient } from "../../../shared/sdk/sdk.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
-import { type Bench, create, openBench, send } from "../../harness/records.ts";
-import { sightingOf } from "../../harness/recoveries.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
+import { type Bench, create, openBench, send } from "../../harness/records/records.ts";
+import { sightingOf } from "../../harness/records/recoveries.ts";
 
 const DAY_MS = 86_400_000;
 

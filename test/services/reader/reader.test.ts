@@ -18,15 +18,15 @@ import {
   SCRUB_OPS,
   SUBJECTS,
 } from "../../../shared/protocol/subjects.ts";
-import { readOutbox } from "../../../shared/records/outbox.ts";
+import { readOutbox } from "../../../shared/records/outbox/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createMetrics, type Metrics } from "../../../shared/runtime/metrics.ts";
-import type { Stop } from "../../../shared/runtime/service.ts";
-import { initiate } from "../../harness/handoffs.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
-import { type Bench, create, finalize, input, openBench, send } from "../../harness/records.ts";
-import { noteFailure } from "../../harness/recoveries.ts";
-import { flip } from "../../shared/records/corpus.ts";
+import { createMetrics, type Metrics } from "../../../shared/runtime/observability/metrics.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
+import { initiate } from "../../harness/records/handoffs.ts";
+import { type Bench, create, finalize, input, openBench, send } from "../../harness/records/records.ts";
+import { noteFailure } from "../../harness/records/recoveries.ts";
+import { flip } from "../../shared/records/search/corpus.ts";
 
 interface Answered {
   readonly status: string;

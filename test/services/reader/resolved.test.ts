@@ -1,11 +1,11 @@
 /** Which alerts are over, by heads that real transitions have left: each blocked task on every way on. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { canBeResolved, isResolved } from "../../../services/reader/resolved.ts";
+import { canBeResolved, isResolved } from "../../../services/reader/alert-resolution.ts";
 import { type Alert, alertOf } from "../../../shared/protocol/alerts.ts";
 import type { EventType, FleetEvent } from "../../../shared/protocol/events.ts";
-import { offer } from "../../harness/handoffs.ts";
-import { create, finalize, input, send } from "../../harness/records.ts";
-import { RecoveryPlace } from "../../harness/recoveries.ts";
+import { offer } from "../../harness/records/handoffs.ts";
+import { create, finalize, input, send } from "../../harness/records/records.ts";
+import { RecoveryPlace } from "../../harness/records/recoveries.ts";
 
 let place: RecoveryPlace;
 beforeAll(async () => {

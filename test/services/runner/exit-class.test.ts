@@ -3,7 +3,7 @@ import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
 import { type Circumstances, classOf, detailsOf, signalOf } from "../../../services/runner/exit-class.ts";
 import type { Exit } from "../../../services/runner/launchers/launcher.ts";
-import { killsIn } from "../../../services/runner/launchers/memory-kills.ts";
+import { killsIn } from "../../../services/runner/launchers/oom-kills.ts";
 import { FAILURE_CLASSES } from "../../../shared/protocol/exit-report.ts";
 
 const PLAIN: Exit = {

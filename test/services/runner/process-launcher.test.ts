@@ -7,8 +7,8 @@ import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { LaunchSpec, Running } from "../../../services/runner/launchers/launcher.ts";
 import { ProcessLauncher } from "../../../services/runner/launchers/process.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { processMark } from "../../../shared/runtime/process-mark.ts";
-import { projectRoot } from "../../harness/fleet.ts";
+import { processMark } from "../../../shared/runtime/process/process-identity.ts";
+import { projectRoot } from "../../harness/processes/fleet.ts";
 import { gone, said, scratch, specOf } from "./started.ts";
 
 const root = scratch();

@@ -4,19 +4,19 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
+import type { AgentRecord } from "../../../services/runner/agent-record.ts";
 import { readRunnerConfig } from "../../../services/runner/config.ts";
-import type { AgentRecord } from "../../../services/runner/record.ts";
 import { start } from "../../../services/runner/runner.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createMetrics } from "../../../shared/runtime/metrics.ts";
-import type { Stop } from "../../../shared/runtime/service.ts";
-import { projectRoot, testLog } from "../../harness/nats.ts";
-import { startService, type TestService } from "../../harness/services.ts";
-import { openFleetBench, type WriterBench } from "../../harness/writer.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { projectRoot, testLog } from "../../harness/processes/nats.ts";
+import { startService, type TestService } from "../../harness/processes/services.ts";
+import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
 import { scratch } from "./started.ts";
 
 const WORKER = join(projectRoot, "test/services/runner/worker.program.ts");

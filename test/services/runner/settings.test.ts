@@ -2,12 +2,12 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import type { AgentRecord } from "../../../services/runner/agent-record.ts";
 import { launchSpec } from "../../../services/runner/command.ts";
 import { readRunnerConfig, readRunnerSettings } from "../../../services/runner/config.ts";
 import { callingOf } from "../../../services/runner/profiles.ts";
-import type { AgentRecord } from "../../../services/runner/record.ts";
 import { LAUNCHERS, PROFILES } from "../../../shared/protocol/runner-settings.ts";
-import { ConfigError } from "../../../shared/runtime/config.ts";
+import { ConfigError } from "../../../shared/runtime/settings/config.ts";
 import { scratch } from "./started.ts";
 
 const root = scratch();

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LaunchSpec } from "../../../services/runner/launchers/launcher.ts";
-import { processMark } from "../../../shared/runtime/process-mark.ts";
-import { projectRoot } from "../../harness/fleet.ts";
+import { processMark } from "../../../shared/runtime/process/process-identity.ts";
+import { projectRoot } from "../../harness/processes/fleet.ts";
 
 export const PROGRAM = join(projectRoot, "test/services/runner/agent.program.ts");
 

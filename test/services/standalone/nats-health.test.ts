@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { needsRestart } from "../../../services/standalone/nats-health.ts";
-import { superviseNatsServer } from "../../../services/standalone/nats-supervision.ts";
+import { superviseNatsServer } from "../../../services/standalone/nats-supervisor.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { projectRoot, testLog } from "../../harness/nats.ts";
+import { projectRoot, testLog } from "../../harness/processes/nats.ts";
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

@@ -11,11 +11,11 @@ import {
   type NatsServerOptions,
   startNatsServer,
 } from "../../../services/standalone/nats-server.ts";
-import { superviseNatsServer } from "../../../services/standalone/nats-supervision.ts";
+import { superviseNatsServer } from "../../../services/standalone/nats-supervisor.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { processMark } from "../../../shared/runtime/process-mark.ts";
-import { StartupError, startupProblemOf } from "../../../shared/runtime/startup.ts";
-import { projectRoot, testLog } from "../../harness/nats.ts";
+import { processMark } from "../../../shared/runtime/process/process-identity.ts";
+import { StartupError, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
+import { projectRoot, testLog } from "../../harness/processes/nats.ts";
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -126,7 +126,7 @@ async function otherFleet(
 ): Promise<{ pid: number; natsPid: number; url: string; exited: Promise<unknown> }> {
   const script = `
     import { startNatsServer } from ${JSON.stringify(`${projectRoot}services/standalone/nats-server.ts`)};
-    import { createLogger } from ${JSON.stringify(`${projectRoot}shared/runtime/log.ts`)};
+    import { createLogger } from ${JSON.stringify(`${projectRoot}shared/runtime/observability/log.ts`)};
     const log = createLogger({ service: "other", level: "silent" });
     const s = await startNatsServer({ root: ${JSON.stringify(projectRoot)}, env: process.env, dir: process.argv[1], port: -1, log });
     console.log(JSON.stringify({ natsPid: s.pid, url: s.url }));

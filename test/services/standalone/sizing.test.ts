@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSizing, SAMPLE_MS } from "../../../services/standalone/sizing.ts";
+import { createSizing, SAMPLE_MS } from "../../../services/standalone/thread-count.ts";
 
 /** What is wanted after each sample; the threads at work follow it. */
 function sized(

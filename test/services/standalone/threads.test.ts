@@ -5,11 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { startThreads } from "../../../services/standalone/threads.ts";
-import { readAgentRules } from "../../../shared/process/policy.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
-import { startNats, testLog } from "../../harness/nats.ts";
-import { input } from "../../harness/records.ts";
+import { readAgentRules } from "../../../shared/service-host/policy-file.ts";
+import { startNats, testLog } from "../../harness/processes/nats.ts";
+import { input } from "../../harness/records/records.ts";
 
 const root = await mkdtemp(join(tmpdir(), "fleet-threads-"));
 const nats = await startNats();

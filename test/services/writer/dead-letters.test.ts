@@ -6,8 +6,8 @@ import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { CONTENT_TYPES, HEADERS, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { input } from "../../harness/records.ts";
-import { creation, openWriterBench, type WriterBench } from "../../harness/writer.ts";
+import { creation, openWriterBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { input } from "../../harness/records/records.ts";
 
 type Json = Record<string, unknown>;
 

@@ -10,15 +10,15 @@ import { uuidv7 } from "uuidv7";
 import { describe, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { createChainVerifier } from "../../../shared/integrity/chain.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { openFormat } from "../../../shared/records/format.ts";
+import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
-import { at, startService, type TestService } from "../../harness/services.ts";
-import { creation } from "../../harness/writer.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
+import { at, startService, type TestService } from "../../harness/processes/services.ts";
+import { creation } from "../../harness/processes/writer.ts";
 
 type Json = Record<string, unknown>;
 
@@ -45,7 +45,7 @@ async function withPlace(run: (place: Place) => Promise<void>): Promise<void> {
   }
 }
 
-const PROGRAM = "test/harness/writer.program.ts";
+const PROGRAM = "test/harness/processes/writer.program.ts";
 
 async function writer(
   place: Place,

@@ -5,17 +5,17 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startRelay } from "../../../services/writer/relay.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { offerSchema } from "../../../shared/protocol/offer.ts";
 import { offerConsumer, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { outboxBacklog } from "../../../shared/records/outbox.ts";
+import { outboxBacklog } from "../../../shared/records/outbox/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createMetrics } from "../../../shared/runtime/metrics.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { TransactOptions, Tx } from "../../../shared/store/store.ts";
-import { initiate, offer } from "../../harness/handoffs.ts";
-import { startNats, testLog } from "../../harness/nats.ts";
-import { type Bench, create, openBench } from "../../harness/records.ts";
+import { startNats, testLog } from "../../harness/processes/nats.ts";
+import { initiate, offer } from "../../harness/records/handoffs.ts";
+import { type Bench, create, openBench } from "../../harness/records/records.ts";
 
 describe("relay", () => {
   let nats: Awaited<ReturnType<typeof startNats>>;

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { OLDEST_NATS } from "../../../deploy/local/versions.mjs";
 import { type Bus, BusError, type BusStatus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { isAtLeast, OLDEST_SERVER } from "../../../shared/bus/server.ts";
-import { covers } from "../../../shared/bus/stream-directory.ts";
-import { StartupError } from "../../../shared/runtime/startup.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { isAtLeast, OLDEST_SERVER } from "../../../shared/bus/server-check.ts";
+import { covers } from "../../../shared/bus/streams/stream-directory.ts";
+import { StartupError } from "../../../shared/runtime/process/startup.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
 let nats: TestNats;
 const open: Bus[] = [];

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Bus, BusError, type Message, type OrderedMessage } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
 let nats: TestNats;
 let bus: Bus;

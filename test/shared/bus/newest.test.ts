@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
 let nats: TestNats;
 let bus: Bus;

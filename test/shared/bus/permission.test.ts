@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { projectRoot, testLog } from "../../harness/nats.ts";
+import { projectRoot, testLog } from "../../harness/processes/nats.ts";
 
 let server: ChildProcess;
 let url: string;

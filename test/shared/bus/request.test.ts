@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus, Message, Outgoing } from "../../../shared/bus/bus.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { withSpan } from "../../../shared/runtime/tracing.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { withSpan } from "../../../shared/runtime/observability/tracing.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
 let nats: TestNats;
 let caller: Bus;

@@ -1,12 +1,12 @@
 /** Messages that were settled while the disk was full are in the work queue again after the server's next start; they are delivered. */
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import { superviseNatsServer } from "../../../services/standalone/nats-supervision.ts";
+import { superviseNatsServer } from "../../../services/standalone/nats-supervisor.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { missingSmallDisk, openZone } from "../../fleet/faults/zone.ts";
-import { projectRoot, testLog } from "../../harness/nats.ts";
+import { missingSmallDisk, openZone } from "../../fleet/faults/environment/zone.ts";
+import { projectRoot, testLog } from "../../harness/processes/nats.ts";
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

@@ -3,10 +3,10 @@ import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { isAtLeast } from "../../../shared/bus/server.ts";
-import { fleetStreams, type StreamSpec } from "../../../shared/bus/streams.ts";
-import { StartupError } from "../../../shared/runtime/startup.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { isAtLeast } from "../../../shared/bus/server-check.ts";
+import { fleetStreams, type StreamSpec } from "../../../shared/bus/streams/streams.ts";
+import { StartupError } from "../../../shared/runtime/process/startup.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
 let nats: TestNats;
 let bus: Bus;

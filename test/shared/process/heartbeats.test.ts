@@ -4,11 +4,15 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { encodeBody } from "../../../shared/integrity/wire.ts";
-import { type Heard, type Heartbeats, listenToHeartbeats } from "../../../shared/process/heartbeats.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import {
+  type Heard,
+  type Heartbeats,
+  listenToHeartbeats,
+} from "../../../shared/service-host/heartbeat-subscription.ts";
 import { manualClock } from "../../harness/clock.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 
 const clock = manualClock(Date.UTC(2030, 0, 1));
 const beats: { agent: string; beat: Heard["beat"] }[] = [];

@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readAgentRules } from "../../../shared/process/policy.ts";
 import { DEFAULT_POLICIES, DEFAULT_POLICY, policyOf } from "../../../shared/protocol/policy.ts";
-import { ConfigError } from "../../../shared/runtime/config.ts";
+import { ConfigError } from "../../../shared/runtime/settings/config.ts";
+import { readAgentRules } from "../../../shared/service-host/policy-file.ts";
 
 let folder: string;
 beforeAll(() => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { continuationPrompt } from "../../../shared/prompts/continuation.ts";
 import type { PromptInput } from "../../../shared/prompts/prompt.ts";
 import { SECTIONS, type SectionName } from "../../../shared/prompts/sections.ts";
-import { SHRINKING } from "../../../shared/prompts/shrinking.ts";
+import { SHRINKING } from "../../../shared/prompts/shrink.ts";
 import { STYLES } from "../../../shared/prompts/styles.ts";
 import { tokenizer } from "../../../shared/prompts/tokens.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { alertText } from "../../../shared/protocol/alert-text.ts";
 import { alertOf, parseAlertId, readAlert } from "../../../shared/protocol/alerts.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import { HANDOFF_FAILURES } from "../../../shared/protocol/handoff.ts";
+import { HANDOFF_FAILURES } from "../../../shared/protocol/handoff-states.ts";
 
 const handoffId = "01a20034-080b-7e0f-afff-92b62777977f";
 

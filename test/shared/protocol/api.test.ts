@@ -20,10 +20,10 @@ import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
 import { ERROR_CODES, ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
 import { exitReportSchema } from "../../../shared/protocol/exit-report.ts";
+import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/generate/schemas.ts";
 import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
 import { offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
-import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/schemas.ts";
 import { COMMAND_OPS, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
 
 const api = readFileSync(new URL("../../../shared/protocol/API.md", import.meta.url), "utf8");

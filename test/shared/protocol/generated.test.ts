@@ -3,13 +3,13 @@
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { ALERT_TYPES } from "../../../shared/protocol/alerts.ts";
-import { asyncApi, STREAM_FACTS } from "../../../shared/protocol/asyncapi.ts";
 import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
-import { generated } from "../../../shared/protocol/generate.ts";
-import { jsonText, yamlText } from "../../../shared/protocol/layout.ts";
-import { jsonSchemas } from "../../../shared/protocol/schemas.ts";
+import { asyncApi, STREAM_FACTS } from "../../../shared/protocol/generate/asyncapi.ts";
+import { generated } from "../../../shared/protocol/generate/generate.ts";
+import { jsonText, yamlText } from "../../../shared/protocol/generate/layout.ts";
+import { jsonSchemas } from "../../../shared/protocol/generate/schemas.ts";
 import { COMMAND_OPS, QUERY_OPS, QUEUED_OPS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 
 type Tree = Record<string, unknown>;

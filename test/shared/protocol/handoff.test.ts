@@ -9,7 +9,7 @@ import {
   type HandoffEvent,
   type HandoffState,
   isOpenHandoff,
-} from "../../../shared/protocol/handoff.ts";
+} from "../../../shared/protocol/handoff-states.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { promptSchema } from "../../../shared/protocol/offer.ts";
 import {

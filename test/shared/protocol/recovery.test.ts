@@ -13,7 +13,7 @@ import {
   type RecoveryAction,
   type RecoveryEvent,
   type RecoveryState,
-} from "../../../shared/protocol/recovery.ts";
+} from "../../../shared/protocol/recovery-states.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 
 /** Every allowed move; what is not here is refused. */

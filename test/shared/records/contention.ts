@@ -4,8 +4,8 @@
 import { setImmediate } from "node:timers/promises";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
-import type { Call } from "../../harness/linearizability.ts";
-import { create, send } from "../../harness/records.ts";
+import { create, send } from "../../harness/records/records.ts";
+import type { Call } from "../../harness/stores/linearizability.ts";
 
 export interface Contention {
   readonly name: string;

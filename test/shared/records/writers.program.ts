@@ -2,7 +2,7 @@
 // It says "ready", begins at the first line of its input, and prints each call that it made as a line of JSON.
 
 import { once } from "node:events";
-import { openFormat } from "../../../shared/records/format.ts";
+import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { contend } from "./contention.ts";

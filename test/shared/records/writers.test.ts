@@ -8,12 +8,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, describe, expect, test } from "vitest";
-import { openFormat } from "../../../shared/records/format.ts";
-import { Lanes } from "../../../shared/records/lanes.ts";
+import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { Lanes } from "../../../shared/records/task/task-mutex.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { type Call, contradictions } from "../../harness/linearizability.ts";
-import { create, ENGINES, openBench, send } from "../../harness/records.ts";
+import { create, ENGINES, openBench, send } from "../../harness/records/records.ts";
+import { type Call, contradictions } from "../../harness/stores/linearizability.ts";
 import { type Calls, contend } from "./contention.ts";
 
 const PROGRAM = new URL("./writers.program.ts", import.meta.url).pathname;

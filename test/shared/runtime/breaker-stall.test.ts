@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { Breaker, BreakerOpen } from "../../../shared/runtime/breaker.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createLogger } from "../../../shared/runtime/log.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
 
 const breakers: Breaker[] = [];
 afterEach(async () => {

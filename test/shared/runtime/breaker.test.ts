@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Breaker, BreakerOpen, type BreakerState } from "../../../shared/runtime/breaker.ts";
 import { manualClock } from "../../harness/clock.ts";
-import { testLog } from "../../harness/nats.ts";
+import { testLog } from "../../harness/processes/nats.ts";
 
 class Away extends Error {}
 

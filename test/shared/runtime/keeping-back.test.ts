@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { KeepingBack } from "../../../shared/runtime/keeping-back.ts";
+import { KeepingBack } from "../../../shared/runtime/keyed-backoff.ts";
 
 test("who failed is kept back longer from failure to failure, and others are not", () => {
   let nowMs = 0;

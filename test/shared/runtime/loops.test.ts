@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { createWake } from "../../../shared/runtime/clock.ts";
-import { createLogger } from "../../../shared/runtime/log.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { runTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker, type WorkerOptions } from "../../../shared/runtime/worker.ts";
 import { manualClock } from "../../harness/clock.ts";

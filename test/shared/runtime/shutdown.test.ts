@@ -1,8 +1,8 @@
 // Closing: order, errors, hanging steps and late openings.
 
 import { expect, test } from "vitest";
-import { createLogger } from "../../../shared/runtime/log.ts";
-import { CloseTimeoutError, createClosers } from "../../../shared/runtime/shutdown.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
+import { CloseTimeoutError, createClosers } from "../../../shared/runtime/process/shutdown.ts";
 import { manualClock } from "../../harness/clock.ts";
 
 function setup() {

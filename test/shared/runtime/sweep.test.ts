@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createLogger } from "../../../shared/runtime/log.ts";
-import { startSweep } from "../../../shared/runtime/sweep.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
+import { startSweep } from "../../../shared/runtime/periodic-sweep.ts";
 import { manualClock } from "../../harness/clock.ts";
 
 const log = createLogger({ service: "test", destination: { write: () => {} } });

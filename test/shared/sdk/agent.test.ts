@@ -8,9 +8,9 @@ import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { type AgentOptions, RunOver, runAgent } from "../../../shared/sdk/sdk.ts";
-import { offer, offeredTask } from "../../harness/offering.ts";
-import { send } from "../../harness/records.ts";
-import { openFleetBench, type WriterBench } from "../../harness/writer.ts";
+import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { offer, offeredTask } from "../../harness/records/offers.ts";
+import { send } from "../../harness/records/records.ts";
 
 let writer: WriterBench;
 

@@ -7,9 +7,9 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
-import { projectRoot } from "../../harness/nats.ts";
-import { offeredTask } from "../../harness/offering.ts";
-import { openWriterBench, type WriterBench } from "../../harness/writer.ts";
+import { projectRoot } from "../../harness/processes/nats.ts";
+import { openWriterBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { offeredTask } from "../../harness/records/offers.ts";
 
 type Line = { step: string; fence?: number; checkpointId?: string; code?: string };
 

@@ -2,9 +2,9 @@
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { offeredTask } from "../../harness/offering.ts";
-import { create, input, send } from "../../harness/records.ts";
-import { openFleetBench, type WriterBench } from "../../harness/writer.ts";
+import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { offeredTask } from "../../harness/records/offers.ts";
+import { create, input, send } from "../../harness/records/records.ts";
 
 let writer: WriterBench;
 

@@ -7,16 +7,16 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import type { Stop } from "../../../shared/runtime/service.ts";
+import type { Stop } from "../../../shared/runtime/process/service.ts";
 import {
   type CheckpointInput,
   type ConnectOptions,
   connect,
   type FleetClient,
 } from "../../../shared/sdk/sdk.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { storedOf } from "./stored.ts";
 
 const checkpoint: CheckpointInput = {

@@ -1,10 +1,10 @@
 /** Recoveries as the client has them, against a real writer, reader, store and nats-server. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
-import { create, input, send } from "../../harness/records.ts";
-import { carryOn, noteFailure } from "../../harness/recoveries.ts";
-import { openFleetBench, type WriterBench } from "../../harness/writer.ts";
-import { flip } from "../records/corpus.ts";
+import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { create, input, send } from "../../harness/records/records.ts";
+import { carryOn, noteFailure } from "../../harness/records/recoveries.ts";
+import { flip } from "../records/search/corpus.ts";
 
 let writer: WriterBench;
 let fleet: FleetClient;

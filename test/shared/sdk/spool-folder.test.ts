@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { BusError } from "../../../shared/bus/bus.ts";
-import { claimSpool } from "../../../shared/sdk/spool/claim.ts";
 import { SpoolFolder } from "../../../shared/sdk/spool/folder.ts";
 import { commandLine, linesOf, type SpooledCommand } from "../../../shared/sdk/spool/line.ts";
-import { SpoolSender } from "../../../shared/sdk/spool/sending.ts";
+import { claimSpool } from "../../../shared/sdk/spool/spool-lock.ts";
+import { SpoolSender } from "../../../shared/sdk/spool/spool-sender.ts";
 import { manualClock } from "../../harness/clock.ts";
 import { spooled } from "./spool-command.ts";
 
@@ -247,7 +247,7 @@ describe("the claim", () => {
     expect(release).toBeTypeOf("function");
     expect(claimSpool(path)).toBeUndefined();
     release!();
-    const code = `import { claimSpool } from "${new URL("../../../shared/sdk/spool/claim.ts", import.meta.url)}";
+    const code = `import { claimSpool } from "${new URL("../../../shared/sdk/spool/spool-lock.ts", import.meta.url)}";
       process.exit(claimSpool(${JSON.stringify(path)}) === undefined ? 1 : 0);`;
     expect(spawnSync(process.execPath, ["--input-type=module", "-e", code]).status).toBe(0);
     expect(readdirSync(path)).toContain("sender");

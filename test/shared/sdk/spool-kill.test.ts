@@ -9,10 +9,10 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
 import { commandLine, linesOf } from "../../../shared/sdk/spool/line.ts";
-import { startNats, type TestNats, testLog } from "../../harness/nats.ts";
+import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { spooled } from "./spool-command.ts";
 import { storedOf } from "./stored.ts";
 

@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { reasonText } from "../../../shared/sdk/agent/wording.ts";
+import { reasonText } from "../../../shared/sdk/agent/messages.ts";
 
 test("a long reason is cut between characters: half of one would have the whole command refused", () => {
   for (const text of ["😀".repeat(2_000), `.${"😀".repeat(2_000)}`]) {

@@ -11,7 +11,7 @@ import {
   type FoundationdbServer,
   missingFoundationdb,
   startFoundationdb,
-} from "../../harness/foundationdb.ts";
+} from "../../harness/stores/foundationdb.ts";
 
 const run = promisify(execFile);
 const missing = await missingFoundationdb();

@@ -4,18 +4,18 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openFormat } from "../../../shared/records/format.ts";
+import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openFoundationdb } from "../../../shared/store/drivers/foundationdb.ts";
 import { type Store, StoreError, type Tx } from "../../../shared/store/store.ts";
 import { i64Of, type Space, testSpace, text } from "../../contract/store/space.ts";
+import { create, input } from "../../harness/records/records.ts";
 import {
   type FoundationdbServer,
   missingFoundationdb,
   startFoundationdb,
-} from "../../harness/foundationdb.ts";
-import { injectFailures, LANDED_MS } from "../../harness/foundationdb-buggify.ts";
-import { create, input } from "../../harness/records.ts";
+} from "../../harness/stores/foundationdb.ts";
+import { injectFailures, LANDED_MS } from "../../harness/stores/foundationdb-buggify.ts";
 
 const PERCENT = 10;
 const COMMANDS = 200;

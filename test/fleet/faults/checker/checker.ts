@@ -3,14 +3,14 @@ import { checkCommands } from "./commands.ts";
 import { checkEvents } from "./events.ts";
 import { commandsOf, type Evidence, type Violation } from "./evidence.ts";
 import { checkFences, countZombies, type ZombieCounts } from "./fences.ts";
-import { countHandoffs, type HandoffCounts } from "./handoff-counts.ts";
-import { storiesOf } from "./handoff-story.ts";
-import { checkHandoffs } from "./handoffs.ts";
+import { countHandoffs, type HandoffCounts } from "./handoff/handoff-counts.ts";
+import { storiesOf } from "./handoff/handoff-history.ts";
+import { checkHandoffs } from "./handoff/handoffs.ts";
 import { checkOrder } from "./order.ts";
 import { checkOwners } from "./owners.ts";
 import { checkQueued } from "./queued.ts";
-import { checkRecoveries } from "./recoveries.ts";
-import { countRecoveries, type RecoveryCounts } from "./recovery-counts.ts";
+import { checkRecoveries } from "./recovery/recoveries.ts";
+import { countRecoveries, type RecoveryCounts } from "./recovery/recovery-counts.ts";
 import { checkTrails } from "./trail.ts";
 
 export interface Verdict {

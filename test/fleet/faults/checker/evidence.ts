@@ -3,7 +3,7 @@ import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
-import type { Attempt, CommittedFacts, DamageLine, LifeLine, SentLine } from "../history.ts";
+import type { Attempt, CommittedFacts, DamageLine, LifeLine, SentLine } from "../agents/history.ts";
 
 /** An audit entry, parsed; the chain is verified over its exact text. */
 export interface Entry {

@@ -1,6 +1,6 @@
 /** What each checkpoint goes back to, as its agent sent it: the parents that it names, or else the one before it in its task. */
 import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
-import type { SentLine } from "../history.ts";
+import type { SentLine } from "../agents/history.ts";
 import type { TaskTruth } from "./evidence.ts";
 
 export interface Lineage {

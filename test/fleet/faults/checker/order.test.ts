@@ -1,7 +1,7 @@
 /** The check of the order against histories that are linearizable by construction, and against the same with one lie in them. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Attempt } from "../history.ts";
+import type { Attempt } from "../agents/history.ts";
 import { judge } from "./checker.ts";
 import type { Mutable } from "./story.ts";
 import { Story, seen } from "./story.ts";

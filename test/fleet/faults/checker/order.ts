@@ -7,7 +7,7 @@
  * What a read returned is true for a run of places, from its version's entry until something changes it. Reads are taken in the order of
  * their beginnings and given the first place that fits; since reads bind later reads from below only, no other choice can be better.
  */
-import type { Attempt } from "../history.ts";
+import type { Attempt } from "../agents/history.ts";
 import {
   type Command,
   commandsOf,

@@ -2,7 +2,7 @@
  * Commands by way of the queue keep their order: what an agent sent for a task after it was told `queued` stands behind that command,
  * if both were applied; only what gives the agent the task waits for nothing. That each was applied once or dead-lettered is checked with the other commands.
  */
-import type { Attempt } from "../history.ts";
+import type { Attempt } from "../agents/history.ts";
 import { type Command, type Evidence, placesOf, type Violation } from "./evidence.ts";
 
 const GOING_BEHIND_NOTHING: ReadonlySet<string> = new Set(["take", "acknowledge"]);

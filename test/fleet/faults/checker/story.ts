@@ -6,7 +6,14 @@ import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
-import type { Attempt, CommittedFacts, DamageLine, LifeLine, SeenVersion, SentLine } from "../history.ts";
+import type {
+  Attempt,
+  CommittedFacts,
+  DamageLine,
+  LifeLine,
+  SeenVersion,
+  SentLine,
+} from "../agents/history.ts";
 import type { Beat, DeadLetter, Entry, Evidence, Exit, TaskTruth } from "./evidence.ts";
 import { versionName } from "./evidence.ts";
 

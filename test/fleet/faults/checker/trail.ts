@@ -4,7 +4,11 @@
  * that every transition adds to agree with the number of entries.
  */
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
-import { HANDOFF_TABLE, type HandoffState, isOpenHandoff } from "../../../../shared/protocol/handoff.ts";
+import {
+  HANDOFF_TABLE,
+  type HandoffState,
+  isOpenHandoff,
+} from "../../../../shared/protocol/handoff-states.ts";
 import { TASK_TABLE, type TaskState } from "../../../../shared/protocol/task.ts";
 import {
   type Entry,

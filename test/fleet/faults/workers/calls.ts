@@ -4,9 +4,9 @@
  */
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
-import type { Ending } from "../agent.ts";
-import { callLine, endingOf } from "../copies.ts";
-import { type HistoryWriter, instant } from "../history.ts";
+import type { Ending } from "../agents/agent.ts";
+import { callLine, endingOf } from "../agents/copies.ts";
+import { type HistoryWriter, instant } from "../agents/history.ts";
 
 const COMMAND = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
 const QUEUED = SUBJECTS.everyQueue.slice(0, SUBJECTS.everyQueue.indexOf("*"));

@@ -5,13 +5,13 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
-import { decode, encode, encodeChecked } from "../../../../shared/records/codec.ts";
-import { tenantKeys } from "../../../../shared/records/keyspace.ts";
+import { decode, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { openStore } from "../../../../shared/store/open.ts";
 import type { Store } from "../../../../shared/store/store.ts";
-import type { BrokenName } from "../broken.ts";
-import { HistoryWriter, instant } from "../history.ts";
-import type { Zone } from "../zone.ts";
+import { HistoryWriter, instant } from "../agents/history.ts";
+import type { BrokenName } from "../environment/broken.ts";
+import type { Zone } from "../environment/zone.ts";
 
 const READ = { label: "damage", deadlineMs: 10_000 } as const;
 const TRANSACT = { ...READ, onUnknown: "unsafe" } as const;

@@ -1,8 +1,8 @@
 /** Program: an agent that a runner starts for one task, in a process of its own, which may end in any way. */
 import { classOfError } from "../../../../shared/sdk/agent/failure.ts";
 import { runAgent } from "../../../../shared/sdk/sdk.ts";
-import { connectAgent } from "../client.ts";
-import { Crew } from "../crew.ts";
+import { connectAgent } from "../agents/client.ts";
+import { Crew } from "../agents/crew.ts";
 import { withCalls } from "./calls.ts";
 import { HEARTBEAT_MS, HIRED } from "./kinds.ts";
 import { Trouble, work } from "./worker.ts";

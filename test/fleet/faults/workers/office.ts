@@ -4,11 +4,11 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
-import type { FleetClient } from "../../../../shared/sdk/client.ts";
+import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { runAgent } from "../../../../shared/sdk/sdk.ts";
-import { type AgentContext, takeStep } from "../agent.ts";
-import { Crew, type CrewArguments } from "../crew.ts";
-import type { ReadStep } from "../workload.ts";
+import { type AgentContext, takeStep } from "../agents/agent.ts";
+import { Crew, type CrewArguments } from "../agents/crew.ts";
+import type { ReadStep } from "../agents/workload.ts";
 import { withCalls } from "./calls.ts";
 import {
   DAMAGED,

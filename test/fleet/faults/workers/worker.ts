@@ -2,10 +2,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { FailureClass } from "../../../../shared/protocol/exit-report.ts";
-import { aborted } from "../../../../shared/runtime/aborted.ts";
+import { aborted } from "../../../../shared/runtime/when-aborted.ts";
 import type { AgentRun } from "../../../../shared/sdk/agent/run.ts";
-import { type Deaths, strikes } from "../deaths.ts";
-import { type HistoryWriter, instant, type LifeLine } from "../history.ts";
+import { type HistoryWriter, instant, type LifeLine } from "../agents/history.ts";
+import { type Deaths, strikes } from "../environment/kill-points.ts";
 import { type Kind, kindOf, TROUBLE_AT } from "./kinds.ts";
 
 /** Why a worker gives up; it is reported so. */

@@ -4,10 +4,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { classOfError } from "../../../../shared/sdk/agent/failure.ts";
-import type { FleetClient } from "../../../../shared/sdk/client.ts";
+import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { runAgent } from "../../../../shared/sdk/sdk.ts";
-import { Crew, type CrewArguments } from "../crew.ts";
-import { type Deaths, die, dyingBus, strikes } from "../deaths.ts";
+import { Crew, type CrewArguments } from "../agents/crew.ts";
+import { type Deaths, die, dyingBus, strikes } from "../environment/kill-points.ts";
 import { withCalls } from "./calls.ts";
 import { HEARTBEAT_MS, WORKER } from "./kinds.ts";
 import { Trouble, work } from "./worker.ts";

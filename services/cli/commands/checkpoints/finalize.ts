@@ -1,0 +1,48 @@
+// `fleet finalize`: ends a checkpoint's life as a draft; from then on it never changes.
+
+import { type Command, Option } from "commander";
+import type { FinalStatus } from "../../../../shared/sdk/sdk.ts";
+import { bareId } from "../../input/id.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { showOutcome } from "../handoff/outcome.ts";
+import { addCallOptions, type CallFlags, callOptions } from "../operations/call-options.ts";
+
+interface Flags extends CallFlags {
+  readonly status: FinalStatus;
+  readonly retention?: string;
+  readonly task?: string;
+}
+
+/** The protocol's own list comes with its schemas, which take longer to load than help may take. */
+const STATUSES = ["succeeded", "failed", "cancelled", "handed_off"] as const satisfies readonly FinalStatus[];
+
+export function addFinalize(program: Command, acting: Acting): void {
+  const command = program
+    .command("finalize")
+    .summary("Finalize a checkpoint: it never changes again.")
+    .description("Finalize a checkpoint: it never changes again, and its retention begins.")
+    .argument("<id>", "the checkpoint", bareId)
+    .addOption(new Option("-s, --status <status>", "how it ended").choices(STATUSES).makeOptionMandatory())
+    .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
+    .option("-t, --task <id>", "its task, which spares a look-up");
+  addCallOptions(command, "the checkpoint has this version").action(acting(finalize));
+  withExamples(command, (fleet) => ({
+    "The work is done": `${fleet} finalize chk-0199… --status succeeded`,
+    "Keep it for six years": `${fleet} finalize chk-0199… --status succeeded --retention P6Y`,
+  }));
+}
+
+async function finalize(session: Session, id: string, flags: Flags): Promise<void> {
+  const client = await session.client();
+  const outcome = await client.finalizeCheckpoint(id, flags.status, {
+    ...callOptions(session, flags),
+    taskId: flags.task,
+    ...(flags.retention !== undefined && { retentionPolicy: flags.retention }),
+  });
+  await showOutcome(session, outcome, {
+    done: "Checkpoint finalized",
+    quiet: flags.quiet,
+    more: [`Status: ${flags.status}`],
+  });
+}

@@ -1,0 +1,41 @@
+// `fleet checkpoints history`: how a task came to where it is.
+
+import { type Command, Option } from "commander";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { limitOption } from "../../input/limit.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { nextPage, warnAbout } from "./print-page.ts";
+
+interface Flags {
+  readonly order: "newest" | "oldest";
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export function addHistory(group: Command, acting: Acting): void {
+  const command = group
+    .command("history")
+    .description("Show a task's checkpoints as a chain, each with those it was made from.")
+    .argument("<task>", "the task")
+    .addOption(
+      new Option("--order <order>", "which end first").choices(["newest", "oldest"]).default("newest"),
+    )
+    .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max))
+    .option("--cursor <cursor>", "go on after an earlier page")
+    .action(acting(history));
+  withExamples(command, (fleet) => ({
+    "From the beginning": `${fleet} checkpoints history auth --order oldest`,
+  }));
+}
+
+async function history(session: Session, task: string, { order, limit, cursor }: Flags): Promise<void> {
+  const client = await session.client();
+  const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.ask });
+  const { renderHistory } = await import("../../rendering/history.ts");
+  const next = nextPage(session, page.cursor);
+  await session.show(page, () =>
+    renderHistory({ task, order, checkpoints: page.checkpoints, next }, session.view),
+  );
+  warnAbout(session, page);
+}

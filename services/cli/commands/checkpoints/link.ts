@@ -1,0 +1,39 @@
+// `fleet link`: says that one checkpoint was made from another of the same task.
+
+import type { Command } from "commander";
+import { bareId } from "../../input/id.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { showOutcome } from "../handoff/outcome.ts";
+import { addCallOptions, type CallFlags, callOptions } from "../operations/call-options.ts";
+
+interface Flags extends CallFlags {
+  readonly task?: string;
+}
+
+export function addLink(program: Command, acting: Acting): void {
+  const command = program
+    .command("link")
+    .description("Add a parent to a checkpoint of the same task.")
+    .argument("<parent>", "the checkpoint it was made from", bareId)
+    .argument("<child>", "the checkpoint that gets the parent", bareId)
+    .option("-t, --task <id>", "their task, which spares a look-up");
+  addCallOptions(command, "the child has this version").action(acting(link));
+  withExamples(command, (fleet) => ({
+    "Two strands of work come together": `${fleet} link chk-0199…a chk-0199…b`,
+  }));
+}
+
+async function link(session: Session, parent: string, child: string, flags: Flags): Promise<void> {
+  const client = await session.client();
+  const outcome = await client.linkCheckpoints(parent, child, {
+    ...callOptions(session, flags),
+    taskId: flags.task,
+  });
+  const { shownId } = await import("../../rendering/text.ts");
+  await showOutcome(session, outcome, {
+    done: "Checkpoint linked",
+    quiet: flags.quiet,
+    more: [`Parent: ${shownId(parent)}`],
+  });
+}

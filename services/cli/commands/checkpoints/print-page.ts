@@ -1,0 +1,43 @@
+// The end of every command that finds checkpoints: a table, how to go on, and what must not go unseen.
+
+import type { CheckpointPage } from "../../../../shared/protocol/queries.ts";
+import { nextCommand } from "../../runtime/next-page.ts";
+import type { Session } from "../../runtime/session.ts";
+
+export function nextPage(
+  session: Session,
+  cursor: string | undefined,
+  fixed: Readonly<Record<string, string | undefined>> = {},
+): string | undefined {
+  return cursor === undefined
+    ? undefined
+    : nextCommand(session.called, session.world.argv, { option: "--cursor", value: cursor, fixed });
+}
+
+export async function showFound(
+  session: Session,
+  page: CheckpointPage,
+  text: { title: string; withTask: boolean; next: string | undefined; none?: string },
+): Promise<void> {
+  const { renderPage } = await import("../../rendering/page.ts");
+  await session.show(page, () => renderPage({ ...text, checkpoints: page.checkpoints }, session.view));
+  warnAbout(session, page);
+}
+
+/** Corrupt checkpoints are never returned, and never passed over in silence. */
+export function warnAbout(session: Session, page: CheckpointPage & { readonly rebuilding?: boolean }): void {
+  for (const corrupt of page.corrupt) {
+    session.warn({
+      code: "CHECKPOINT_CORRUPT",
+      text: "a checkpoint is corrupt and was left out",
+      details: { ...corrupt },
+    });
+  }
+  if (page.rebuilding) {
+    session.warn({
+      code: "INDEX_REBUILDING",
+      text: "the search index is being rebuilt: what was found is right, something may be missing",
+      details: {},
+    });
+  }
+}

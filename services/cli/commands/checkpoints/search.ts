@@ -1,0 +1,98 @@
+// `fleet checkpoints search`: finding checkpoints by what they are and what they say.
+
+import { type Command, Option } from "commander";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { SearchOptions } from "../../../../shared/sdk/client/operations.ts";
+import { limitOption } from "../../input/limit.ts";
+import { parseMoment } from "../../input/moment.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { nextPage, showFound } from "./print-page.ts";
+
+interface Flags {
+  readonly agent?: string;
+  readonly type?: string;
+  readonly task?: string;
+  readonly phase?: SearchOptions["phase"];
+  readonly status?: "draft" | "finalized";
+  readonly trigger?: SearchOptions["trigger"];
+  readonly text?: string;
+  readonly from?: string;
+  readonly to?: string;
+  readonly limit?: number;
+  readonly cursor?: string;
+  readonly waitFor?: string;
+}
+
+export function addSearch(group: Command, acting: Acting): void {
+  const command = group
+    .command("search")
+    .description("Find checkpoints, newest first. Filters add up: all of them must hold.")
+    .option("--agent <id>", "written by this agent")
+    .option("--type <type>", "written by an agent of this type")
+    .option("-t, --task <id>", "of this task")
+    .option("--phase <phase>", "planning, implementing, testing, reviewing, complete or handoff")
+    .addOption(new Option("--status <status>", "draft or finalized").choices(["draft", "finalized"]))
+    .option("--trigger <reason>", "why it was written: progress, error, handoff, manual, …")
+    .option("--text <words>", "with all of these words")
+    .option(
+      "--from <time>",
+      "from this time on, inclusive: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC without a zone)",
+    )
+    .option("--to <time>", "up to this time, inclusive: the same forms")
+    .addOption(limitOption(LIMITS.search_limit_default, LIMITS.search_limit_max))
+    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--wait-for <position>", "first wait until the index has reached this commit position")
+    .action(acting(search));
+  withExamples(command, (fleet) => ({
+    "What failed today": `${fleet} checkpoints search --trigger error --from 24h`,
+    "Where somebody decided about tokens": `${fleet} checkpoints search --text "token expiry" --type architecture`,
+  }));
+}
+
+async function search(session: Session, flags: Flags): Promise<void> {
+  const { type, agent, task, from, to, ...rest } = flags;
+  const now = session.world.now();
+  const range = { from: moment("--from", from, now), to: moment("--to", to, now) };
+  const client = await session.client();
+  const page = await client
+    .searchCheckpoints({
+      ...rest,
+      agentId: agent,
+      agentType: type,
+      taskId: task,
+      ...range,
+      ...session.ask,
+    })
+    .catch((error: unknown) => whyLate(session, error, flags.waitFor));
+  await showFound(session, page, {
+    title: "Checkpoints found",
+    none: "No checkpoint matches what was asked for.",
+    withTask: task === undefined,
+    next: nextPage(session, page.cursor, { "--from": range.from, "--to": range.to }),
+  });
+}
+
+/** A wait that used up the whole time looks like a fleet that is slow; how far the index is tells the two apart. */
+async function whyLate(session: Session, error: unknown, position: string | undefined): Promise<never> {
+  const { FleetError } = await import("../../../../shared/protocol/errors.ts");
+  if (position === undefined || !(error instanceof FleetError) || error.code !== "TIMEOUT") throw error;
+  const client = await session.client();
+  const index = await client.indexStatus(session.ask).catch(() => undefined);
+  if (index === undefined || index.indexed_through >= position) throw error;
+  throw new FleetError("UNAVAILABLE", "the index has not reached this position yet", {
+    details: { indexed_through: index.indexed_through, wait_for: position },
+    cause: error,
+  });
+}
+
+function moment(option: string, text: string | undefined, now: number): string | undefined {
+  if (text === undefined) return undefined;
+  const found = parseMoment(text, now);
+  if (found !== undefined) return found;
+  throw new UsageError(
+    `${option} is not a time: ${text}`,
+    "Give how long ago (30m, 2h, 7d) or a date or time (2026-01-04, 2026-01-04T15:30Z).",
+  );
+}

@@ -1,0 +1,43 @@
+// `fleet checkpoints show`: one checkpoint in full.
+
+import { type Command, Option } from "commander";
+import { bareId } from "../../input/id.ts";
+import { wholeNumber } from "../../input/number.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+
+interface Flags {
+  readonly version?: number;
+}
+
+export function addShow(group: Command, acting: Acting): void {
+  const command = group
+    .command("show")
+    .description("Show one checkpoint in full; --json prints it as it is stored.")
+    .argument("<id>", "the checkpoint", bareId)
+    .addOption(
+      new Option("--version <n>", "an earlier version (else the current one)").argParser(wholeNumber(1)),
+    )
+    .action(acting(show));
+  withExamples(command, (fleet) => ({
+    "As it is": `${fleet} checkpoints show chk-0199…`,
+    "As it was first written": `${fleet} checkpoints show chk-0199… --version 1`,
+    "What comes next, in a script": `${fleet} checkpoints show chk-0199… --json | jq .execution_state.resume_pointer`,
+  }));
+}
+
+async function show(session: Session, id: string, { version }: Flags): Promise<void> {
+  const client = await session.client();
+  const checkpoint = await client.getCheckpoint(id, {
+    ...session.ask,
+    ...(version !== undefined && { version }),
+  });
+  if (checkpoint === null) {
+    const { FleetError } = await import("../../../../shared/protocol/errors.ts");
+    throw new FleetError("NOT_FOUND", "there is no such checkpoint", {
+      details: { checkpoint_id: id, ...(version !== undefined && { version }) },
+    });
+  }
+  const { renderCheckpoint } = await import("../../rendering/checkpoint.ts");
+  await session.show(checkpoint, () => renderCheckpoint(checkpoint, session.view));
+}

@@ -1,0 +1,49 @@
+// `fleet update`: changes a draft by a JSON merge patch (RFC 7396).
+
+import type { Command } from "commander";
+import { bareId } from "../../input/id.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { showOutcome } from "../handoff/outcome.ts";
+import { addCallOptions, type CallFlags, callOptions } from "../operations/call-options.ts";
+
+interface Flags extends CallFlags {
+  readonly patch: string;
+  readonly task?: string;
+}
+
+export function addUpdate(program: Command, acting: Acting): void {
+  const command = program
+    .command("update")
+    .summary("Change a checkpoint that is not finalized.")
+    .description(
+      "Change a checkpoint that is not finalized by a JSON merge patch:\nwhat is absent stays, null removes, arrays are replaced.",
+    )
+    .argument("<id>", "the checkpoint", bareId)
+    .requiredOption("-p, --patch <json>", "the patch: JSON, @file, or - for standard input")
+    .option("-t, --task <id>", "its task, which spares a look-up");
+  addCallOptions(command, "the checkpoint has this version").action(acting(update));
+  withExamples(command, (fleet) => ({
+    "Note progress": `${fleet} update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
+    "From a file, if nobody was faster": `${fleet} update chk-0199… --patch @patch.json --expected-version 2`,
+  }));
+}
+
+async function update(session: Session, id: string, flags: Flags): Promise<void> {
+  const { readArgument } = await import("../../input/document.ts");
+  const { checkpointShape, slipsOf } = await import("../../input/patch.ts");
+  const patch = await readArgument(flags.patch, session.world.stdin, "--patch");
+  for (const { path, meant } of slipsOf(patch, await checkpointShape())) {
+    session.warn({
+      code: "UNKNOWN_FIELD",
+      text: `unknown field, did you mean ${meant}?`,
+      details: { field: path },
+    });
+  }
+  const client = await session.client();
+  const outcome = await client.updateCheckpoint(id, patch, {
+    ...callOptions(session, flags),
+    taskId: flags.task,
+  });
+  await showOutcome(session, outcome, { done: "Checkpoint updated", quiet: flags.quiet });
+}

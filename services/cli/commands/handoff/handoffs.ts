@@ -1,0 +1,71 @@
+// `fleet handoffs`: how handoffs stand, and how they went.
+
+import { type Command, Option } from "commander";
+import { HANDOFF_STATES, type HandoffState } from "../../../../shared/protocol/handoff-states.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { bareId } from "../../input/id.ts";
+import { limitOption } from "../../input/limit.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { nextPage } from "../checkpoints/print-page.ts";
+
+interface Flags {
+  readonly task?: string;
+  readonly state?: HandoffState;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export function addHandoffs(program: Command, acting: Acting): void {
+  const group = program.command("handoffs").description("Look at handoffs.");
+  const listing = group
+    .command("list")
+    .description("List handoffs, newest first.")
+    .option("-t, --task <id>", "of this task")
+    .addOption(new Option("-s, --state <state>", "in this state").choices(HANDOFF_STATES))
+    .addOption(limitOption(LIMITS.handoffs_limit_default, LIMITS.handoffs_limit_max))
+    .option("--cursor <cursor>", "go on after an earlier page")
+    .action(acting(list));
+  withExamples(listing, (fleet) => ({
+    "What waits for an agent": `${fleet} handoffs list --state offered`,
+    "What nobody took": `${fleet} handoffs list --state escalated --json | jq -r '.handoffs[].task_id'`,
+  }));
+  const showing = group
+    .command("show")
+    .description("Show one handoff in full: a handoff by its id, or a task's open one, else its latest.")
+    .argument("<handoff>", "the handoff, or its task")
+    .action(acting(show));
+  withExamples(showing, (fleet) => ({
+    "How it goes": `${fleet} handoffs show auth`,
+    "Who has it, in a script": `${fleet} handoffs show auth --json | jq -r .accepted_by`,
+  }));
+}
+
+async function list(session: Session, { task, state, limit, cursor }: Flags): Promise<void> {
+  const client = await session.client();
+  const page = await client.handoffs({
+    ...session.ask,
+    ...(task !== undefined && { taskId: task }),
+    ...(state !== undefined && { state }),
+    ...(limit !== undefined && { limit }),
+    ...(cursor !== undefined && { cursor }),
+  });
+  const { renderHandoffs } = await import("../../rendering/handoff.ts");
+  const next = nextPage(session, page.cursor);
+  await session.show(page, () => renderHandoffs({ handoffs: page.handoffs, next }, session.view));
+}
+
+const ID = /^(chk-)?[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+async function show(session: Session, name: string): Promise<void> {
+  const client = await session.client();
+  const found = ID.test(name)
+    ? await client.handoff(bareId(name), session.ask)
+    : await client.handoffOf(name, session.ask);
+  if (found === null) {
+    const { FleetError } = await import("../../../../shared/protocol/errors.ts");
+    throw new FleetError("NOT_FOUND", "there is no such handoff", { details: { handoff: name } });
+  }
+  const { renderHandoff } = await import("../../rendering/handoff.ts");
+  await session.show(found, () => renderHandoff(found, session.view));
+}

@@ -1,0 +1,68 @@
+// `fleet audit`: who changed what, and proof that nobody changed the record of it. The chain is recomputed here, from
+// the bytes that were hashed, so the proof does not rest on the server's word.
+
+import { type Command, Option } from "commander";
+import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { limitOption } from "../../input/limit.ts";
+import { wholeNumber } from "../../input/number.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import { nextCommand } from "../../runtime/next-page.ts";
+import type { Session } from "../../runtime/session.ts";
+
+interface Flags {
+  readonly from?: number;
+  readonly limit?: number;
+}
+
+export function addAudit(program: Command, acting: Acting): void {
+  const group = program.command("audit").description("Read and verify a task's audit trail.");
+  const showing = group
+    .command("show")
+    .description("Show the entries of a task's audit trail, oldest first.")
+    .argument("<task>", "the task")
+    .addOption(new Option("--from <n>", "the first entry wanted, from 1").argParser(wholeNumber(1)))
+    .addOption(limitOption(LIMITS.audit_limit_default, LIMITS.audit_limit_max))
+    .action(acting(show));
+  withExamples(showing, (fleet) => ({ "From the tenth entry on": `${fleet} audit show auth --from 10` }));
+  const verifying = group
+    .command("verify")
+    .description("Recompute the whole chain of a task's audit trail here (exit 8 when it does not verify).")
+    .argument("<task>", "the task")
+    .action(acting(verify));
+  withExamples(verifying, (fleet) => ({
+    "In a nightly job": `${fleet} audit verify auth --json > report.json`,
+  }));
+}
+
+async function show(session: Session, task: string, { from, limit }: Flags): Promise<void> {
+  const client = await session.client();
+  const page = await client.getAudit(task, {
+    ...session.ask,
+    ...(from !== undefined && { fromSeq: from }),
+    ...(limit !== undefined && { limit }),
+  });
+  const last = page.entries.at(-1);
+  const next =
+    page.more && last !== undefined
+      ? nextCommand(session.called, session.world.argv, { option: "--from", value: String(last.seq + 1) })
+      : undefined;
+  const { renderAudit } = await import("../../rendering/audit.ts");
+  await session.show(page, () => renderAudit({ task, entries: page.entries, next }, session.view));
+}
+
+async function verify(session: Session, id: string): Promise<void> {
+  const { requireTask } = await import("./existing-task.ts");
+  const { renderReport } = await import("../../rendering/audit.ts");
+  const { PROGRESS_END, progressLine } = await import("../../rendering/progress.ts");
+  // Read first: it says how long the chain is.
+  const task = await requireTask(session, id);
+  const client = await session.client();
+  const onProgress = (done: number) =>
+    session.note(progressLine({ what: "Verifying", done, total: task.audit_seq }, session.view));
+  const report = await client
+    .verifyAudit(id, { ...session.ask, onProgress })
+    .finally(() => session.note(PROGRESS_END));
+  await session.show(report, () => renderReport(id, report, session.view));
+  if (!report.ok) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+}

@@ -1,0 +1,59 @@
+// `fleet status`: whether the fleet works. The exit code says it too, for scripts and probes.
+
+import type { Command } from "commander";
+import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
+import type { OpenAlerts, Watching } from "../../rendering/status.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+
+export function addStatus(program: Command, acting: Acting): void {
+  const command = program
+    .command("status")
+    .summary("Show whether the fleet works.")
+    .description(
+      "Show whether store, bus, index and outbox work, how much there is, whether alerts wait for somebody, and whether a watchdog runs " +
+        "(exit 69 when store or bus does not work).",
+    )
+    .action(acting(status));
+  withExamples(command, (fleet) => ({
+    "The fleet that FLEET_URL names, or the one of this folder": `${fleet} status`,
+    "For a script": `${fleet} status --json --timeout 1s`,
+  }));
+}
+
+async function status(session: Session): Promise<void> {
+  const client = await session.client();
+  const found = await client.status(session.ask);
+  const works = found.store.ok && found.bus.ok;
+  const [alerts, watchdog] = works
+    ? await Promise.all([openAlerts(client, session), watching(client, session)])
+    : [null, null];
+  const { renderStatus } = await import("../../rendering/status.ts");
+  const whole = { ...found, ...(alerts !== null && { alerts }), ...(watchdog !== null && { watchdog }) };
+  await session.show(whole, () =>
+    renderStatus(whole, { url: session.url ?? "", fleet: session.called }, session.view),
+  );
+  if (!works) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+}
+
+/** Of this tenant, the newest; null when that cannot be said: the state of the fleet is what was asked for. */
+async function openAlerts(client: FleetClient, session: Session): Promise<OpenAlerts | null> {
+  const query = { ...session.ask, acknowledged: false, resolved: false, limit: LIMITS.alerts_limit_max };
+  try {
+    const { alerts, cursor } = await client.listAlerts(query);
+    return { open: alerts.length, more: cursor !== undefined };
+  } catch {
+    return null;
+  }
+}
+
+/** The one of the watchdogs that has the duty to scrub: where any runs, one has it. null when that cannot be said. */
+async function watching(client: FleetClient, session: Session): Promise<Watching | null> {
+  try {
+    return { by: (await client.scrubStatus(session.ask)).by };
+  } catch {
+    return null;
+  }
+}

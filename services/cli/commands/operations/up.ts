@@ -1,0 +1,114 @@
+// `fleet up`: the whole fleet in one process, in the foreground. Streams pass through, and so do signals: the child
+// alone decides how to stop, and its exit code becomes ours.
+
+import { spawn } from "node:child_process";
+import { constants } from "node:os";
+import { fileURLToPath } from "node:url";
+import { type Command, Option } from "commander";
+import { readConfig } from "../../../../shared/runtime/settings/config.ts";
+import { upFields } from "../../config.ts";
+import { wholeNumber } from "../../input/number.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Address } from "../../runtime/address.ts";
+import { Session } from "../../runtime/session.ts";
+
+interface Flags {
+  readonly port?: number;
+  readonly home?: string;
+  readonly opsPort?: number;
+}
+
+const MAIN = fileURLToPath(new URL("../../../standalone/main.ts", import.meta.url));
+const PORT_MAX = 65_535;
+const PROBE_MS = 1_000;
+
+export function addUp(program: Command, acting: Acting): void {
+  const command = program
+    .command("up")
+    .summary("Start the standalone fleet here.")
+    .description("Start the standalone fleet here, until Ctrl-C. Does nothing when one answers already.")
+    .addOption(
+      new Option("--port <n>", "port of the bus (FLEET_NATS_PORT, else 4222)").argParser(
+        wholeNumber(1, PORT_MAX),
+      ),
+    )
+    .option("--home <path>", "folder of the data (FLEET_HOME)")
+    .addOption(
+      new Option("--ops-port <n>", "port of /metrics, /healthz and /readyz (FLEET_OPS_PORT)").argParser(
+        wholeNumber(0, PORT_MAX),
+      ),
+    )
+    .action(acting(up));
+  withExamples(command, (fleet) => ({
+    "With what the environment says": `${fleet} up`,
+    "A second fleet on the same machine": `${fleet} up --port 5222 --home ./other --ops-port 9222`,
+  }));
+}
+
+async function up(session: Session, flags: Flags): Promise<void> {
+  for (const { url, origin } of await candidates(session, flags)) {
+    if (!(await fleetAnswers(session, url))) continue;
+    await session.show(
+      { running: true, url, origin },
+      () => `A fleet answers at ${url} already (${origin}).`,
+    );
+    return;
+  }
+  const env = {
+    ...session.world.env,
+    ...(flags.port !== undefined && { FLEET_NATS_PORT: String(flags.port) }),
+    ...(flags.home !== undefined && { FLEET_HOME: flags.home }),
+    ...(flags.opsPort !== undefined && { FLEET_OPS_PORT: String(flags.opsPort) }),
+  };
+  session.exitCode = await runChild(env);
+}
+
+/** Where a fleet may answer that makes another one needless: where commands look, the folder and the port that this one would take. */
+async function candidates(session: Session, { port: given, home }: Flags): Promise<Address[]> {
+  const { fleetOfHome, namedAddress } = await import("../../runtime/address.ts");
+  const { settings, world } = session;
+  const port = given ?? readConfig(upFields, world.env).port;
+  const named = namedAddress(settings, world.env);
+  // Who names a port or a folder asks for that fleet: options win over the environment.
+  const meant = settings.url !== undefined || (given === undefined && home === undefined);
+  const own =
+    port > 0
+      ? {
+          url: `nats://127.0.0.1:${port}`,
+          origin: given === undefined ? "the port it would take" : "from --port",
+        }
+      : undefined;
+  const found = [meant ? named : undefined, fleetOfHome(world.env, home), own].filter(
+    (one) => one !== undefined,
+  );
+  return [...new Map(found.toReversed().map((one) => [one.url, one])).values()].toReversed();
+}
+
+async function fleetAnswers(session: Session, url: string): Promise<boolean> {
+  const probe = new Session(session.world, { ...session.settings, url, timeout: PROBE_MS });
+  try {
+    const client = await probe.client();
+    await client.status(probe.ask);
+    return true;
+  } catch {
+    // Somebody else's port: the fleet's own start says best what is wrong with it.
+    return false;
+  } finally {
+    await probe.close();
+  }
+}
+
+function runChild(env: NodeJS.ProcessEnv): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [MAIN], { stdio: "inherit", env });
+    // A terminal sends Ctrl-C to both of us; a supervisor only to this process. The child takes a double for one.
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+      process.on(signal, () => child.kill(signal));
+    }
+    child.once("error", reject);
+    child.once("exit", (code, signal) => {
+      process.removeAllListeners("SIGINT").removeAllListeners("SIGTERM").removeAllListeners("SIGHUP");
+      resolve(code ?? 128 + constants.signals[signal ?? "SIGTERM"]);
+    });
+  });
+}

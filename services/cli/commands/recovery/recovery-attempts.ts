@@ -1,0 +1,18 @@
+// The handoffs that are the newest attempts at recovery of tasks.
+
+import type { FleetClient, Handoff, Task } from "../../../../shared/sdk/sdk.ts";
+import type { Session } from "../../runtime/session.ts";
+
+/** Of those tasks whose attempt is open, or was the last; one that cannot be read is left out, and the task is shown without it. */
+export async function attemptsOf(
+  session: Session,
+  client: FleetClient,
+  tasks: readonly Task[],
+): Promise<Handoff[]> {
+  const found = tasks.map(async ({ owner, recovery }) => {
+    const isShown = recovery?.state === "attempted" || recovery?.blocked?.reason === "no_agent";
+    if (!isShown || owner !== null || recovery.handoff_id === null) return null;
+    return client.handoff(recovery.handoff_id, session.ask).catch(() => null);
+  });
+  return (await Promise.all(found)).filter((one) => one !== null);
+}

@@ -1,0 +1,85 @@
+// `fleet recovery`: how recoveries stand.
+
+import { type Command, Option } from "commander";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { RECOVERING_STATES, type RecoveringState } from "../../../../shared/protocol/recovery-states.ts";
+import { limitOption } from "../../input/limit.ts";
+import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+import { nextPage } from "../checkpoints/print-page.ts";
+import { addRetries } from "./retry.ts";
+
+interface StatusFlags {
+  readonly state?: RecoveringState;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+export function addRecovery(program: Command, acting: Acting): void {
+  const group = program
+    .command("recovery")
+    .description("Look at recoveries of tasks whose agents failed, and have one tried again.");
+  const looking = group
+    .command("status")
+    .summary("Show what is recovered now, or one task's recovery in full.")
+    .description(
+      "Show the tasks that are recovered now or wait for a person; or one task's recovery in full: the attempts, the newest failure, " +
+        "when the next attempt is made, or why it is blocked and what to do.",
+    )
+    .argument("[task]", "the task (else all that are not idle)")
+    .addOption(new Option("-s, --state <state>", "in this state").choices(RECOVERING_STATES))
+    .addOption(limitOption(LIMITS.recoveries_limit_default, LIMITS.recoveries_limit_max))
+    .option("--cursor <cursor>", "go on after an earlier page")
+    .action(acting(status));
+  withExamples(looking, (fleet) => ({
+    "What waits for a person": `${fleet} recovery status --state blocked`,
+    "Why, and what to do": `${fleet} recovery status auth`,
+    "In a script": `${fleet} recovery status auth --json | jq -r .recovery.state`,
+  }));
+  addRetries(group, acting);
+}
+
+async function status(session: Session, task: string | undefined, flags: StatusFlags): Promise<void> {
+  if (task !== undefined) return one(session, task, flags);
+  const { state, limit, cursor } = flags;
+  const client = await session.client();
+  const page = await client.recoveries({
+    ...session.ask,
+    ...(state !== undefined && { state }),
+    ...(limit !== undefined && { limit }),
+    ...(cursor !== undefined && { cursor }),
+  });
+  const { renderRecoveries } = await import("../../rendering/recovery/recovery.ts");
+  const { attemptsOf } = await import("./recovery-attempts.ts");
+  await session.show(page, async () => {
+    const offeredTo = new Map(
+      (await attemptsOf(session, client, page.tasks)).flatMap(({ task_id, to_agent_type: type }) =>
+        type === null ? [] : [[task_id, type]],
+      ),
+    );
+    const next = nextPage(session, page.cursor);
+    const text = { tasks: page.tasks, offeredTo, next, fleet: session.called };
+    return renderRecoveries(text, session.view);
+  });
+}
+
+async function one(session: Session, id: string, flags: StatusFlags): Promise<void> {
+  for (const name of ["state", "limit", "cursor"] as const) {
+    if (flags[name] === undefined) continue;
+    throw new UsageError(`--${name} says nothing about one task`, `Leave --${name} or the task out.`);
+  }
+  const { requireTask } = await import("../operations/existing-task.ts");
+  const task = await requireTask(session, id);
+  const { goesOnWith, renderRecovery } = await import("../../rendering/recovery/recovery.ts");
+  const { attemptsOf } = await import("./recovery-attempts.ts");
+  const { presenceOf } = await import("./agent-presence.ts");
+  const client = await session.client();
+  const [handoff = null] = await attemptsOf(session, client, [task]);
+  const type = goesOnWith({ task, handoff });
+  const presence = task.owner === null && type !== null ? await presenceOf(session, client, type) : null;
+  const { task_id, state, owner, fence, recovery } = task;
+  await session.show({ task_id, state, owner, fence, recovery, goes_on_with: presence }, () =>
+    renderRecovery({ task, handoff, presence }, session.called, session.view),
+  );
+}

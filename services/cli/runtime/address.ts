@@ -1,0 +1,81 @@
+// Whom a call means: which bus, which tenant, and as which agent. An option wins over the environment, and the
+// environment over the fleet that runs in this folder.
+
+import { isToken } from "../../../shared/protocol/ids.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { type Environment, type Field, readConfig } from "../../../shared/runtime/settings/config.ts";
+import {
+  addressFields,
+  BUS_SCHEMES,
+  BUS_URL_DEFAULT,
+  type BusAddress,
+  discoverBus,
+  fleetOfHome as fleetOfFolder,
+} from "../../../shared/sdk/address.ts";
+import { clientFields } from "../../../shared/sdk/client/connect.ts";
+import type { Settings } from "../config.ts";
+import { UsageError } from "./usage.ts";
+
+export type Address = BusAddress;
+
+export interface Identity {
+  readonly tenant: string;
+  readonly agentId: string | undefined;
+}
+
+const TOKEN = `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -`;
+
+const fields = {
+  ...addressFields,
+  tenant: token(clientFields.tenant),
+  agentId: token(clientFields.agentId),
+} as const;
+
+/** Throws ConfigError with every variable that is wrong, UsageError for an option that is. */
+export function readIdentity({ tenant, agent }: Settings, env: Environment): Identity {
+  const config = readConfig(fields, env);
+  requireToken("--tenant", tenant);
+  requireToken("--agent", agent);
+  return { tenant: tenant ?? config.tenant, agentId: agent ?? config.agentId };
+}
+
+/** Throws as {@link readIdentity} does. */
+export function discover(settings: Settings, env: Environment): Address {
+  return namedAddress(settings, env) ?? discoverBus(env);
+}
+
+/** What an option or a variable says. */
+export function namedAddress({ url: option }: Settings, env: Environment): Address | undefined {
+  const { url: variable } = readConfig(fields, env);
+  if (option !== undefined) {
+    requireScheme(option);
+    return { url: option, origin: "from --url" };
+  }
+  return variable === undefined ? undefined : { url: variable, origin: "from FLEET_URL" };
+}
+
+/** The fleet that runs in a folder, by default in that of the environment. */
+export function fleetOfHome(env: Environment, given?: string): Address | undefined {
+  return fleetOfFolder(given ?? readConfig(fields, env).home);
+}
+
+function token<T extends string | undefined>(field: Field<T>): Field<T> {
+  return { ...field, type: TOKEN, parse: (raw) => (isToken(raw) ? field.parse(raw) : undefined) };
+}
+
+function requireToken(option: string, value: string | undefined): void {
+  if (value === undefined || isToken(value)) return;
+  throw new UsageError(`${option} is no name: ${JSON.stringify(value)}`, `Give ${TOKEN}.`);
+}
+
+/** Only the scheme is repeated: what follows may carry a password. */
+function requireScheme(urls: string): void {
+  for (const one of urls.split(",")) {
+    const scheme = /^\s*([a-z][a-z0-9+.-]*):\/\//i.exec(one)?.[1]?.toLowerCase();
+    if (scheme === undefined || BUS_SCHEMES.some((known) => known === scheme)) continue;
+    throw new UsageError(
+      `--url has the wrong scheme: ${scheme}`,
+      `Give a URL that starts with ${BUS_SCHEMES.join(", ")}, such as ${BUS_URL_DEFAULT}.`,
+    );
+  }
+}

@@ -1,0 +1,29 @@
+// What a person types to call this program, for everything printed to be copied: hints, examples, the next page. A
+// command that the reader's shell does not find would be worse than none.
+
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { World } from "./environment.ts";
+
+const CHECKOUT = fileURLToPath(new URL("../../..", import.meta.url));
+
+/** `npx fleet` when npm started it, or when it runs from its own folder and the shell knows no `fleet`; else `fleet`. */
+export function invocationOf({ env, script }: Pick<World, "env" | "script">): string {
+  const npm = env.npm_command === "exec" || (env.npm_execpath ?? "") !== "";
+  const ownFolder = script?.startsWith(CHECKOUT) ?? false;
+  return npm || (ownFolder && !isOnPath("fleet", env.PATH ?? "")) ? "npx fleet" : "fleet";
+}
+
+function isOnPath(name: string, path: string): boolean {
+  return path.split(delimiter).some((folder) => folder !== "" && isExecutable(join(folder, name)));
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

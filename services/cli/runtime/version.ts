@@ -1,0 +1,8 @@
+// The version of this Fleet, from its manifest: written in one place.
+
+import { readFileSync } from "node:fs";
+
+export function ownVersion(): string {
+  const manifest = readFileSync(new URL("../../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
+}

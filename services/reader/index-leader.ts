@@ -1,0 +1,82 @@
+/**
+ * Indexing as a duty: of all readers one at a time runs the indexer. The bells of the outbox, which every transition rings, wake it;
+ * a bell that is missed costs the length of a poll, never an entry.
+ */
+import { createDuty, type Duty } from "../../shared/records/leader/leader-lease.ts";
+import { requireLease } from "../../shared/records/leader/lease.ts";
+import { wakeOnBells } from "../../shared/records/outbox/outbox.ts";
+import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import { readIndexStatus } from "../../shared/records/search/index-state.ts";
+import { type IndexStep, stepIndex } from "../../shared/records/search/indexer.ts";
+import { createYielding } from "../../shared/runtime/background-throttle.ts";
+import { createWake } from "../../shared/runtime/clock.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
+import { runTicker } from "../../shared/runtime/ticker.ts";
+import { runWorker } from "../../shared/runtime/worker.ts";
+import type { ReaderContext } from "./context.ts";
+
+const POLL_MS = 500;
+/** After a step the indexer waits for more, longer under load: larger steps make fewer and longer lists of words. */
+const GATHER_MS = { few: 20, many: 200 };
+const MANY = 16;
+/** Between two wake-ups by one bell. */
+const REST_MS = 50;
+const READ_DEADLINE_MS = 2_000;
+const GAUGE_EVERY_MS = 2_000;
+
+/** Starts at once. Stop finishes the step under way and gives the duty back. */
+export function startIndexing(context: ReaderContext, repository: CheckpointRepository): Stop {
+  const { store, clock, log, metrics } = context;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const wake = createWake();
+  const duty = createDuty(store, "index", context.instance, () => clock.now());
+  const yielding = createYielding(context.clock);
+  const working = runWorker({
+    name: "indexer",
+    take: async () => {
+      await yielding.pause(signal);
+      return takeStep(context, duty);
+    },
+    handle: (step) => finishStep(context, repository, step, signal),
+    idle: { ms: POLL_MS, wake },
+    signal,
+    clock,
+    log,
+  });
+  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: () => REST_MS });
+  const measuring = runTicker({
+    name: "index lag",
+    everyMs: GAUGE_EVERY_MS,
+    run: async () => {
+      const options = { label: "index_lag", deadlineMs: READ_DEADLINE_MS };
+      metrics.indexLag.set((await store.read(options, readIndexStatus)).behind);
+    },
+    signal,
+    clock,
+    log,
+  });
+  return async () => {
+    stopping.abort();
+    await Promise.all([working, measuring, listening]);
+    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
+  };
+}
+
+async function takeStep({ store }: ReaderContext, duty: Duty): Promise<IndexStep[]> {
+  const lease = await duty.hold();
+  if (lease === null) return [];
+  const step = await stepIndex(store, (tx) => requireLease(tx, lease));
+  return step.followed > 0 || step.more ? [step] : [];
+}
+
+async function finishStep(
+  { clock, log }: ReaderContext,
+  repository: CheckpointRepository,
+  step: IndexStep,
+  signal: AbortSignal,
+): Promise<void> {
+  log.debug({ followed: step.followed, more: step.more }, "index step done");
+  for (const { tenant, task, corrupt } of step.corrupt) await repository.quarantine(tenant, task, [corrupt]);
+  if (!step.more) await clock.sleep(step.followed < MANY ? GATHER_MS.few : GATHER_MS.many, signal);
+}

@@ -1,0 +1,232 @@
+/**
+ * Taking messages out of streams: `consume` with acknowledgements, at least once, for work; `follow` without, for watching.
+ *
+ * A message that fails comes again after a growing pause and never disappears: a limit on deliveries would leave it in the stream
+ * where no lag metric sees it. What is hopeless must be declared dead by the handler.
+ */
+import {
+  AckPolicy,
+  type ConsumerConfig,
+  type ConsumerMessages,
+  DeliverPolicy,
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  type JsMsg,
+} from "@nats-io/jetstream";
+import type { Logger } from "../../runtime/observability/log.ts";
+import type { Stop } from "../../runtime/process/service.ts";
+import type { ConsumeOptions, DurableMessage, Message } from "../bus.ts";
+import { busError } from "../bus-errors.ts";
+import { ReceivedMessage } from "../request/message.ts";
+
+const NANOS_PER_MS = 1_000_000;
+const PREFETCH_MAX = 256;
+const REDELIVERY_MS = { first: 250, last: 30_000 };
+export const PULL_MS = 5_000;
+/** Heartbeats in one request for messages; two that stay away say that the request was forgotten. */
+const HEARTBEATS = 5;
+
+export interface StreamAccess {
+  readonly client: JetStreamClient;
+  readonly manager: JetStreamManager;
+  readonly log: Logger;
+}
+
+export function pull(ms: number) {
+  return { expires: ms, idle_heartbeat: Math.floor(ms / HEARTBEATS) };
+}
+
+export async function consume(
+  access: StreamAccess,
+  o: ConsumeOptions,
+  handler: (m: DurableMessage) => Promise<void>,
+): Promise<Stop> {
+  const { client, log } = access;
+  let active = 0;
+  let idle: (() => void) | undefined;
+  const handle = async (raw: JsMsg): Promise<void> => {
+    active += 1;
+    await handled(raw, o, handler, log);
+    active -= 1;
+    if (active === 0) idle?.();
+  };
+  try {
+    await ensureConsumer(access, o);
+    const consumer = await client.consumers.get(o.stream, o.durable);
+    const prefetch = Math.min(o.maxAckPending, PREFETCH_MAX);
+    const messages = await consumer.consume({
+      ...pull(o.pullMs ?? PULL_MS),
+      max_messages: prefetch,
+      // Below one, so that a prefetch of one never asks for nothing.
+      threshold_messages: Math.max(0.5, prefetch / 2),
+      callback: (raw) => void handle(raw),
+    });
+    void keepConsumer(access, o, messages);
+    return async () => {
+      await messages.close();
+      if (active > 0) await new Promise<void>((resolve) => (idle = resolve));
+    };
+  } catch (error) {
+    throw busError(error, { stream: o.stream, durable: o.durable });
+  }
+}
+
+/** Never rejects: a message that could not be handled comes again. */
+export async function handled(
+  raw: JsMsg,
+  { durable }: Pick<ConsumeOptions, "durable">,
+  handler: (m: DurableMessage) => Promise<void>,
+  log: Logger,
+): Promise<void> {
+  try {
+    const message = new StoredMessage(raw);
+    await handler(message);
+    message.ack();
+  } catch (error) {
+    log.error({ error, durable, seq: raw.seq }, "message handler failed");
+    giveBack(raw, log);
+  }
+}
+
+function giveBack(raw: JsMsg, log: Logger): void {
+  const pauseMs = Math.min(REDELIVERY_MS.first * 2 ** (raw.info.deliveryCount - 1), REDELIVERY_MS.last);
+  try {
+    raw.nak(pauseMs);
+  } catch (error) {
+    // The connection is closed; the message comes again when its acknowledgement wait is over.
+    log.debug({ error, seq: raw.seq }, "message could not be given back");
+  }
+}
+
+/** Somebody may remove the consumer, or its stream may be restored from a backup; then it is made again. */
+async function keepConsumer(
+  access: StreamAccess,
+  o: ConsumeOptions,
+  messages: ConsumerMessages,
+): Promise<void> {
+  for await (const status of messages.status()) {
+    if (status.type !== "consumer_not_found" && status.type !== "consumer_deleted") continue;
+    access.log.warn({ stream: o.stream, durable: o.durable }, "consumer is gone, making it again");
+    await ensureConsumer(access, o).catch((error: unknown) => {
+      access.log.error({ error, stream: o.stream, durable: o.durable }, "consumer could not be made");
+    });
+  }
+}
+
+export async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOptions): Promise<void> {
+  const changeable = {
+    ack_wait: o.ackWaitMs * NANOS_PER_MS,
+    max_ack_pending: o.maxAckPending,
+    max_deliver: -1,
+    ...(o.filters !== undefined && { filter_subjects: [...o.filters] }),
+    ...(o.forgottenAfterMs !== undefined && { inactive_threshold: o.forgottenAfterMs * NANOS_PER_MS }),
+  };
+  const found = await manager.consumers.info(o.stream, o.durable).catch((error: unknown) => {
+    if (error instanceof JetStreamApiError && error.code === JetStreamApiCodes.ConsumerNotFound)
+      return undefined;
+    throw error;
+  });
+  if (found === undefined) {
+    const fixed = {
+      durable_name: o.durable,
+      ack_policy: AckPolicy.Explicit,
+      deliver_policy: o.from === "new" ? DeliverPolicy.New : DeliverPolicy.All,
+    };
+    await manager.consumers.add(o.stream, { ...fixed, ...changeable });
+  } else if (differs(found.config, changeable)) {
+    await manager.consumers.update(o.stream, o.durable, changeable);
+  }
+}
+
+function differs(found: ConsumerConfig, wanted: Partial<ConsumerConfig>): boolean {
+  const filters = (config: Partial<ConsumerConfig>) =>
+    JSON.stringify(config.filter_subjects ?? (config.filter_subject ? [config.filter_subject] : []));
+  return (
+    found.ack_wait !== wanted.ack_wait ||
+    found.max_ack_pending !== wanted.max_ack_pending ||
+    filters(found) !== filters(wanted)
+  );
+}
+
+export async function follow(
+  { client, manager, log }: StreamAccess,
+  o: { stream: string; filter: string; from: "new" | "all" },
+  handler: (m: Message) => void,
+): Promise<Stop> {
+  const deliver = (raw: JsMsg): void => {
+    try {
+      handler(new StreamMessage(raw));
+    } catch (error) {
+      log.error({ error, stream: o.stream, seq: raw.seq }, "stream watcher failed");
+    }
+  };
+  try {
+    // "New" is made a position now: a reconnect before the first message would otherwise skip what came meanwhile.
+    const after = o.from === "new" ? (await manager.streams.info(o.stream)).state.last_seq : 0;
+    const start = { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: after + 1 };
+    const consumer = await client.consumers.get(o.stream, { filter_subjects: o.filter, ...start });
+    const messages = await consumer.consume({
+      ...pull(PULL_MS),
+      max_messages: PREFETCH_MAX,
+      callback: deliver,
+    });
+    return async () => {
+      await messages.close();
+      await consumer
+        .delete()
+        .catch((error: unknown) => log.debug({ error }, "watcher's consumer was gone already"));
+    };
+  } catch (error) {
+    throw busError(error, { stream: o.stream });
+  }
+}
+
+/** The reply address of a delivery is the server's acknowledgement subject and nobody's business. */
+class StreamMessage extends ReceivedMessage {
+  override get replyTo(): undefined {
+    return undefined;
+  }
+}
+
+class StoredMessage extends StreamMessage implements DurableMessage {
+  readonly #raw: JsMsg;
+
+  constructor(raw: JsMsg) {
+    super(raw);
+    this.#raw = raw;
+  }
+
+  get seq(): number {
+    return this.#raw.seq;
+  }
+
+  get storedAt(): number {
+    return this.#raw.time.getTime();
+  }
+
+  get redelivered(): boolean {
+    return this.#raw.redelivered;
+  }
+
+  get deliveries(): number {
+    return this.#raw.info.deliveryCount;
+  }
+
+  ack(): void {
+    this.#raw.ack();
+  }
+
+  working(): void {
+    this.#raw.working();
+  }
+
+  giveBack(pauseMs = 0): void {
+    this.#raw.nak(pauseMs);
+  }
+
+  dead(reason: string): void {
+    this.#raw.term(reason);
+  }
+}

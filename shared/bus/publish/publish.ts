@@ -1,0 +1,73 @@
+/**
+ * Publishing into a stream. It resolves when the server has stored the message and it may be called again with the same id for as
+ * long as one likes: inside the stream's duplicate window the server keeps one copy.
+ *
+ * "Nobody serves this subject" is a normal state here for a few seconds: a restarting server accepts connections before its
+ * streams are back, and a cluster has no leader for some seconds after it lost one. So it is retried like a timeout.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { HEADERS } from "../../protocol/subjects.ts";
+import { BusError, type DurableOptions, type Outgoing, type PublishAck } from "../bus.ts";
+import { busError, streamError } from "../bus-errors.ts";
+import type { Requests } from "../request/request.ts";
+
+const ATTEMPT_MS = 2_000;
+const PAUSE_MS = { first: 50, last: 500 };
+
+interface RawAck {
+  readonly stream?: string;
+  readonly seq?: number;
+  readonly duplicate?: boolean;
+  readonly error?: { code?: number; err_code?: number; description?: string };
+}
+
+export async function publishDurable(
+  requests: Requests,
+  subject: string,
+  out: Outgoing,
+  o: DurableOptions,
+): Promise<PublishAck> {
+  const end = performance.now() + o.timeoutMs;
+  let unknown: BusError | undefined;
+  for (let pauseMs = PAUSE_MS.first; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MS.last)) {
+    const leftMs = end - performance.now();
+    try {
+      const timeoutMs = Math.max(1, Math.min(leftMs, ATTEMPT_MS));
+      return await publishOnce(requests, subject, out, {
+        timeoutMs,
+        headers: { [HEADERS.messageId]: o.messageId },
+      });
+    } catch (error) {
+      const failure = busError(error, { subject });
+      if (failure.kind === "timeout") unknown = failure;
+      const isOver = end - performance.now() <= pauseMs || (o.refuseFull && failure.kind === "stream_full");
+      if (!failure.retryable || isOver) throw unknown ?? failure;
+    }
+    await sleep(pauseMs);
+  }
+}
+
+/** One attempt; `headers` are added to the message's own. */
+export async function publishOnce(
+  requests: Requests,
+  subject: string,
+  out: Outgoing,
+  o: { timeoutMs: number; headers: Readonly<Record<string, string>> },
+): Promise<PublishAck> {
+  const answer = await requests.send(subject, out, o);
+  return parseAck(answer.body, subject);
+}
+
+function parseAck(body: Uint8Array, subject: string): PublishAck {
+  let ack: RawAck;
+  try {
+    ack = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()) as RawAck;
+  } catch (error) {
+    throw new BusError("unavailable", { subject, reason: "the answer is not a stream's" }, error);
+  }
+  if (ack.error !== undefined) throw streamError(ack.error, { subject });
+  if (typeof ack.stream !== "string" || typeof ack.seq !== "number") {
+    throw new BusError("unavailable", { subject, reason: "the answer is not a stream's" });
+  }
+  return { stream: ack.stream, seq: ack.seq, duplicate: ack.duplicate === true };
+}

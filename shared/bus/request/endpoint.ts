@@ -1,0 +1,179 @@
+/**
+ * An endpoint: requests in, answers out, for writer and reader alike. It does what every request needs, once: the trace of its
+ * caller, decoding, the time and outcome in the metrics, a log line, and an answer for every failure. What the request means is
+ * the handler's matter; how bytes become values is passed in.
+ */
+import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import { CONTENT_TYPES, HEADERS } from "../../protocol/subjects.ts";
+import type { Clock } from "../../runtime/clock.ts";
+import type { Logger } from "../../runtime/observability/log.ts";
+import type { Metrics } from "../../runtime/observability/metrics.ts";
+import { withSpan } from "../../runtime/observability/tracing.ts";
+import type { Stop } from "../../runtime/process/service.ts";
+import type { Bus, Headers, Message, Outgoing } from "../bus.ts";
+
+export interface Request {
+  readonly subject: string;
+  /** Decoded; plain data, of no known shape yet. */
+  readonly body: unknown;
+  /** As it came: what a retry repeats byte for byte. */
+  readonly bytes: Uint8Array;
+  readonly headers: Headers;
+}
+
+/** Facts for the log line of a request. */
+export type Facts = Readonly<Record<string, unknown>>;
+
+export interface Answer {
+  readonly value: unknown;
+  /** For the metrics and the log. Default "ok". */
+  readonly outcome?: string;
+  readonly facts?: Facts;
+}
+
+export interface EndpointOptions {
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  /** `writer` or `reader`: names spans and gauges. */
+  readonly service: string;
+  readonly subject: string;
+  readonly queue: string;
+  readonly latency: Metrics["checkpointWriteLatencyMs"];
+  readonly total: Metrics["commandsTotal"];
+  /** The operation in a subject, for labels; must come from a closed list. */
+  readonly opOf: (subject: string) => string;
+  readonly decode: (bytes: Uint8Array, contentType: string | undefined) => unknown;
+  readonly encode: (value: unknown, contentType: string | undefined) => Uint8Array;
+}
+
+interface ErrorAnswer {
+  readonly status: "error";
+  readonly error: ErrorBody;
+}
+
+function errorAnswer(error: FleetError): ErrorAnswer {
+  return { status: "error", error: error.toBody() };
+}
+
+interface Serving extends EndpointOptions {
+  /** For the facts that a handler states itself: ids and numbers, in which nothing has to be searched and blotted out. */
+  readonly lines: Logger;
+}
+
+const OVERLOADED = new FleetError("UNAVAILABLE", "the service has as many requests as it can hold", {
+  retryAfterMs: LIMITS.overload_retry_ms,
+});
+const TOO_LONG = new FleetError(
+  "TOO_LARGE",
+  "the answer does not fit into one message; ask for less, or as JSON",
+);
+const FAULT = new FleetError("INTERNAL", "an unexpected failure; the service's log has the details");
+
+/** Serves until stopped. The handler throws FleetErrors; anything else is a fault of ours and is logged with its stack. */
+export function serveEndpoint(
+  options: EndpointOptions,
+  handle: (request: Request) => Promise<Answer>,
+): Promise<Stop> {
+  const { bus, service } = options;
+  const serving: Serving = { ...options, lines: options.log.child({}, { redact: [] }) };
+  const record = recorder(options);
+  const inFlight = options.metrics.requestsInFlight.labels({ service });
+  return bus.serve(
+    options.subject,
+    {
+      queue: options.queue,
+      concurrencyMax: LIMITS.requests_in_flight_max,
+      waitMsMax: LIMITS.request_wait_ms_max,
+      overload: (message) => {
+        record(options.opOf(message.subject), OVERLOADED.code, null);
+        return reply(options, message, errorAnswer(OVERLOADED));
+      },
+      failed: (message, error) => {
+        options.log.error({ error, subject: message.subject }, "a reply could not be made");
+        return reply(options, message, errorAnswer(FAULT));
+      },
+    },
+    async (message) => {
+      inFlight.inc();
+      try {
+        const op = options.opOf(message.subject);
+        const run = () => answer(serving, record, message, op, handle);
+        return await withSpan(`${service} ${op}`, { "fleet.op": op }, run, {
+          parent: message.headers,
+          kind: "server",
+        });
+      } finally {
+        inFlight.dec();
+      }
+    },
+  );
+}
+
+/** Whether a person who runs Fleet has something to look at; a caller's mistake is the caller's. */
+function isOwnFault(outcome: string): boolean {
+  return ["CORRUPT", "UNAVAILABLE", "TIMEOUT", "INTERNAL"].includes(outcome);
+}
+
+/** `ms` null: counted, not timed. */
+type Recorder = (op: string, outcome: string, ms: number | null) => void;
+
+/** Looks every pair of labels up once; the library hashes them anew at each call. */
+function recorder({ latency, total }: EndpointOptions): Recorder {
+  const known = new Map<string, { observe: (ms: number) => void; inc: () => void }>();
+  return (op, outcome, ms) => {
+    const name = `${op} ${outcome}`;
+    let labelled = known.get(name);
+    if (labelled === undefined) {
+      const [timed, counted] = [latency.labels({ op, outcome }), total.labels({ op, outcome })];
+      labelled = { observe: (value) => timed.observe(value), inc: () => counted.inc() };
+      known.set(name, labelled);
+    }
+    if (ms !== null) labelled.observe(ms);
+    labelled.inc();
+  };
+}
+
+async function answer(
+  options: Serving,
+  record: Recorder,
+  message: Message,
+  op: string,
+  handle: (request: Request) => Promise<Answer>,
+): Promise<Outgoing> {
+  const { clock, log, lines } = options;
+  const begin = clock.monotonic();
+  const done = (outcome: string, facts: Facts): Facts => {
+    const ms = clock.monotonic() - begin;
+    record(op, outcome, ms);
+    return { op, outcome, ms: Math.round(ms * 100) / 100, ...facts };
+  };
+  try {
+    const body = options.decode(message.body, message.headers.get(HEADERS.contentType));
+    const { subject, headers } = message;
+    const { value, outcome, facts } = await handle({ subject, body, bytes: message.body, headers });
+    lines.info(done(outcome ?? "ok", facts ?? {}), "request answered");
+    return reply(options, message, value);
+  } catch (error) {
+    const known = error instanceof FleetError ? error : FAULT;
+    if (known.code === "INTERNAL") log.error({ error, op }, "request met a fault of ours");
+    const { code, fields, details } = known;
+    const refused = done(code, { subject: message.subject, fields, details });
+    if (isOwnFault(code)) log.warn(refused, "request failed");
+    else log.info(refused, "request refused");
+    return reply(options, message, errorAnswer(known));
+  }
+}
+
+/** Answers come in the form that the request had. */
+function reply(options: EndpointOptions, message: Message, value: unknown): Outgoing {
+  const asked = message.headers.get(HEADERS.contentType);
+  const contentType = asked === CONTENT_TYPES.msgpack ? CONTENT_TYPES.msgpack : CONTENT_TYPES.json;
+  const body = options.encode(value, contentType);
+  if (body.length > LIMITS.payload_bytes_max) return reply(options, message, errorAnswer(TOO_LONG));
+  // JSON is what is meant when nothing is said; a header costs as much as a small answer itself.
+  if (contentType === CONTENT_TYPES.json) return { body };
+  return { body, headers: { [HEADERS.contentType]: contentType } };
+}

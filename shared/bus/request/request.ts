@@ -1,0 +1,151 @@
+/**
+ * Requests over one shared inbox. The library's own request makes two error traces and a timer race for each call and reaches
+ * half of this rate; here a request is one entry in a map, and one slow clock ends whatever is overdue.
+ *
+ * A lost connection ends every request under way at once, as `timeout`: it may or may not have been carried out, and waiting
+ * longer cannot tell. Without a connection a request fails as `unavailable`, which says that nothing was sent.
+ */
+import { createInbox, errors, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/transport-node";
+import { BusError, type BusErrorKind, type Message, type Outgoing, type RequestOptions } from "../bus.ts";
+import { busError } from "../bus-errors.ts";
+import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
+
+/** How late a timeout may be noticed. */
+const SWEEP_MS = 20;
+
+interface Settle {
+  readonly resolve: (message: Message) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Pending extends Settle {
+  readonly subject: string;
+  readonly deadline: number;
+  readonly timeoutMs: number;
+}
+
+export class Requests {
+  readonly #connection: NatsConnection;
+  readonly #inbox: string;
+  readonly #pending = new Map<string, Pending>();
+  #counter = 0;
+  /** Why nothing can be sent now. */
+  #obstacle: "unavailable" | "closed" | undefined;
+  #sweeper: NodeJS.Timeout | undefined;
+
+  constructor(connection: NatsConnection, inboxPrefix: string) {
+    this.#connection = connection;
+    this.#inbox = `${createInbox(inboxPrefix)}.`;
+    connection.subscribe(`${this.#inbox}*`, { callback: (error, raw) => this.#arrived(error, raw) });
+  }
+
+  send(
+    subject: string,
+    out: Outgoing,
+    o: RequestOptions & { headers?: Readonly<Record<string, string>> },
+  ): Promise<Message> {
+    return new Promise<Message>((resolve, reject) => {
+      o.signal?.throwIfAborted();
+      if (this.#obstacle !== undefined) throw new BusError(this.#obstacle, { subject });
+      const token = (++this.#counter).toString(36);
+      this.#publish(subject, out.body, this.#inbox + token, wireHeaders(out, o.headers));
+      const deadline = performance.now() + o.timeoutMs;
+      const settle =
+        o.signal === undefined ? { resolve, reject } : this.#abortable(token, o.signal, { resolve, reject });
+      this.#pending.set(token, { subject, deadline, timeoutMs: o.timeoutMs, ...settle });
+      this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS);
+    });
+  }
+
+  /** The connection is gone or back; what was under way cannot be answered any more. */
+  connectionChanged(connected: boolean): void {
+    if (this.#obstacle === "closed") return;
+    this.#obstacle = connected ? undefined : "unavailable";
+    if (!connected) this.#failAll("timeout", { reason: "the connection was lost" });
+  }
+
+  /** The server refused to take messages for this subject from us. */
+  denied(subject: string, reason: string): void {
+    for (const [token, pending] of this.#pending) {
+      if (pending.subject === subject) this.#fail(token, pending, "permission", { reason });
+    }
+  }
+
+  close(): void {
+    this.#obstacle = "closed";
+    this.#failAll("closed", {});
+    clearInterval(this.#sweeper);
+  }
+
+  /** Sends without waiting for an answer, on the same connection and so in order with the requests. */
+  post(subject: string, out: Outgoing, more?: Readonly<Record<string, string>>): void {
+    this.#publish(subject, out.body, undefined, wireHeaders(out, more));
+  }
+
+  #publish(subject: string, body: Uint8Array, reply: string | undefined, headers: MsgHdrs | undefined): void {
+    try {
+      this.#connection.publish(subject, body, { ...(reply && { reply }), ...(headers && { headers }) });
+    } catch (error) {
+      throw busError(error, { subject, size_bytes: body.length });
+    }
+  }
+
+  #arrived(error: Error | null, raw: Msg): void {
+    if (error !== null) {
+      this.#failAll("permission", { reason: error.message });
+      return;
+    }
+    const token = raw.subject.slice(this.#inbox.length);
+    const pending = this.#pending.get(token);
+    if (pending === undefined) return;
+    this.#pending.delete(token);
+    if (statusCode(raw) === 503) {
+      const cause = new errors.NoRespondersError(pending.subject);
+      pending.reject(new BusError("no_responders", { subject: pending.subject }, cause));
+    } else pending.resolve(new ReceivedMessage(raw));
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const [token, pending] of this.#pending) {
+      if (pending.deadline <= now) this.#fail(token, pending, "timeout", { timeout_ms: pending.timeoutMs });
+    }
+    if (this.#pending.size > 0) return;
+    clearInterval(this.#sweeper);
+    this.#sweeper = undefined;
+  }
+
+  /** The same two ends, and a third: the caller does not want the answer any more. */
+  #abortable(token: string, signal: AbortSignal, { resolve, reject }: Settle): Settle {
+    const onAbort = () => {
+      this.#pending.delete(token);
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
+    const release = () => signal.removeEventListener("abort", onAbort);
+    return {
+      resolve: (message) => {
+        release();
+        resolve(message);
+      },
+      reject: (error) => {
+        release();
+        reject(error);
+      },
+    };
+  }
+
+  #fail(
+    token: string,
+    pending: Pending,
+    kind: BusErrorKind,
+    details: Readonly<Record<string, unknown>>,
+  ): void {
+    this.#pending.delete(token);
+    pending.reject(new BusError(kind, { subject: pending.subject, ...details }));
+  }
+
+  #failAll(kind: BusErrorKind, details: Readonly<Record<string, unknown>>): void {
+    for (const [token, pending] of this.#pending) this.#fail(token, pending, kind, details);
+  }
+}

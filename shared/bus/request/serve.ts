@@ -1,0 +1,104 @@
+/**
+ * The answering side. It promises exactly one answer for every request that has a reply address: the handler's, the one for a
+ * failure, or the one for overload. Handlers run straight from the connection's callback; a queue in front of them would only
+ * hide an overload from the callers, who can go elsewhere or wait.
+ */
+import type { Msg, NatsConnection, Subscription, SubscriptionOptions } from "@nats-io/transport-node";
+import type { Logger } from "../../runtime/observability/log.ts";
+import type { Stop } from "../../runtime/process/service.ts";
+import type { Message, Outgoing, ServeOptions } from "../bus.ts";
+import { busError } from "../bus-errors.ts";
+import { ReceivedMessage, wireHeaders } from "./message.ts";
+
+export async function serve(
+  { connection, log }: { connection: NatsConnection; log: Logger },
+  subject: string,
+  o: ServeOptions,
+  handler: (m: Message) => Promise<Outgoing>,
+): Promise<Stop> {
+  /** When each request under way began, oldest first. */
+  const underWay = new Set<{ readonly at: number }>();
+  let idle: (() => void) | undefined;
+
+  const finish = async (message: Message): Promise<void> => {
+    const own = { at: performance.now() };
+    underWay.add(own);
+    try {
+      const answer = await handler(message);
+      reply(connection, message, answer);
+    } catch (error) {
+      log.error({ error, subject: message.subject }, "request handler failed");
+      answerSafely(message, () => o.failed(message, error));
+    } finally {
+      underWay.delete(own);
+      if (underWay.size === 0) idle?.();
+    }
+  };
+  const isOverloaded = (): boolean => {
+    if (underWay.size >= o.concurrencyMax) return true;
+    const [oldest] = underWay;
+    return oldest !== undefined && performance.now() - oldest.at > o.waitMsMax;
+  };
+  const answerSafely = (message: Message, make: () => Outgoing): void => {
+    try {
+      reply(connection, message, make());
+    } catch (error) {
+      log.error({ error, subject: message.subject }, "request could not be answered");
+    }
+  };
+  const arrived = (error: Error | null, raw: Msg): void => {
+    if (error !== null) {
+      log.error({ error, subject }, "service subscription was refused");
+      return;
+    }
+    const message = new ReceivedMessage(raw);
+    if (isOverloaded()) answerSafely(message, () => o.overload(message));
+    else void finish(message);
+  };
+
+  const subscription = subscribed(connection, subject, { queue: o.queue, callback: arrived });
+  await known(connection, subscription, subject);
+  return async () => {
+    // Draining first tells the server and then takes what was already on its way to us.
+    if (!subscription.isClosed() && !connection.isClosed()) await subscription.drain();
+    if (underWay.size > 0) await new Promise<void>((resolve) => (idle = resolve));
+  };
+}
+
+export function subscribed(
+  connection: NatsConnection,
+  subject: string,
+  o: SubscriptionOptions,
+): Subscription {
+  try {
+    return connection.subscribe(subject, o);
+  } catch (error) {
+    throw busError(error, { subject });
+  }
+}
+
+/** Resolves when the server has processed the subscription, so that a request sent afterwards finds it. */
+export async function known(
+  connection: NatsConnection,
+  subscription: Subscription,
+  subject: string,
+): Promise<void> {
+  try {
+    await connection.flush();
+  } catch (error) {
+    // The connection broke at this moment; the client sends its subscriptions again by itself when it is back.
+    if (connection.isClosed()) throw busError(error, { subject });
+  }
+  if (!subscription.isClosed()) return;
+  throw busError(await subscription.closed, { subject });
+}
+
+function reply(connection: NatsConnection, message: Message, out: Outgoing): void {
+  if (message.replyTo === undefined || connection.isClosed()) return;
+  const headers = wireHeaders(out);
+  try {
+    connection.publish(message.replyTo, out.body, headers === undefined ? {} : { headers });
+  } catch (error) {
+    throw busError(error, { subject: message.subject, size_bytes: out.body.length });
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Brings the server's streams to what the data says, without ever losing a message: what is missing is created, limits only grow,
+ * and what cannot be changed in place (retention, storage, the form of stored subjects) stops the process with both values. The result is read back, because
+ * older servers accept fields that they do not know and forget them.
+ */
+import {
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamManager,
+  type StreamConfig,
+} from "@nats-io/jetstream";
+import { ERROR_TABLE } from "../../protocol/errors.ts";
+import type { Logger } from "../../runtime/observability/log.ts";
+import { StartupError } from "../../runtime/process/startup.ts";
+import { busError, streamError } from "../bus-errors.ts";
+import { type StreamSpec, streamConfig } from "./streams.ts";
+
+/** Another process created the stream between our look and our attempt. */
+const NAME_IN_USE = 10058;
+const FIXED = ["retention", "storage"] as const;
+/** For these the server writes "no limit" as 0 or -1. Growing is safe, shrinking would delete or refuse. */
+const GROWING = ["max_age", "max_bytes", "max_msg_size", "duplicate_window", "num_replicas"] as const;
+const FREE = ["discard", "allow_direct", "allow_atomic"] as const;
+
+export async function reconcileStream(
+  { manager, log, atomic }: { manager: JetStreamManager; log: Logger; atomic: boolean },
+  spec: StreamSpec,
+): Promise<StreamConfig> {
+  const wanted = streamConfig(spec, atomic);
+  const found = (await read(manager, spec.name)) ?? (await create(manager, wanted));
+  if (found === "created") {
+    const made = await read(manager, spec.name);
+    log.info({ stream: spec.name, max_bytes: spec.maxBytes }, "stream created");
+    return proven(spec.name, wanted, made);
+  }
+  for (const field of FIXED) {
+    if (found[field] !== wanted[field]) throw refused(spec.name, field, wanted[field], found[field]);
+  }
+  requireForm(wanted, found);
+  const changes = safeChanges(found, wanted, log);
+  if (Object.keys(changes).length === 0) return found;
+  await write(() => manager.streams.update(spec.name, { ...found, ...changes }), spec.name);
+  log.info({ stream: spec.name, fields: Object.keys(changes) }, "stream updated");
+  return proven(spec.name, changes, await read(manager, spec.name));
+}
+
+async function read(manager: JetStreamManager, name: string): Promise<StreamConfig | undefined> {
+  try {
+    return (await manager.streams.info(name)).config;
+  } catch (error) {
+    if (errorCode(error) === JetStreamApiCodes.StreamNotFound) return undefined;
+    throw busError(error, { stream: name });
+  }
+}
+
+async function create(
+  manager: JetStreamManager,
+  wanted: Partial<StreamConfig> & { name: string },
+): Promise<StreamConfig | "created"> {
+  try {
+    await manager.streams.add(wanted);
+    return "created";
+  } catch (error) {
+    const existing = errorCode(error) === NAME_IN_USE ? await read(manager, wanted.name) : undefined;
+    if (existing !== undefined) return existing;
+    return write(() => Promise.reject(error), wanted.name);
+  }
+}
+
+function errorCode(error: unknown): number | undefined {
+  return error instanceof JetStreamApiError ? error.code : undefined;
+}
+
+/** An answer of the server that says no is a problem of the set-up; anything else is the bus being away. */
+async function write<T>(change: () => Promise<T>, stream: string): Promise<T> {
+  try {
+    return await change();
+  } catch (error) {
+    if (!(error instanceof JetStreamApiError)) throw busError(error, { stream });
+    const failure = streamError({ err_code: error.code, description: error.message }, { stream });
+    throw new StartupError("the server refused a stream", {
+      exitCode: ERROR_TABLE.UNAVAILABLE.exit,
+      details: failure.details,
+      hint:
+        failure.kind === "stream_full"
+          ? "give JetStream more disk, or the streams less (see max_file_store)"
+          : "see the stream's configuration with: nats stream info",
+      cause: error,
+    });
+  }
+}
+
+function safeChanges(found: StreamConfig, wanted: Partial<StreamConfig>, log: Logger): Partial<StreamConfig> {
+  const changes: Record<string, unknown> = {};
+  const missing = (wanted.subjects ?? []).filter((subject) => !found.subjects.includes(subject));
+  if (missing.length > 0) changes.subjects = [...found.subjects, ...missing];
+  for (const field of FREE) {
+    if (wanted[field] !== undefined && (found[field] ?? false) !== wanted[field])
+      changes[field] = wanted[field];
+  }
+  for (const field of GROWING) {
+    const [have, want] = [limit(found[field]), limit(wanted[field])];
+    if (want > have) changes[field] = wanted[field];
+    if (want < have)
+      log.warn({ stream: found.name, field, found: have, wanted: want }, "stream limit left as it is");
+  }
+  return changes as Partial<StreamConfig>;
+}
+
+function limit(value: number | undefined): number {
+  return value === undefined || value <= 0 ? Number.POSITIVE_INFINITY : value;
+}
+
+/** Under another form a task's next commands would be stored beside its earlier ones, and overtake them. */
+function requireForm(
+  { name = "", subject_transform: wanted }: Partial<StreamConfig>,
+  { subject_transform: found }: StreamConfig,
+): void {
+  if (wanted?.src === found?.src && wanted?.dest === found?.dest) return;
+  throw refused(name, "subject_transform", wanted, found);
+}
+
+function proven(name: string, wanted: Partial<StreamConfig>, made: StreamConfig | undefined): StreamConfig {
+  if (made === undefined) throw refused(name, "name", name, "no such stream");
+  for (const field of [...FIXED, ...GROWING, ...FREE]) {
+    if (wanted[field] === undefined) continue;
+    const same =
+      typeof wanted[field] === "number"
+        ? limit(wanted[field]) === limit(made[field] as number)
+        : wanted[field] === made[field];
+    if (!same) throw refused(name, field, wanted[field], made[field]);
+  }
+  const lost = (wanted.subjects ?? []).filter((subject) => !made.subjects.includes(subject));
+  if (lost.length > 0) throw refused(name, "subjects", wanted.subjects, made.subjects);
+  if (wanted.subject_transform !== undefined) requireForm(wanted, made);
+  return made;
+}
+
+function refused(stream: string, field: string, wanted: unknown, found: unknown): StartupError {
+  return new StartupError("a stream has a setting that Fleet cannot work with", {
+    exitCode: ERROR_TABLE.UNAVAILABLE.exit,
+    details: { stream, field, wanted, found: found ?? "nothing" },
+    hint: "back the stream up and remove it; Fleet creates it anew",
+  });
+}

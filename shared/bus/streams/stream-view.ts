@@ -1,0 +1,86 @@
+/**
+ * Looking into a stream without consuming from it: its numbers, its messages, one message, and taking one out. For people who ask
+ * what waits and what went wrong; the services' own work goes through consumers.
+ */
+import { JetStreamApiCodes, JetStreamApiError } from "@nats-io/jetstream";
+import type { MsgHdrs } from "@nats-io/transport-node";
+import type { StoredHead, StreamState, StreamView } from "../bus.ts";
+import { busError } from "../bus-errors.ts";
+import type { StreamAccess } from "../consume/consume.ts";
+import { messageHeaders } from "../request/message.ts";
+import { redeliverReturned } from "./stale-consumers.ts";
+import { withWindow } from "./stream-slice.ts";
+import { newest } from "./stream-tail.ts";
+
+export function streamView(access: () => Promise<StreamAccess>, stream: string): StreamView {
+  const view = async <T>(look: (access: StreamAccess) => Promise<T>): Promise<T> => {
+    try {
+      return await look(await access());
+    } catch (error) {
+      throw busError(error, { stream });
+    }
+  };
+  return {
+    state: () => view((access) => state(access, stream)),
+    list: (fromSeq, limit) => view((access) => list(access, stream, fromSeq, limit)),
+    get: (seq) =>
+      view(async ({ manager }) => {
+        const found = await manager.streams.getMessage(stream, { seq });
+        return found === null ? null : { ...head(found.subject, seq, found.header), body: found.data };
+      }),
+    count: (filter) =>
+      view(async ({ manager }) => {
+        const { state } = await manager.streams.info(stream, { subjects_filter: filter });
+        return Object.values(state.subjects ?? {}).reduce((sum, count) => sum + count, 0);
+      }),
+    newest: (o) =>
+      view(async (access) =>
+        (await newest(access, stream, o)).map(({ subject, seq, headers, data }) => ({
+          ...head(subject, seq, headers),
+          body: data,
+        })),
+      ),
+    redeliverReturned: () => view((access) => redeliverReturned(access, stream)),
+    remove: (seq) =>
+      view(async ({ manager }) => {
+        try {
+          return await manager.streams.deleteMessage(stream, seq, false);
+        } catch (error) {
+          if (isGone(error)) return false;
+          throw error;
+        }
+      }),
+  };
+}
+
+/** The server has two answers for a message that is not there. */
+function isGone(error: unknown): boolean {
+  if (!(error instanceof JetStreamApiError)) return false;
+  return error.code === JetStreamApiCodes.NoMessageFound || /no message found|not found/.test(error.message);
+}
+
+function head(subject: string, seq: number, headers: MsgHdrs | undefined): StoredHead {
+  return { subject, seq, headers: messageHeaders(headers) };
+}
+
+async function state({ manager }: StreamAccess, stream: string): Promise<StreamState> {
+  const { config, state } = await manager.streams.info(stream);
+  return {
+    messages: state.messages,
+    bytes: state.bytes,
+    bytesMax: config.max_bytes,
+    lastSeq: state.last_seq,
+    oldestAt: state.messages === 0 ? null : Date.parse(state.first_ts),
+  };
+}
+
+async function list(
+  access: StreamAccess,
+  stream: string,
+  fromSeq: number,
+  limit: number,
+): Promise<StoredHead[]> {
+  return withWindow(access, stream, { fromSeq, headersOnly: true }, async ({ waiting, read }) =>
+    (await read(Math.min(limit, waiting))).map(({ subject, seq, headers }) => head(subject, seq, headers)),
+  );
+}

@@ -1,0 +1,134 @@
+/**
+ * The streams of Fleet, as data. Every stream has a size limit, because one stream that fills the disk makes all others fail.
+ * Of events the store is the truth, so they are dropped at the old end and never refused at the new one; commands that wait and
+ * dead letters are nowhere else, so they are never dropped, and what does not fit is refused.
+ */
+import type { StreamConfig } from "@nats-io/jetstream";
+import { LIMITS } from "../../protocol/limits.ts";
+import { STREAMS, SUBJECTS } from "../../protocol/subjects.ts";
+
+export interface StreamSpec {
+  readonly name: string;
+  readonly subjects: readonly string[];
+  readonly retention: "limits" | "workqueue" | "interest";
+  readonly storage: "file" | "memory";
+  /** What gives way when the stream is full: the oldest messages, or the new one. */
+  readonly discard: "old" | "new";
+  /** 0 keeps messages for ever. */
+  readonly maxAgeMs: number;
+  readonly maxBytes: number;
+  readonly maxMessageBytes: number;
+  /** A message id that comes again inside this time is a duplicate. */
+  readonly duplicateWindowMs: number;
+  readonly replicas: number;
+  /** All-or-nothing batches, on servers that can. */
+  readonly atomic: boolean;
+  /** Messages are stored under another subject than they were published to; `to` in the server's notation. */
+  readonly storedAs?: { readonly from: string; readonly to: string };
+}
+
+const DAY_MS = 86_400_000;
+const MIB = 1024 * 1024;
+
+const COMMON = {
+  retention: "limits",
+  storage: "file",
+  discard: "old",
+  duplicateWindowMs: 5 * 60_000,
+  maxMessageBytes: 256 * 1024,
+  atomic: true,
+} as const;
+
+/** Of what is nowhere else. */
+const KEPT = {
+  retention: "limits",
+  storage: "file",
+  discard: "new",
+  maxAgeMs: 0,
+  duplicateWindowMs: 5 * 60_000,
+  atomic: false,
+} as const;
+
+/** `storageBytes`: what the server may use on disk; the streams take at most 80 % of it together. */
+export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {}): StreamSpec[] {
+  const { storageBytes = Number.POSITIVE_INFINITY, replicas = 1 } = o;
+  const share = (wanted: number, part: number) => Math.floor(Math.min(wanted, storageBytes * part));
+  return [
+    {
+      ...COMMON,
+      name: STREAMS.events,
+      subjects: [SUBJECTS.everyEvent],
+      maxAgeMs: 7 * DAY_MS,
+      maxBytes: share(4096 * MIB, 0.26),
+      replicas,
+    },
+    {
+      ...COMMON,
+      name: STREAMS.alerts,
+      subjects: [SUBJECTS.everyAlert],
+      maxAgeMs: LIMITS.alerts_kept_ms,
+      maxBytes: share(256 * MIB, 0.05),
+      replicas,
+    },
+    {
+      ...KEPT,
+      name: STREAMS.queue,
+      subjects: [SUBJECTS.everyQueue],
+      storedAs: { from: SUBJECTS.everyQueue, to: SUBJECTS.queuedForm },
+      retention: "workqueue",
+      maxBytes: share(8192 * MIB, 0.33),
+      maxMessageBytes: LIMITS.payload_bytes_max - LIMITS.queue_headers_bytes_max,
+      replicas,
+    },
+    {
+      ...KEPT,
+      name: STREAMS.dead,
+      subjects: [SUBJECTS.everyDead],
+      maxBytes: share(1024 * MIB, 0.1),
+      maxMessageBytes: LIMITS.payload_bytes_max,
+      replicas,
+    },
+    {
+      ...KEPT,
+      name: STREAMS.offers,
+      subjects: [SUBJECTS.everyOffer],
+      retention: "workqueue",
+      // Longer than any offer stands: one that nobody took was made again, or its task waits for a person.
+      maxAgeMs: DAY_MS,
+      maxBytes: share(256 * MIB, 0.04),
+      maxMessageBytes: COMMON.maxMessageBytes,
+      atomic: true,
+      replicas,
+    },
+    {
+      ...COMMON,
+      name: STREAMS.exits,
+      subjects: [SUBJECTS.everyExit],
+      maxAgeMs: 7 * DAY_MS,
+      maxBytes: share(64 * MIB, 0.02),
+      atomic: false,
+      replicas,
+    },
+  ];
+}
+
+const NANOS_PER_MS = 1_000_000;
+
+/** The server's form. `atomic` says whether the server knows atomic batches; an older one would ignore the field silently. */
+export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamConfig> & { name: string } {
+  return {
+    name: spec.name,
+    subjects: [...spec.subjects],
+    retention: spec.retention,
+    storage: spec.storage,
+    discard: spec.discard,
+    max_age: spec.maxAgeMs * NANOS_PER_MS,
+    max_bytes: spec.maxBytes,
+    max_msg_size: spec.maxMessageBytes,
+    duplicate_window: spec.duplicateWindowMs * NANOS_PER_MS,
+    num_replicas: spec.replicas,
+    allow_direct: true,
+    ...(spec.storedAs && { subject_transform: { src: spec.storedAs.from, dest: spec.storedAs.to } }),
+    ...(atomic && spec.atomic && { allow_atomic: true }),
+  };
+}

@@ -1,0 +1,388 @@
+/**
+ * The bus as an AsyncAPI 3.0 document: channels, who serves them, messages and their schemas. Operations are Fleet's: it receives
+ * commands and queries, it sends events. What NATS and JetStream add stands under `x-` names.
+ */
+import { ALERT_TYPES, type AlertType } from "../alerts.ts";
+import { SCHEMA_VERSION } from "../checkpoint.ts";
+import { EVENT_TYPES } from "../events.ts";
+import { LIMITS } from "../limits.ts";
+import {
+  COMMAND_OPS,
+  CONTENT_TYPES,
+  type CommandOp,
+  HEADERS,
+  isQueuedOp,
+  QUERY_OPS,
+  QUEUED_OPS,
+  QUEUES,
+  type QueuedOp,
+  STREAMS,
+  SUBJECTS,
+} from "../subjects.ts";
+import { SCHEMA_FILES } from "./schemas.ts";
+
+type Tree = Record<string, unknown>;
+
+const DAY_MS = 86_400_000;
+const MIB = 1_048_576;
+
+const COMMON = {
+  retention: "limits",
+  storage: "file",
+  discard: "old",
+  max_message_bytes: 256 * 1024,
+  duplicate_window_ms: 300_000,
+  allow_atomic: true,
+};
+
+const KEPT = {
+  max_age_ms: 0,
+  storage: "file",
+  discard: "new",
+  duplicate_window_ms: 300_000,
+  allow_atomic: false,
+};
+
+/** The streams as the services create them at most; the protocol may not import the bus, so a test compares the two. */
+export const STREAM_FACTS = {
+  [STREAMS.events]: {
+    subjects: [SUBJECTS.everyEvent],
+    max_age_ms: 7 * DAY_MS,
+    max_bytes: 4_096 * MIB,
+    ...COMMON,
+  },
+  [STREAMS.alerts]: {
+    subjects: [SUBJECTS.everyAlert],
+    max_age_ms: LIMITS.alerts_kept_ms,
+    max_bytes: 256 * MIB,
+    ...COMMON,
+  },
+  [STREAMS.queue]: {
+    subjects: [SUBJECTS.everyQueue],
+    subject_transform: SUBJECTS.queuedForm,
+    max_bytes: 8_192 * MIB,
+    retention: "workqueue",
+    max_message_bytes: LIMITS.payload_bytes_max - LIMITS.queue_headers_bytes_max,
+    ...KEPT,
+  },
+  [STREAMS.dead]: {
+    subjects: [SUBJECTS.everyDead],
+    max_bytes: 1_024 * MIB,
+    retention: "limits",
+    max_message_bytes: LIMITS.payload_bytes_max,
+    ...KEPT,
+  },
+  [STREAMS.offers]: {
+    subjects: [SUBJECTS.everyOffer],
+    ...KEPT,
+    max_age_ms: DAY_MS,
+    max_bytes: 256 * MIB,
+    retention: "workqueue",
+    max_message_bytes: 256 * 1024,
+    allow_atomic: true,
+  },
+  [STREAMS.exits]: {
+    subjects: [SUBJECTS.everyExit],
+    ...COMMON,
+    max_age_ms: 7 * DAY_MS,
+    max_bytes: 64 * MIB,
+    allow_atomic: false,
+  },
+} as const;
+
+const PARAMETERS: Readonly<Record<string, string>> = {
+  tenant: "The tenant: default, unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
+  agent_id: "The agent that acts; the server's permissions guard this token.",
+  agent_type: "The type of agent that the offer is for.",
+  severity: "How urgent the alert is: warning or critical.",
+  task_id: "The task that the message is about.",
+};
+
+const ref = (path: string): Tree => ({ $ref: `#/${path}` });
+const refs = (names: readonly string[], path: string): Tree[] => names.map((name) => ref(`${path}/${name}`));
+
+/** `fleet.x.tenant.task_id` → `fleet.x.{tenant}.{task_id}` with a description of each parameter. */
+function place(subject: string): Tree {
+  const tokens = subject.split(".");
+  const parameters = tokens.filter((token) => Object.hasOwn(PARAMETERS, token));
+  return {
+    address: tokens.map((token) => (parameters.includes(token) ? `{${token}}` : token)).join("."),
+    parameters: Object.fromEntries(parameters.map((name) => [name, { description: PARAMETERS[name] }])),
+  };
+}
+
+function channel(subject: string, message: string, more: Tree = {}): Tree {
+  return { ...place(subject), messages: { [message]: ref(`components/messages/${message}`) }, ...more };
+}
+
+function replyChannel(messages: readonly string[]): Tree {
+  return {
+    address: null,
+    description: "The inbox that the request names as its reply subject.",
+    messages: Object.fromEntries(messages.map((name) => [name, ref(`components/messages/${name}`)])),
+  };
+}
+
+function served(name: string, queue: string, answers: readonly string[]): Tree {
+  return {
+    action: "receive",
+    channel: ref(`channels/${name}`),
+    messages: refs([name], `channels/${name}/messages`),
+    reply: {
+      address: { location: "$message.header#/reply" },
+      channel: ref(`channels/${name}.reply`),
+      messages: refs(answers, `channels/${name}.reply/messages`),
+    },
+    bindings: { nats: { queue } },
+    "x-nats": { kind: "core request", queue_group: queue },
+  };
+}
+
+function message(name: string, file: string, contentType: string, headers: string): Tree {
+  return {
+    name,
+    contentType,
+    headers: ref(`components/schemas/${headers}`),
+    payload: { $ref: `./schemas/${file}` },
+  };
+}
+
+function answered(promise: string): [name: string, message: Tree] {
+  const name = `answer.${promise}`;
+  return [name, message(name, SCHEMA_FILES.answer(promise), CONTENT_TYPES.json, "answer_headers")];
+}
+
+/** What one request adds to the document: its channel, its reply's, the operation and the messages. */
+function request(
+  kind: "command" | "query",
+  op: string,
+  ...promises: readonly string[]
+): { channels: Tree; operations: Tree; messages: Tree } {
+  const name = `${kind}.${op}`;
+  const answers = [...promises.map((promise) => `answer.${promise}`), "answer.error"];
+  const queue = kind === "command" ? QUEUES.writer : QUEUES.reader;
+  const subject =
+    kind === "command"
+      ? SUBJECTS.command("tenant", "agent_id", "task_id", op as (typeof COMMAND_OPS)[number])
+      : SUBJECTS.query("tenant", op as (typeof QUERY_OPS)[number]);
+  return {
+    channels: { [name]: channel(subject, name), [`${name}.reply`]: replyChannel(answers) },
+    operations: { [name]: served(name, queue, answers) },
+    messages: {
+      [name]: message(name, SCHEMA_FILES[kind](op), CONTENT_TYPES.json, "request_headers"),
+      ...Object.fromEntries(promises.map(answered)),
+    },
+  };
+}
+
+/** A command by way of the queue: the stream's acknowledgement says that it will be applied once, or end in the dead letters. */
+function queued(op: QueuedOp): { channels: Tree; operations: Tree; messages: Tree } {
+  const name = `queue.${op}`;
+  const subject = SUBJECTS.queue("tenant", "agent_id", "task_id", op);
+  return {
+    channels: { [name]: channel(subject, `command.${op}`, { "x-jetstream": { stream: STREAMS.queue } }) },
+    operations: {
+      [name]: {
+        action: "receive",
+        channel: ref(`channels/${name}`),
+        messages: refs([`command.${op}`], `channels/${name}/messages`),
+        "x-nats": {
+          kind: "JetStream",
+          delivery: "applied once, in order per task, or dead-lettered",
+          message_id: "the command's id",
+        },
+      },
+    },
+    messages: {},
+  };
+}
+
+/** A message by itself: what an agent tells, or is told. */
+function told(
+  { name, subject, action, file, contentType, headers }: Told,
+  nats: Tree,
+): { channels: Tree; operations: Tree; messages: Tree } {
+  const stream = nats.stream === undefined ? {} : { "x-jetstream": { stream: nats.stream } };
+  const operation = {
+    action,
+    channel: ref(`channels/${name}`),
+    messages: refs([name], `channels/${name}/messages`),
+    "x-nats": nats,
+  };
+  return {
+    channels: { [name]: channel(subject, name, stream) },
+    operations: { [name]: operation },
+    messages: { [name]: message(name, file, contentType, headers) },
+  };
+}
+
+interface Told {
+  readonly name: string;
+  readonly subject: string;
+  readonly action: "send" | "receive";
+  readonly file: string;
+  readonly contentType: string;
+  readonly headers: string;
+}
+
+const OFFER: Told = {
+  name: "offer",
+  subject: SUBJECTS.offer("tenant", "agent_type", "task_id"),
+  action: "send",
+  file: "offer.json",
+  contentType: CONTENT_TYPES.event,
+  headers: "event_headers",
+};
+
+const alert = (type: AlertType): Told => ({
+  name: `alert.${type}`,
+  subject: SUBJECTS.alert("tenant", "severity", "task_id"),
+  action: "send",
+  file: SCHEMA_FILES.alert(type),
+  contentType: CONTENT_TYPES.event,
+  headers: "event_headers",
+});
+
+const HEARTBEAT: Told = {
+  name: "heartbeat",
+  subject: SUBJECTS.heartbeat("tenant", "agent_id"),
+  action: "receive",
+  file: "heartbeat.json",
+  contentType: CONTENT_TYPES.json,
+  headers: "request_headers",
+};
+
+const EXIT: Told = {
+  name: "exit",
+  subject: SUBJECTS.exit("tenant", "agent_id", "task_id"),
+  action: "receive",
+  file: "exit-report.json",
+  contentType: CONTENT_TYPES.json,
+  headers: "request_headers",
+};
+
+function event(type: string): { channels: Tree; operations: Tree; messages: Tree } {
+  const name = `event.${type}`;
+  const subject = SUBJECTS.event("tenant", type, "task_id");
+  const stream = { "x-jetstream": { stream: STREAMS.events } };
+  return {
+    channels: { [name]: channel(subject, name, stream) },
+    operations: {
+      [name]: {
+        action: "send",
+        channel: ref(`channels/${name}`),
+        messages: refs([name], `channels/${name}/messages`),
+        "x-nats": {
+          kind: "JetStream",
+          delivery: "at least once, in order per task",
+          message_id: "the event's id",
+        },
+      },
+    },
+    messages: {
+      [name]: message(name, SCHEMA_FILES.event(type), CONTENT_TYPES.event, "event_headers"),
+    },
+  };
+}
+
+const text = (description: string): Tree => ({ type: "string", description });
+const trace = { traceparent: text("W3C trace context"), tracestate: text("W3C trace context") };
+
+const HEADER_SCHEMAS: Tree = {
+  request_headers: {
+    type: "object",
+    properties: {
+      [HEADERS.contentType]: text(`${CONTENT_TYPES.json}, which is the default, or ${CONTENT_TYPES.msgpack}`),
+      [HEADERS.messageId]: text("On the queue: the command's id, which is needed there"),
+      [HEADERS.replyTo]: text("On the queue: an inbox of the agent, below _INBOX.<agent_id>, for the answer"),
+      ...trace,
+    },
+  },
+  answer_headers: { type: "object", properties: { [HEADERS.contentType]: text("As in the request") } },
+  event_headers: {
+    type: "object",
+    properties: {
+      [HEADERS.contentType]: text(CONTENT_TYPES.event),
+      [HEADERS.messageId]: text(
+        "The event's id; the stream drops a copy that comes within its duplicate window",
+      ),
+      ...trace,
+    },
+  },
+};
+
+/** What an applied command is answered with, where that is not a version of a checkpoint. */
+const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
+  take: "ownership",
+  release: "ownership",
+  acknowledge: "acknowledged",
+  handoff: "handoff_state",
+  cancel_handoff: "handoff_state",
+  recover: "recovery",
+};
+
+/** What a command can be answered with when it was not refused. */
+function promises(op: CommandOp): string[] {
+  const applied = APPLIED[op] ?? "committed";
+  return isQueuedOp(op) ? [applied, "queued"] : [applied];
+}
+
+export function asyncApi(): Tree {
+  const parts = [
+    ...COMMAND_OPS.map((op) => request("command", op, ...promises(op))),
+    ...QUEUED_OPS.map(queued),
+    ...QUERY_OPS.map((op) => request("query", op, op)),
+    ...EVENT_TYPES.map(event),
+    ...ALERT_TYPES.map((type) =>
+      told(alert(type), {
+        kind: "JetStream",
+        stream: STREAMS.alerts,
+        delivery: "at least once",
+        message_id: "the alert's id",
+      }),
+    ),
+    told(OFFER, {
+      kind: "JetStream work queue",
+      stream: STREAMS.offers,
+      delivery: "at least once, to one taker of the agent type at a time",
+      message_id: "the offer's id",
+    }),
+    told(HEARTBEAT, { kind: "core", every_ms: LIMITS.heartbeat_ms }),
+    told(EXIT, { kind: "JetStream", stream: STREAMS.exits, delivery: "at least once" }),
+  ];
+  const merged = (key: "channels" | "operations" | "messages"): Tree =>
+    Object.assign({}, ...parts.map((part) => part[key]));
+  return {
+    asyncapi: "3.0.0",
+    info: {
+      title: "Fleet",
+      version: `${SCHEMA_VERSION}.0`,
+      description:
+        "Checkpoint, handoff and recovery for AI agents. Semantics: API.md and SPEC.md beside this file.",
+    },
+    defaultContentType: CONTENT_TYPES.json,
+    servers: {
+      standalone: {
+        host: "127.0.0.1:4222",
+        protocol: "nats",
+        description: "The server of a standalone fleet",
+        "x-nats": { jetstream: true, max_payload: LIMITS.payload_bytes_max },
+      },
+    },
+    channels: merged("channels"),
+    operations: merged("operations"),
+    components: {
+      messages: {
+        ...merged("messages"),
+        "answer.error": message(
+          "answer.error",
+          SCHEMA_FILES.answer("error"),
+          CONTENT_TYPES.json,
+          "answer_headers",
+        ),
+      },
+      schemas: HEADER_SCHEMAS,
+    },
+    "x-jetstream-streams": STREAM_FACTS,
+  };
+}

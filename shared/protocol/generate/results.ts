@@ -1,0 +1,166 @@
+/** What each query returns, as schemas: for the documents generated from them, and for clients that check what they get. */
+import { z } from "zod";
+import { agentSchema } from "../agents.ts";
+import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../alert-queries.ts";
+import { errorBodySchema } from "../answers.ts";
+import { checkpointSchema } from "../checkpoint.ts";
+import { handoffSchema } from "../handoff-record.ts";
+import type { QueryResults } from "../queries.ts";
+import { POINT_FAILURES } from "../recovery-states.ts";
+import { SCRUB_KINDS } from "../scrub.ts";
+import type { QueryOp } from "../subjects.ts";
+import { taskSchema } from "../task.ts";
+
+const corruptSchema = z.looseObject({
+  checkpoint_id: z.string().nullable(),
+  version: z.int().nullable(),
+  reason: z.string(),
+});
+
+const pageSchema = z.looseObject({
+  checkpoints: z.array(checkpointSchema),
+  corrupt: z.array(corruptSchema),
+  cursor: z.string().exactOptional(),
+});
+
+const searchSchema = pageSchema.extend({ indexed_through: z.string(), rebuilding: z.boolean() });
+
+const indexSchema = z.looseObject({
+  state: z.enum(["ready", "rebuilding"]),
+  indexed_through: z.string(),
+  behind: z.int(),
+  indexed: z.int(),
+  total: z.int(),
+});
+
+const statusSchema = z.looseObject({
+  version: z.string(),
+  store: z.looseObject({ engine: z.string(), ok: z.boolean(), detail: z.string() }),
+  bus: z.looseObject({ ok: z.boolean(), detail: z.string(), server_version: z.string() }),
+  index: indexSchema,
+  outbox: z.looseObject({ depth: z.int(), oldest_ms: z.number() }),
+  counts: z.looseObject({ tasks: z.int(), checkpoints: z.int(), events: z.int() }),
+  uptime_ms: z.number(),
+});
+
+const queueSchema = z.looseObject({
+  depth: z.int(),
+  oldest_age_ms: z.number().nullable(),
+  bytes: z.int(),
+  bytes_max: z.int(),
+  left_total: z.int(),
+  dead: z.int(),
+  store: z.enum(["ok", "away"]),
+});
+
+const deadLetterSchema = z.looseObject({
+  seq: z.int(),
+  stream: z.string(),
+  reason: z.string(),
+  error: errorBodySchema,
+  tenant: z.string().nullable(),
+  agent_id: z.string().nullable(),
+  task_id: z.string().nullable(),
+  op: z.string().nullable(),
+  command_id: z.string().nullable(),
+  queued_at: z.string(),
+  dead_at: z.string(),
+  size_bytes: z.int(),
+  applied_at: z.string().nullable(),
+});
+
+const recoveryPointSchema = z.looseObject({
+  checkpoint: checkpointSchema.nullable(),
+  reason: z.enum(POINT_FAILURES).nullable(),
+  details: z.string().nullable(),
+  passed_over: z.array(corruptSchema),
+  owner: z
+    .looseObject({ agent_id: z.string(), fence: z.int(), alive_until: z.string().nullable() })
+    .nullable(),
+  offer: z
+    .looseObject({
+      agent_type: z.string(),
+      is_known: z.boolean(),
+      max_attempts: z.int(),
+      deadline_ms: z.int(),
+    })
+    .nullable(),
+});
+
+const scrubPassSchema = z.looseObject({
+  pass: z.int(),
+  began_at: z.string(),
+  tasks: z.int(),
+  checkpoints: z.int(),
+  versions: z.int(),
+  audit_entries: z.int(),
+  bytes: z.int(),
+  quarantined: z.int(),
+  findings: z.int(),
+});
+
+const scrubSchema = z.looseObject({
+  current: scrubPassSchema.nullable(),
+  last: scrubPassSchema.extend({ ended_at: z.string() }).nullable(),
+  requested_pass: z.int().nullable(),
+  by: z.string().nullable(),
+  rate_bytes: z.int().nullable(),
+  every_ms: z.int().nullable(),
+  total: z.looseObject({ tasks: z.int(), checkpoints: z.int() }),
+});
+
+const scrubFindingSchema = z.looseObject({
+  task_id: z.string(),
+  kind: z.enum(SCRUB_KINDS),
+  checkpoint_id: z.string().nullable(),
+  version: z.int().nullable(),
+  details: z.string(),
+  quarantined: z.boolean(),
+  found_at: z.string(),
+  pass: z.int(),
+});
+
+/** Complete by compilation, and each schema's output is what the protocol says the query returns. */
+export const RESULT_SCHEMAS = {
+  get: z.looseObject({ checkpoint: checkpointSchema }),
+  latest: z.looseObject({ checkpoint: checkpointSchema.nullable(), passed_over: z.array(corruptSchema) }),
+  history: pageSchema,
+  by_agent: searchSchema,
+  search: searchSchema,
+  task: z.looseObject({ task: taskSchema }),
+  audit: z.looseObject({
+    task: taskSchema,
+    entries: z.array(z.looseObject({ seq: z.int(), entry: z.string(), hash: z.string() })),
+    more: z.boolean(),
+  }),
+  handoff: z.looseObject({ handoff: handoffSchema }),
+  handoffs: z.looseObject({ handoffs: z.array(handoffSchema), cursor: z.string().exactOptional() }),
+  recovery_point: recoveryPointSchema,
+  recoveries: z.looseObject({ tasks: z.array(taskSchema), cursor: z.string().exactOptional() }),
+  status: statusSchema,
+  index_rebuild: indexSchema,
+  index_status: indexSchema,
+  scrub_status: scrubSchema,
+  scrub_start: scrubSchema,
+  scrub_findings: z.looseObject({
+    findings: z.array(scrubFindingSchema),
+    cursor: z.string().exactOptional(),
+  }),
+  agents: z.looseObject({
+    agents: z.array(agentSchema),
+    listening_since: z.string(),
+    cursor: z.string().exactOptional(),
+  }),
+  queue_status: queueSchema,
+  dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
+  dead_retry: z.looseObject({
+    seq: z.int(),
+    command_id: z.string().nullable(),
+    position: z.int(),
+    applied_at: z.string().nullable(),
+  }),
+  dead_drop: z.looseObject({ seq: z.int(), command_id: z.string().nullable() }),
+  alerts: alertPageSchema,
+  alert: alertStateSchema,
+  alert_ack: acknowledgedAlertsSchema,
+} as const satisfies { [Op in QueryOp]: z.ZodType<QueryResults[Op]> };

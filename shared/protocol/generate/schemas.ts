@@ -1,0 +1,186 @@
+/**
+ * The protocol's JSON Schemas, derived from the zod schemas. Input schemas describe what a caller may write, short forms and absent
+ * defaults included; output schemas describe what is stored and answered.
+ */
+import { z } from "zod";
+import { ALERT_DATA, ALERT_TYPES, alertSchema } from "../alerts.ts";
+import {
+  acknowledgedAnswerSchema,
+  committedAnswerSchema,
+  errorAnswerSchema,
+  handoffAnswerSchema,
+  okAnswerSchema,
+  ownershipAnswerSchema,
+  queuedAnswerSchema,
+  recoveryAnswerSchema,
+} from "../answers.ts";
+import { checkpointInputSchema, checkpointSchema, PHASES, phaseSchema } from "../checkpoint.ts";
+import { COMMAND_SCHEMAS } from "../commands.ts";
+import { EVENT_DATA, EVENT_TYPES, eventSchema } from "../events.ts";
+import { exitReportSchema } from "../exit-report.ts";
+import { heartbeatSchema } from "../heartbeat.ts";
+import { CHECKPOINT_ID_INPUT_PATTERN, CHECKPOINT_ID_PATTERN, checkpointIdSchema } from "../ids.ts";
+import { offerSchema } from "../offer.ts";
+import { QUERY_SCHEMAS } from "../queries.ts";
+import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
+import { COMMAND_OPS, QUERY_OPS } from "../subjects.ts";
+import { RESULT_SCHEMAS } from "./results.ts";
+
+type Direction = "input" | "output";
+type JsonSchema = Record<string, unknown>;
+
+/** What JSON Schema cannot see in a schema with code in it, said in its own words. */
+const SPELLED: ReadonlyMap<unknown, Readonly<Record<Direction, JsonSchema>>> = new Map<
+  unknown,
+  Readonly<Record<Direction, JsonSchema>>
+>([
+  [
+    checkpointIdSchema,
+    {
+      input: {
+        type: "string",
+        pattern: CHECKPOINT_ID_INPUT_PATTERN,
+        description: "A UUIDv7, plain or as chk-<uuid>",
+      },
+      output: { type: "string", pattern: CHECKPOINT_ID_PATTERN, description: "A UUIDv7 in lower case" },
+    },
+  ],
+  [
+    phaseSchema,
+    {
+      input: { type: "string", enum: [...PHASES, "implementation", "verification"] },
+      output: { type: "string", enum: [...PHASES] },
+    },
+  ],
+  [
+    retentionSchema,
+    {
+      input: { type: "string", pattern: RETENTION_PATTERN },
+      output: { type: "string", pattern: RETENTION_PATTERN },
+    },
+  ],
+]);
+
+/** Large schemas have a file of their own, which others refer to. */
+const SHARED: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [checkpointSchema, "./checkpoint.json"],
+  [checkpointInputSchema, "./checkpoint-input.json"],
+]);
+
+function replace(schema: JsonSchema, by: JsonSchema): void {
+  for (const key of Object.keys(schema)) delete schema[key];
+  Object.assign(schema, by);
+}
+
+function refine(zod: unknown, schema: JsonSchema, isRoot: boolean, io: Direction): void {
+  const file = SHARED.get(zod);
+  const spelled = SPELLED.get(zod);
+  if (file !== undefined && !isRoot) replace(schema, { $ref: file });
+  else if (spelled !== undefined) replace(schema, spelled[io]);
+  // Further members are welcome everywhere, which is what JSON Schema takes for granted.
+  if (Object.keys((schema.additionalProperties as object | undefined) || {}).length === 0) {
+    delete schema.additionalProperties;
+  }
+  // The pattern that comes with it says the same at a length that nobody reads.
+  if (schema.format === "date-time") delete schema.pattern;
+  const options = schema.anyOf as JsonSchema[] | undefined;
+  // A short form has become the long one by the time that it is stored.
+  const stored = options?.filter((option) => Object.keys(option).length > 0);
+  if (io === "output" && stored?.length === 1 && options?.length !== 1)
+    replace(schema, stored[0] as JsonSchema);
+}
+
+function jsonSchema(title: string, schema: z.ZodType, io: Direction): JsonSchema {
+  const { $schema, ...rest } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: "any",
+    override: (at) => refine(at.zodSchema, at.jsonSchema as JsonSchema, at.path.length === 0, io),
+  });
+  return { $schema, title, ...rest };
+}
+
+const kebab = (op: string): string => op.replaceAll("_", "-");
+
+export const SCHEMA_FILES = {
+  command: (op: string): string => `command-${kebab(op)}.json`,
+  query: (op: string): string => `query-${kebab(op)}.json`,
+  answer: (kind: string): string => `answer-${kebab(kind)}.json`,
+  event: (type: string): string => `event-${kebab(type.toLowerCase())}.json`,
+  alert: (type: string): string => `alert-${kebab(type.toLowerCase())}.json`,
+} as const;
+
+/** The schema of one event type: the envelope with its own `type` and `data`. */
+export function eventTypeSchema(type: (typeof EVENT_TYPES)[number]): z.ZodType {
+  return eventSchema.extend({ type: z.literal(type), data: EVENT_DATA[type] });
+}
+
+/** The schema of a query's answer when it went well. */
+export function queryAnswerSchema(op: (typeof QUERY_OPS)[number]): z.ZodType {
+  return okAnswerSchema.extend({ result: RESULT_SCHEMAS[op] });
+}
+
+/** File name → JSON Schema. */
+export function jsonSchemas(): Map<string, JsonSchema> {
+  const rows: [file: string, title: string, schema: z.ZodType, io: Direction][] = [
+    ["checkpoint-input.json", "A checkpoint as an agent writes it", checkpointInputSchema, "input"],
+    ["checkpoint.json", "A checkpoint as it is stored and returned", checkpointSchema, "output"],
+    ...COMMAND_OPS.map((op): (typeof rows)[number] => [
+      SCHEMA_FILES.command(op),
+      `Body of the command ${op}`,
+      COMMAND_SCHEMAS[op],
+      "input",
+    ]),
+    [
+      SCHEMA_FILES.answer("committed"),
+      "Answer to a command that was applied",
+      committedAnswerSchema,
+      "output",
+    ],
+    [
+      SCHEMA_FILES.answer("ownership"),
+      "Answer to a take or release that was applied",
+      ownershipAnswerSchema,
+      "output",
+    ],
+    [
+      SCHEMA_FILES.answer("acknowledged"),
+      "Answer to an acknowledge that was applied",
+      acknowledgedAnswerSchema,
+      "output",
+    ],
+    [
+      SCHEMA_FILES.answer("handoff_state"),
+      "Answer to a handoff or cancel_handoff that was applied",
+      handoffAnswerSchema,
+      "output",
+    ],
+    [SCHEMA_FILES.answer("recovery"), "Answer to a recover that was applied", recoveryAnswerSchema, "output"],
+    ...ALERT_TYPES.map((type): (typeof rows)[number] => [
+      SCHEMA_FILES.alert(type),
+      `The alert ${type}`,
+      alertSchema.extend({ type: z.literal(type), data: ALERT_DATA[type] }),
+      "output",
+    ]),
+    ["offer.json", "An offer, as its takers get it", offerSchema, "output"],
+    ["heartbeat.json", "A heartbeat of an agent", heartbeatSchema, "input"],
+    ["exit-report.json", "How the process of an agent ended", exitReportSchema, "input"],
+    [
+      SCHEMA_FILES.answer("queued"),
+      "Answer to a command that was taken and will be applied later",
+      queuedAnswerSchema,
+      "output",
+    ],
+    [SCHEMA_FILES.answer("error"), "Answer to a request that was refused", errorAnswerSchema, "output"],
+    ...QUERY_OPS.flatMap((op): (typeof rows)[number][] => [
+      [SCHEMA_FILES.query(op), `Body of the query ${op}`, QUERY_SCHEMAS[op], "input"],
+      [SCHEMA_FILES.answer(op), `Answer to the query ${op}`, queryAnswerSchema(op), "output"],
+    ]),
+    ...EVENT_TYPES.map((type): (typeof rows)[number] => [
+      SCHEMA_FILES.event(type),
+      `The event ${type}`,
+      eventTypeSchema(type),
+      "output",
+    ]),
+  ];
+  return new Map(rows.map(([file, title, schema, io]) => [file, jsonSchema(title, schema, io)]));
+}

@@ -1,0 +1,106 @@
+/**
+ * Whether a checkpoint and all that it goes back to verify: its own hash, and every ancestor's. A parent always stands before its child
+ * in the task's order, so one way through the order, newest first, meets every child before its parents. Bounded: what lies further back
+ * than the limit is left to those who read it.
+ */
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { Reader } from "../../store/store.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { findInTask, findMany } from "./lookup.ts";
+import { readOrder } from "./order.ts";
+
+/** A checkpoint that verifies itself; what it goes back to is not known yet. */
+export interface Own {
+  readonly ok: true;
+  readonly checkpoint: Checkpoint;
+  /** In canonical form. */
+  readonly bytes: number;
+}
+
+export interface Unsound {
+  readonly ok: false;
+  /** The checkpoint itself, or one of its ancestors. */
+  readonly reason: "hash_broken" | "chain_broken";
+  readonly at: string;
+  /** What is wrong there. */
+  readonly details: string;
+  readonly corrupt: CorruptCheckpoint;
+}
+
+export type Ancestry =
+  | {
+      readonly ok: true;
+      /** The one that was asked about. */
+      readonly checkpoint: Checkpoint;
+      /** How many were verified, itself among them. */
+      readonly verified: number;
+    }
+  | Unsound;
+
+/** Checkpoints read at once: fewer when they are large, judged by those before them, so that they do not fill the memory. */
+const SLICE = 32;
+const SLICE_BYTES = 2_000_000;
+
+const sliceAfter = (verified: number, bytes: number): number =>
+  Math.max(1, Math.min(SLICE, Math.floor((SLICE_BYTES * verified) / Math.max(1, bytes))));
+
+export async function verifyAncestry(
+  reader: Reader,
+  tenant: string,
+  task: string,
+  id: string,
+): Promise<Ancestry> {
+  const own = await verifyOwn(reader, tenant, task, id);
+  return own.ok ? verifyAncestors(reader, tenant, task, own) : own;
+}
+
+export async function verifyOwn(
+  reader: Reader,
+  tenant: string,
+  task: string,
+  id: string,
+): Promise<Own | Unsound> {
+  const found = await findInTask(reader, tenantKeys(tenant), task, id);
+  if (!found.sound) return broken("hash_broken", id, found.corrupt);
+  return { ok: true, checkpoint: found.checkpoint, bytes: found.bytes };
+}
+
+export async function verifyAncestors(
+  reader: Reader,
+  tenant: string,
+  task: string,
+  own: Own,
+): Promise<Ancestry> {
+  const keys = tenantKeys(tenant);
+  const { checkpoint } = own;
+  const wanted = new Set(checkpoint.metadata.parent_ids);
+  let [verified, bytes, to] = [1, own.bytes, checkpoint.metadata.seq - 1];
+  while (wanted.size > 0 && to >= 1) {
+    const limit = sliceAfter(verified, bytes);
+    const places = await readOrder(reader, keys, task, { from: 1, to, limit, reverse: true });
+    const found = await findMany(reader, keys, task, places);
+    for (const [i, one] of found.entries()) {
+      const at = places[i]?.entry?.id ?? null;
+      // A place whose entry is lost may be an ancestor's; if it is, that one is never met.
+      if (at === null || !wanted.delete(at)) continue;
+      if (!one.sound) return broken("chain_broken", at, one.corrupt);
+      for (const parent of one.checkpoint.metadata.parent_ids) wanted.add(parent);
+      verified += 1;
+      bytes += one.bytes;
+    }
+    if (verified >= LIMITS.chain_count_max || bytes >= LIMITS.chain_bytes_max) {
+      return { ok: true, checkpoint, verified };
+    }
+    to -= places.length;
+  }
+  const [missing] = wanted;
+  if (missing === undefined) return { ok: true, checkpoint, verified };
+  const reason = "its entry in the order of the task is lost";
+  return broken("chain_broken", missing, { checkpoint_id: missing, version: null, reason });
+}
+
+function broken(reason: "hash_broken" | "chain_broken", at: string, corrupt: CorruptCheckpoint): Unsound {
+  return { ok: false, reason, at, details: corrupt.reason, corrupt };
+}

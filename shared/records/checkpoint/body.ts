@@ -1,0 +1,148 @@
+/**
+ * Checkpoint rows: the sealed bytes of one version, inline or in chunks. Reading verifies the hash before anything is parsed; what
+ * does not verify comes back as a finding, never as a checkpoint.
+ */
+import { CorruptBytes, open, type Sealed } from "../../integrity/seal.ts";
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import { migrate } from "../../protocol/migrations.ts";
+import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import { compressed, decode, decompressed, encode, UnreadableValue } from "../kv/codec.ts";
+import type { TenantKeys } from "../kv/keyspace.ts";
+
+/** MessagePack array: version, SHA-256, compressed?, number of chunks (0: inline), bytes or nil, signature or nil. */
+type Row = [
+  version: number,
+  hash: Bytes,
+  isCompressed: boolean,
+  chunks: number,
+  inline: Bytes | null,
+  signature: string | null,
+];
+
+/** The hash covers the body alone; a damaged byte beside it must not become a part of what is served. */
+function isRow(value: unknown): value is Row {
+  if (!Array.isArray(value) || value.length !== 6) return false;
+  const [version, hash, isCompressed, chunks, inline, signature] = value as unknown[];
+  return (
+    Number.isSafeInteger(version) &&
+    hash instanceof Uint8Array &&
+    typeof isCompressed === "boolean" &&
+    Number.isSafeInteger(chunks) &&
+    (inline === null ? Number(chunks) > 0 : inline instanceof Uint8Array && chunks === 0) &&
+    (signature === null || typeof signature === "string")
+  );
+}
+
+export type Found =
+  | { readonly sound: true; readonly checkpoint: Checkpoint; readonly row: Bytes; readonly bytes: number }
+  | { readonly sound: false; readonly corrupt: CorruptCheckpoint };
+
+function chunksOf(bytes: Bytes): Bytes[] {
+  const chunks: Bytes[] = [];
+  for (let at = 0; at < bytes.length; at += LIMITS.chunk_bytes_max) {
+    chunks.push(bytes.subarray(at, at + LIMITS.chunk_bytes_max));
+  }
+  return chunks;
+}
+
+/** Writes the current row of a checkpoint; large bodies go to chunks of their own version, so that versions never share. */
+export function writeRow(
+  tx: Tx,
+  keys: TenantKeys,
+  task: string,
+  id: string,
+  version: number,
+  sealed: Sealed,
+): void {
+  const smaller = compressed(sealed.bytes);
+  const body = smaller ?? sealed.bytes;
+  const chunks = body.length > LIMITS.inline_bytes_max ? chunksOf(body) : [];
+  chunks.forEach((chunk, n) => {
+    tx.set(keys.chunk(task, id, version, n), chunk);
+  });
+  const row: Row = [
+    version,
+    Buffer.from(sealed.hash, "hex"),
+    smaller !== null,
+    chunks.length,
+    chunks.length === 0 ? body : null,
+    null,
+  ];
+  tx.set(keys.checkpoint(task, id), encode(row));
+}
+
+async function bodyOf(reader: Reader, keys: TenantKeys, task: string, id: string, row: Row): Promise<Bytes> {
+  const [version, , isCompressed, chunks, inline] = row;
+  let body = inline;
+  if (chunks > 0) {
+    const wanted = Array.from({ length: chunks }, (_, n) => keys.chunk(task, id, version, n));
+    const parts = await reader.getMany(wanted);
+    if (parts.some((part) => part === undefined)) throw new CorruptBytes("a chunk is missing");
+    body = Buffer.concat(parts as Bytes[]);
+  }
+  if (body === null) throw new CorruptBytes("the body is missing");
+  if (!isCompressed) return body;
+  try {
+    return decompressed(body, LIMITS.payload_bytes_max);
+  } catch {
+    throw new CorruptBytes("the body cannot be decompressed");
+  }
+}
+
+/** What is known of a version from elsewhere; bytes that verify, but are of another version, are as wrong as broken ones. */
+export interface Expected {
+  readonly version: number;
+  readonly hash?: string;
+}
+
+/** Verifies and opens a row that was read before; `row` undefined: the row is missing although something refers to it. */
+export async function openRow(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  id: string,
+  row: Bytes | undefined,
+  expected?: Expected,
+): Promise<Found> {
+  let version = expected?.version ?? null;
+  try {
+    if (row === undefined) throw new CorruptBytes("the row is missing");
+    const parsed = decode<unknown>(row);
+    if (!isRow(parsed)) throw new CorruptBytes("the row cannot be decoded");
+    const hash = Buffer.from(parsed[1]).toString("hex");
+    if (expected !== undefined && !isExpected(expected, parsed[0], hash)) {
+      throw new CorruptBytes("the row holds another version");
+    }
+    version = parsed[0];
+    const bytes = await bodyOf(reader, keys, task, id, parsed);
+    const checkpoint = open({ bytes, hash }, parsed[5] === null ? undefined : parsed[5]);
+    // Sound bytes at a wrong address are as wrong as broken ones: a row that was swapped or rolled back.
+    const { metadata } = checkpoint;
+    if (metadata.checkpoint_id !== id || metadata.task_id !== task || metadata.version !== version) {
+      throw new CorruptBytes("the row holds another checkpoint");
+    }
+    return { sound: true, checkpoint: migrate(checkpoint), row, bytes: bytes.length };
+  } catch (error) {
+    const reason = corruptionIn(error);
+    if (reason === null) throw error;
+    return { sound: false, corrupt: { checkpoint_id: id, version, reason } };
+  }
+}
+
+function isExpected(expected: Expected, version: number, hash: string): boolean {
+  return version === expected.version && (expected.hash === undefined || hash === expected.hash);
+}
+
+/** The finding in an error, or null when the error is something else (the store away, a newer format). */
+function corruptionIn(error: unknown): string | null {
+  if (error instanceof CorruptBytes) return error.reason;
+  if (error instanceof UnreadableValue) return "the row cannot be decoded";
+  // A flipped format byte reads as a newer format; a row that this version wrote has one of this version's formats.
+  if (error instanceof FleetError && error.details.format !== undefined)
+    return "the row's format is not known";
+  if (error instanceof TypeError || error instanceof SyntaxError) return "the row cannot be decoded";
+  return null;
+}

@@ -1,0 +1,250 @@
+/** create_checkpoint: a new checkpoint at the end of its task's order, linked to its parents. Seed 000 FR-002, step 2.1. */
+import { seal } from "../../integrity/seal.ts";
+import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
+import type { CreateCommand } from "../../protocol/commands.ts";
+import { FleetError, invalid } from "../../protocol/errors.ts";
+import type { Handoff } from "../../protocol/handoff-record.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import { requireSupported } from "../../protocol/migrations.ts";
+import { DEFAULT_RETENTION } from "../../protocol/retention.ts";
+import type { Tx } from "../../store/store.ts";
+import { readOpen } from "../handoff/record.ts";
+import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
+import { staysBlocked } from "../recovery/blocks.ts";
+import { raised } from "../recovery/recovery-transitions.ts";
+import { isTakers, sequel } from "../sequel.ts";
+import {
+  type Begun,
+  begin,
+  type CommandContext,
+  complete,
+  type Replay,
+} from "../task/command-transaction.ts";
+import type { RememberedCheckpoint } from "../task/idempotency.ts";
+import { type Head, nextState, type Step } from "../task/transitions.ts";
+import { writeRow } from "./body.ts";
+import { decodePlace, writePlace } from "./checkpoint-location.ts";
+import { writeOrder } from "./order.ts";
+import { advisedBy, withTriggers } from "./triggers.ts";
+
+export async function createCheckpoint(
+  tx: Tx,
+  context: CommandContext,
+  command: CreateCommand,
+): Promise<RememberedCheckpoint | Replay> {
+  const id = command.command_id;
+  const begun = await begin(tx, context, (keys) => [keys.id(id)]);
+  if ("replay" in begun) return begun;
+  requireNew(begun);
+  requireIdentity(context, command);
+  requireExpected(begun, command.expected_version);
+  const open = await readOpen(tx, begun.keys, begun.head);
+  const links = await linksOf(tx, context, begun, command, open);
+  const checkpoint = withTriggers(composed(context, command, begun, links), context.thresholdsOf);
+  const sealed = seal(checkpoint);
+  const { task } = context.actor;
+  const { seq } = checkpoint.metadata;
+
+  writeRow(tx, begun.keys, task, id, 1, sealed);
+  writePlace(tx, begun.keys, id, { task, seq });
+  writeOrder(tx, begun.keys, task, seq, { id, fallback: links.fallback, version: 1, hash: sealed.hash });
+  for (const parent of links.parents) tx.set(begun.keys.child(task, parent, id), new Uint8Array(0));
+  tx.addI64(systemKeys.count("checkpoints"), 1n);
+  if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
+
+  const at = checkpoint.metadata.committed_at;
+  const created: Head = {
+    task_id: task,
+    tenant: context.actor.tenant,
+    state: nextState(begun.head, staysBlocked(begun.head) ? null : "checkpoint"),
+    phase: checkpoint.execution_state.phase,
+    agent_id: context.actor.agent,
+    agent_type: checkpoint.metadata.agent_type,
+    latest_id: id,
+    last_successful_id: begun.head?.last_successful_id ?? null,
+    seq,
+    owner: begun.head?.owner ?? null,
+    fence: begun.head?.fence ?? 0,
+    handoff_id: begun.head?.handoff_id ?? null,
+    recovery: begun.head?.recovery ?? null,
+    block: begun.head?.block ?? null,
+    created_at: begun.head?.created_at ?? at,
+    updated_at: at,
+  };
+  const head = raised(created, checkpoint);
+  const creating: Step = {
+    head,
+    transition: { op: "create", checkpointId: id, version: 1, oldHash: null, newHash: sealed.hash },
+    event: {
+      type: "CHECKPOINT_CREATED",
+      data: { checkpointId: id, taskId: task, agentId: context.actor.agent },
+    },
+  };
+  const written = { checkpoint, hash: sealed.hash, wish: command.handoff };
+  const steps = [creating, ...sequel(tx, context, begun, { head, open, written })];
+  return complete(tx, context, begun, {
+    steps,
+    answer: {
+      task_id: task,
+      checkpoint_id: id,
+      version: 1,
+      seq,
+      hash: sealed.hash,
+      committed_at: at,
+      ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
+      ...advisedBy(checkpoint),
+      ...(checkpoint.execution_state.phase === "handoff" && { handoff_id: id }),
+    },
+  });
+}
+
+/** What can be refused without the store: for a command that will be applied when its caller no longer waits. */
+export function checkNewCheckpoint(
+  context: Pick<CommandContext, "actor" | "nowMs">,
+  command: CreateCommand,
+): void {
+  requireIdentity(context, command);
+  const { metadata, recovery } = command.checkpoint;
+  const fallback = recovery.last_successful_state ?? null;
+  // The place in the task adds some bytes that are not known yet.
+  seal(composed(context, command, { head: null }, { parents: metadata.parent_ids ?? [], fallback }));
+}
+
+function requireNew({ values }: Begun): void {
+  if (values[0] === undefined) return;
+  throw new FleetError("CONFLICT", "a checkpoint with this id exists", {
+    fields: [{ path: "command_id", expected: "a new UUIDv7 for a new checkpoint" }],
+  });
+}
+
+/** The subject says who writes where; a body that says otherwise is a mistake worth naming. */
+function requireIdentity({ actor }: Pick<CommandContext, "actor">, command: CreateCommand): void {
+  const { metadata, schema_version } = command.checkpoint;
+  requireSupported(schema_version);
+  const expected = {
+    checkpoint_id: command.command_id,
+    tenant: actor.tenant,
+    task_id: actor.task,
+    agent_id: actor.agent,
+  };
+  for (const [field, value] of Object.entries(expected)) {
+    const given = metadata[field];
+    if (given !== undefined && given !== value) {
+      throw invalid(`checkpoint.metadata.${field}`, `${value}, as in the subject and the command`, given);
+    }
+  }
+}
+
+function requireExpected(begun: Begun, expected: number | undefined): void {
+  const actual = begun.head?.seq ?? 0;
+  if (expected !== undefined && expected !== actual) {
+    throw new FleetError("CONFLICT", "the task has another number of checkpoints than expected", {
+      fields: [{ path: "expected_version", expected: String(actual), got: String(expected) }],
+      details: { actual, latest_id: begun.head?.latest_id ?? null },
+    });
+  }
+}
+
+interface Links {
+  readonly parents: readonly string[];
+  /** Where `latest` falls back to when this checkpoint turns out corrupt. */
+  readonly fallback: string | null;
+}
+
+/**
+ * Parents default to the task's latest checkpoint, of whoever took it over to the one it took over from: after a recovery what is newer may not
+ * verify. Those named must be of this task.
+ */
+async function linksOf(
+  tx: Tx,
+  context: CommandContext,
+  begun: Begun,
+  command: CreateCommand,
+  open: Handoff | null,
+): Promise<Links> {
+  const { metadata, recovery } = command.checkpoint;
+  const latest =
+    open !== null && isTakers(open, context) ? open.checkpoint_id : (begun.head?.latest_id ?? null);
+  const parents = [...new Set(metadata.parent_ids ?? (latest === null ? [] : [latest]))];
+  const named = new Map<string, string>();
+  for (const [i, id] of (metadata.parent_ids ?? []).entries()) named.set(id, `metadata.parent_ids.${i}`);
+  if (recovery.last_successful_state !== undefined) {
+    named.set(recovery.last_successful_state, "recovery.last_successful_state");
+  }
+  await requireInTask(tx, begun.keys, context.actor.task, named);
+  return { parents, fallback: recovery.last_successful_state ?? latest };
+}
+
+/** Throws INVALID unless every named checkpoint exists in the task; `named` maps each to the field that names it. */
+export async function requireInTask(
+  tx: Tx,
+  keys: TenantKeys,
+  task: string,
+  named: ReadonlyMap<string, string>,
+  root = "checkpoint.",
+): Promise<void> {
+  if (named.size === 0) return;
+  const owners = await tx.getMany([...named.keys()].map((id) => keys.id(id)));
+  const fields = [...named].flatMap(([id, path], i) => {
+    const owner = owners[i];
+    const ownTask = owner && decodePlace(owner).task;
+    return ownTask === task
+      ? []
+      : [
+          {
+            path: `${root}${path}`,
+            expected: "a checkpoint of the same task",
+            got: ownTask === undefined ? `${id}, which does not exist` : `${id}, of another task`,
+          },
+        ];
+  });
+  if (fields.length > 0) throw new FleetError("INVALID", "the input is not valid", { fields });
+}
+
+function composed(
+  context: Pick<CommandContext, "actor" | "nowMs">,
+  command: CreateCommand,
+  begun: Pick<Begun, "head">,
+  links: Links,
+): UnsealedCheckpoint {
+  const { checkpoint } = command;
+  const { tenant, task, agent } = context.actor;
+  const committedAt = new Date(context.nowMs).toISOString();
+  return {
+    ...checkpoint,
+    metadata: {
+      ...checkpoint.metadata,
+      checkpoint_id: command.command_id,
+      tenant,
+      task_id: task,
+      agent_id: agent,
+      timestamp: checkpoint.metadata.timestamp ?? committedAt,
+      parent_ids: [...links.parents],
+      status: "draft",
+      version: 1,
+      seq: (begun.head?.seq ?? 0) + 1,
+      committed_at: committedAt,
+    },
+    recovery: {
+      ...checkpoint.recovery,
+      ...(links.fallback !== null && { last_successful_state: links.fallback }),
+    },
+    compliance: {
+      ...withoutWriterFields(checkpoint.compliance ?? {}),
+      retention_policy: checkpoint.compliance?.retention_policy ?? DEFAULT_RETENTION,
+      event_log_ref: `audit/${tenant}/${task}#${(begun.head?.audit_seq ?? 0) + 1}`,
+    },
+  };
+}
+
+/** A checkpoint read, changed and written again still carries the old one's seal; the new one gets its own. */
+export function withoutWriterFields<T extends Record<string, unknown>>(compliance: T): T {
+  const {
+    hash: _hash,
+    signature: _signature,
+    retain_until: _until,
+    event_log_ref: _ref,
+    ...rest
+  } = compliance;
+  return rest as T;
+}

@@ -1,0 +1,209 @@
+/**
+ * Reading checkpoints: by id, the latest sound one of a task, and a task's history. Every checkpoint is verified before it leaves
+ * here; what is corrupt is named beside what is sound, so that a caller can tell (guarantee 7).
+ */
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import type { CheckpointPage, CorruptCheckpoint, LatestResult, QueryParams } from "../../protocol/queries.ts";
+import type { Task } from "../../protocol/task.ts";
+import type { Bytes, Reader } from "../../store/store.ts";
+import { type CursorKind, openCursor, sealCursor } from "../kv/cursor.ts";
+import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { decodeHead } from "../task/head.ts";
+import { type Found, openRow } from "./body.ts";
+import { decodePlace, type Place } from "./checkpoint-location.ts";
+import { decodeOrder, type OrderEntry, readOrder } from "./order.ts";
+
+/** Rows read at once: enough to keep the store busy, few enough to stop early at the size of a reply. */
+const SLICE = 64;
+
+export async function readTask(reader: Reader, tenant: string, task: string): Promise<Task | null> {
+  const value = await reader.get(tenantKeys(tenant).task(task));
+  return value ? decodeHead(value) : null;
+}
+
+/** Where a checkpoint stands, or null when there is no such checkpoint. */
+export async function placeOf(reader: Reader, keys: TenantKeys, id: string): Promise<Place | null> {
+  const value = await reader.get(keys.id(id));
+  return value === undefined ? null : decodePlace(value);
+}
+
+function lost(id: string | null, reason: string, version: number | null = null): Found {
+  return { sound: false, corrupt: { checkpoint_id: id, version, reason } };
+}
+
+/** The current version of a checkpoint of this task. */
+export async function findInTask(reader: Reader, keys: TenantKeys, task: string, id: string): Promise<Found> {
+  const place = await placeOf(reader, keys, id);
+  if (place === null || place.task !== task)
+    return lost(id, "the entry that says where it stands is missing");
+  return findAt(reader, keys, id, place);
+}
+
+/** The current version of a checkpoint that a command on the task goes on from; throws NOT_FOUND or CORRUPT. */
+export async function soundInTask(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  id: string,
+): Promise<Checkpoint> {
+  const place = await placeOf(reader, keys, id);
+  if (place === null || place.task !== task) {
+    throw new FleetError("NOT_FOUND", "the task has no such checkpoint", {
+      details: { checkpoint_id: id, task_id: task },
+    });
+  }
+  const found = await findAt(reader, keys, id, place);
+  if (found.sound) return found.checkpoint;
+  throw new FleetError("CORRUPT", "the stored checkpoint does not verify", { details: { ...found.corrupt } });
+}
+
+/** The current version of a checkpoint whose place is known: the one that the order of its task names. */
+export async function findAt(
+  reader: Reader,
+  keys: TenantKeys,
+  id: string,
+  { task, seq }: Place,
+): Promise<Found> {
+  const [order, row] = await reader.getMany([keys.order(task, seq), keys.checkpoint(task, id)]);
+  const entry = decodeOrder(order);
+  if (entry === null || entry.id !== id) return lost(id, "its entry in the order of the task is lost");
+  return findEntry(reader, keys, task, entry, row);
+}
+
+/** A version that was found corrupt before stays refused until a person decides. */
+async function findEntry(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  entry: OrderEntry,
+  row: Bytes | undefined,
+): Promise<Found> {
+  const found = await openRow(reader, keys, task, entry.id, row, entry);
+  return found.sound ? unlessQuarantined(reader, keys, task, found) : found;
+}
+
+async function unlessQuarantined(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  found: Found & { sound: true },
+): Promise<Found> {
+  const { checkpoint_id: id, version } = found.checkpoint.metadata;
+  const mark = await reader.get(keys.quarantine(task, id, version));
+  return mark === undefined ? found : lost(id, "quarantined", version);
+}
+
+/** One version of a checkpoint, the current one when `version` is absent; null when there never was one. */
+export async function findVersion(
+  reader: Reader,
+  tenant: string,
+  id: string,
+  version: number | undefined,
+): Promise<{ task: string; found: Found } | null> {
+  const keys = tenantKeys(tenant);
+  const place = await placeOf(reader, keys, id);
+  if (place === null) return null;
+  const { task, seq } = place;
+  const entry = decodeOrder(await reader.get(keys.order(task, seq)));
+  if (version === undefined || entry === null || entry.version === version) {
+    return { task, found: await findAt(reader, keys, id, place) };
+  }
+  if (version > entry.version) return null;
+  const found = await openRow(reader, keys, task, id, await reader.get(keys.version(task, id, version)), {
+    version,
+  });
+  return { task, found: found.sound ? await unlessQuarantined(reader, keys, task, found) : found };
+}
+
+/**
+ * The newest checkpoint that verifies. From a corrupt one it goes to the checkpoint that it named as its last successful state,
+ * as kept in the order table; where that chain ends, nothing is guessed: CORRUPT, a person decides.
+ */
+export async function findLatest(reader: Reader, tenant: string, task: string): Promise<LatestResult> {
+  const keys = tenantKeys(tenant);
+  const head = await readTask(reader, tenant, task);
+  if (head === null) return { checkpoint: null, passed_over: [] };
+  const passedOver: CorruptCheckpoint[] = [];
+  // The task was taken, and nothing written to it yet.
+  if (head.latest_id === null) return { checkpoint: null, passed_over: [] };
+  let next: string | null = head.latest_id;
+  while (next !== null && !passedOver.some((corrupt) => corrupt.checkpoint_id === next)) {
+    const found = await findInTask(reader, keys, task, next);
+    if (found.sound) return { checkpoint: found.checkpoint, passed_over: passedOver };
+    passedOver.push(found.corrupt);
+    next = await fallbackOf(reader, keys, next);
+  }
+  throw new FleetError("CORRUPT", "no sound checkpoint can be reached; a person must decide", {
+    details: { task_id: task, corrupt: passedOver },
+  });
+}
+
+/** Where a checkpoint says that one goes on when it does not verify; null: nowhere, or its entry is lost. */
+export async function fallbackOf(reader: Reader, keys: TenantKeys, id: string): Promise<string | null> {
+  const place = await placeOf(reader, keys, id);
+  if (place === null) return null;
+  return decodeOrder(await reader.get(keys.order(place.task, place.seq)))?.fallback ?? null;
+}
+
+/** Opens the checkpoints at many places of one task in one round of reads. */
+export async function findMany(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  places: readonly { seq: number; entry: OrderEntry | null }[],
+): Promise<Found[]> {
+  const named = places.flatMap(({ entry }) => (entry === null ? [] : [entry]));
+  const rows = await reader.getMany(named.map(({ id }) => keys.checkpoint(task, id)));
+  const rowOf = new Map(named.map((entry, i) => [entry, rows[i]]));
+  return Promise.all(
+    places.map(async ({ seq, entry }) =>
+      entry === null
+        ? lost(null, `the entry of position ${seq} in the order of the task is lost`)
+        : findEntry(reader, keys, task, entry, rowOf.get(entry)),
+    ),
+  );
+}
+
+/** A task's checkpoints in the order in which they were committed, a page at a time, by count and by size. */
+export async function readHistory(
+  reader: Reader,
+  tenant: string,
+  query: QueryParams<"history">,
+): Promise<CheckpointPage> {
+  const keys = tenantKeys(tenant);
+  const task = query.task_id;
+  const kind: CursorKind = `history/${tenant}/${task}/${query.order}`;
+  const head = await readTask(reader, tenant, task);
+  if (head === null)
+    throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: task } });
+  const newestFirst = query.order === "newest";
+  let next = query.cursor ? Number(openCursor(kind, query.cursor)) : newestFirst ? head.seq : 1;
+
+  const checkpoints: Checkpoint[] = [];
+  const corrupt: CorruptCheckpoint[] = [];
+  let bytes = 0;
+  let more = next >= 1 && next <= head.seq;
+  while (more && checkpoints.length + corrupt.length < query.limit) {
+    const limit = Math.min(SLICE, query.limit - checkpoints.length - corrupt.length);
+    const span = newestFirst ? { from: 1, to: next } : { from: next, to: head.seq };
+    const places = await readOrder(reader, keys, task, { ...span, limit, reverse: newestFirst });
+    const found = await findMany(reader, keys, task, places);
+    for (const [i, one] of found.entries()) {
+      if (one.sound && bytes + one.bytes > LIMITS.reply_bytes_max && checkpoints.length > 0) {
+        return { checkpoints, corrupt, cursor: sealCursor(kind, String(next)) };
+      }
+      if (one.sound) {
+        checkpoints.push(one.checkpoint);
+        bytes += one.bytes;
+      } else {
+        corrupt.push(one.corrupt);
+      }
+      const { seq } = places[i] as { seq: number };
+      next = newestFirst ? seq - 1 : seq + 1;
+    }
+    more = next >= 1 && next <= head.seq;
+  }
+  return { checkpoints, corrupt, ...(more && { cursor: sealCursor(kind, String(next)) }) };
+}

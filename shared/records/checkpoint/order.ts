@@ -1,0 +1,53 @@
+/**
+ * The order of a task's checkpoints: by the sequence in which they were committed, which no clock decides. Each entry says which
+ * version of its checkpoint is the current one and what its hash is, so that a row rolled back to an earlier version is noticed;
+ * and where to fall back to, because that must be known exactly when the checkpoint itself cannot be trusted.
+ */
+import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { parseSeq, type TenantKeys } from "../kv/keyspace.ts";
+
+export interface OrderEntry {
+  readonly id: string;
+  readonly fallback: string | null;
+  /** The current version and its hash, hex. */
+  readonly version: number;
+  readonly hash: string;
+}
+
+type OrderRow = [id: string, fallback: string | null, version: number, hash: Bytes];
+
+export function writeOrder(tx: Tx, keys: TenantKeys, task: string, seq: number, entry: OrderEntry): void {
+  const row: OrderRow = [entry.id, entry.fallback, entry.version, Buffer.from(entry.hash, "hex")];
+  tx.set(keys.order(task, seq), encodeChecked(row));
+}
+
+/** null: missing or damaged; what it said cannot be known. */
+export function decodeOrder(value: Bytes | undefined): OrderEntry | null {
+  if (value === undefined) return null;
+  try {
+    const [id, fallback, version, hash] = decodeChecked<OrderRow>(value);
+    return { id, fallback, version, hash: Buffer.from(hash).toString("hex") };
+  } catch (error) {
+    if (error instanceof UnreadableValue) return null;
+    throw error;
+  }
+}
+
+/** The places from one position to another (both included), newest or oldest first; a place whose entry is lost has none. */
+export async function readOrder(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  span: { from: number; to: number; limit: number; reverse: boolean },
+): Promise<{ seq: number; entry: OrderEntry | null }[]> {
+  const { from, to, limit, reverse } = span;
+  const range = { begin: keys.order(task, from), end: keys.order(task, to + 1) };
+  const { rows } = await reader.getRange(range, { limit, reverse });
+  const found = new Map(rows.map(({ key, value }) => [parseSeq(key), decodeOrder(value)]));
+  const count = Math.min(limit, to - from + 1);
+  return Array.from({ length: count }, (_, i) => {
+    const seq = reverse ? to - i : from + i;
+    return { seq, entry: found.get(seq) ?? null };
+  });
+}

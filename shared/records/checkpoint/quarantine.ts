@@ -1,0 +1,50 @@
+/**
+ * Quarantine: a checkpoint version that did not verify is marked, audited and announced, once, in one transaction. The mark keeps
+ * it from being served even if its bytes should verify later; only a person lifts it.
+ */
+import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { Tx } from "../../store/store.ts";
+import { encode } from "../kv/codec.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { isNewest } from "../task/command-transaction.ts";
+import { decodeHead } from "../task/head.ts";
+import { advance, OF_NO_CHECKPOINT, type Step } from "../task/transitions.ts";
+
+export interface Finding {
+  readonly tenant: string;
+  readonly task: string;
+  readonly corrupt: CorruptCheckpoint & { readonly checkpoint_id: string };
+  /** The service that found it. */
+  readonly finder: string;
+  readonly nowMs: number;
+  readonly incarnation: number;
+  readonly traceparent: string | undefined;
+}
+
+/** A row that cannot be decoded has no version; it is quarantined as version 0. */
+const VERSION_UNKNOWN = 0;
+
+/** Returns false when it was quarantined before, or when the task's head is not its newest, so that no entry can be added. */
+export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
+  const { tenant, task, corrupt } = finding;
+  const keys = tenantKeys(tenant);
+  const mark = keys.quarantine(task, corrupt.checkpoint_id, corrupt.version ?? VERSION_UNKNOWN);
+  const [marked, headValue] = await tx.getMany([mark, keys.task(task)]);
+  if (marked !== undefined || headValue === undefined) return false;
+  const head = decodeHead(headValue);
+  // An entry behind a head that was rolled back would take the place of one that is there.
+  if (!(await isNewest(tx, keys, task, head))) return false;
+  const at = new Date(finding.nowMs).toISOString();
+  tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder }));
+  const { checkpoint_id: checkpointId, version, reason } = corrupt;
+  const step: Step = {
+    head: { ...head, updated_at: at },
+    transition: { ...OF_NO_CHECKPOINT, op: "quarantine", checkpointId, version, facts: { reason } },
+    event: { type: "CHECKPOINT_CORRUPTED", data: { checkpointId, error: reason } },
+  };
+  const actor = { id: finding.finder, type: "service" } as const;
+  const { nowMs, incarnation, traceparent } = finding;
+  const maker = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent };
+  advance(tx, keys, maker, head, [step]);
+  return true;
+}

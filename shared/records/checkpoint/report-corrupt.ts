@@ -1,0 +1,53 @@
+/** What was found corrupt: marked, audited and announced once, whoever met it. */
+import { FleetError } from "../../protocol/errors.ts";
+import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import type { Transactions } from "../kv/transactions.ts";
+import { type Finding, quarantine } from "./quarantine.ts";
+
+export interface FindingParts {
+  readonly transactions: Transactions;
+  readonly incarnation: number;
+  readonly now: () => number;
+  readonly finder: string;
+  readonly onCorrupt: ((task: string, corrupt: CorruptCheckpoint) => void) | undefined;
+}
+
+export class Findings {
+  readonly #parts: FindingParts;
+
+  constructor(parts: FindingParts) {
+    this.#parts = parts;
+  }
+
+  /** Versions that were marked before are left alone. */
+  async keep(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
+    const { transactions, incarnation, now, finder, onCorrupt } = this.#parts;
+    for (const corrupt of found) {
+      if (corrupt.reason === "quarantined") continue;
+      const { checkpoint_id } = corrupt;
+      if (checkpoint_id === null) {
+        // Nothing is left that a mark could be put on; it is said at every read.
+        onCorrupt?.(task, corrupt);
+        continue;
+      }
+      const finding: Finding = {
+        tenant,
+        task,
+        corrupt: { ...corrupt, checkpoint_id },
+        finder,
+        nowMs: now(),
+        incarnation,
+        traceparent: undefined,
+      };
+      const isNew = await transactions.transact("quarantine", (tx) => quarantine(tx, finding));
+      if (isNew.value) onCorrupt?.(task, corrupt);
+    }
+  }
+
+  /** A command that met a corrupt checkpoint is refused, and the finding is kept like a reader's. */
+  async keepOf(tenant: string, task: string, error: unknown): Promise<void> {
+    if (!(error instanceof FleetError) || error.code !== "CORRUPT") return;
+    if (error.details.checkpoint_id === undefined) return;
+    await this.keep(tenant, task, [error.details as unknown as CorruptCheckpoint]);
+  }
+}

@@ -1,0 +1,79 @@
+/** update_checkpoint: a JSON merge patch of what an agent may write. Seed 000 FR-002, step 2.1. */
+import { mergePatch, namedFields, patchedFields } from "../../integrity/merge.ts";
+import { unsealedCheckpointSchema } from "../../protocol/checkpoint.ts";
+import type { UpdateCommand } from "../../protocol/commands.ts";
+import { type FieldProblem, FleetError } from "../../protocol/errors.ts";
+import { requireSupported } from "../../protocol/migrations.ts";
+import { validate } from "../../protocol/validation.ts";
+import type { Tx } from "../../store/store.ts";
+import { progress } from "../recovery/recovery-transitions.ts";
+import type { CommandContext, Replay } from "../task/command-transaction.ts";
+import type { RememberedCheckpoint } from "../task/idempotency.ts";
+import { change, current } from "./change.ts";
+import { requireInTask } from "./create.ts";
+import { advisedBy, withTriggers } from "./triggers.ts";
+
+/** What only the writer sets, and the operation that does it where there is one. */
+const WRITER_FIELDS: Readonly<Record<string, string>> = {
+  "metadata.checkpoint_id": "no change: an id is for ever",
+  "metadata.tenant": "no change: a checkpoint stays in its tenant",
+  "metadata.task_id": "no change: a checkpoint stays in its task",
+  "metadata.agent_id": "no change: the author stays the author",
+  "metadata.agent_type": "no change: the author stays the author",
+  "metadata.status": "no change: use finalize",
+  "metadata.final_status": "no change: use finalize",
+  "metadata.parent_ids": "no change: use link",
+  "metadata.version": "no change: the writer counts versions",
+  "metadata.seq": "no change: the writer keeps the order",
+  "metadata.committed_at": "no change: the writer sets it",
+  "metadata.handoff_triggers": "no change: the writer evaluates them",
+  "compliance.hash": "no change: the writer computes it",
+  "compliance.signature": "no change: signing sets it",
+  "compliance.event_log_ref": "no change: the writer sets it",
+  "compliance.retain_until": "no change: finalize sets it",
+};
+
+function requireWritable(fields: readonly string[]): void {
+  const problems: FieldProblem[] = fields.flatMap((field) => {
+    const rule = Object.keys(WRITER_FIELDS).find((own) => field === own || own.startsWith(`${field}.`));
+    // A patch that sets or removes a whole section would change the writer's fields with it.
+    return rule === undefined ? [] : [{ path: `patch.${field}`, expected: WRITER_FIELDS[rule] as string }];
+  });
+  if (fields.length === 0) problems.push({ path: "patch", expected: "at least one field to change" });
+  if (problems.length > 0) throw new FleetError("INVALID", "the input is not valid", { fields: problems });
+}
+
+/** Refuses what the patch alone shows to be wrong; returns the dotted paths that it touches. */
+export function checkPatch(command: UpdateCommand): readonly string[] {
+  const fields = patchedFields(command.patch);
+  requireWritable(fields);
+  return fields;
+}
+
+export async function updateCheckpoint(
+  tx: Tx,
+  context: CommandContext,
+  command: UpdateCommand,
+): Promise<RememberedCheckpoint | Replay> {
+  const fields = checkPatch(command);
+  const now = await current(tx, context, command.checkpoint_id, command.expected_version);
+  if ("replay" in now) return now;
+  const patched = validate(unsealedCheckpointSchema, mergePatch(now.checkpoint, command.patch), "patch");
+  const next = withTriggers(patched, context.thresholdsOf);
+  requireSupported(next.schema_version);
+  const fallback = next.recovery.last_successful_state;
+  if (fallback !== undefined && fallback !== now.checkpoint.recovery.last_successful_state) {
+    const named = new Map([[fallback, "recovery.last_successful_state"]]);
+    await requireInTask(tx, now.begun.keys, context.actor.task, named, "patch.");
+  }
+  const named = namedFields(fields);
+  return change(tx, context, now, {
+    next,
+    op: "update",
+    taskEvent: null,
+    event: { type: "CHECKPOINT_UPDATED", data: { checkpointId: command.checkpoint_id, fields: named } },
+    facts: { fields: named },
+    advised: advisedBy(next),
+    besides: (head) => progress(head, next, head.updated_at),
+  });
+}

@@ -1,0 +1,365 @@
+/**
+ * The whole key layout, as one table: read this and you can read the database.
+ *
+ * Keys are tuples (FoundationDB's tuple layer), the same bytes on every engine, so byte order is tuple order. Seed 000's path
+ * `/coditect/checkpoints/{task_id}/{checkpoint_id}` is `("coditect", "checkpoints", task, checkpoint)`. The default tenant's keys
+ * lie under `("coditect", …)`, another tenant's under `("coditect", "t", tenant, …)` in the same layout. What serves the whole
+ * system (feed, outbox, duties) lies under `("coditect", "s", …)`.
+ *
+ * | key, after the tenant's root                      | value                                    | written by            |
+ * |---------------------------------------------------|------------------------------------------|-----------------------|
+ * | `checkpoints`, task, checkpoint                   | row: hash, body or number of chunks      | every command         |
+ * | `versions`, task, checkpoint, version             | the row of an earlier version            | update, finalize, link|
+ * | `chunks`, task, checkpoint, version, n            | part n of a large body                   | every command         |
+ * | `ids`, checkpoint                                 | task                                     | create                |
+ * | `order`, task, seq                                | checkpoint                               | create                |
+ * | `tasks`, task                                     | the task's head                          | every command         |
+ * | `children`, task, parent, child                   | empty                                    | create, link          |
+ * | `audit`, task, seq                                | audit entry, chained by hash             | every transition      |
+ * | `quarantine`, task, checkpoint, version           | reason, time                             | a read that failed    |
+ * | `handoffs`, handoff                               | the record of a handoff                  | every move of it      |
+ * | `task_handoffs`, task, handoff                    | empty                                    | the request           |
+ * | `recovering`, task                                | empty; one for each recovery not `idle`  | every move of it      |
+ * | `alert_acks`, alert                               | who acknowledged an alert, when, a note  | alert_ack             |
+ * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
+ * | `ix`, name, value, time, checkpoint               | what a list needs to filter by           | the indexer           |
+ * | `text`, word, step                                | which of a step's entries gained the word| the indexer           |
+ * | `posted`, step                                    | the step's checkpoints, by entry         | the indexer           |
+ * | `dropped`, checkpoint                             | words that it held once and lost         | the indexer           |
+ *
+ * | key, after the system's root                      | value                                    | written by            |
+ * |---------------------------------------------------|------------------------------------------|-----------------------|
+ * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry,|
+ * |                                                   | up to which id commands may be forgotten,| scrubber              |
+ * |                                                   | where the scrubber stands                |                       |
+ * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
+ * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
+ * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
+ * | `expiry`, hour, tenant, command                   | empty; idempotency records that end      | every command         |
+ * | `retention`, day, tenant, task, checkpoint        | empty; finalized checkpoints that end    | finalize              |
+ * | `recovery_due`, time, tenant, task                | the agent type that it waits for         | every move of it      |
+ * | `agent_lease`, tenant, task, fence                | agent, its type, until when it counts as | watchdogs             |
+ * |                                                   | alive                                    |                       |
+ * | `alert_ack_expiry`, day, tenant, alert            | empty; acknowledgements that end         | alert_ack             |
+ * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | every move of it      |
+ * | `scrub`, tenant, task, finding                    | what the scrubber found wrong            | the scrubber          |
+ * | `lease`, duty                                     | holder, fence, end                       | background duties     |
+ * | `count`, name                                     | counter                                  | create, relay, moves  |
+ */
+import tuple from "fdb-tuple";
+import { DEFAULT_TENANT } from "../../protocol/ids.ts";
+import type { Bytes, KeyRange } from "../../store/store.ts";
+
+type Element = string | number | Uint8Array;
+
+const TENANT_SUBSPACES = [
+  "checkpoints",
+  "versions",
+  "chunks",
+  "ids",
+  "order",
+  "tasks",
+  "children",
+  "audit",
+  "quarantine",
+  "handoffs",
+  "task_handoffs",
+  "recovering",
+  "alert_acks",
+  "idem",
+  "ix",
+  "text",
+  "posted",
+  "dropped",
+] as const;
+const SYSTEM_SUBSPACES = [
+  "meta",
+  "feed",
+  "outbox",
+  "bell",
+  "expiry",
+  "retention",
+  "alert_ack_expiry",
+  "handoff_due",
+  "recovery_due",
+  "agent_lease",
+  "scrub",
+  "lease",
+  "count",
+] as const;
+type TenantSubspace = (typeof TENANT_SUBSPACES)[number];
+type SystemSubspace = (typeof SYSTEM_SUBSPACES)[number];
+
+const ROOT = "coditect";
+/** Tuple type code of a versionstamp, which the 12 bytes of a stamped key follow. */
+const STAMP_CODE = Buffer.from([0x33]);
+const STAMP_ELEMENT_BYTES = 13;
+const UUID_BYTES = 16;
+const PARTS_KEPT = 10_000;
+
+/** One element, packed. Numbers are safe integers only: floats do not survive a round trip. */
+function element(value: Element): Buffer {
+  if (typeof value === "number" && !Number.isSafeInteger(value))
+    throw new RangeError("a key holds safe integers only");
+  if (typeof value === "string" && !value.isWellFormed())
+    throw new RangeError("a key holds well-formed text only");
+  if (value instanceof Uint8Array) return tuple.pack([Buffer.from(value)]) as Buffer;
+  return tuple.pack([value]) as Buffer;
+}
+
+/** Packed parts of keys recur all the time; the map is bounded, so that many tenants or tasks cannot fill memory. */
+function remembered<T>(pack: (part: T) => Buffer): (part: T) => Buffer {
+  const known = new Map<T, Buffer>();
+  return (part) => {
+    const found = known.get(part);
+    if (found) return found;
+    if (known.size >= PARTS_KEPT) known.clear();
+    const packed = pack(part);
+    known.set(part, packed);
+    return packed;
+  };
+}
+
+const name = remembered<string>((text) => element(text));
+const number = remembered<number>((value) => element(value));
+
+/** Tuple type code of a UUID, which its 16 bytes follow. */
+const UUID_CODE = 0x30;
+
+/**
+ * A checkpoint or command id as a UUID element: 17 bytes that keep its order in time. Written by hand, since every key has one and
+ * no id comes twice; a test compares it with the library.
+ */
+function uuid(id: string): Buffer {
+  const packed = Buffer.allocUnsafe(1 + UUID_BYTES);
+  packed[0] = UUID_CODE;
+  if (packed.write(hexOf(id), 1, "hex") !== UUID_BYTES) throw new RangeError("a key holds whole UUIDs only");
+  return packed;
+}
+
+const tenantRoot = remembered<string>((tenant) =>
+  tenant === DEFAULT_TENANT ? (tuple.pack([ROOT]) as Buffer) : (tuple.pack([ROOT, "t", tenant]) as Buffer),
+);
+const systemRoot = tuple.pack([ROOT, "s"]) as Buffer;
+
+function children(base: Buffer): KeyRange {
+  return {
+    begin: Buffer.concat([base, Buffer.from([0x00])]),
+    end: Buffer.concat([base, Buffer.from([0xff])]),
+  };
+}
+
+const tenants = new Map<string, TenantKeys>();
+
+/** Keys of one tenant. */
+export function tenantKeys(tenant: string): TenantKeys {
+  const known = tenants.get(tenant);
+  if (known) return known;
+  if (tenants.size >= PARTS_KEPT) tenants.clear();
+  const keys = keysUnder(tenantRoot(tenant));
+  tenants.set(tenant, keys);
+  return keys;
+}
+
+function keysUnder(root: Buffer) {
+  const at = (subspace: TenantSubspace, ...parts: Buffer[]) =>
+    Buffer.concat([root, name(subspace), ...parts]);
+  return {
+    checkpoint: (task: string, id: string): Bytes => at("checkpoints", name(task), uuid(id)),
+    version: (task: string, id: string, version: number): Bytes =>
+      at("versions", name(task), uuid(id), number(version)),
+    chunk: (task: string, id: string, version: number, n: number): Bytes =>
+      at("chunks", name(task), uuid(id), number(version), number(n)),
+    id: (id: string): Bytes => at("ids", uuid(id)),
+    order: (task: string, seq: number): Bytes => at("order", name(task), number(seq)),
+    orderRange: (task: string): KeyRange => children(at("order", name(task))),
+    task: (task: string): Bytes => at("tasks", name(task)),
+    tasks: (): KeyRange => children(at("tasks")),
+    /** What a subspace whose keys begin with a task holds of the tasks after `task`; null: of all. */
+    ofTasksAfter: (subspace: "tasks" | "order" | "audit", task: string | null): KeyRange => {
+      const { begin, end } = children(at(subspace));
+      return { begin: task === null ? begin : children(at(subspace, name(task))).end, end };
+    },
+    child: (task: string, parent: string, id: string): Bytes =>
+      at("children", name(task), uuid(parent), uuid(id)),
+    children: (task: string): KeyRange => children(at("children", name(task))),
+    audit: (task: string, seq: number): Bytes => at("audit", name(task), number(seq)),
+    auditRange: (task: string): KeyRange => children(at("audit", name(task))),
+    quarantine: (task: string, id: string, version: number): Bytes =>
+      at("quarantine", name(task), uuid(id), number(version)),
+    handoff: (id: string): Bytes => at("handoffs", uuid(id)),
+    handoffs: (): KeyRange => children(at("handoffs")),
+    taskHandoff: (task: string, id: string): Bytes => at("task_handoffs", name(task), uuid(id)),
+    taskHandoffs: (task: string): KeyRange => children(at("task_handoffs", name(task))),
+    recovering: (task: string): Bytes => at("recovering", name(task)),
+    recoveringTasks: (): KeyRange => children(at("recovering")),
+    alertAck: (id: string): Bytes => at("alert_acks", element(id)),
+    command: (id: string): Bytes => at("idem", uuid(id)),
+    index: (name: string, value: string, timeMs: number, id: string): Bytes =>
+      at("ix", element(name), element(value), element(timeMs), uuid(id)),
+    indexRange: (name: string, value: string): KeyRange => children(at("ix", element(name), element(value))),
+    /** First key of an index whose time is `timeMs` or later. */
+    indexFrom: (name: string, value: string, timeMs: number): Bytes =>
+      at("ix", element(name), element(value), element(timeMs)),
+    indexes: (): KeyRange => children(at("ix")),
+    word: (word: string, step: number): Bytes => at("text", element(word), element(step)),
+    wordRange: (word: string): KeyRange => children(at("text", element(word))),
+    words: (): KeyRange => children(at("text")),
+    posted: (step: number): Bytes => at("posted", element(step)),
+    postedSteps: (): KeyRange => children(at("posted")),
+    dropped: (id: string): Bytes => at("dropped", uuid(id)),
+    droppedWords: (): KeyRange => children(at("dropped")),
+  };
+}
+
+export type TenantKeys = ReturnType<typeof keysUnder>;
+
+const at = (subspace: SystemSubspace, ...parts: Buffer[]): Buffer =>
+  Buffer.concat([systemRoot, name(subspace), ...parts]);
+
+/** Keys that serve the whole system. */
+export const systemKeys = {
+  meta: (name: string): Bytes => at("meta", element(name)),
+  /** For `setStampedKey`: what stands before the stamp. */
+  feedPrefix: (incarnation: number): Bytes => at("feed", number(incarnation), STAMP_CODE),
+  feedRange: (): KeyRange => children(at("feed")),
+  outboxPrefix: (partition: number, incarnation: number): Bytes =>
+    at("outbox", number(partition), number(incarnation), STAMP_CODE),
+  outboxRange: (partition: number): KeyRange => children(at("outbox", number(partition))),
+  bell: (partition: number): Bytes => at("bell", number(partition)),
+  expiry: (hour: number, tenant: string, command: string): Bytes =>
+    at("expiry", number(hour), name(tenant), uuid(command)),
+  expiredBefore: (hour: number): KeyRange => ({
+    begin: children(at("expiry")).begin,
+    end: at("expiry", number(hour)),
+  }),
+  retention: (day: number, tenant: string, task: string, id: string): Bytes =>
+    at("retention", number(day), name(tenant), name(task), uuid(id)),
+  alertAckExpiry: (day: number, tenant: string, alert: string): Bytes =>
+    at("alert_ack_expiry", number(day), name(tenant), element(alert)),
+  alertAcksExpiredBefore: (day: number): KeyRange => ({
+    begin: children(at("alert_ack_expiry")).begin,
+    end: at("alert_ack_expiry", number(day)),
+  }),
+  handoffDue: (dueMs: number, tenant: string, id: string): Bytes =>
+    at("handoff_due", element(dueMs), name(tenant), uuid(id)),
+  handoffsDueBefore: (dueMs: number): KeyRange => ({
+    begin: children(at("handoff_due")).begin,
+    end: at("handoff_due", element(dueMs)),
+  }),
+  recoveryDue: (dueMs: number, tenant: string, task: string): Bytes =>
+    at("recovery_due", element(dueMs), name(tenant), name(task)),
+  recoveriesDueBefore: (dueMs: number): KeyRange => ({
+    begin: children(at("recovery_due")).begin,
+    end: at("recovery_due", element(dueMs)),
+  }),
+  agentLease: (tenant: string, task: string, fence: number): Bytes =>
+    at("agent_lease", name(tenant), name(task), element(fence)),
+  agentLeases: (): KeyRange => children(at("agent_lease")),
+  finding: (tenant: string, task: string, finding: string): Bytes =>
+    at("scrub", name(tenant), name(task), element(finding)),
+  /** null: of all tenants. */
+  findings: (tenant: string | null): KeyRange =>
+    children(tenant === null ? at("scrub") : at("scrub", name(tenant))),
+  lease: (duty: string): Bytes => at("lease", name(duty)),
+  count: (name: string): Bytes => at("count", element(name)),
+} as const;
+
+/** The position in a feed or outbox key: its stamp and order, 12 bytes that grow with every commit. */
+export function stampOf(key: Bytes): Bytes {
+  return key.subarray(key.length - STAMP_ELEMENT_BYTES + 1);
+}
+
+/** Reads hour, tenant and command out of an `expiry` key. */
+export function parseExpiry(key: Bytes): { hour: number; tenant: string; command: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  const id = elements[5] as { value: Buffer };
+  return { hour: elements[3] as number, tenant: elements[4] as string, command: formatUuid(id.value) };
+}
+
+/** Reads tenant and alert out of an `alert_ack_expiry` key. */
+export function parseAlertAckExpiry(key: Bytes): { tenant: string; alert: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[4] as string, alert: elements[5] as string };
+}
+
+/** Reads time, tenant and handoff out of a `handoff_due` key. */
+export function parseHandoffDue(key: Bytes): { dueMs: number; tenant: string; id: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { dueMs: elements[3] as number, tenant: elements[4] as string, id: endingId(key) };
+}
+
+/** Reads tenant and task out of a `recovery_due` key. */
+export function parseRecoveryDue(key: Bytes): { tenant: string; task: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[4] as string, task: elements[5] as string };
+}
+
+/** Reads tenant, task and fence out of an `agent_lease` key. */
+export function parseAgentLease(key: Bytes): { tenant: string; task: string; fence: number } {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return { tenant: elements[3] as string, task: elements[4] as string, fence: elements[5] as number };
+}
+
+/** Reads the task out of a `recovering` key. */
+export function parseRecovering(key: Bytes): string {
+  return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as string;
+}
+
+/** Reads tenant and name out of a `scrub` key. */
+export function parseFinding(key: Bytes): { tenant: string; id: string } {
+  const elements = tuple.unpack(Buffer.from(key)) as string[];
+  return { tenant: elements[3]!, id: elements[5]! };
+}
+
+/** Reads the id that a key ends in: the checkpoint of an index entry, the handoff of a handoff's key. */
+export function endingId(key: Bytes): string {
+  return formatUuid(key.subarray(key.length - UUID_BYTES));
+}
+
+/** Where the keys of the tenants after `tenant` lie; null: of all but the default tenant. */
+export function tenantsAfter(tenant: string | null): KeyRange {
+  const all = tuple.pack([ROOT, "t"]) as Buffer;
+  const { begin, end } = children(all);
+  return { begin: tenant === null ? begin : children(Buffer.concat([all, name(tenant)])).end, end };
+}
+
+/** Reads the tenant out of a key of {@link tenantsAfter}. */
+export function parseTenant(key: Bytes): string {
+  return (tuple.unpack(Buffer.from(key)) as unknown[])[2] as string;
+}
+
+/** Reads the number at the end of a key: the seq of an audit or order entry, the step of a word. */
+export function parseSeq(key: Bytes): number {
+  return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
+}
+
+/** Reads parent and child out of a `children` key. */
+export function parseLink(key: Bytes): { parent: string; child: string } {
+  const [parent, child] = (tuple.unpack(Buffer.from(key)) as unknown[]).slice(-2) as { value: Buffer }[];
+  return { parent: formatUuid(parent!.value), child: formatUuid(child!.value) };
+}
+
+/** Reads the task out of a tenant's key that begins with one. */
+export function parseTask(key: Bytes): string {
+  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
+  return elements[elements[1] === "t" ? 4 : 2] as string;
+}
+
+function hexOf(id: string): string {
+  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
+}
+
+export function uuidBytes(id: string): Buffer {
+  return Buffer.from(hexOf(id), "hex");
+}
+
+export function formatUuid(bytes: Bytes): string {
+  const hex = Buffer.from(bytes).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/** The smallest key that is greater than `key`. */
+export function after(key: Bytes): Bytes {
+  return Buffer.concat([key, Buffer.from([0x00])]);
+}

@@ -1,0 +1,38 @@
+/** Transactions and reads of a store, whose failures come out as FleetErrors. */
+import { LIMITS } from "../../protocol/limits.ts";
+import type { Committed, Reader, Store, Tx } from "../../store/store.ts";
+import { asFleetError } from "./store-errors.ts";
+
+export class Transactions {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** The body may run again after a commit of unknown result, so it must read what it decides on. */
+  async transact<T>(
+    op: string,
+    body: (tx: Tx) => Promise<T>,
+    deadlineMs: number = LIMITS.command_deadline_ms,
+  ): Promise<Committed<T>> {
+    try {
+      const options = { label: op, deadlineMs, onUnknown: "safe" } as const;
+      return await this.#store.transact(options, body);
+    } catch (error) {
+      throw asFleetError(error);
+    }
+  }
+
+  async read<T>(
+    op: string,
+    body: (reader: Reader) => Promise<T>,
+    deadlineMs: number = LIMITS.query_deadline_ms,
+  ): Promise<T> {
+    try {
+      return await this.#store.read({ label: op, deadlineMs }, body);
+    } catch (error) {
+      throw asFleetError(error);
+    }
+  }
+}

@@ -1,0 +1,32 @@
+/**
+ * A duty: background work that one instance at a time does, under a lease of its own. Whoever finds the lease free takes it; when
+ * asked to stop it gives the lease back, so that the next instance goes on at once.
+ */
+import { LIMITS } from "../../protocol/limits.ts";
+import type { Store } from "../../store/store.ts";
+import { acquireLease, type Lease, releaseLease } from "./lease.ts";
+
+export interface Duty {
+  /** The lease, renewed when its time has come; null when another instance holds it. */
+  hold(): Promise<Lease | null>;
+  release(): Promise<void>;
+}
+
+export function createDuty(store: Store, duty: string, holder: string, now: () => number): Duty {
+  let lease: Lease | null = null;
+  let renewAtMs = 0;
+  return {
+    async hold() {
+      const nowMs = now();
+      if (lease !== null && nowMs < renewAtMs) return lease;
+      lease = await acquireLease(store, { duty, holder, nowMs, leaseMs: LIMITS.duty_lease_ms });
+      renewAtMs = nowMs + LIMITS.duty_renew_ms;
+      return lease;
+    },
+    async release() {
+      const held = lease;
+      lease = null;
+      if (held !== null) await releaseLease(store, held);
+    },
+  };
+}

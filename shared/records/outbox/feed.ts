@@ -1,0 +1,64 @@
+/**
+ * The feed: every transition of every task in commit order. Secondary indexes are built by following it, so a lost message can
+ * make them late, never wrong; a follower that reads after its last position skips nothing.
+ */
+import { type Bytes, type Reader, STAMP_BYTES, type Tx } from "../../store/store.ts";
+import { decode, encode } from "../kv/codec.ts";
+import { after, stampOf, systemKeys } from "../kv/keyspace.ts";
+
+/** The checkpoint version that a transition produced; nulls where it changed no version, or no checkpoint at all. */
+export interface FeedEntry {
+  readonly tenant: string;
+  readonly task: string;
+  readonly checkpoint: string | null;
+  readonly version: number | null;
+}
+
+/** An entry that speaks of a version of a checkpoint. */
+export type VersionEntry = FeedEntry & { readonly checkpoint: string; readonly version: number };
+
+export function isOfVersion(entry: FeedEntry): entry is VersionEntry {
+  return entry.checkpoint !== null && entry.version !== null;
+}
+
+export interface FeedPage {
+  readonly entries: readonly FeedEntry[];
+  /** Key of the last entry read; hand it back to continue. */
+  readonly last: Bytes | null;
+  readonly more: boolean;
+}
+
+const NO_SUFFIX = new Uint8Array(0);
+
+export function appendFeed(tx: Tx, incarnation: number, entry: FeedEntry): void {
+  const { tenant, task, checkpoint, version } = entry;
+  tx.setStampedKey(
+    systemKeys.feedPrefix(incarnation),
+    NO_SUFFIX,
+    encode([tenant, task, checkpoint, version]),
+  );
+}
+
+export async function readFeed(reader: Reader, afterKey: Bytes | null, limit: number): Promise<FeedPage> {
+  const { begin, end } = systemKeys.feedRange();
+  const from = afterKey === null ? begin : after(afterKey);
+  const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
+  const entries = rows.map(({ value }) => {
+    const [tenant, task, checkpoint, version] = decode<[string, string, string | null, number | null]>(value);
+    return { tenant, task, checkpoint, version };
+  });
+  return { entries, last: rows.at(-1)?.key ?? null, more };
+}
+
+/** Key of the newest entry, or null when nothing was ever written. */
+export async function feedEnd(reader: Reader): Promise<Bytes | null> {
+  const { rows } = await reader.getRange(systemKeys.feedRange(), { limit: 1, reverse: true });
+  return rows[0]?.key ?? null;
+}
+
+/** A feed key's commit position in hex, comparable with the `position` of a committed answer. */
+export function positionOf(key: Bytes | null): string {
+  return key === null
+    ? "00".repeat(STAMP_BYTES)
+    : Buffer.from(stampOf(key)).subarray(0, STAMP_BYTES).toString("hex");
+}

@@ -1,0 +1,95 @@
+/**
+ * Index entries: a pure function from a checkpoint's version to keys. Each checkpoint has one entry per index, under the time that
+ * its id carries, which never changes and is the order of ids; each entry's value covers everything a search filters by, so a
+ * search opens only checkpoints that match.
+ *
+ * The entry in the time index is also the record of what is indexed for the checkpoint now: on a change, the entries derived from
+ * it that the new version lacks are cleared.
+ */
+import type { Checkpoint } from "../../protocol/checkpoint.ts";
+import { idTime } from "../../protocol/ids.ts";
+import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import { decode, encode } from "../kv/codec.ts";
+import type { TenantKeys } from "../kv/keyspace.ts";
+
+/** What the indexes know of a checkpoint. */
+export interface Cover {
+  readonly task: string;
+  readonly agent: string;
+  readonly type: string;
+  readonly phase: string;
+  readonly status: string;
+  readonly trigger: string;
+  readonly version: number;
+}
+
+type CoverRow = [
+  task: string,
+  agent: string,
+  type: string,
+  phase: string,
+  status: string,
+  trigger: string,
+  version: number,
+];
+
+/** The indexes by name; `time` holds every checkpoint. */
+export const INDEXES = ["time", "agent", "type", "phase", "status", "trigger"] as const;
+export type IndexName = (typeof INDEXES)[number];
+
+/** The one value of the time index. */
+export const EVERY = "";
+
+export function coverOf({ metadata, execution_state }: Checkpoint): Cover {
+  return {
+    task: metadata.task_id,
+    agent: metadata.agent_id,
+    type: metadata.agent_type,
+    phase: execution_state.phase,
+    status: metadata.status,
+    trigger: metadata.trigger.reason,
+    version: metadata.version,
+  };
+}
+
+export function encodeCover(cover: Cover): Bytes {
+  const { task, agent, type, phase, status, trigger, version } = cover;
+  return encode([task, agent, type, phase, status, trigger, version] satisfies CoverRow);
+}
+
+export function decodeCover(value: Bytes): Cover {
+  const [task, agent, type, phase, status, trigger, version] = decode<CoverRow>(value);
+  return { task, agent, type, phase, status, trigger, version };
+}
+
+/** Key of the entry that says what is indexed for a checkpoint. */
+export function coverKey(keys: TenantKeys, id: string): Bytes {
+  return keys.index("time", EVERY, idTime(id), id);
+}
+
+/** What is indexed for each checkpoint; null for those that the index does not know. */
+export async function readCovers(
+  reader: Reader,
+  keys: TenantKeys,
+  ids: readonly string[],
+): Promise<(Cover | null)[]> {
+  const values = await reader.getMany(ids.map((id) => coverKey(keys, id)));
+  return values.map((value) => (value === undefined ? null : decodeCover(value)));
+}
+
+function valueIn(name: IndexName, cover: Cover): string {
+  return name === "time" ? EVERY : cover[name];
+}
+
+/** Replaces the entries of what was indexed before (null: nothing) by those of `now`. */
+export function writeEntries(tx: Tx, keys: TenantKeys, id: string, before: Cover | null, now: Cover): void {
+  const time = idTime(id);
+  const value = encodeCover(now);
+  for (const name of INDEXES) {
+    const key = valueIn(name, now);
+    if (before !== null && valueIn(name, before) !== key) {
+      tx.clear(keys.index(name, valueIn(name, before), time, id));
+    }
+    tx.set(keys.index(name, key, time, id), value);
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * The indexer: follows the feed and keeps entries and postings true to it, step by step. A step is planned on a snapshot and then
+ * written in one short transaction that checks that the index stands where the plan found it, and that moves the cursor: a crash
+ * between steps repeats nothing and skips nothing, and two indexers cannot both be right.
+ *
+ * A checkpoint version that does not verify is not indexed; it is handed back by name, to be quarantined and announced.
+ */
+import { setImmediate } from "node:timers/promises";
+import { LIMITS } from "../../protocol/limits.ts";
+import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+import { type Reader, STORE_LIMITS, type Store, type Tx } from "../../store/store.ts";
+import { readVersions, type VersionFound } from "../checkpoint/versions.ts";
+import { isOfVersion, readFeed } from "../outbox/feed.ts";
+import { type ClearingPlan, planClearing, writeClearing } from "./index-clear.ts";
+import { IndexPlan } from "./index-plan.ts";
+import { type IndexState, readIndexState, writeIndexState } from "./index-state.ts";
+
+/** Below the store's limit by more than one feed entry can add. */
+const PLAN_BYTES = STORE_LIMITS.transaction_bytes_max * 0.7;
+/** Feed entries taken in before the event loop gets its turn: an embedded store answers reads without leaving it. */
+const SLICE = 8;
+const PLAN_DEADLINE_MS = 3_000;
+const WRITE_DEADLINE_MS = 3_000;
+
+export interface CorruptVersion {
+  readonly tenant: string;
+  readonly task: string;
+  readonly corrupt: CorruptCheckpoint;
+}
+
+export interface IndexStep {
+  /** Feed entries that this step took in. */
+  readonly followed: number;
+  /** True when there is more to do at once. */
+  readonly more: boolean;
+  readonly corrupt: readonly CorruptVersion[];
+}
+
+type Plan =
+  | { readonly kind: "clear"; readonly clearing: ClearingPlan; readonly step: IndexStep }
+  | {
+      readonly kind: "follow";
+      readonly plan: IndexPlan | null;
+      readonly next: IndexState;
+      readonly step: IndexStep;
+    };
+
+/**
+ * Takes one step. `guard` runs first in the writing transaction and throws when this instance may no longer write. A step that
+ * another indexer overtook writes nothing and asks to be taken again.
+ */
+export async function stepIndex(store: Store, guard: (tx: Tx) => Promise<void>): Promise<IndexStep> {
+  const options = { label: "plan_index", deadlineMs: PLAN_DEADLINE_MS };
+  const { state, plan } = await store.read(options, async (reader) => {
+    const state = await readIndexState(reader);
+    return { state, plan: await planStep(reader, state) };
+  });
+  if (plan.kind === "follow" && plan.plan === null && plan.next === state) return plan.step;
+  // Applied twice, the second time finds the index elsewhere and writes nothing.
+  const writing = {
+    label: "write_index",
+    deadlineMs: WRITE_DEADLINE_MS,
+    priority: "batch",
+    onUnknown: "safe",
+  } as const;
+  const { value: isWritten } = await store.transact(writing, async (tx) => {
+    await guard(tx);
+    if (!isSame(await readIndexState(tx), state)) return false;
+    if (plan.kind === "clear") writeClearing(tx, state, plan.clearing);
+    else {
+      plan.plan?.write(tx);
+      writeIndexState(tx, plan.next);
+    }
+    return true;
+  });
+  return isWritten ? plan.step : { followed: 0, more: true, corrupt: [] };
+}
+
+/** Whether the index stands where it stood: a step or a rebuild changes one of these. */
+function isSame(a: IndexState, b: IndexState): boolean {
+  const at = (state: IndexState): string => Buffer.from(state.cursor ?? []).toString("hex");
+  return a.state === b.state && a.clearing === b.clearing && a.entries === b.entries && at(a) === at(b);
+}
+
+async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
+  if (state.clearing !== null) {
+    const clearing = await planClearing(reader, state.clearing);
+    return { kind: "clear", clearing, step: { followed: 0, more: true, corrupt: [] } };
+  }
+  const page = await readFeed(reader, state.cursor, LIMITS.index_batch_count_max);
+  const plan = new IndexPlan(state.entries);
+  const corrupt: CorruptVersion[] = [];
+  let followed = 0;
+  while (followed < page.entries.length && plan.bytes < PLAN_BYTES) {
+    const slice = page.entries.slice(followed, followed + SLICE);
+    const versions = await readVersions(reader, slice);
+    await plan.prepare(reader, slice);
+    for (const [i, entry] of slice.entries()) {
+      if (plan.bytes >= PLAN_BYTES) break;
+      const found = versions[i] as VersionFound;
+      if (found !== null && !found.sound) {
+        corrupt.push({ tenant: entry.tenant, task: entry.task, corrupt: found.corrupt });
+      } else if (found !== null && isOfVersion(entry)) {
+        plan.add(entry, state.entries + followed, found.checkpoint);
+      }
+      followed += 1;
+    }
+    await setImmediate();
+  }
+  const isAll = followed === page.entries.length;
+  // Cut short by size: the key of the last entry taken in is read once more, since the page knows only its own last.
+  const last = isAll ? page.last : (await readFeed(reader, state.cursor, followed)).last;
+  const more = page.more || !isAll;
+  const becomesReady = state.state === "rebuilding" && !more;
+  if (followed === 0 && !becomesReady) {
+    return { kind: "follow", plan: null, next: state, step: { followed, more, corrupt } };
+  }
+  const next: IndexState = {
+    state: more ? state.state : "ready",
+    clearing: null,
+    cursor: last ?? state.cursor,
+    entries: state.entries + followed,
+    indexed: state.indexed + plan.added,
+  };
+  return { kind: "follow", plan, next, step: { followed, more, corrupt } };
+}

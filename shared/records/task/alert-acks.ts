@@ -1,0 +1,77 @@
+/**
+ * Acknowledgements of alerts. The alerts themselves are in their stream; who knows of one stands here, for as long as the stream may
+ * still have it.
+ */
+import type { AcknowledgedAlert, Acknowledgement } from "../../protocol/alert-queries.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import { decode, encodeChecked, UnreadableValue } from "../kv/codec.ts";
+import { parseAlertAckExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+
+const DAY_MS = 86_400_000;
+
+/** null: nobody has acknowledged it. */
+export async function readAcks(
+  reader: Reader,
+  tenant: string,
+  alerts: readonly string[],
+): Promise<(Acknowledgement | null)[]> {
+  const values = await reader.getMany(alerts.map(tenantKeys(tenant).alertAck));
+  return values.map(decodeAck);
+}
+
+/** A damaged one counts as none: better that people see an alert twice than never. */
+function decodeAck(value: Bytes | undefined): Acknowledgement | null {
+  if (value === undefined) return null;
+  try {
+    return decode<Acknowledgement>(value);
+  } catch (error) {
+    if (error instanceof UnreadableValue) return null;
+    throw error;
+  }
+}
+
+export interface Acknowledging {
+  readonly tenant: string;
+  readonly alerts: readonly string[];
+  readonly by: string;
+  readonly note: string | null;
+  readonly nowMs: number;
+}
+
+/** The first acknowledgement of an alert counts; later ones are told of it. Made twice, it has one effect. */
+export async function acknowledgeAlerts(tx: Tx, o: Acknowledging): Promise<AcknowledgedAlert[]> {
+  const known = await readAcks(tx, o.tenant, o.alerts);
+  const own: Acknowledgement = { by: o.by, at: new Date(o.nowMs).toISOString(), note: o.note };
+  // The alert is in the stream by now, and leaves it within this time.
+  const day = Math.ceil((o.nowMs + LIMITS.alerts_kept_ms) / DAY_MS) + 1;
+  return o.alerts.map((alert_id, i) => {
+    const first = known[i] ?? null;
+    if (first !== null) return { alert_id, acknowledgement: first, already: !isSame(first, own) };
+    tx.set(tenantKeys(o.tenant).alertAck(alert_id), encodeChecked(own));
+    tx.set(systemKeys.alertAckExpiry(day, o.tenant, alert_id), new Uint8Array(0));
+    return { alert_id, acknowledgement: own, already: false };
+  });
+}
+
+/** Its own, of an attempt whose result was not known. */
+function isSame(one: Acknowledgement, other: Acknowledgement): boolean {
+  return one.by === other.by && one.at === other.at && one.note === other.note;
+}
+
+/** Clears up to `limit` of those whose day has passed. `more`: there may be further ones. */
+export async function clearExpiredAcks(
+  tx: Tx,
+  nowMs: number,
+  limit: number,
+): Promise<{ cleared: number; more: boolean }> {
+  const { rows } = await tx.getRange(systemKeys.alertAcksExpiredBefore(Math.floor(nowMs / DAY_MS)), {
+    limit,
+  });
+  for (const { key } of rows) {
+    const { tenant, alert } = parseAlertAckExpiry(key);
+    tx.clear(tenantKeys(tenant).alertAck(alert));
+    tx.clear(key);
+  }
+  return { cleared: rows.length, more: rows.length === limit };
+}

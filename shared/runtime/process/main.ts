@@ -1,0 +1,125 @@
+// The life of a process, and the only place where signals are handled. It reads nothing itself: settings, stores and
+// buses belong to `start`. The first signal stops gracefully within a deadline; a second one leaves at once. A
+// start-up problem is one clear line. A defect is logged with its stack and ends the process: state that nobody
+// reasoned about must not go on writing checkpoints.
+
+import { type Clock, systemClock } from "../clock.ts";
+import { createLogger, type Logger } from "../observability/log.ts";
+import { createMetrics, type Metrics } from "../observability/metrics.ts";
+import type { ServiceContext, Stop } from "./service.ts";
+import { exitCodes, startupProblemOf } from "./startup.ts";
+
+const signalNumbers = { SIGINT: 2, SIGTERM: 15 } as const;
+type StopSignal = keyof typeof signalNumbers;
+
+/** npm and the terminal both deliver one Ctrl-C: the repeat within this time is not a second press. */
+const sameKeyPressMs = 500;
+/** After a clean stop nothing should be left; this long we wait for it before we complain and leave. */
+const lingerMs = 1_000;
+
+export interface MainOptions {
+  service: string;
+  /** Called once. `signal` is aborted when the process is asked to stop, also while starting. */
+  start: (context: ServiceContext, signal: AbortSignal) => Promise<Stop>;
+  /** From the first signal to the end of `stop`. Default 15 s. */
+  stopTimeoutMs?: number;
+  log?: Logger;
+  metrics?: Metrics;
+  clock?: Clock;
+}
+
+/** Resolves when started; the process lives on until a signal or a defect ends it. */
+export async function runMain(options: MainOptions): Promise<void> {
+  const { service, start, stopTimeoutMs = 15_000, clock = systemClock } = options;
+  const log = options.log ?? createLogger({ service });
+  const stopping = new AbortController();
+  endOnDefects(log);
+  const started = Promise.withResolvers<Stop>();
+  // Before the start: a signal that came during its first, synchronous part would otherwise kill the process.
+  onStopSignals(log, stopping, () => stopWithin(stopTimeoutMs, log, started.promise));
+  try {
+    const metrics = options.metrics ?? createMetrics({ service });
+    started.resolve(await start({ log, metrics, clock }, stopping.signal));
+  } catch (error) {
+    // Asked to stop while starting: giving up the start is then what was wanted.
+    if (!stopping.signal.aborted) endOnFailedStart(service, log, error);
+    started.reject(error);
+  }
+}
+
+function onStopSignals(log: Logger, stopping: AbortController, stop: () => Promise<void>): void {
+  let first: { signal: StopSignal; at: number } | undefined;
+  for (const [signal, number] of Object.entries(signalNumbers) as [StopSignal, number][]) {
+    process.on(signal, () => {
+      if (first === undefined) {
+        first = { signal, at: performance.now() };
+        log.info({ signal }, "stopping");
+        stopping.abort();
+        void stop();
+      } else if (
+        signal === "SIGTERM" ||
+        signal !== first.signal ||
+        performance.now() - first.at > sameKeyPressMs
+      ) {
+        log.warn({ signal }, "stopping at once");
+        process.exit(128 + number);
+      }
+    });
+  }
+}
+
+async function stopWithin(timeoutMs: number, log: Logger, starting: Promise<Stop>): Promise<void> {
+  const deadline = setTimeout(() => {
+    log.error(
+      { timeout_ms: timeoutMs, resources: process.getActiveResourcesInfo() },
+      "stopping took too long",
+    );
+    process.exit(exitCodes.software);
+  }, timeoutMs);
+  try {
+    const stop = await starting.catch((error: unknown) => {
+      log.info({ error }, "start given up");
+      return undefined;
+    });
+    await stop?.();
+    clearTimeout(deadline);
+    log.info("stopped");
+    leaveSoon(log);
+  } catch (error) {
+    log.fatal({ error }, "stopping failed");
+    process.exit(exitCodes.software);
+  }
+}
+
+/** Lets the process end by itself, which proves that everything was closed; if it does not, says what is left. */
+function leaveSoon(log: Logger): void {
+  setTimeout(() => {
+    log.warn(
+      { resources: process.getActiveResourcesInfo() },
+      "something kept the process alive after the stop",
+    );
+    process.exit();
+  }, lingerMs).unref();
+}
+
+function endOnDefects(log: Logger): void {
+  const end = (text: string) => (error: unknown) => {
+    try {
+      log.fatal({ error }, text);
+    } finally {
+      process.exit(exitCodes.software);
+    }
+  };
+  process.on("uncaughtException", end("uncaught exception"));
+  process.on("unhandledRejection", end("unhandled rejection"));
+}
+
+function endOnFailedStart(service: string, log: Logger, error: unknown): never {
+  const problem = startupProblemOf(error);
+  if (problem === undefined) {
+    log.fatal({ error }, "start failed");
+    process.exit(exitCodes.software);
+  }
+  process.stderr.write(`${service}: ${problem.text}\n`);
+  process.exit(problem.exitCode);
+}

@@ -1,0 +1,120 @@
+// Settings: a pure function from a table of fields and an environment to a typed, frozen object. It is strict, so
+// a typing mistake stops the process instead of quietly becoming a default, and it reports every problem at once,
+// so nobody has to start a service five times to learn five things. An empty variable counts as unset.
+
+import { exitCodes, StartupError } from "../process/startup.ts";
+import { nearestName } from "./did-you-mean.ts";
+import type { Field } from "./setting-types.ts";
+
+export type { Bounds, Field, FieldOptions } from "./setting-types.ts";
+export { boolean, duration, integer, list, oneOf, optional, orOff, text, url } from "./setting-types.ts";
+
+export type Fields = Readonly<Record<string, Field<unknown>>>;
+
+/** The values that a table of fields yields: `ConfigOf<typeof fields>`. */
+export type ConfigOf<F extends Fields> = {
+  readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never;
+};
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface ConfigProblem {
+  name: string;
+  expected: string;
+  got: string;
+}
+
+/** Every problem of one reading; the message has one line for each and never contains a secret. */
+export class ConfigError extends StartupError {
+  override readonly name = "ConfigError";
+  readonly problems: readonly ConfigProblem[];
+
+  constructor(problems: readonly ConfigProblem[]) {
+    const lines = problems.map(({ name, expected, got }) => `  ${name}: expected ${expected}; got ${got}`);
+    super(["the settings are not usable:", ...lines].join("\n"), { exitCode: exitCodes.config });
+    this.problems = problems;
+  }
+}
+
+export interface ReadConfigOptions {
+  /**
+   * Every FLEET_ name that any part of the system reads. When given, a FLEET_ variable that is not among them is a
+   * problem, with the name that was probably meant.
+   */
+  known?: Iterable<string>;
+}
+
+/** Throws ConfigError. */
+export function readConfig<const F extends Fields>(
+  fields: F,
+  env: Environment,
+  options: ReadConfigOptions = {},
+): ConfigOf<F> {
+  const problems: ConfigProblem[] = [];
+  const config: Record<string, unknown> = {};
+  for (const [key, field] of Object.entries(fields)) {
+    const raw = env[field.name]?.trim() ?? "";
+    const value = raw === "" ? field.default : field.parse(raw);
+    if (value === undefined && (raw !== "" || field.required)) {
+      problems.push({
+        name: field.name,
+        // Who has not heard of it yet must learn what it is for.
+        expected: raw === "" ? `${field.type} (${field.description})` : field.type,
+        got: raw === "" ? "nothing" : shown(raw, field),
+      });
+    }
+    config[key] = value;
+  }
+  if (options.known !== undefined) {
+    const own = Object.values(fields).map((field) => field.name);
+    problems.push(...unknownNames(env, new Set([...options.known, ...own])));
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  return Object.freeze(config) as ConfigOf<F>;
+}
+
+/** One row for each setting, for the README and for `--help`; a secret default is not shown. */
+export function describeConfig(
+  fields: Fields,
+): { name: string; type: string; default: string; description: string }[] {
+  return Object.values(fields).map((field) => ({
+    name: field.name,
+    type: field.type,
+    default: defaultShown(field),
+    description: field.description,
+  }));
+}
+
+function defaultShown(field: Field<unknown>): string {
+  if (field.required) return "required";
+  if (field.defaultText === undefined) return "unset";
+  return field.secret ? "secret" : field.defaultText;
+}
+
+/** A Service named fleet-… makes Kubernetes add such variables to every pod; nobody typed them. */
+const kubernetesServiceLink = /_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)$/;
+
+function unknownNames(env: Environment, known: ReadonlySet<string>): ConfigProblem[] {
+  return Object.keys(env)
+    .filter((name) => name.startsWith("FLEET_") && env[name] !== "" && env[name] !== undefined)
+    .filter((name) => !known.has(name) && !isServiceLink(name, env[name] ?? ""))
+    .sort()
+    .map((name) => {
+      const meant = nearestName(name, known);
+      const expected =
+        meant === undefined ? "a name that Fleet knows" : `a name that Fleet knows, perhaps ${meant}`;
+      // The value stays out: a mistyped name may well carry a secret.
+      return { name, expected, got: "an unknown name" };
+    });
+}
+
+function isServiceLink(name: string, value: string): boolean {
+  if (!kubernetesServiceLink.test(name)) return false;
+  return !name.endsWith("_PORT") || name.endsWith("_SERVICE_PORT") || /^(tcp|udp|sctp):\/\//.test(value);
+}
+
+function shown(raw: string, field: Field<unknown>): string {
+  if (field.secret) return "a secret that does not fit";
+  const withoutPassword = raw.replace(/\/\/[^/@]*@/g, "//…@");
+  return JSON.stringify(withoutPassword.length > 80 ? `${withoutPassword.slice(0, 80)}…` : withoutPassword);
+}

@@ -1,0 +1,72 @@
+/** What a runner tells the agent that it starts, in its environment: the task is this agent's already, and here is where it goes on. */
+import { readFileSync } from "node:fs";
+import { invalid } from "../../protocol/errors.ts";
+import { keptTrace, type TraceCarrier, traceparentKey } from "../../runtime/observability/trace-context.ts";
+import { type Environment, integer, optional, readConfig, text } from "../../runtime/settings/config.ts";
+import type { FleetClient } from "../client/client.ts";
+import { clientFields } from "../client/connect.ts";
+import { type Assignment, RESUME_MS } from "./assignment.ts";
+
+export const startFields = {
+  task: optional(text("FLEET_TASK", { description: "Of an agent that a runner starts: its task" })),
+  agentType: optional(text("FLEET_AGENT_TYPE", { description: "As an agent of which type it was started" })),
+  handoffId: optional(text("FLEET_HANDOFF", { description: "The handoff that brings the task" })),
+  checkpointId: optional(text("FLEET_CHECKPOINT", { description: "The checkpoint that was handed over" })),
+  promptFile: optional(text("FLEET_PROMPT_FILE", { description: "File with the prompt" })),
+  exitFile: optional(text("FLEET_EXIT_FILE", { description: "File in which it may say why it ends" })),
+  agentId: clientFields.agentId,
+} as const;
+
+/** Together with the task only. */
+const fenceFields = {
+  fence: integer("FLEET_FENCE", { min: 0, description: "The fence under which it has the task" }),
+} as const;
+
+export interface Start {
+  readonly task: string;
+  readonly fence: number;
+  readonly agentId: string | undefined;
+  readonly agentType: string | undefined;
+  readonly handoffId: string | undefined;
+  readonly checkpointId: string | undefined;
+  readonly promptFile: string | undefined;
+  readonly exitFile: string | undefined;
+  /** The trace of the handoff. */
+  readonly trace: TraceCarrier;
+}
+
+/** One start is for one run: whatever the program runs after it is its own affair. */
+const used = new Set<string>();
+
+/** null: no runner started this process for a task, or its task was begun before. Throws ConfigError. */
+export function startFrom(env: Environment): Start | null {
+  const { task, ...rest } = readConfig(startFields, env);
+  if (task === undefined) return null;
+  const { fence } = readConfig(fenceFields, env);
+  const name = `${task}/${fence}`;
+  if (used.has(name)) return null;
+  used.add(name);
+  return { task, fence, ...rest, trace: keptTrace(env[traceparentKey.toUpperCase()]) };
+}
+
+/** Throws INVALID when the prompt cannot be read. */
+export async function assignmentOf(fleet: FleetClient, start: Start): Promise<Assignment> {
+  const { task: id, fence, agentId, handoffId, checkpointId, promptFile } = start;
+  if (agentId !== undefined && agentId !== fleet.agentId)
+    throw invalid("fleet", `a client of agent ${agentId}, whose task it is`, fleet.agentId);
+  const task = fleet.task(id, { fence });
+  const handoff = handoffId === undefined ? null : await fleet.handoff(handoffId, { deadlineMs: RESUME_MS });
+  // It was begun already: this program was started once more, and goes on where it was.
+  const hasBegun = handoff !== null && handoff.state !== "accepted";
+  if (hasBegun) return { task, offer: null, handover: null };
+  const prompt = promptFile === undefined ? null : promptIn(promptFile);
+  return { task, offer: null, handover: { checkpointId, prompt, handoff } };
+}
+
+function promptIn(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw invalid("FLEET_PROMPT_FILE", "a file that can be read", (error as NodeJS.ErrnoException).code);
+  }
+}

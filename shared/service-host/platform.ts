@@ -1,0 +1,178 @@
+/**
+ * What every service process stands on: settings, tracing, the store with its layout checked, the bus with its streams, and the
+ * operations port; opened in this order, closed in the reverse. The one folder of `shared/` that imports all the others, so
+ * that no service wires them by hand.
+ */
+import { hostname } from "node:os";
+import { isMainThread, threadId } from "node:worker_threads";
+import type { Bus } from "../bus/bus.ts";
+import { connectBus } from "../bus/connection.ts";
+import { fleetStreams } from "../bus/streams/streams.ts";
+import { type Format, openFormat } from "../records/kv/format.ts";
+import type { Logger } from "../runtime/observability/log.ts";
+import { type Check, serveOps } from "../runtime/observability/ops-server.ts";
+import { startTracing } from "../runtime/observability/tracing.ts";
+import type { ServiceContext, Stop } from "../runtime/process/service.ts";
+import { type Closers, createClosers } from "../runtime/process/shutdown.ts";
+import { StartupError } from "../runtime/process/startup.ts";
+import type { ConfigOf } from "../runtime/settings/config.ts";
+import { openStore } from "../store/open.ts";
+import { type Store, StoreError } from "../store/store.ts";
+import { absoluteStoreUrl, type platformFields } from "./service-settings.ts";
+
+const CHECK_MS = 1_500;
+
+export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "opsPort"> {
+  /** null: no operations port of its own. */
+  readonly opsPort: number | null;
+  readonly service: string;
+  readonly storeUrl: string;
+  readonly busUrl: string;
+  readonly busMonitorUrl?: string | (() => string | undefined) | undefined;
+  readonly busCredentials?: string | undefined;
+  /** What the server's streams may take on disk together. */
+  readonly streamBytes?: number;
+}
+
+export interface Platform extends ServiceContext {
+  readonly store: Store;
+  readonly bus: Bus;
+  /** A connection of its own for background duties, so that a burst of requests cannot hold up what was committed already. */
+  readonly backgroundBus: Bus;
+  readonly format: Format;
+  /** Names this process, or this thread of it, in leases and audit entries. */
+  readonly instance: string;
+  readonly opsPort: number;
+  /** What must be well for the services to work. */
+  readonly checks: Readonly<Record<"store" | "bus", Check>>;
+  readonly closers: Closers;
+  /** Closes everything that was opened and added, in reverse order. */
+  readonly stop: Stop;
+}
+
+export function instanceName(): string {
+  const host = hostname()
+    .replace(/[^A-Za-z0-9_-]/g, "-")
+    .slice(0, 40);
+  return isMainThread ? `${host}-${process.pid}` : `${host}-${process.pid}-${threadId}`;
+}
+
+/** Throws StartupError with what to do; whatever was opened by then is closed again. */
+export async function openPlatform(context: ServiceContext, options: PlatformOptions): Promise<Platform> {
+  const { log } = context;
+  log.level = options.logLevel;
+  const closers = createClosers(log, context.clock);
+  const stop = () => closers.close({ timeoutMs: options.stopTimeout });
+  try {
+    const tracing = await startTracing({ service: options.service, endpoint: options.otlpEndpoint, log });
+    closers.add("tracing", () => tracing.stop());
+    const store = await openedStore(options.storeUrl, log);
+    closers.add("store", () => store.close({ drainMs: options.stopTimeout }));
+    const format = await openedFormat(store, options.storeUrl);
+    const instance = instanceName();
+    const bus = await connectedBus(options, instance, log);
+    closers.add("bus", () => bus.close());
+    const backgroundBus = await connectedBus(options, instance, log);
+    closers.add("background bus", () => backgroundBus.close());
+    await proveBus(bus, options, log);
+    const checks = {
+      store: () => store.health({ timeoutMs: CHECK_MS }),
+      bus: () => bus.health({ timeoutMs: CHECK_MS }),
+    };
+    const ops = await serveOps({
+      host: options.opsHost,
+      port: options.opsPort,
+      metrics: context.metrics.registry,
+      log,
+      checks,
+    });
+    closers.add("operations port", () => ops.stop());
+    return {
+      ...context,
+      store,
+      bus,
+      backgroundBus,
+      format,
+      instance,
+      opsPort: ops.port,
+      checks,
+      closers,
+      stop,
+    };
+  } catch (error) {
+    await stop().catch((second: unknown) =>
+      log.error({ error: second }, "closing after a failed start failed"),
+    );
+    throw error;
+  }
+}
+
+async function openedStore(storeUrl: string, log: Logger): Promise<Store> {
+  try {
+    const store = await openStore(absoluteStoreUrl(storeUrl));
+    log.info({ engine: store.name, store: storeUrl }, "store opened");
+    return store;
+  } catch (error) {
+    throw storeProblem(error, storeUrl, "check FLEET_STORE, or stop the process that holds the store");
+  }
+}
+
+/** The first use: a store of more than one machine shows only here whether it is there. */
+async function openedFormat(store: Store, storeUrl: string): Promise<Format> {
+  try {
+    return await openFormat(store);
+  } catch (error) {
+    throw storeProblem(error, storeUrl, "start the store, or check FLEET_STORE");
+  }
+}
+
+function storeProblem(error: unknown, storeUrl: string, usualHint: string): unknown {
+  if (!(error instanceof StoreError)) return error;
+  const { hint, ...details } = error.details as { hint?: string };
+  return new StartupError(error.message, {
+    exitCode: 69,
+    details: { store: storeUrl, ...details },
+    hint: hint ?? usualHint,
+    cause: error,
+  });
+}
+
+async function connectedBus(options: PlatformOptions, instance: string, log: Logger): Promise<Bus> {
+  try {
+    return await connectBus({
+      url: options.busUrl,
+      name: `${options.service}/${instance}`,
+      identity: `${options.service}-${instance}`.slice(0, 64),
+      log,
+      ...(options.busMonitorUrl !== undefined && { monitorUrl: options.busMonitorUrl }),
+      ...(options.busCredentials !== undefined && { credentials: { credsFile: options.busCredentials } }),
+    });
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    throw new StartupError("the bus cannot be reached", {
+      exitCode: 69,
+      details: { url: options.busUrl, problem: error instanceof Error ? error.message : String(error) },
+      hint: "start a nats-server with JetStream there, or set FLEET_URL",
+      cause: error,
+    });
+  }
+}
+
+/** An event or a queued command on a server that answers before it has written would not survive a power cut. */
+async function proveBus(bus: Bus, options: PlatformOptions, log: Logger): Promise<void> {
+  await bus.reconcileStreams(
+    fleetStreams(options.streamBytes === undefined ? {} : { storageBytes: options.streamBytes }),
+  );
+  const { version, syncAlways } = await bus.proveDurability();
+  if (syncAlways === false) {
+    throw new StartupError("the bus acknowledges before it has written to disk", {
+      exitCode: 78,
+      details: { version },
+      hint: "set `sync_interval: always` in the server's jetstream block",
+    });
+  }
+  if (syncAlways === "unknown") {
+    log.warn({ version }, "the bus's durability is not proven: no monitoring address is known");
+  }
+  log.info({ version, sync_always: syncAlways }, "bus connected");
+}

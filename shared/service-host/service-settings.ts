@@ -1,0 +1,32 @@
+/** Settings that every service process has, apart from the parts they open: whoever only starts services loads none of those. */
+import { isAbsolute, resolve } from "node:path";
+import { optional, text, url } from "../runtime/settings/config.ts";
+import { processFields } from "../runtime/settings/process-settings.ts";
+
+export const platformFields = processFields;
+
+export const clusterFields = {
+  storeUrl: text("FLEET_STORE", {
+    default: "lmdb:.fleet/store",
+    description:
+      "fdb:/path/to/fdb.cluster, lmdb:path (one process only), lmdb:path?shared (of one machine), or memory: (nothing is kept)",
+  }),
+  busUrl: url("FLEET_URL", {
+    default: "nats://127.0.0.1:4222",
+    description: "Where the bus is: nats://host:port",
+  }),
+  busMonitorUrl: optional(
+    url("FLEET_NATS_MONITOR_URL", {
+      description: "The server's monitoring address, where its durability settings are proven at start",
+    }),
+  ),
+  busCredentials: optional(
+    text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
+  ),
+} as const;
+
+/** Paths in a store URL are meant from the folder the process was started in. */
+export function absoluteStoreUrl(storeUrl: string, base = process.cwd()): string {
+  const path = /^lmdb:(.+)$/.exec(storeUrl)?.[1];
+  return path === undefined || isAbsolute(path) ? storeUrl : `lmdb:${resolve(base, path)}`;
+}

@@ -1,0 +1,64 @@
+/**
+ * Settings that are too many for variables: a JSON file that a variable names, read once, at the start. Whatever is wrong in it stops the
+ * process, with every field that is, instead of a default in its place.
+ */
+import { readFileSync, statSync } from "node:fs";
+import { parseJson } from "../integrity/json.ts";
+import { type FieldProblem, FleetError } from "../protocol/errors.ts";
+import { ConfigError, type ConfigProblem } from "../runtime/settings/config.ts";
+
+const BYTES_MAX = 4 * 1_024 * 1_024;
+
+export interface SettingsFile {
+  /** The variable that names the file. */
+  readonly name: string;
+  readonly path: string;
+  /** Fields whose values are not repeated. */
+  readonly secret?: RegExp;
+}
+
+/** `validated` throws INVALID with the fields that are wrong. Throws ConfigError. */
+export function readSettingsFile<T>(file: SettingsFile, validated: (value: unknown) => T): T {
+  try {
+    return validated(parseJson(readBytes(file)));
+  } catch (error) {
+    if (!(error instanceof FleetError)) throw error;
+    throw new ConfigError(error.fields.map((problem) => inFile(file, problem)));
+  }
+}
+
+function readBytes({ name, path }: SettingsFile): Uint8Array {
+  try {
+    const file = statSync(path);
+    // To read from a pipe waits for whoever writes into it, for ever.
+    if (!file.isFile())
+      throw new ConfigError([{ name, expected: "a file", got: `something else at ${path}` }]);
+    if (file.size > BYTES_MAX) {
+      const expected = `a file of at most ${BYTES_MAX} bytes`;
+      throw new ConfigError([{ name, expected, got: `${path}: ${file.size} bytes` }]);
+    }
+    return readFileSync(path);
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw new ConfigError([{ name, ...unreadable(path, error) }]);
+  }
+}
+
+/** What is wrong with a file that cannot be read. */
+export function unreadable(path: string, error: unknown): Omit<ConfigProblem, "name"> {
+  const got = `${path}: ${(error as NodeJS.ErrnoException).code}`;
+  return { expected: "a file that can be read", got };
+}
+
+/** What is wrong with a field of the file, or with the whole of it. */
+export function inFile(
+  { name, path, secret }: SettingsFile,
+  { path: field, expected, got = "something else" }: FieldProblem,
+): ConfigProblem {
+  const isSecret = secret?.test(field) === true && got !== "nothing";
+  return {
+    name: `${name}: ${field === "" ? path : field}`,
+    expected,
+    got: isSecret ? "something else" : got,
+  };
+}

@@ -1,0 +1,223 @@
+/**
+ * API.md from top to bottom, as somebody would play it who has nothing but the page and a NATS client: every request goes to a new
+ * fleet, and what comes back is what the page prints.
+ */
+import { readFileSync } from "node:fs";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { COMMAND_OPS } from "../../../shared/protocol/subjects.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+
+type Json = Record<string, unknown>;
+
+const page = readFileSync(new URL("../../../shared/protocol/API.md", import.meta.url), "utf8");
+const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([, language, tag, text]) => ({
+  language: language as string,
+  tag: tag as string,
+  text: text as string,
+}));
+
+/** What differs from one fleet to the next, and what it looks like. */
+const VOLATILE: [names: RegExp, shape: RegExp][] = [
+  [
+    /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|first_beat_at|last_beat_at|listening_since)$/,
+    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
+  ],
+  // Whether the coordinator was faster than the request that takes a handoff back.
+  [/^(validated_at|offered_at)$/, /^(null|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/],
+  [/^(attempt|max_attempts|fence_to_be|first_checkpoint_ms)$/, /^(null|\d+)$/],
+  [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
+  [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
+  [/^(id|alert_id)$/, /^default\/billing-42\/FLEET_QUEUE-\d-\d{13}$/],
+  [/^server_version$/, /^\d+\.\d+\.\d+$/],
+  [/^(uptime_ms|oldest_ms|bytes_max)$/, /^\d+$/],
+  [/^detail$/, /^/],
+];
+
+function masked(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(masked);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => {
+      if (name === "entry") return [name, masked(JSON.parse(inner as string))];
+      const shape = VOLATILE.find(([names]) => names.test(name))?.[1];
+      return [name, shape?.test(String(inner)) ? `any ${shape.source}` : masked(inner)];
+    }),
+  );
+}
+
+let fleet: TestFleet;
+let nats: NatsConnection;
+const events: Json[] = [];
+/** Positions, and ids of alerts, that the page prints, and what they are in this fleet. */
+const positions = new Map<string, string>();
+
+beforeAll(async () => {
+  fleet = await startFleet();
+  nats = await connect({ servers: fleet.url });
+});
+
+afterAll(async () => {
+  await nats?.close();
+  await fleet?.stop();
+});
+
+async function ask(subject: string, text: string): Promise<Json> {
+  const body = text.replaceAll(
+    /(?<="wait_for": ")\w+|(?<=")default\/billing-42\/[\w-]+/g,
+    (printed) => positions.get(printed) ?? printed,
+  );
+  return (await nats.request(subject, body, { timeout: 5_000 })).json<Json>();
+}
+
+function subjectOf(op: string): string {
+  if (op.startsWith("query.")) return `fleet.query.default.${op.slice("query.".length)}`;
+  return (COMMAND_OPS as readonly string[]).includes(op)
+    ? `fleet.cmd.default.agent-7.billing-42.${op}`
+    : `fleet.query.default.${op}`;
+}
+
+/** Until events are published and indexed, which the page does not wait for either: a reader takes longer. */
+async function settled(): Promise<void> {
+  await expect
+    .poll(async () => (await ask("fleet.query.default.status", "{}")).result, {
+      timeout: 10_000,
+      interval: 20,
+    })
+    .toMatchObject({ outbox: { depth: 0 }, index: { behind: 0, state: "ready" } });
+}
+
+function shellWith(words: string): string {
+  return blocks.find(({ language, text }) => language === "sh" && text.includes(words))!.text;
+}
+
+/** The shell command of the section about agents. */
+function beat(): void {
+  const [, subject, body] = /^nats publish (\S+)[\s\\]+'([^']+)'/.exec(shellWith("fleet.heartbeat."))!;
+  nats.publish(subject!, body);
+}
+
+/** The shell command of the queue's section; resolves when its command has become the letter that the page goes on with. */
+async function publishToQueue(): Promise<void> {
+  const shell = shellWith("fleet.queue.");
+  const [, subject, body] = /^nats request (\S+)[\s\\]+'([^']+)'/.exec(shell)!;
+  expect(await ask(subject!, body!)).toMatchObject({ stream: "FLEET_QUEUE", seq: 1 });
+  await dead(1);
+}
+
+async function dead(seq: number): Promise<void> {
+  const list = async () => (await ask("fleet.query.default.dead_list", "{}")).result;
+  await expect.poll(list, { timeout: 10_000, interval: 20 }).toMatchObject({ letters: [{ seq }] });
+}
+
+const alertIds = (answer: Json): string[] =>
+  (answer.result as { alerts: { alert: { id: string } }[] }).alerts.map(({ alert }) => alert.id);
+
+/** Until both letters were announced. */
+async function alerted(): Promise<void> {
+  const ids = async () => alertIds(await ask("fleet.query.default.alerts", "{}"));
+  await expect.poll(ids, { timeout: 10_000, interval: 20 }).toHaveLength(2);
+}
+
+test("the shell commands at the top work", async () => {
+  const shell = blocks.find(({ language }) => language === "sh")!.text;
+  const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
+  nats.subscribe(subscription!, { callback: (_error, message) => void events.push(message.json<Json>()) });
+  const requests = [...shell.matchAll(/^nats request (\S+)[\s\\]+'([^']+)'/gm)];
+  expect(requests).toHaveLength(2);
+  const answers: Json[] = [];
+  for (const [, subject, body] of requests) answers.push(await ask(subject!, body!));
+  expect(answers[0]).toMatchObject({ status: "committed", seq: 1, version: 1 });
+  expect(answers[1]).toMatchObject({
+    status: "ok",
+    result: { checkpoint: { metadata: { checkpoint_id: answers[0]!.checkpoint_id, agent_id: "agent-7" } } },
+  });
+});
+
+/**
+ * An offer must have been made before, what `acknowledge` then does is tested where offers are made; how far a scrub is when it is asked
+ * about is chance, so what it answers is tested where it is waited for and something is damaged: test/fleet/cli/scrub.test.ts.
+ */
+const PLAYED_ELSEWHERE: ReadonlySet<string> = new Set([
+  "acknowledge",
+  "scrub_status",
+  "scrub_start",
+  "scrub_findings",
+]);
+
+/** Each request with the first answer that is printed after it. */
+const played = blocks.flatMap(({ tag, text }, i) => {
+  const op = /^((?:query\.)?\w+)-request$/.exec(tag)?.[1];
+  if (op === undefined || PLAYED_ELSEWHERE.has(op)) return [];
+  const answer = blocks.slice(i).find((later) => /-answer$/.test(later.tag)) ?? { text: "null" };
+  // The first answer of all stands before the first request: it shows what every command gets.
+  const first = blocks.find((one) => one.tag === "committed-answer")!;
+  return [{ op, text, answer: JSON.parse(op === "create" ? first.text : answer.text) as Json }];
+});
+
+describe("the page's requests, in its order", () => {
+  test.each(played)("$op", async ({ op, text, answer }) => {
+    if (op === "status" || op === "index_status") await settled();
+    if (op === "agents") beat();
+    if (op === "queue_status") await publishToQueue();
+    if (op === "dead_drop") await dead(2);
+    if (op === "alerts") await alerted();
+    const got = await ask(subjectOf(op), text);
+    expect(masked(got)).toEqual(masked(answer));
+    if (op === "alerts") {
+      for (const [i, id] of alertIds(got).entries()) positions.set(alertIds(answer)[i]!, id);
+    }
+    if (answer.status === "committed") positions.set(answer.position as string, got.position as string);
+  });
+});
+
+describe("the page's errors", () => {
+  const create = JSON.parse(played.find(({ op }) => op === "create")!.text) as Json & { checkpoint: Json };
+  const [conflict, invalid] = blocks
+    .filter(({ tag }) => tag === "error-answer")
+    .map(({ text }) => JSON.parse(text));
+  const commandId = "019bef78-0000-7a31-b5c4-0d6e2f9a1b06";
+
+  test("a create that expects another number of checkpoints", async () => {
+    const body = { ...create, command_id: commandId };
+    expect(await ask(subjectOf("create"), JSON.stringify(body))).toEqual(conflict);
+  });
+
+  test("a create with two wrong fields", async () => {
+    const { metadata, execution_state: state } = create.checkpoint as Record<string, Json>;
+    const wrong = {
+      metadata: { ...metadata, agent_type: "a b" },
+      execution_state: { ...state, pending_items: ["Write the migration", 3] },
+    };
+    const body = { ...create, command_id: commandId, checkpoint: { ...create.checkpoint, ...wrong } };
+    expect(await ask(subjectOf("create"), JSON.stringify(body))).toEqual(invalid);
+  });
+
+  test("a parent that the checkpoint has is refused as CONFLICT, as it says under link", async () => {
+    const draft = { ...create, command_id: commandId, expected_version: 2 };
+    expect(await ask(subjectOf("create"), JSON.stringify(draft))).toMatchObject({ status: "committed" });
+    const link = {
+      command_id: "019bef78-0001-7a31-b5c4-0d6e2f9a1b07",
+      parent_id: create.command_id,
+      child_id: commandId,
+    };
+    expect(await ask(subjectOf("link"), JSON.stringify(link))).toMatchObject({
+      status: "committed",
+      version: 2,
+    });
+    const again = { ...link, command_id: "019bef78-0002-7a31-b5c4-0d6e2f9a1b08" };
+    expect(await ask(subjectOf("link"), JSON.stringify(again))).toMatchObject({
+      error: { code: "CONFLICT" },
+    });
+  });
+});
+
+test("the events that it prints for these commands came, in its order", () => {
+  const printed = blocks
+    .filter(({ tag }) => /^event-(CHECKPOINT_(CREATED|UPDATED|FINALIZED)|TASK_(TAKEN|RELEASED))$/.test(tag))
+    .map(({ text }) => JSON.parse(text) as Json);
+  expect(printed).toHaveLength(5);
+  const sequences = printed.map(({ sequence }) => sequence);
+  const came = events.filter(({ sequence }) => sequences.includes(sequence));
+  expect(came.map(masked)).toEqual(printed.map(masked));
+});

@@ -1,0 +1,262 @@
+// The same command any number of times: from several clients and processes at once, through kills of the fleet and of its bus and
+// restarts of everything. One effect, one answer; and what its id was used for once, it is never used for again.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface, type Interface } from "node:readline";
+import type { NatsConnection } from "@nats-io/transport-node";
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { COMMAND_OPS, type CommandOp, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import type { CheckpointInput, FleetClient } from "../../../shared/sdk/sdk.ts";
+import {
+  type Answer,
+  type Batch,
+  type Command,
+  connectPlainly,
+  sendCopies,
+  settle,
+} from "../../harness/processes/copies.ts";
+import { projectRoot, startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+
+const AGENT = "repeater";
+const PROCESSES = 2;
+const CLIENTS = 3;
+
+interface Prepared extends Command {
+  readonly op: CommandOp;
+  readonly task: string;
+  readonly commandId: string;
+  /** Audit entries of its task before it. */
+  readonly before: number;
+}
+
+interface Copier {
+  readonly child: ChildProcess;
+  readonly lines: Interface;
+}
+
+let fleet: TestFleet;
+let client: FleetClient;
+let copiers: Copier[];
+let connections: NatsConnection[];
+let tasks = 0;
+
+beforeAll(async () => {
+  fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
+  client = await fleet.client("preparer");
+  connections = await Promise.all(Array.from({ length: CLIENTS }, () => connectPlainly(fleet.url)));
+  copiers = Array.from({ length: PROCESSES }, () => {
+    const child = spawn(process.execPath, ["test/fleet/bus/copier.program.ts", fleet.url], {
+      cwd: projectRoot,
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    return { child, lines: createInterface({ input: child.stdout }) };
+  });
+});
+
+afterAll(async () => {
+  for (const { child } of copiers ?? []) child.kill("SIGKILL");
+  await Promise.all((connections ?? []).map((nats) => nats.close()));
+  await fleet?.stop();
+});
+
+function input(goal = "g"): CheckpointInput {
+  return { metadata: { agent_type: "qa", parent_ids: [] }, execution_state: { phase: "testing", goal } };
+}
+
+const bodyFor = (op: CommandOp, parent: string, child: string, text: string): object =>
+  ({
+    create: { checkpoint: input(text) },
+    update: { checkpoint_id: child, patch: { execution_state: { goal: text } } },
+    finalize: { checkpoint_id: child, status: "handed_off", labels: text },
+    link: { parent_id: parent, child_id: child, note: text },
+    take: { note: text },
+    release: { fence: 1, note: text },
+    handoff: { reason: text },
+    acknowledge: { handoff_id: parent, checkpoint_id: child, agent_type: text },
+    cancel_handoff: { reason: text },
+    recover: { reason: text },
+  })[op];
+
+/** All but `acknowledge`, whose turn comes when an offer was made: test/shared/records/handoff/handoff-refusals.test.ts. */
+const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge");
+
+/** A command of that kind on a task of its own, which stands as the command needs it. */
+async function prepare(op: CommandOp): Promise<Prepared & { readonly other: Command }> {
+  tasks += 1;
+  const task = `${op}-${tasks}`;
+  const options = { deadlineMs: 60_000 };
+  const parent = await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
+  const child = await client.createCheckpoint({ taskId: task, checkpoint: input(), ...options });
+  if (op === "release") await client.takeTask(task, options);
+  if (op === "cancel_handoff") await openHandoff(task);
+  const commandId = uuidv7();
+  const command = (text: string): Command => ({
+    subject: SUBJECTS.command("default", AGENT, task, op),
+    body: JSON.stringify({
+      command_id: commandId,
+      ...bodyFor(op, parent.checkpointId ?? "", child.checkpointId ?? "", text),
+    }),
+  });
+  return {
+    ...command("one"),
+    op,
+    task,
+    commandId,
+    before: op === "release" || op === "cancel_handoff" ? 3 : 2,
+    other: command("other"),
+  };
+}
+
+async function openHandoff(task: string): Promise<void> {
+  const [nats] = connections as [NatsConnection];
+  const subject = SUBJECTS.command("default", AGENT, task, "handoff");
+  const answer = await settle(nats, { subject, body: JSON.stringify({ command_id: uuidv7() }) });
+  expect(answer).toMatchObject({ status: "committed", state: "requested" });
+}
+
+/** The ids of the commands that were applied to a task. */
+async function applied(task: string): Promise<string[]> {
+  const { entries } = await client.getAudit(task);
+  const ids = entries.map(({ entry }) => (JSON.parse(entry) as { command_id: string | null }).command_id);
+  return ids.filter((id) => id !== null);
+}
+
+const prepareAll = () => Promise.all(OPS.map(prepare));
+
+/** Sends the batch from all processes and clients at once; the answers for each command, when all have been given. */
+async function sendEverywhere(batch: Batch, told = () => {}): Promise<Answer[][]> {
+  const answers: Answer[][] = batch.commands.map(() => []);
+  const take = (place: number, answer: Answer): void => {
+    answers[place]?.push(answer);
+    told();
+  };
+  const fromProcesses = copiers.map(async ({ child, lines }) => {
+    const done = Promise.withResolvers<void>();
+    const hear = (text: string): void => {
+      const line = JSON.parse(text) as { done?: boolean; place: number; answer: Answer };
+      if (line.done) done.resolve();
+      else take(line.place, line.answer);
+    };
+    lines.on("line", hear);
+    child.stdin?.write(`${JSON.stringify(batch)}\n`);
+    await Promise.race([
+      done.promise,
+      once(child, "exit").then(() => done.reject(new Error("a copier died"))),
+    ]);
+    await done.promise;
+    lines.off("line", hear);
+  });
+  const fromClients = connections.map((nats) => sendCopies(nats, batch, take));
+  await Promise.all([...fromProcesses, ...fromClients]);
+  return answers;
+}
+
+/** All answers are the first one again, and the task's trail has the command once. */
+async function requireOne(commands: readonly Prepared[], answers: readonly Answer[][]): Promise<Answer[]> {
+  const firsts = commands.map(({ op, commandId }, place) => {
+    const all = answers[place] ?? [];
+    const [first] = all;
+    expect([op, first]).toMatchObject([op, { status: "committed", command_id: commandId }]);
+    for (const answer of all) expect({ ...answer, replayed: true }).toEqual({ ...first, replayed: true });
+    expect(all.filter(({ replayed }) => replayed === false).length).toBeLessThanOrEqual(1);
+    return { ...first, replayed: true } as Answer;
+  });
+  for (const { task, commandId, before } of commands) {
+    const ids = await applied(task);
+    expect(ids.filter((id) => id === commandId)).toEqual([commandId]);
+    expect(ids).toHaveLength(before + 1);
+    expect((await client.verifyAudit(task)).ok).toBe(true);
+  }
+  return firsts;
+}
+
+test("many copies at once, from several clients and processes, have one effect and one answer", async () => {
+  const commands = await prepareAll();
+  const answers = await sendEverywhere({ commands, lanes: 5, times: 8 });
+  for (const all of answers) {
+    expect(all).toHaveLength((PROCESSES + CLIENTS) * 5 * 8);
+    expect(all.filter(({ replayed }) => replayed === false)).toHaveLength(1);
+  }
+  await requireOne(commands, answers);
+}, 60_000);
+
+describe("through kills and restarts", () => {
+  const faults: [what: string, fault: () => Promise<void>][] = [
+    ["SIGKILL of the fleet", async () => fleet.kill9().then(fleet.start)],
+    ["SIGKILL of nats-server, which the fleet starts again", async () => fleet.killNats()],
+    [
+      "SIGKILL of both",
+      async () => {
+        await Promise.all([fleet.kill9(), fleet.killNats()]);
+        await fleet.start();
+      },
+    ],
+    ["a stop in good order", async () => fleet.terminate().then(fleet.start)],
+  ];
+  const settled: { commands: readonly Prepared[]; firsts: readonly Answer[] }[] = [];
+
+  test.each(faults)(
+    "%s, while copies are under way",
+    async (_, fault) => {
+      const commands = await prepareAll();
+      const begun = Promise.withResolvers<void>();
+      let told = 0;
+      const sending = sendEverywhere({ commands, lanes: 3, times: 12 }, () => {
+        told += 1;
+        if (told === 100) begun.resolve();
+      });
+      await Promise.race([begun.promise, sending]);
+      await fault();
+      const answers = await sending;
+      for (const all of answers) expect(all).toHaveLength((PROCESSES + CLIENTS) * 3 * 12);
+      settled.push({ commands, firsts: await requireOne(commands, answers) });
+    },
+    120_000,
+  );
+
+  test("after all of them, every command of every round is answered as it was", async () => {
+    expect(settled).toHaveLength(faults.length);
+    for (const { commands, firsts } of settled) {
+      const again = await sendEverywhere({ commands, lanes: 1, times: 1 });
+      for (const [place, all] of again.entries())
+        expect(all).toEqual(Array(PROCESSES + CLIENTS).fill(firsts[place]));
+      await requireOne(commands, again);
+    }
+  }, 60_000);
+});
+
+test.each(OPS)(
+  "%s: an id that was used is refused with any other content, and nothing is applied",
+  async (op) => {
+    const command = await prepare(op);
+    const { other, task, commandId } = command;
+    const [nats] = connections as [NatsConnection];
+    const first = await settle(nats, command);
+    expect(first).toMatchObject({ status: "committed", replayed: false });
+    const ids = await applied(task);
+    const sibling = await prepare(op);
+    const kinds = OPS.filter((kind) => kind !== op);
+    const misuses: Command[] = [
+      other,
+      { ...command, body: `${command.body} ` },
+      { ...command, subject: SUBJECTS.command("default", "somebody-else", task, op) },
+      { ...command, subject: SUBJECTS.command("default", AGENT, sibling.task, op) },
+      ...kinds.map((kind) => ({
+        subject: SUBJECTS.command("default", AGENT, task, kind),
+        body: JSON.stringify({ command_id: commandId, ...bodyFor(kind, uuidv7(), uuidv7(), "x") }),
+      })),
+    ];
+    for (const misuse of misuses) {
+      expect(await settle(nats, misuse)).toMatchObject({
+        status: "error",
+        error: { code: "CONFLICT", fields: [{ path: "command_id" }] },
+      });
+    }
+    expect(await applied(task)).toEqual(ids);
+    expect(await applied(sibling.task)).toHaveLength(sibling.before);
+    expect(await settle(nats, command)).toEqual({ ...first, replayed: true });
+  },
+  60_000,
+);

@@ -1,0 +1,79 @@
+// An agent that goes on working while its whole fleet is killed: what it was told is kept is in the store afterwards, once and in its
+// order, and what could not be applied is a dead letter that a person decides about.
+
+import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { CheckpointInput, FleetClient, Outcome } from "../../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { resultOf, startCli } from "../../services/cli/process.ts";
+
+let fleet: TestFleet;
+let agent: FleetClient;
+
+beforeAll(async () => {
+  fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
+  agent = await fleet.client("agent");
+});
+afterAll(() => fleet.stop());
+
+const checkpoint = (n: number): CheckpointInput => ({
+  metadata: { agent_type: "qa" },
+  execution_state: { phase: "testing", completed_items: [`step ${n}`] },
+});
+
+async function cli(line: string) {
+  const env = { FLEET_URL: fleet.url, FLEET_SPOOL_DIR: join(fleet.home, "spool"), FLEET_AGENT_ID: "person" };
+  const { exit, out, err } = await resultOf(startCli([...line.split(" "), "--json"], { env }));
+  expect({ exit, err }, line).toEqual({ exit: 0, err: "" });
+  return JSON.parse(out);
+}
+
+test("committed, spooled, queued, committed: one history", async () => {
+  const outcomes: Outcome[] = [];
+  let n = 0;
+  const work = async () =>
+    outcomes.push(await agent.createCheckpoint({ taskId: "work", checkpoint: checkpoint(n++) }));
+  await work();
+  await fleet.kill9();
+  for (let i = 0; i < 20; i += 1) await work();
+  expect(outcomes.at(-1)?.outcome).toBe("spooled");
+  // It goes on while the fleet comes back, whatever the way is at the moment.
+  const start = fleet.start();
+  let isUp = false;
+  void start.then(() => {
+    isUp = true;
+  });
+  while (!isUp && n < 500) await work();
+  await start;
+  expect(await agent.flush({ deadlineMs: 30_000 })).toMatchObject({ commands: 0 });
+  // Behind a queue that has not been worked off a command would be queued as well.
+  await expect.poll(async () => (await agent.queueStatus()).depth, { timeout: 60_000 }).toBe(0);
+  await work();
+  expect(outcomes.at(-1)?.outcome).toBe("committed");
+  const { checkpoints } = await agent.getCheckpointHistory("work", { limit: 1_000, order: "oldest" });
+  expect(checkpoints.map(({ metadata }) => metadata.checkpoint_id)).toEqual(
+    outcomes.map(({ checkpointId }) => checkpointId),
+  );
+  expect((await agent.verifyAudit("work")).ok).toBe(true);
+}, 180_000);
+
+test("what could not be applied is a dead letter, retried and dropped by hand", async () => {
+  await fleet.kill9();
+  const missing = uuidv7();
+  const lost = await agent.updateCheckpoint(missing, { metadata: { iteration: 2 } }, { taskId: "work" });
+  expect(lost.outcome).toBe("spooled");
+  await fleet.start();
+  expect(await agent.flush({ deadlineMs: 30_000 })).toMatchObject({ commands: 0 });
+  const dead = () => expect.poll(async () => (await cli("queue dead list")).letters, { timeout: 60_000 });
+  await dead().toMatchObject([
+    { reason: "not_found", task_id: "work", agent_id: "agent", command_id: lost.commandId, op: "update" },
+  ]);
+  const [{ seq }] = (await cli("queue dead list")).letters;
+  expect(await cli(`queue dead retry ${seq}`)).toMatchObject({ seq, command_id: lost.commandId });
+  await dead().toMatchObject([{ reason: "not_found", command_id: lost.commandId }]);
+  const [again] = (await cli("queue dead list")).letters;
+  expect(again.seq).toBeGreaterThan(seq);
+  expect(await cli(`queue dead drop ${again.seq}`)).toEqual({ seq: again.seq, command_id: lost.commandId });
+  expect(await cli("queue status")).toMatchObject({ depth: 0, dead: 0, store: "ok" });
+}, 180_000);

@@ -1,0 +1,118 @@
+// Zombies: agents that are stopped in the middle of their work, superseded, and set going again. Real processes, and what they were
+// told compared with what is stored.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { CheckpointInput } from "../../../shared/sdk/sdk.ts";
+import { projectRoot, startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+
+interface Line {
+  readonly fence?: number;
+  readonly committed?: string;
+  readonly refused?: string;
+}
+
+interface Owner {
+  readonly lines: Line[];
+  /** Resolves when it has said so many of these. */
+  said(kind: keyof Line, count: number): Promise<void>;
+  signal(name: NodeJS.Signals): void;
+  readonly ended: Promise<number | null>;
+}
+
+let fleet: TestFleet;
+const children: ChildProcess[] = [];
+
+beforeAll(async () => {
+  fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
+});
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+});
+afterAll(() => fleet?.stop());
+
+function startOwner(agent: string, task: string): Owner {
+  const child = spawn(process.execPath, ["test/fleet/bus/owner.program.ts", fleet.url, agent, task], {
+    cwd: projectRoot,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  children.push(child);
+  const lines: Line[] = [];
+  const reader = createInterface({ input: child.stdout });
+  reader.on("line", (text) => lines.push(JSON.parse(text) as Line));
+  return {
+    lines,
+    async said(kind, count) {
+      while (lines.filter((line) => kind in line).length < count) await once(reader, "line");
+    },
+    signal: (name) => void child.kill(name),
+    ended: once(child, "exit").then(([code]) => code as number | null),
+  };
+}
+
+const checkpoint: CheckpointInput = {
+  metadata: { agent_type: "qa" },
+  execution_state: { phase: "testing" },
+};
+
+test("a stopped owner that comes back cannot write over its successor", async () => {
+  const task = "zombie";
+  const zombie = startOwner("agent-a", task);
+  await zombie.said("committed", 20);
+  zombie.signal("SIGSTOP");
+
+  const client = await fleet.client("agent-b");
+  const handle = await client.takeTask(task, { expectedFence: 1 });
+  expect(handle.fence).toBe(2);
+  const written: string[] = [];
+  for (let i = 0; i < 10; i += 1) written.push((await handle.checkpoint(checkpoint)).checkpointId ?? "");
+  zombie.signal("SIGCONT");
+  await zombie.said("refused", 1);
+  for (let i = 0; i < 10; i += 1) written.push((await handle.checkpoint(checkpoint)).checkpointId ?? "");
+  expect(await zombie.ended).toBe(0);
+
+  expect(zombie.lines.flatMap(({ refused }) => refused ?? [])).toEqual(Array(5).fill("FENCED"));
+  const { checkpoints } = await client.getCheckpointHistory(task, { order: "oldest", limit: 1_000 });
+  const by = (agent: string) => checkpoints.filter(({ metadata }) => metadata.agent_id === agent);
+  expect(by("agent-b").map(({ metadata }) => metadata.checkpoint_id)).toEqual(written);
+  // Its last write may have been on its way when it was stopped; every one that it was told of is there, and all before the take.
+  const stored = by("agent-a").map(({ metadata }) => metadata.checkpoint_id);
+  expect(stored).toEqual(expect.arrayContaining(zombie.lines.flatMap(({ committed }) => committed ?? [])));
+  expect(checkpoints.slice(0, stored.length)).toEqual(by("agent-a"));
+  await handle.release();
+  expect(await handle.state()).toMatchObject({ owner: null, fence: 2, seq: checkpoints.length });
+  expect((await client.verifyAudit(task)).ok).toBe(true);
+}, 60_000);
+
+test("of two processes of one agent only the one that took the task last can write, also after a crash of the fleet", async () => {
+  const task = "twins";
+  const first = startOwner("agent-a", task);
+  await first.said("committed", 5);
+  const second = startOwner("agent-a", task);
+  expect(await first.ended).toBe(0);
+  expect(first.lines.flatMap(({ refused }) => refused ?? [])).toEqual(Array(5).fill("FENCED"));
+  await second.said("committed", 5);
+  await fleet.kill9();
+  await fleet.start();
+  const before = second.lines.filter(({ committed }) => committed !== undefined).length;
+  await second.said("committed", before + 5);
+  const client = await fleet.client("agent-b");
+  expect(await client.getTask(task)).toMatchObject({ owner: "agent-a", fence: 2 });
+  await client.takeTask(task);
+  expect(await second.ended).toBe(0);
+  expect(second.lines.flatMap(({ refused }) => refused ?? [])).toEqual(Array(5).fill("FENCED"));
+}, 60_000);
+
+test("of many clients that take a task at once with one expectation, one gets it", async () => {
+  const clients = await Promise.all(Array.from({ length: 16 }, (_, i) => fleet.client(`taker-${i}`)));
+  const results = await Promise.allSettled(
+    clients.map((client) => client.takeTask("contended", { expectedFence: 0 })),
+  );
+  const winners = clients.filter((_, i) => results[i]?.status === "fulfilled");
+  expect(winners).toHaveLength(1);
+  for (const result of results)
+    if (result.status === "rejected") expect(result.reason).toMatchObject({ code: "CONFLICT" });
+  expect(await clients[0]?.getTask("contended")).toMatchObject({ owner: winners[0]?.agentId, fence: 1 });
+}, 60_000);

@@ -1,0 +1,115 @@
+// `fleet alerts` against a standalone fleet: a task that nobody takes over becomes an alert, somebody says that they know, and what the
+// alert advises helps.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { AlertPage } from "../../../shared/protocol/alert-queries.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { printed, type Result, resultOf, startCli } from "../../services/cli/process.ts";
+
+const SOON = { timeout: 60_000, interval: 200 };
+
+let server: TestFleet;
+let folder: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "fleet-alerts-"));
+  const policy = join(folder, "policy.json");
+  writeFileSync(policy, JSON.stringify({ defaults: { offer: { deadline_ms: 1_000, max_attempts: 1 } } }));
+  server = await startFleet({ FLEET_LOG_LEVEL: "warn", FLEET_POLICY: policy });
+});
+afterAll(async () => {
+  await server?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const cli = (args: readonly string[], agent: string) =>
+  startCli(args, {
+    env: { FLEET_URL: server.url, FLEET_SPOOL_DIR: join(server.home, "spool"), FLEET_AGENT_ID: agent },
+  });
+const fleet = (args: readonly string[], agent = "one"): Promise<Result> => resultOf(cli(args, agent));
+
+const checkpoint = (task: string): Promise<Result> =>
+  fleet(["checkpoint", "-t", task, "--type", "implementation", "--phase", "implementing", "--next", "go on"]);
+
+const open = async (): Promise<string[]> => {
+  const { out } = await fleet(["alerts", "list", "--json"]);
+  return (JSON.parse(out) as AlertPage).alerts.map(({ alert }) => alert.id);
+};
+
+test("a task that nobody takes over is an alert until somebody knows of it", async () => {
+  expect(await fleet(["alerts", "list"])).toMatchObject({
+    exit: 0,
+    out: expect.stringMatching(/^No alerts /),
+  });
+  expect(await checkpoint("auth")).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "auth", "--to", "qa"])).toMatchObject({ exit: 0 });
+  await expect.poll(open, SOON).toHaveLength(1);
+  const id = (await open())[0] as string;
+  expect(id).toMatch(/^default\/auth\/\d+$/);
+
+  const listed = await fleet(["alerts", "list", "--task", "auth", "--severity", "critical"]);
+  expect(listed.out).toMatch(
+    new RegExp(`\\n${id} +\\S.* critical +Task auth is blocked: no agent of type qa took it over`),
+  );
+  expect((await fleet(["status"])).out).toMatch(/^alerts +open +1 to look at: .*fleet alerts list$/m);
+
+  // The command that it advises works as it stands there.
+  const shown = await fleet(["alerts", "show", id]);
+  const command = /\n {2}(?:npx )?fleet (handoffs show \S+)\n/.exec(shown.out)?.[1] as string;
+  expect((await fleet(command.split(" "))).out).toContain("Why it failed: no_agent: ");
+
+  const acked = await fleet(["alerts", "ack", id, "--note", "starting a tester"], "anna");
+  expect(acked).toMatchObject({ exit: 0, out: `Acknowledged: ${id}\n`, err: "" });
+  expect(await open()).toEqual([]);
+  expect((await fleet(["alerts", "list", "--all"])).out).toMatch(new RegExp(`${id} .* anna +Task auth`));
+  const second = await fleet(["alerts", "ack", id], "ben");
+  expect(second).toMatchObject({
+    exit: 0,
+    out: expect.stringMatching(
+      new RegExp(`^Known already: ${id}, to anna, since \\S+ \\(.*\\): starting a tester\n$`),
+    ),
+  });
+  expect((await fleet(["status"])).out).toMatch(/^alerts +ok +none open$/m);
+
+  const numbers = await (await fetch(`${server.opsUrl()}/metrics`)).text();
+  expect(numbers).toMatch(/^fleet_alerts_total\{.*type="HANDOFF_FAILED",severity="critical".*\} 1$/m);
+}, 180_000);
+
+test("of a task that goes on again nobody is called any more", async () => {
+  expect(await checkpoint("search")).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "search", "--to", "qa"])).toMatchObject({ exit: 0 });
+  await expect.poll(open, SOON).toHaveLength(1);
+  const [id = ""] = await open();
+  expect(await checkpoint("search")).toMatchObject({ exit: 0 });
+  expect(await open()).toEqual([]);
+  expect((await fleet(["alerts", "list", "--all"])).out).toMatch(new RegExp(`${id} .* gone +nobody +Task`));
+  expect((await fleet(["alerts", "show", id])).out).toContain("\nIts cause is gone: ");
+  expect((await fleet(["status"])).out).toMatch(/^alerts +ok +none open$/m);
+}, 180_000);
+
+test("whoever follows sees an alert when it comes", async () => {
+  const following = cli(["alerts", "list", "--follow", "--task", "billing", "--json"], "one");
+  const result = resultOf(following);
+  await printed(following, /Following/);
+  const comes = printed(following, /^\{.*\}$/m);
+  expect(await checkpoint("billing")).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "billing", "--to", "qa"])).toMatchObject({ exit: 0 });
+  expect(JSON.parse((await comes)[0])).toMatchObject({ subject: "billing", severity: "critical" });
+  following.kill("SIGINT");
+  expect((await result).exit).toBe(0);
+}, 180_000);
+
+test("mistakes have their exit codes, and help its examples", async () => {
+  expect(await fleet(["alerts", "show", "default/auth/999"])).toMatchObject({ exit: 4, out: "" });
+  const unknown = await fleet(["alerts", "ack", "default/auth/999"]);
+  expect(unknown).toMatchObject({ exit: 4, out: "", err: expect.stringContaining("fleet alerts list`") });
+  expect(await fleet(["alerts", "ack", "17"])).toMatchObject({ exit: 65, out: "" });
+  expect(await fleet(["alerts", "ack"])).toMatchObject({ exit: 64, out: "" });
+  expect(await fleet(["alerts", "list", "--severity", "mild"])).toMatchObject({ exit: 64, out: "" });
+  for (const command of ["list", "show", "ack"]) {
+    expect((await fleet(["alerts", command, "--help"])).out).toContain("Examples:");
+  }
+}, 180_000);

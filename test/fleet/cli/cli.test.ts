@@ -1,0 +1,398 @@
+// The `fleet` command as people and scripts use it: real processes against a real standalone fleet, which is stopped,
+// damaged on disk and started again at the end, to see what the command says of it.
+
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { decode, encode } from "../../../shared/records/kv/codec.ts";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import {
+  type Call,
+  cli,
+  ended,
+  environment,
+  printed,
+  type Result,
+  resultOf,
+  startCli,
+} from "../../services/cli/process.ts";
+
+const CHK = /^chk-[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** Each call is a process of its own, and a busy machine takes seconds to start one. */
+const PROCESSES_MS = 90_000;
+
+let server: TestFleet;
+let client: FleetClient;
+
+function start(args: readonly string[], { env = {}, ...call }: Call = {}) {
+  const own = {
+    FLEET_URL: server.url,
+    FLEET_SPOOL_DIR: join(server.home, "spool"),
+    FLEET_AGENT_ID: "tester",
+  };
+  return startCli(args, { ...call, env: { ...own, ...env } });
+}
+
+const fleet = (args: readonly string[], call?: Call): Promise<Result> => resultOf(start(args, call));
+
+/** A call that must succeed without a word on standard error; what it printed as JSON. */
+async function json(...args: string[]) {
+  const { exit, out, err } = await fleet([...args, "--json"]);
+  expect({ exit, err }).toEqual({ exit: 0, err: "" });
+  return JSON.parse(out);
+}
+
+/** Written by the SDK, which is quicker than a process. */
+async function written(task: string, progress = 0): Promise<string> {
+  const outcome = await client.createCheckpoint({
+    taskId: task,
+    checkpoint: {
+      metadata: { agent_type: "qa" },
+      execution_state: { phase: "testing", progress_percent: progress },
+    },
+  });
+  return `chk-${outcome.checkpointId}`;
+}
+
+beforeAll(async () => {
+  server = await startFleet();
+  client = await server.client();
+});
+
+afterAll(() => server.stop());
+
+describe("writing", { timeout: PROCESSES_MS }, () => {
+  test("a checkpoint from options, told and stored", async () => {
+    const { exit, out, err } = await fleet([
+      ...[
+        "checkpoint",
+        "--task",
+        "write",
+        "--type",
+        "implementation",
+        "--phase",
+        "implementing",
+        "--goal",
+        "Log in",
+      ],
+      ...[
+        "--completed",
+        "Login",
+        "Logout",
+        "--blocked",
+        "Deploy because the key is missing",
+        "--progress",
+        "50",
+      ],
+      ...["--next", "Run the tests", "--note", "Before refactoring", "--label", "team=a", "--agent", "alice"],
+    ]);
+    expect({ exit, err }).toEqual({ exit: 0, err: "" });
+    const id = /^Checkpoint created: (\S+)$/m.exec(out)?.[1] ?? "";
+    expect(id).toMatch(CHK);
+    expect(out).toContain("Task: write\n");
+    expect(out).toContain("Progress: 50%\nItems: 2 completed, 0 pending, 1 blocked\n");
+    const stored = await json("checkpoints", "show", id);
+    expect(stored.metadata).toMatchObject({
+      checkpoint_id: id.slice("chk-".length),
+      agent_id: "alice",
+      labels: { team: "a" },
+      trigger: { reason: "manual", details: "Before refactoring" },
+    });
+    expect(stored.execution_state).toMatchObject({
+      completed_items: [{ title: "Login" }, { title: "Logout" }],
+      blocked_items: [{ title: "Deploy", blocker: "the key is missing" }],
+    });
+  });
+
+  test("a document from a file, from a pipe and from a redirect; options win", async () => {
+    const body = {
+      metadata: { task_id: "doc", agent_type: "qa", agent_id: "author" },
+      execution_state: { phase: "testing" },
+    };
+    const path = join(server.home, "checkpoint.json");
+    await writeFile(path, JSON.stringify(body));
+    const env = { FLEET_AGENT_ID: "" };
+    const file = await fleet(["checkpoint", "--file", path, "--phase", "reviewing", "--json"], { env });
+    const pipe = await fleet(["checkpoint", "-q"], { input: JSON.stringify(body), env });
+    const dash = await fleet(["checkpoint", "-q", "-f", "-"], { input: JSON.stringify(body), env });
+    expect([file.exit, pipe.exit, dash.exit], file.err + pipe.err + dash.err).toEqual([0, 0, 0]);
+    expect(JSON.parse(file.out)).toMatchObject({ status: "committed", task_id: "doc", version: 1, seq: 1 });
+    const { checkpoints } = await json("checkpoints", "history", "doc", "--order", "oldest");
+    expect(
+      checkpoints.map((one: { execution_state: { phase: string } }) => one.execution_state.phase),
+    ).toEqual(["reviewing", "testing", "testing"]);
+    expect(checkpoints[0].metadata.agent_id).toBe("author");
+  });
+
+  test("a pipe that nobody writes to does not stop a call that has all it needs, and ends one that has not", async () => {
+    const silent = (args: string[]) => {
+      const child = spawn(process.execPath, [cli, "checkpoint", ...args], {
+        env: environment({ FLEET_URL: server.url }),
+        stdio: "pipe",
+      });
+      return Promise.all([ended(child), text(child.stderr)]);
+    };
+    expect(await silent(["--task", "silent", "--type", "qa", "--phase", "testing"])).toEqual([0, ""]);
+    const [exit, err] = await silent(["--task", "silent", "--timeout", "300ms"]);
+    expect(exit).toBe(64);
+    expect(err).toContain("nothing came on standard input");
+  });
+
+  test("the same command id again repeats nothing", async () => {
+    const id = "01900000-0000-7000-8000-00000000c11a";
+    const call = (as: string) =>
+      fleet(["checkpoint", "-q", "-t", "again", "--type", "qa", "--phase", "testing", "--command-id", as]);
+    expect(await call(id)).toEqual({ exit: 0, out: `chk-${id}\n`, err: "" });
+    expect(await call(`chk-${id.toUpperCase()}`)).toEqual({ exit: 0, out: `chk-${id}\n`, err: "" });
+    expect((await json("task", "show", "again")).seq).toBe(1);
+  });
+
+  test("a slip in a patch is said, and the patch is sent as it is", async () => {
+    const id = await written("slip");
+    const patch = '{"execution_state":{"pahse":"reviewing"}}';
+    const { exit, err } = await fleet(["update", id, "-q", "--patch", patch]);
+    expect({ exit, err }).toEqual({
+      exit: 0,
+      err: "warning: unknown field, did you mean phase? (field=execution_state.pahse)\n",
+    });
+    expect((await json("checkpoints", "show", id)).execution_state).toMatchObject({ pahse: "reviewing" });
+  });
+
+  test("update, link and finalize; then nothing more", async () => {
+    const parent = await written("life");
+    const child = await written("life");
+    const other = await written("life");
+    const updated = await fleet(["update", parent, "--patch", '{"execution_state":{"progress_percent":75}}']);
+    expect(updated.out).toContain(`Checkpoint updated: ${parent}\nTask: life\nVersion: 2,`);
+    const patch = join(server.home, "patch.json");
+    await writeFile(patch, '{"execution_state":{"progress_percent":null}}');
+    expect(
+      (await fleet(["update", parent, "-q", "--patch", `@${patch}`, "--expected-version", "2"])).out.trim(),
+    ).toBe(parent);
+    expect(
+      (await json("checkpoints", "show", parent, "--version", "2")).execution_state.progress_percent,
+    ).toBe(75);
+    expect((await json("checkpoints", "show", parent)).execution_state).not.toHaveProperty(
+      "progress_percent",
+    );
+    await json("link", parent, other);
+    expect(
+      (await json("checkpoints", "show", other)).metadata.parent_ids.map((id: string) => `chk-${id}`).sort(),
+    ).toEqual([parent, child].sort());
+    const finalized = await fleet(["finalize", parent, "--status", "succeeded", "--retention", "P30D"]);
+    expect(finalized.out).toContain(`Checkpoint finalized: ${parent}`);
+    const late = await fleet(["update", parent, "--patch", '{"metadata":{"iteration":2}}', "--json"]);
+    expect(late).toMatchObject({ exit: 6, out: "" });
+    expect(JSON.parse(late.err)).toMatchObject({ error: { code: "FINALIZED", retryable: false } });
+  });
+});
+
+describe("reading", { timeout: PROCESSES_MS }, () => {
+  test("pages follow each other by the command that each one prints", async () => {
+    const ids: string[] = [];
+    for (const n of [1, 2, 3]) ids.unshift(await written("pages", n));
+    const seen: string[] = [];
+    let args = ["checkpoints", "list", "--task", "pages", "--limit", "2"];
+    for (let pages = 0; args.length > 0 && pages < 3; pages += 1) {
+      const { out } = await fleet(args);
+      seen.push(...(out.match(/^chk-\S+/gm) ?? []));
+      args = /^ {2}(?:npx )?fleet (.*)$/m.exec(out)?.[1]?.split(" ") ?? [];
+    }
+    expect(seen).toEqual(ids);
+    const history = await fleet(["checkpoints", "history", "pages"]);
+    expect(history.out).toMatch(new RegExp(`#3 +${ids[0]}.*\\n│ +from ${ids[1]}\\n`));
+    expect((await fleet(["checkpoints", "show", ids[0]!])).out).toContain(
+      `Checkpoint: ${ids[0]}\nTask: pages\n`,
+    );
+  });
+
+  test("search finds by words, agent and time, as of a position", async () => {
+    const { position } = await json(
+      ...["checkpoint", "--task", "find", "--type", "qa", "--phase", "testing", "--goal", "A rare zebra"],
+    );
+    const search = (...filters: string[]) =>
+      json("checkpoints", "search", "--wait-for", position, ...filters);
+    expect((await search("--text", "zebra", "--from", "1h")).checkpoints).toHaveLength(1);
+    expect((await search("--text", "zebra", "--agent", "nobody")).checkpoints).toEqual([]);
+    expect((await search("--text", "zebra", "--to", "1h")).checkpoints).toEqual([]);
+    expect(
+      (await search("--task", "find", "--phase", "testing", "--agent", "tester")).checkpoints,
+    ).toHaveLength(1);
+    expect((await fleet(["checkpoints", "list"])).out).toContain("Checkpoints of all tasks");
+  });
+
+  test("nothing found is one line, also for a position that nobody has reached", async () => {
+    const none = await fleet(["checkpoints", "search", "--agent", "nobody"]);
+    expect(none).toEqual({ exit: 0, out: "No checkpoint matches what was asked for.\n", err: "" });
+    const far = ["checkpoints", "search", "--wait-for", "f".repeat(20), "--timeout", "2s"];
+    const { exit, err } = await fleet(far);
+    expect(exit).toBe(69);
+    expect(err).toMatch(/which may not exist yet: it is complete through [0-9a-f]{20}\./);
+  });
+
+  test("a fleet on an unusual port is found through its folder", async () => {
+    const env = { FLEET_URL: "", FLEET_HOME: server.home };
+    const found = await fleet(["status"], { env });
+    expect(found).toMatchObject({ exit: 0, err: "" });
+    expect(found.out).toContain(`at ${server.url}, up for`);
+    const up = await fleet(["up"], { env });
+    const origin = `from ${join(server.home, "addresses.json")}`;
+    expect(up).toEqual({ exit: 0, out: `A fleet answers at ${server.url} already (${origin}).\n`, err: "" });
+  });
+
+  test.each([
+    ["--url", (url: string) => [["up", "--url", url], { FLEET_URL: "" }] as const, "from --url"],
+    ["FLEET_URL", (url: string) => [["up"], { FLEET_URL: url }] as const, "from FLEET_URL"],
+  ])("up looks where %s points", async (_, call, origin) => {
+    const [args, env] = call(server.url);
+    expect(JSON.parse((await fleet([...args, "--json"], { env })).out)).toEqual({
+      running: true,
+      url: server.url,
+      origin,
+    });
+  });
+
+  test("status, task, index and version", async () => {
+    expect(await json("status")).toMatchObject({ store: { engine: "lmdb", ok: true }, bus: { ok: true } });
+    expect((await fleet(["status"])).out).toContain(`at ${server.url}, up for`);
+    await written("state");
+    expect(await json("task", "show", "state")).toMatchObject({
+      task_id: "state",
+      state: "active",
+      owner: null,
+    });
+    const rebuilt = await json("index", "rebuild");
+    expect(rebuilt).toMatchObject({ state: "ready" });
+    expect((await fleet(["index", "status"])).out).toMatch(/^Search index: ready, \d+ checkpoints?, /);
+    expect((await json("version")).version).toMatch(/^\d+\.\d+\.\d+$/);
+  });
+
+  test("events come as they happen, until Ctrl-C", async () => {
+    const child = start(["events", "--task", "events", "--json"]);
+    const created = printed(child, /"type":"CHECKPOINT_CREATED".*"checkpointId":"([^"]+)"/);
+    await printed(child, /Following task events/);
+    const id = await written("events");
+    expect(`chk-${(await created)[1]}`).toBe(id);
+    child.kill("SIGINT");
+    expect(await ended(child)).toBe(0);
+  });
+
+  test("a reader that leaves early is no error", async () => {
+    const child = start(["--help"]);
+    child.stdout?.destroy();
+    expect(await Promise.all([text(child.stderr!), ended(child)])).toEqual(["", 0]);
+  });
+});
+
+describe("what goes wrong", () => {
+  test.each([
+    [["checkpoints", "show", "chk-01900000-0000-7000-8000-000000000000"], 4, "NOT_FOUND"],
+    [["task", "show", "nowhere"], 4, "NOT_FOUND"],
+    [["audit", "verify", "nowhere"], 4, "NOT_FOUND"],
+    [["checkpoints", "show", "no-id"], 65, "INVALID"],
+    [["checkpoint", "--task", "a.b", "--type", "qa", "--phase", "testing"], 65, "INVALID"],
+    [["checkpoint", "--task", "t", "--type", "qa", "--phase", "resting"], 65, "INVALID"],
+    [
+      ["checkpoint", "--task", "t", "--type", "qa", "--phase", "testing", "--expected-version", "9"],
+      5,
+      "CONFLICT",
+    ],
+    [["checkpoint", "--task", "t"], 64, "USAGE"],
+    [["status", "--url", "nats://127.0.0.1:1"], 69, "UNAVAILABLE"],
+  ])("fleet %j ends with %i", async (args, exit, code) => {
+    const found = await fleet([...args, "--json"]);
+    expect(found).toMatchObject({ exit, out: "" });
+    expect(JSON.parse(found.err).error.code).toBe(code);
+  });
+
+  test("for people: what, where, and what to do", async () => {
+    const { err } = await fleet(["checkpoint", "--task", "t", "--type", "qa", "--phase", "resting"]);
+    expect(err.split("\n")).toEqual([
+      "error: the input is not valid [INVALID]",
+      '  checkpoint.execution_state.phase: expected one of planning, implementing, testing, reviewing, complete, handoff; got "resting"',
+      "Correct what is named above; --help shows what each option takes.",
+      "",
+    ]);
+  });
+});
+
+describe("fleet up", { timeout: PROCESSES_MS }, () => {
+  test("starts a fleet, finds one that runs, and stops on Ctrl-C", async () => {
+    const port = await freePort();
+    const own = await mkdtemp(join(tmpdir(), "fleet-up-"));
+    const args = ["up", "--port", String(port), "--home", own, "--ops-port", "0"];
+    const first = start(args);
+    try {
+      await printed(first, /Fleet is up/);
+      const second = await fleet(args);
+      expect(second).toEqual({
+        exit: 0,
+        out: `A fleet answers at nats://127.0.0.1:${port} already (from ${join(own, "addresses.json")}).\n`,
+        err: "",
+      });
+      expect(JSON.parse(await readFile(join(own, "addresses.json"), "utf8")).busUrl).toContain(String(port));
+      first.kill("SIGINT");
+      expect(await ended(first)).toBe(0);
+    } finally {
+      first.kill("SIGTERM");
+      await ended(first);
+      await rm(own, { recursive: true, force: true });
+    }
+  });
+});
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
+  const { port } = probe.address() as AddressInfo;
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}
+
+describe("the audit trail", { timeout: PROCESSES_MS }, () => {
+  test("verifies here, and no longer once somebody changes the store", async () => {
+    const sound = await written("trail");
+    const damaged = await written("trail");
+    await fleet(["finalize", sound, "--status", "succeeded"]);
+    expect((await fleet(["audit", "show", "trail"])).out).toMatch(/ 3 .*finalize.*tester/);
+    expect(await json("audit", "verify", "trail")).toMatchObject({ ok: true, entries: 3, problems: [] });
+
+    expect(await server.terminate()).toBe(0);
+    await tamper("trail", damaged.slice("chk-".length));
+    await server.start();
+
+    const verified = await fleet(["audit", "verify", "trail"]);
+    expect(verified).toMatchObject({ exit: 8, err: "" });
+    expect(verified.out).toContain("does NOT verify");
+    expect(verified.out).toMatch(/ 3 +broken_link /);
+    expect(await fleet(["checkpoints", "show", damaged, "--json"])).toMatchObject({ exit: 8, out: "" });
+    const listed = await fleet(["checkpoints", "list", "--task", "trail"]);
+    expect(listed.exit).toBe(0);
+    expect(listed.out).not.toContain(damaged);
+    expect(listed.err).toContain("warning: a checkpoint is corrupt and was left out");
+  });
+});
+
+/** Changes one audit entry and one checkpoint's bytes on disk, as somebody with access to the disk could. */
+async function tamper(task: string, checkpoint: string): Promise<void> {
+  const store = await openStore(`lmdb:${join(server.home, "store")}`);
+  const keys = tenantKeys("default");
+  await store.transact({ label: "tamper", deadlineMs: 3_000, onUnknown: "safe" }, async (tx) => {
+    const entry = decode<string>((await tx.get(keys.audit(task, 2)))!);
+    tx.set(keys.audit(task, 2), encode(entry.replace('"tester"', '"mallory"')));
+    const row = Buffer.from((await tx.get(keys.checkpoint(task, checkpoint)))!);
+    const middle = Math.floor(row.length / 2);
+    row.writeUInt8(row.readUInt8(middle) ^ 1, middle);
+    tx.set(keys.checkpoint(task, checkpoint), row);
+  });
+  await store.close({ drainMs: 1_000 });
+}

@@ -1,0 +1,130 @@
+// `fleet scrub` on a real fleet whose store is damaged: bits flipped in the engine's own file while it is stopped, records taken out
+// behind its back while it runs.
+
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
+import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { input } from "../../harness/records/records.ts";
+import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
+
+/** Each call is a process of its own, and a busy machine takes seconds to start one. */
+const PROCESSES_MS = 90_000;
+const MARK = "GoalThatIsFoundOnDisk";
+
+let server: TestFleet;
+let client: FleetClient;
+
+const fleet = (...args: string[]): Promise<Result> =>
+  resultOf(startCli(args, { env: { FLEET_URL: server.url, FLEET_SPOOL_DIR: join(server.home, "spool") } }));
+
+async function json(...args: string[]) {
+  const { exit, out } = await fleet(...args, "--json");
+  return { exit, data: JSON.parse(out) };
+}
+
+async function written(taskId: string, goal: string): Promise<string> {
+  const { checkpointId } = await client.createCheckpoint({ taskId, checkpoint: input({ goal }) });
+  return String(checkpointId);
+}
+
+/** Flips one bit in every copy of a text that lies in a file of the store; returns how many there were. */
+function flipOnDisk(text: string): number {
+  let flipped = 0;
+  const folder = join(server.home, "store");
+  for (const { name } of readdirSync(folder, { withFileTypes: true }).filter((one) => one.isFile())) {
+    const bytes = readFileSync(join(folder, name));
+    const before = flipped;
+    for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) {
+      bytes[at]! ^= 1;
+      flipped += 1;
+    }
+    if (flipped > before) writeFileSync(join(folder, name), bytes);
+  }
+  return flipped;
+}
+
+beforeAll(async () => {
+  // Passes when asked, and none besides; threads open the store so that others may open it too.
+  server = await startFleet({ FLEET_SCRUB_EVERY: "off", FLEET_THREADS: "2" });
+  client = await server.client();
+});
+afterAll(() => server.stop());
+
+describe("fleet scrub", { timeout: PROCESSES_MS }, () => {
+  test("says that nothing was ever verified, then that all is sound", async () => {
+    for (let n = 0; n < 5; n += 1) await written("sound", `part ${n}`);
+    const before = await fleet("scrub");
+    expect(before).toMatchObject({ exit: 0, err: "" });
+    expect(before.out).toContain("Last pass: never verified");
+    const { exit, data } = await json("scrub", "start", "--wait");
+    expect(exit).toBe(0);
+    expect(data).toMatchObject({
+      last: { pass: 1, tasks: 1, checkpoints: 5, findings: 0 },
+      current: null,
+      requested_pass: null,
+      findings: [],
+    });
+    const after = await fleet("scrub");
+    expect(after).toMatchObject({ exit: 0, err: "" });
+    expect(after.out).toMatch(/Last pass: sound, pass 1, ended .* ago|just now/);
+    expect(after.out).toContain("only when asked");
+    expect(await fleet("scrub", "findings")).toMatchObject({ exit: 0, out: "No findings.\n" });
+  });
+
+  test("asks for a pass without waiting", async () => {
+    const { exit, out } = await fleet("scrub", "start");
+    expect(exit).toBe(0);
+    expect(out).toMatch(/^Asked for: pass 2\n/);
+    await expect.poll(async () => (await client.scrubStatus()).last?.pass, { timeout: 20_000 }).toBe(2);
+  });
+
+  test("finds bits that were flipped on the disk, and quarantines what they hit", async () => {
+    const first = await written("on-disk", "sound");
+    const second = await written("on-disk", MARK);
+    // Or the indexer would come to it first, and quarantine it.
+    await expect.poll(async () => (await client.indexStatus()).behind, { timeout: 20_000 }).toBe(0);
+    await server.terminate();
+    expect(flipOnDisk(MARK)).toBeGreaterThan(0);
+    await server.start();
+    const { exit, data } = await json("scrub", "start", "--wait");
+    expect(exit).toBe(8);
+    expect(data.findings).toMatchObject([
+      { task_id: "on-disk", kind: "checkpoint", checkpoint_id: second, quarantined: true },
+    ]);
+    // Nobody had asked for it before: the scrub came first.
+    expect((await client.getLatestCheckpoint("on-disk"))?.metadata.checkpoint_id).toBe(first);
+    const trail = await client.getAudit("on-disk");
+    expect(trail.entries.at(-1)?.entry).toContain('"op":"quarantine"');
+    const again = await json("scrub", "start", "--wait");
+    expect(again).toMatchObject({ exit: 0, data: { last: { findings: 0, quarantined: 1 } } });
+    expect((await fleet("scrub")).out).toContain("Known: 1 version in quarantine");
+  });
+
+  test("finds records that were taken out, tells of them in full, and alerts people", async () => {
+    await written("taken-out", "one");
+    await written("taken-out", "two");
+    const store = await openStore(`lmdb:${join(server.home, "store")}?shared`);
+    const write = { label: "damage", deadlineMs: 5_000, onUnknown: "safe" } as const;
+    await store.transact(write, async (tx) => tx.clear(tenantKeys("default").order("taken-out", 1)));
+    await store.close({ drainMs: 1_000 });
+    const { exit, out } = await fleet("scrub", "start", "--wait");
+    expect(exit).toBe(8);
+    expect(out).toMatch(/Last pass: 1 finding, pass \d/);
+    expect(out).toMatch(/^order +taken-out .*the entry of position 1 in the order is lost$/m);
+    const listed = await fleet("scrub", "findings");
+    expect(listed.exit).toBe(8);
+    expect(listed.out).toContain("Total shown: 1 finding");
+    await expect
+      .poll(async () => (await json("alerts", "list")).data.alerts.map((one: { alert: object }) => one.alert))
+      .toMatchObject([
+        { type: "SCRUB_FOUND", severity: "critical", data: { taskId: "taken-out", kind: "order" } },
+      ]);
+    const metrics = await (await fetch(`${server.opsUrl()}/metrics`)).text();
+    expect(metrics).toMatch(/^fleet_scrub_findings_total\{[^}]*kind="order"[^}]*\} 1$/m);
+    expect(metrics).toMatch(/^fleet_scrub_age_seconds(\{[^}]*\})? \d/m);
+  });
+});

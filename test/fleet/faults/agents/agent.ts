@@ -1,0 +1,171 @@
+/** One agent: takes one step after the other through the SDK, and records before and after each what it asks and what it learns. */
+import { uuidv7 } from "uuidv7";
+import { hashOf } from "../../../../shared/integrity/seal.ts";
+import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
+import type { Outcome } from "../../../../shared/sdk/client/outcome.ts";
+import {
+  type CommittedFacts,
+  type DoneLine,
+  type HistoryWriter,
+  instant,
+  type Seen,
+  type SeenVersion,
+} from "./history.ts";
+import { type AgentMind, isWrite, type ReadStep, type Step, type WriteStep } from "./workload.ts";
+
+export interface AgentContext {
+  readonly client: FleetClient;
+  readonly mind: AgentMind;
+  readonly history: HistoryWriter;
+  readonly nextCall: () => string;
+  readonly random: () => number;
+  /** What the bus brought as the answer to a command. */
+  readonly answerOf: (commandId: string) => CommittedFacts | undefined;
+  readonly onDone: (op: string, outcome: string) => void;
+}
+
+export type Ending = Omit<DoneLine, "line" | "call" | "at">;
+const DEADLINE_MS = { least: 800, most: 6_000 };
+
+/** How long an agent waits for an answer: sometimes longer than a fault lasts, sometimes not. */
+export const someDeadline = (random: () => number): number =>
+  DEADLINE_MS.least + random() * (DEADLINE_MS.most - DEADLINE_MS.least);
+
+export async function takeStep(context: AgentContext, step: Step): Promise<void> {
+  const { client, history, nextCall, random, onDone } = context;
+  const call = nextCall();
+  const commandId = uuidv7();
+  const deadlineMs = someDeadline(random);
+  const handoff = handoffOf(step, commandId);
+  await history.append({
+    line: "call",
+    call,
+    at: instant(),
+    op: step.op,
+    agent: client.agentId,
+    task: step.task,
+    ...(isWrite(step) && { command_id: commandId }),
+    ...("fence" in step && { fence: step.fence }),
+    ...("expectedVersion" in step && { expected_version: step.expectedVersion }),
+    ...(handoff !== undefined && { handoff }),
+    ...(step.op === "get" && { checkpoint_id: step.id }),
+    ...(step.op === "history" && { limit: step.limit }),
+  });
+  const ending = await (isWrite(step)
+    ? write(context, step, { commandId, deadlineMs })
+    : read(context, step, deadlineMs)
+  ).catch(failure);
+  await history.append({ line: "done", call, at: instant(), ...ending });
+  if (ending.code === "FENCED") context.mind.wasFenced(step.task);
+  onDone(step.op, ending.code === undefined ? ending.outcome : `${ending.outcome} ${ending.code}`);
+}
+
+/** What a step asks for takes the id of its command. */
+function handoffOf(step: Step, commandId: string): string | undefined {
+  if (step.op === "cancel_handoff") return step.handoffId;
+  const opens = step.op === "handoff" || (step.op === "create" && step.handoff !== undefined);
+  return opens ? commandId : undefined;
+}
+
+/** Everything but TIMEOUT promises that nothing happened; what is no error of Fleet's promises nothing. */
+export function failure(error: unknown): Ending {
+  if (!(error instanceof FleetError)) return { outcome: "unknown", code: String(error).slice(0, 200) };
+  return { outcome: error.code === "TIMEOUT" ? "unknown" : "refused", code: error.code };
+}
+
+async function write(
+  { client, mind, answerOf }: AgentContext,
+  step: WriteStep,
+  by: { readonly commandId: string; readonly deadlineMs: number },
+): Promise<Ending> {
+  const outcome = await send(client, step, by);
+  if (outcome !== "committed") return { outcome };
+  const committed = answerOf(by.commandId);
+  if (committed === undefined) throw new Error("the SDK says committed and no answer did");
+  const { checkpoint_id: id, version, seq, fence, handoff } = committed;
+  if (id !== null && version !== null && seq !== null) mind.saw(step.task, { id, version, seq });
+  if (step.op === "take") mind.owns(step.task, fence ?? undefined);
+  if (step.op === "release") mind.owns(step.task, undefined);
+  if (handoff !== null) mind.handedOff(step.task, handoff);
+  return { outcome, committed };
+}
+
+async function send(
+  client: FleetClient,
+  step: WriteStep,
+  by: { readonly commandId: string; readonly deadlineMs: number },
+): Promise<Outcome["outcome"]> {
+  const { task: taskId, fence } = step;
+  const options = { ...by, taskId, fence };
+  switch (step.op) {
+    case "create": {
+      const { checkpoint, expectedVersion, handoff } = step;
+      return (await client.createCheckpoint({ ...options, expectedVersion, checkpoint, handoff })).outcome;
+    }
+    case "update": {
+      const { id, patch, expectedVersion } = step;
+      return (await client.updateCheckpoint(id, patch, { ...options, expectedVersion })).outcome;
+    }
+    case "finalize":
+      return (await client.finalizeCheckpoint(step.id, step.status, options)).outcome;
+    case "link":
+      return (await client.linkCheckpoints(step.parent, step.child, options)).outcome;
+    case "take":
+      await client.takeTask(taskId, { ...by, expectedFence: step.expectedFence });
+      return "committed";
+    case "release":
+      return client.releaseTask(taskId, { ...by, fence: step.fence });
+    case "handoff":
+      return (await client.initiateHandoff(null, { ...options, ...step.wish })).outcome;
+    case "cancel_handoff":
+      await client.cancelHandoff(taskId, { ...options, handoffId: step.handoffId });
+      return "committed";
+  }
+}
+
+async function read({ client, mind }: AgentContext, step: ReadStep, deadlineMs: number): Promise<Ending> {
+  const options = { deadlineMs };
+  const found = (checkpoints: readonly (Checkpoint | null)[]): Ending => {
+    const versions = checkpoints.filter((one) => one !== null);
+    for (const { metadata } of versions) {
+      mind.saw(step.task, { id: metadata.checkpoint_id, version: metadata.version, seq: metadata.seq });
+    }
+    return { outcome: "read", seen: { versions: versions.map(seenVersion) } };
+  };
+  switch (step.op) {
+    case "get":
+      return found([await client.getCheckpoint(step.id, options)]);
+    case "latest": {
+      const { checkpoint, passed_over } = await client.latest(step.task, options);
+      return passed_over.length > 0 ? { outcome: "refused", code: "CORRUPT" } : found([checkpoint]);
+    }
+    case "history": {
+      const { checkpoints, corrupt } = await client.getCheckpointHistory(step.task, {
+        ...options,
+        limit: step.limit,
+      });
+      return corrupt.length > 0 ? { outcome: "refused", code: "CORRUPT" } : found(checkpoints);
+    }
+    case "task": {
+      const head = await client.getTask(step.task, options);
+      const seen: Seen = {
+        head: head && { audit_seq: head.audit_seq, audit_hash: head.audit_hash, fence: head.fence },
+      };
+      return { outcome: "read", seen };
+    }
+  }
+}
+
+/** By what it holds and not by what it says of itself: its hash is made anew. */
+function seenVersion(checkpoint: Checkpoint): SeenVersion {
+  const { metadata, compliance } = checkpoint;
+  return {
+    checkpoint_id: metadata.checkpoint_id,
+    version: metadata.version,
+    hash: hashOf(checkpoint),
+    // `audit/<tenant>/<task>#<number of the entry>`
+    entry: Number(compliance.event_log_ref.split("#").at(-1)),
+  };
+}

@@ -1,0 +1,144 @@
+/** Hand-made histories of handoffs: what a correct fleet does to one, step by step, for a test to bend. */
+import type { Alert } from "../../../../../shared/protocol/alerts.ts";
+import type { Handoff } from "../../../../../shared/protocol/handoff-record.ts";
+import type { HandoffState } from "../../../../../shared/protocol/handoff-states.ts";
+import type { Attempt } from "../../agents/history.ts";
+import type { Entry } from "../evidence.ts";
+import { type Mutable, Story } from "../story.ts";
+
+export const DEADLINE_MS = 2_000;
+export const FIRST_CHECKPOINT_MS = 3_000;
+const OFFERS_MAX = 2;
+
+type Failure = NonNullable<Handoff["failure"]>["reason"];
+
+export class HandoffTelling extends Story {
+  /** The last checkpoint of an agent that hands off; returns the handoff's id. */
+  handOff(by: { readonly agent?: string; readonly fence?: number } = {}): string {
+    const attempt = this.write({ op: "create", ...by });
+    const id = attempt.command_id!;
+    attempt.handoff = id;
+    attempt.committed = { ...attempt.committed!, handoff: id };
+    this.begin(id, id);
+    return id;
+  }
+
+  /** Somebody asks for a handoff of the task as it is; `first`: what the command does before. */
+  initiate(agent = "a", fence?: number, first: (command: string) => void = () => {}): string {
+    const attempt = this.call({ op: "handoff", agent, ...(fence !== undefined && { fence }) });
+    const id = attempt.command_id!;
+    attempt.handoff = id;
+    first(id);
+    this.begin(id, id);
+    this.#grant(attempt, id);
+    return id;
+  }
+
+  /** With the request alone; `command`: null when no agent asked for it. */
+  protected begin(id: string, command: string | null): void {
+    this.handoffs.set(id, {
+      ...{ handoff_id: id, task_id: this.task, state: "requested", attempt: 0, max_attempts: null },
+      ...{ to_agent_type: "qa", accepted_by: null, fence: null, first_checkpoint_id: null },
+      first_checkpoint_ms: null,
+    } as Mutable<Handoff>);
+    this.openHandoff = id;
+    const named = { handoff_id: id, handoff_from: null, handoff_to: "requested", command_id: command };
+    this.enter("handoff", named, "handing_off");
+  }
+
+  #grant(attempt: Mutable<Attempt>, handoff: string, fence: number | null = null): void {
+    attempt.outcome = "committed";
+    const nothing = { checkpoint_id: null, version: null, seq: null, hash: null };
+    attempt.committed = { ...nothing, fence, handoff, position: String(this.entries.length) };
+  }
+
+  #move(op: string, id: string, to: HandoffState, facts: Partial<Entry> = {}, state = this.state): void {
+    const record = this.handoffs.get(id)!;
+    const named = { handoff_id: id, handoff_from: record.state, handoff_to: to };
+    record.state = to;
+    if (!["requested", "validated", "offered", "accepted"].includes(to)) this.openHandoff = null;
+    this.enter(op, { ...named, ...facts }, state);
+  }
+
+  /** As the coordinators do, validated first where it has not been. */
+  offer(id: string): void {
+    const record = this.handoffs.get(id)!;
+    if (record.state === "requested") this.#move("validate", id, "validated");
+    record.attempt += 1;
+    record.max_attempts = OFFERS_MAX;
+    record.first_checkpoint_ms = FIRST_CHECKPOINT_MS;
+    const deadline = new Date(this.wallMs + DEADLINE_MS).toISOString();
+    this.#move("offer", id, "offered", { attempt: record.attempt, deadline });
+  }
+
+  /** An agent asks for what was offered and is told that it has it. */
+  accept(id: string, agent: string): Mutable<Attempt> {
+    const attempt = this.acknowledge(id, agent);
+    const record = this.handoffs.get(id)!;
+    this.fence += 1;
+    this.owner = agent;
+    record.accepted_by = agent;
+    record.fence = this.fence;
+    const facts = { command_id: attempt.command_id!, owner_to: agent };
+    this.#move("acknowledge", id, "accepted", facts, "active");
+    this.#grant(attempt, id, this.fence);
+    return attempt;
+  }
+
+  /** An agent asks for what was offered; what comes of it is open. */
+  acknowledge(id: string, agent: string): Mutable<Attempt> {
+    return this.call({ op: "acknowledge", agent, handoff: id, attempt: this.handoffs.get(id)!.attempt });
+  }
+
+  /** The first checkpoint of whoever accepted. */
+  confirm(id: string, agent: string, fence = this.fence): Mutable<Attempt> {
+    const attempt = this.write({ op: "create", agent, fence });
+    const first = attempt.command_id!;
+    this.handoffs.get(id)!.first_checkpoint_id = first;
+    this.#move("confirm", id, "confirmed", { command_id: first, first_checkpoint: first });
+    return attempt;
+  }
+
+  withdraw(id: string, agent = "a", fence?: number): Mutable<Attempt> {
+    const attempt = this.call({
+      op: "cancel_handoff",
+      agent,
+      handoff: id,
+      ...(fence !== undefined && { fence }),
+    });
+    this.cancelled(id, "withdrawn", attempt.command_id!);
+    this.#grant(attempt, id);
+    return attempt;
+  }
+
+  /** Besides what a command did, or by one of its own. */
+  cancelled(id: string, reason: Failure, command: string): void {
+    this.#move("cancel_handoff", id, "cancelled", { reason, command_id: command }, "active");
+  }
+
+  escalate(id: string, reason: Failure): void {
+    this.#move("escalate", id, "escalated", { reason });
+    this.enter("block", { reason, handoff_id: id }, "blocked");
+    this.alert(id, "escalated", "critical");
+  }
+
+  reject(id: string): void {
+    this.#move("reject", id, "rejected", { reason: "hash_broken" });
+    this.enter("block", { reason: "hash_broken", handoff_id: id }, "blocked");
+    this.alert(id, "rejected", "critical");
+  }
+
+  lapse(id: string): void {
+    this.#move("lapse", id, "lapsed", { reason: "no_first_checkpoint" });
+    this.alert(id, "lapsed", "warning");
+  }
+
+  alert(handoffId: string, state: string, severity: "critical" | "warning"): void {
+    this.alerts.push({
+      type: "HANDOFF_FAILED",
+      subject: this.task,
+      severity,
+      data: { handoffId, state },
+    } as Alert);
+  }
+}

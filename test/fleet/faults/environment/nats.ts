@@ -1,0 +1,123 @@
+/** The bus under test: a real nats-server with Fleet's settings, killed, paused and started again on its port and its folder. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { needsRestart } from "../../../../services/standalone/nats-health.ts";
+import { type NatsServer, startNatsServer } from "../../../../services/standalone/nats-server.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { createLogger } from "../../../../shared/runtime/observability/log.ts";
+import { projectRoot } from "../../../harness/processes/fleet.ts";
+
+const AGAIN_MS = 200;
+const LOOK_EVERY_MS = 1_000;
+
+const log = createLogger({ service: "faults", level: "silent" });
+
+const start = (dir: string, port: number): Promise<NatsServer> =>
+  startNatsServer({
+    root: projectRoot,
+    env: process.env,
+    dir,
+    log,
+    port,
+    maxPayloadBytes: LIMITS.payload_bytes_max,
+  });
+
+/** On a free port, with all its files in `dir`. */
+export async function superviseNats(dir: string): Promise<SupervisedNats> {
+  return new SupervisedNats(dir, await start(dir, -1));
+}
+
+export class SupervisedNats {
+  readonly url: string;
+  readonly port: number;
+  /** What it may use on disk, for the sizes of the streams. */
+  readonly storeBytesMax: number;
+  readonly #dir: string;
+  readonly #looking: NodeJS.Timeout;
+  readonly #watching: Promise<void>;
+  #server: NatsServer;
+  #isUp = true;
+  #isWanted = true;
+  #killed: NatsServer | undefined;
+  #downMs = 0;
+  #starts = 1;
+  #ownEndings = 0;
+
+  constructor(dir: string, server: NatsServer) {
+    this.#dir = dir;
+    this.#server = server;
+    this.url = server.url;
+    this.port = server.port;
+    this.storeBytesMax = server.storeBytesMax;
+    this.#watching = this.#watch();
+    this.#looking = setInterval(() => void this.#look(), LOOK_EVERY_MS);
+  }
+
+  get starts(): number {
+    return this.#starts;
+  }
+
+  /** Ends that nobody asked for, and those of a server that had to be started again to work. */
+  get ownEndings(): number {
+    return this.#ownEndings;
+  }
+
+  /** SIGKILL; it is started again after `downMs`, as often as it takes. */
+  kill(downMs: number): void {
+    if (!this.#isUp) return;
+    this.#killed = this.#server;
+    this.#downMs = downMs;
+    this.#server.kill("SIGKILL");
+  }
+
+  pause(): void {
+    this.#server.kill("SIGSTOP");
+  }
+
+  resume(): void {
+    this.#server.kill("SIGCONT");
+  }
+
+  async ready(timeoutMs: number): Promise<boolean> {
+    const end = performance.now() + timeoutMs;
+    while (!this.#isUp && performance.now() < end) await sleep(20);
+    return this.#isUp;
+  }
+
+  async stop(): Promise<void> {
+    this.#isWanted = false;
+    clearInterval(this.#looking);
+    this.resume();
+    await this.#server.stop();
+    await this.#watching;
+    // A start that was under way meanwhile left a new one.
+    await this.#server.stop();
+  }
+
+  async #watch(): Promise<void> {
+    while (this.#isWanted) {
+      await this.#server.exited;
+      this.#isUp = false;
+      if (!this.#isWanted) return;
+      if (this.#killed === this.#server) await sleep(this.#downMs);
+      else this.#ownEndings += 1;
+      while (this.#isWanted && !this.#isUp) await this.#startAgain();
+    }
+  }
+
+  async #startAgain(): Promise<void> {
+    try {
+      this.#server = await start(this.#dir, this.port);
+      this.#starts += 1;
+      this.#isUp = true;
+    } catch {
+      // Its disk is full, or it is slow to read its store back: a supervisor tries again.
+      await sleep(AGAIN_MS);
+    }
+  }
+
+  /** As the standalone fleet's supervision does. */
+  async #look(): Promise<void> {
+    const server = this.#server;
+    if (this.#isUp && (await needsRestart(server, this.#dir)) && this.#isUp) server.kill("SIGTERM");
+  }
+}

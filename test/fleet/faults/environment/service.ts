@@ -1,0 +1,76 @@
+/**
+ * Program: a writer, a reader, a coordinator, a watchdog, or all of them in one process, wired like the main.ts of each, with a store between that
+ * fails on command.
+ * Commands come from the parent; when the parent is gone, so is this.
+ */
+
+import { coordinatorFields } from "../../../../services/coordinator/config.ts";
+import { start as startCoordinator } from "../../../../services/coordinator/coordinator.ts";
+import { start as startReader } from "../../../../services/reader/reader.ts";
+import { readWatchdogConfig, watchdogFields } from "../../../../services/watchdog/config.ts";
+import { start as startWatchdog } from "../../../../services/watchdog/watchdog.ts";
+import { writerFields } from "../../../../services/writer/config.ts";
+import { start as startWriter } from "../../../../services/writer/writer.ts";
+import { runMain } from "../../../../shared/runtime/process/main.ts";
+import { readConfig } from "../../../../shared/runtime/settings/config.ts";
+import { openPlatform } from "../../../../shared/service-host/platform.ts";
+import { readAgentRules } from "../../../../shared/service-host/policy-file.ts";
+import { clusterFields, platformFields } from "../../../../shared/service-host/service-settings.ts";
+import { seededRandom } from "../../../load/workload.ts";
+import { type BrokenName, brokenStore } from "./broken.ts";
+import { deafBus } from "./broken-recoveries.ts";
+import { dyingStore } from "./kill-points.ts";
+import { type StoreMode, storeFaults } from "./store-faults.ts";
+
+export type Role = "writer" | "reader" | "coordinator" | "watchdog";
+
+export interface ServiceArguments {
+  readonly roles: readonly Role[];
+  readonly seed: number;
+  readonly broken: BrokenName | null;
+  /** What the server's streams may take on disk together. */
+  readonly streamBytes: number;
+  /** No more deaths at chosen moments then, as `instant`. */
+  readonly deathsUntil: number;
+}
+
+/** Of the moves of a service; one process that makes them all would else hardly ever be up. */
+const DEATH_SHARE = 0.005;
+
+const { roles, seed, broken, streamBytes, deathsUntil } = JSON.parse(process.argv[2]!) as ServiceArguments;
+process.once("disconnect", () => process.exit());
+
+await runMain({
+  service: `faults-${roles.join("-")}`,
+  start: async (context) => {
+    const config = readConfig(
+      { ...platformFields, ...clusterFields, ...writerFields, ...coordinatorFields, ...watchdogFields },
+      process.env,
+    );
+    const platform = await openPlatform(context, { service: roles.join("-"), ...config, streamBytes });
+    const store = broken === null ? platform.store : brokenStore(broken, platform.store);
+    const faults = storeFaults(store, seededRandom(seed));
+    process.on("message", (mode) => faults.set(mode as StoreMode));
+    // Listening alone must not keep a stopped service alive.
+    process.channel?.unref();
+    const parts = {
+      ...platform,
+      store: faults.store,
+      config: { ...readAgentRules(config), watchdog: readWatchdogConfig(config) },
+    };
+    if (roles.includes("writer")) platform.closers.add("writer", await startWriter(parts));
+    if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));
+    const deaths = { untilUs: deathsUntil, share: DEATH_SHARE, random: seededRandom(seed + 1) };
+    const dying = (service: "coordinator" | "watchdog") => ({
+      ...parts,
+      store: dyingStore(faults.store, service, deaths),
+    });
+    if (roles.includes("coordinator"))
+      platform.closers.add("coordinator", await startCoordinator(dying("coordinator")));
+    const bus = broken === "leases_ignored" ? deafBus(parts.bus) : parts.bus;
+    if (roles.includes("watchdog"))
+      platform.closers.add("watchdog", await startWatchdog({ ...dying("watchdog"), bus }));
+    process.send?.({ ready: true });
+    return platform.stop;
+  },
+});

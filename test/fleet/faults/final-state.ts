@@ -1,0 +1,157 @@
+/** Reads what is left at the end: the store directly, with no service in between, and the event stream from its first message. */
+import { DeliverPolicy, type JsMsg, jetstream, jetstreamManager } from "@nats-io/jetstream";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import type { Alert } from "../../../shared/protocol/alerts.ts";
+import type { FleetEvent } from "../../../shared/protocol/events.ts";
+import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
+import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
+import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
+import type { Task } from "../../../shared/protocol/task.ts";
+import { readAudit } from "../../../shared/records/audit/audit.ts";
+import { decode } from "../../../shared/records/kv/codec.ts";
+import { openFormat } from "../../../shared/records/kv/format.ts";
+import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
+import { readTransitions } from "../../../shared/records/outbox/outbox.ts";
+import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import type { Reader, Store } from "../../../shared/store/store.ts";
+import {
+  type DeadLetter,
+  type Entry,
+  type Exit,
+  type TaskTruth,
+  type Truth,
+  versionName,
+} from "./checker/evidence.ts";
+
+const READ = { label: "truth", deadlineMs: 60_000 } as const;
+const TASKS_MAX = 10_000;
+const AT_ONCE = 32;
+
+/** Only while no service has the store open. */
+export async function readStore(url: string): Promise<Omit<Truth, "events" | "alerts" | "dead" | "exits">> {
+  const store = await openStore(url);
+  try {
+    const repository = new CheckpointRepository({
+      store,
+      format: await openFormat(store),
+      finder: "faults",
+      now: Date.now,
+    });
+    const keys = tenantKeys(DEFAULT_TENANT);
+    const { rows } = await store.read(READ, (reader) => reader.getRange(keys.tasks(), { limit: TASKS_MAX }));
+    const tasks = new Map<string, TaskTruth>();
+    for (const { value } of rows) {
+      const head = decode<Task>(value);
+      tasks.set(head.task_id, await readTask(store, repository, head));
+    }
+    const handoffs = await readHandoffs(repository);
+    return { tasks, handoffs, bells: await store.read(READ, readTransitions) };
+  } finally {
+    await store.close({ drainMs: 5_000 });
+  }
+}
+
+async function readTask(store: Store, repository: CheckpointRepository, head: Task): Promise<TaskTruth> {
+  const task = head.task_id;
+  const records = await store.read(READ, (reader) => readTrail(reader, task));
+  const entries = records.map(({ entry }) => JSON.parse(entry) as Entry);
+  const current: { checkpoint_id: string; version: number }[] = [];
+  for (let cursor: string | undefined; ; ) {
+    const page = await repository.history(DEFAULT_TENANT, {
+      task_id: task,
+      limit: LIMITS.history_limit_max,
+      order: "oldest",
+      cursor,
+    });
+    current.push(
+      ...page.checkpoints.map(({ metadata }) => ({
+        checkpoint_id: metadata.checkpoint_id,
+        version: metadata.version,
+      })),
+    );
+    cursor = page.cursor;
+    if (cursor === undefined) break;
+  }
+  return { task, head, records, entries, current, hashes: await readHashes(repository, entries) };
+}
+
+async function readHandoffs(repository: CheckpointRepository): Promise<Map<string, Handoff>> {
+  const found = new Map<string, Handoff>();
+  for (let cursor: string | undefined; ; ) {
+    const query = { limit: LIMITS.handoffs_limit_max, cursor };
+    const page = await repository.handoffs(DEFAULT_TENANT, query);
+    for (const handoff of page.handoffs) found.set(handoff.handoff_id, handoff);
+    cursor = page.cursor;
+    if (cursor === undefined) return found;
+  }
+}
+
+async function readTrail(reader: Reader, task: string): Promise<{ seq: number; entry: string }[]> {
+  const records: { seq: number; entry: string }[] = [];
+  for (let more = true, from = 1; more; ) {
+    const page = await readAudit(reader, tenantKeys(DEFAULT_TENANT), task, from, LIMITS.audit_limit_max);
+    records.push(...page.entries.map(({ seq, entry }) => ({ seq, entry })));
+    more = page.more;
+    from = (page.entries.at(-1)?.seq ?? 0) + 1;
+  }
+  return records;
+}
+
+/** Each version is read through the repository, which verifies its hash; one that does not verify, or is gone, is left out. */
+async function readHashes(
+  repository: CheckpointRepository,
+  entries: readonly Entry[],
+): Promise<Map<string, string>> {
+  const hashes = new Map<string, string>();
+  const waiting = entries.filter(({ checkpoint_id, version }) => checkpoint_id !== null && version !== null);
+  const lane = async (): Promise<void> => {
+    for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
+      const { checkpoint_id: id, version } = entry;
+      const found = await repository.get(DEFAULT_TENANT, id!, version!).catch(() => null);
+      if (found !== null) hashes.set(versionName(id, version), found.compliance.hash);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return hashes;
+}
+
+/** The event stream, the alerts, the dead letters and the exit reports, oldest first, duplicates included. */
+export async function readStreams(url: string): Promise<Pick<Truth, "events" | "alerts" | "dead" | "exits">> {
+  const connection = await connect({ servers: url, timeout: 10_000 });
+  try {
+    const events: FleetEvent[] = [];
+    await eachMessage(connection, STREAMS.events, (message) => events.push(message.json<FleetEvent>()));
+    const alerts: Alert[] = [];
+    await eachMessage(connection, STREAMS.alerts, (message) => alerts.push(message.json<Alert>()));
+    const dead: DeadLetter[] = [];
+    await eachMessage(connection, STREAMS.dead, ({ headers, subject, time }) => {
+      const reason = subject.split(".").at(-2)!;
+      dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason, at: time.getTime() });
+    });
+    const exits: Exit[] = [];
+    await eachMessage(connection, STREAMS.exits, (message) => {
+      const { agent_id: agent, task_id: task, fence, class: failureClass } = message.json<ExitReport>();
+      exits.push({ agent, task, fence, class: failureClass, at: message.time.getTime() });
+    });
+    return { events, alerts, dead, exits };
+  } finally {
+    await connection.close();
+  }
+}
+
+async function eachMessage(
+  connection: NatsConnection,
+  stream: string,
+  see: (message: JsMsg) => void,
+): Promise<void> {
+  const { state } = await (await jetstreamManager(connection)).streams.info(stream);
+  if (state.messages === 0) return;
+  const consumer = await jetstream(connection).consumers.get(stream, { deliver_policy: DeliverPolicy.All });
+  for await (const message of await consumer.consume({ max_messages: 1_000 })) {
+    see(message);
+    if (message.seq >= state.last_seq) return;
+  }
+}

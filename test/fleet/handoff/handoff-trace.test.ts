@@ -1,0 +1,151 @@
+/**
+ * One trace goes with a task from the agent that hands it over to the one that goes on: through the writer, the outbox, the coordinator,
+ * the offer, the runner and the next agent's process, each of which is a real one, to a real collector.
+ */
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { trace } from "@opentelemetry/api";
+import { NodeTracerProvider } from "@opentelemetry/sdk-trace-node";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { type FleetClient, type FleetEvent, runAgent } from "../../../shared/sdk/sdk.ts";
+import { type Collector, startCollector } from "../../harness/processes/collector.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { EXAMPLE, startRunner } from "../../harness/processes/runner-process.ts";
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let collector: Collector;
+let fleet: TestFleet;
+let source: FleetClient;
+const events: FleetEvent[] = [];
+/** The tracing of the agent that hands over, set up by its own program. */
+const provider = new NodeTracerProvider();
+
+beforeAll(async () => {
+  provider.register();
+  collector = await startCollector();
+  const policy = join(mkdtempSync(join(tmpdir(), "fleet-trace-")), "policy.json");
+  // Later than at once: not by the process that noted it, for all it knows.
+  const recovery = { actions: { crash: ["back_off"] }, back_off_ms: 1_000 };
+  writeFileSync(policy, JSON.stringify({ defaults: { recovery } }));
+  fleet = await startFleet({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, FLEET_POLICY: policy });
+  source = await fleet.client("source");
+  await source.onEvent((event) => void events.push(event));
+});
+afterAll(async () => {
+  await fleet?.stop();
+  collector?.close();
+  await provider.shutdown();
+});
+
+/** Asks for the handoff within a span of its own; resolves with the trace and the handoff. */
+function handOver(task: string, agentType: string): Promise<{ traceId: string; handoffId: string }> {
+  return trace.getTracer("agent").startActiveSpan("a step of the agent", async (span) => {
+    const { checkpointId } = await source.createCheckpoint({
+      taskId: task,
+      checkpoint: {
+        metadata: { agent_type: agentType },
+        execution_state: { phase: "handoff", pending_items: ["test"] },
+      },
+    });
+    span.end();
+    return { traceId: span.spanContext().traceId, handoffId: checkpointId };
+  });
+}
+
+const WAY = [
+  "AGENT_HANDOFF",
+  "HANDOFF_VALIDATED",
+  "HANDOFF_OFFERED",
+  "HANDOFF_ACKNOWLEDGED",
+  "HANDOFF_CONFIRMED",
+  "CHECKPOINT_FINALIZED",
+];
+
+const eventsOf = (task: string) => events.filter(({ subject }) => subject === task);
+const traceOf = (traceparent: string | undefined) => traceparent?.split("-")[1];
+
+async function requireOneTrace(task: string, traceId: string): Promise<void> {
+  const last = () => eventsOf(task).some(({ type }) => type === "CHECKPOINT_FINALIZED");
+  await expect.poll(last, { timeout: 60_000, interval: 20 }).toBe(true);
+  for (const type of WAY) {
+    const event = eventsOf(task).find((one) => one.type === type);
+    expect([type, traceOf(event?.traceparent)]).toEqual([type, traceId]);
+  }
+  expect(new Set(eventsOf(task).map(({ traceparent }) => traceOf(traceparent)))).toEqual(new Set([traceId]));
+}
+
+test("to an agent that a runner starts: events, record, offer and spans are of one trace", async () => {
+  const runner = await startRunner(
+    fleet,
+    { implementation: { command: EXAMPLE, heartbeats: false } },
+    { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
+  );
+  const { traceId, handoffId } = await handOver("by-runner", "implementation");
+  await requireOneTrace("by-runner", traceId);
+  expect(traceOf((await source.handoff(handoffId))?.traceparent)).toBe(traceId);
+  expect(await runner.terminate()).toBe(0);
+  await fleet.terminate();
+
+  const spans = collector.spans.filter((span) => span.traceId === traceId);
+  const names = (service: string) => spans.filter((span) => span.service === service).map(({ name }) => name);
+  // The offer came to the runner with the trace; a span of the writer's is the agent's first checkpoint.
+  expect(names("runner")).toEqual(expect.arrayContaining(["offer", "runner acknowledge", "runner report"]));
+  const ofFleet = spans.filter(({ service }) => service !== "runner").map(({ name }) => name);
+  expect(ofFleet).toEqual(
+    expect.arrayContaining(["writer create", "handoff event", "handoff offer", "writer acknowledge"]),
+  );
+  expect(ofFleet.filter((name) => name === "writer create").length).toBeGreaterThanOrEqual(3);
+  // All but the source's own have a parent in it: nothing began anew under the same name.
+  expect(spans.filter(({ parentSpanId }) => !parentSpanId)).toEqual([]);
+  await fleet.start();
+});
+
+test("to an agent that waits for offers: its work belongs to the trace, also where its own program looks", async () => {
+  const inWork = Promise.withResolvers<string | undefined>();
+  const taking = runAgent({
+    fleet: await fleet.client("taker"),
+    type: "qa",
+    async work(run) {
+      inWork.resolve(trace.getActiveSpan()?.spanContext().traceId);
+      for (const item of run.items()) await run.done(item);
+    },
+  });
+  const { traceId } = await handOver("by-offer", "qa");
+  expect(await taking).toMatchObject({ outcome: "completed", taskId: "by-offer" });
+  expect(await inWork.promise).toBe(traceId);
+  await requireOneTrace("by-offer", traceId);
+});
+
+test("to the agent that goes on after a failure: the trace is that of the report, also when the attempt was put off", async () => {
+  const task = "failed";
+  const { fence = 0 } = await source.takeTask(task);
+  await source.task(task, { fence }).checkpoint({
+    metadata: { agent_type: "qa" },
+    execution_state: { phase: "testing", pending_items: ["test"] },
+  });
+  const now = new Date().toISOString();
+  const traceId = await trace.getTracer("runner").startActiveSpan("the end of an agent", async (span) => {
+    await source.reportExit({
+      agent_id: "source",
+      agent_type: "qa",
+      task_id: task,
+      fence,
+      class: "crash",
+      exit_code: 1,
+      signal: null,
+      started_at: now,
+      ended_at: now,
+      host: hostname(),
+    });
+    span.end();
+    return span.spanContext().traceId;
+  });
+  const offered = () => eventsOf(task).some(({ type }) => type === "HANDOFF_OFFERED");
+  await expect.poll(offered, { timeout: 60_000, interval: 20 }).toBe(true);
+  for (const type of ["AGENT_FAILED", "RECOVERY_INITIATED", "AGENT_HANDOFF", "HANDOFF_OFFERED"]) {
+    const event = eventsOf(task).find((one) => one.type === type);
+    expect([type, traceOf(event?.traceparent)]).toEqual([type, traceId]);
+  }
+});

@@ -1,0 +1,137 @@
+/** A real standalone fleet in a process of its own, on free ports and in a folder of its own; it can be killed and started again. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type ConnectOptions, connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
+
+export const projectRoot = fileURLToPath(new URL("../../..", import.meta.url));
+
+interface Addresses {
+  readonly busUrl: string;
+  readonly opsUrl: string;
+  readonly pid: number;
+}
+
+export interface TestFleet {
+  readonly home: string;
+  /** The same after a restart, so that clients find it again. */
+  readonly url: string;
+  opsUrl(): string;
+  pid(): number;
+  client(agentId?: string, tenant?: string, options?: ConnectOptions): Promise<FleetClient>;
+  /** SIGKILL of the fleet's process; resolves when it is gone. */
+  kill9(): Promise<void>;
+  /** SIGKILL of the fleet's nats-server, which a running fleet starts again; resolves at once. */
+  killNats(): Promise<void>;
+  /** SIGTERM; resolves with the exit code. */
+  terminate(): Promise<number | null>;
+  /** Resolves with the exit code of the process that runs now, when it ends by itself. */
+  ended(): Promise<number | null>;
+  /** Starts the process again with the same folder and the same bus port. */
+  start(): Promise<void>;
+  /** What the process wrote so far. */
+  output(): string;
+  stop(): Promise<void>;
+}
+
+const READY_MS = 40_000;
+
+export async function startFleet(env: Record<string, string> = {}): Promise<TestFleet> {
+  const home = mkdtempSync(join(tmpdir(), "fleet-test-"));
+  const clients: FleetClient[] = [];
+  let port = "-1";
+  let output = "";
+  let running: { child: ChildProcess; addresses: Addresses } | undefined;
+
+  async function start(): Promise<void> {
+    const child = launch({ FLEET_HOME: home, FLEET_NATS_PORT: port, FLEET_OPS_PORT: "0", ...env }, (text) => {
+      output += text;
+    });
+    const addresses = await ready(child);
+    port = new URL(addresses.busUrl).port;
+    running = { child, addresses };
+  }
+
+  async function ready(child: ChildProcess): Promise<Addresses> {
+    const deadline = performance.now() + READY_MS;
+    while (performance.now() < deadline && child.exitCode === null) {
+      const addresses = readAddresses(home);
+      if (addresses?.pid === child.pid) return addresses as Addresses;
+      await sleep(20);
+    }
+    child.kill("SIGKILL");
+    throw new Error(`the fleet did not start:\n${output}`);
+  }
+
+  async function end(signal: NodeJS.Signals): Promise<number | null> {
+    const child = running?.child;
+    running = undefined;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
+    child.kill(signal);
+    const [code] = (await once(child, "exit")) as [number | null];
+    return code;
+  }
+
+  await start();
+  const url = running?.addresses.busUrl ?? "";
+  const own = { url, spoolDir: join(home, "spool"), onWarning: () => {} };
+  return {
+    home,
+    url,
+    opsUrl: () => running?.addresses.opsUrl ?? "",
+    pid: () => running?.addresses.pid ?? 0,
+    async client(agentId = "tester", tenant = "default", options = {}) {
+      const client = await connect({ ...own, agentId, tenant, ...options });
+      clients.push(client);
+      return client;
+    },
+    async ended() {
+      const child = running?.child;
+      if (!child) throw new Error("the fleet does not run");
+      const [code] = (await once(child, "exit")) as [number | null];
+      running = undefined;
+      return code;
+    },
+    kill9: async () => void (await end("SIGKILL")),
+    killNats: async () => void process.kill(natsPid(home), "SIGKILL"),
+    terminate: () => end("SIGTERM"),
+    start,
+    output: () => output,
+    async stop() {
+      await Promise.all(clients.map((client) => client.close()));
+      await end("SIGTERM");
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+function launch(env: Record<string, string>, see: (text: string) => void): ChildProcess {
+  const child = spawn(process.execPath, ["services/standalone/main.ts"], {
+    cwd: projectRoot,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (chunk: Buffer) => see(chunk.toString()));
+  return child;
+}
+
+function natsPid(home: string): number {
+  const claim = JSON.parse(readFileSync(join(home, "nats", "claim.json"), "utf8")) as {
+    server?: { pid: number };
+  };
+  if (claim.server === undefined) throw new Error("the fleet has no nats-server");
+  return claim.server.pid;
+}
+
+function readAddresses(home: string): Addresses | undefined {
+  try {
+    return JSON.parse(readFileSync(join(home, "addresses.json"), "utf8")) as Addresses;
+  } catch {
+    return undefined;
+  }
+}

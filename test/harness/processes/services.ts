@@ -1,0 +1,90 @@
+/** Services as processes of their own, as they run in a cluster. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
+import { projectRoot } from "./fleet.ts";
+import { pauseProcess } from "./pause.ts";
+
+export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner";
+
+export interface TestService {
+  readonly role: Role;
+  readonly pid: number;
+  /** Resolves when it is gone, with the signal that ended it. */
+  readonly ended: Promise<NodeJS.Signals | null>;
+  /** SIGKILL; resolves when it is gone. */
+  kill9(): Promise<void>;
+  /** SIGSTOP; returns when it is stopped. */
+  pause(): void;
+  resume(): void;
+  /** SIGTERM; resolves with its exit code. */
+  terminate(): Promise<number | null>;
+  /** What it wrote so far. */
+  output(): string;
+}
+
+export interface Place {
+  readonly busUrl: string;
+  readonly storeUrl: string;
+}
+
+/** The environment of a service there. */
+export const at = ({ busUrl, storeUrl }: Place) => ({ FLEET_URL: busUrl, FLEET_STORE: storeUrl });
+
+export interface Starting {
+  /** Default: the service's own main.ts. */
+  readonly program?: string;
+  /** Default true. Who is to die early may never serve. */
+  readonly untilServing?: boolean;
+}
+
+/** Resolves when it serves; throws with its output when it ends instead. */
+export async function startService(
+  role: Role,
+  env: NodeJS.ProcessEnv,
+  { program = `services/${role}/main.ts`, untilServing = true }: Starting = {},
+): Promise<TestService> {
+  const child = spawn(process.execPath, [program], {
+    cwd: projectRoot,
+    env: { ...process.env, FLEET_OPS_PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  const started = Promise.withResolvers<void>();
+  const collect = (chunk: Buffer): void => {
+    output += chunk.toString();
+    if (output.includes(`${role} started`)) started.resolve();
+  };
+  child.stdout.on("data", collect);
+  child.stderr.on("data", collect);
+  child.once("exit", (code) => started.reject(new Error(`the ${role} ended with ${code}:\n${output}`)));
+  const ended = once(child, "exit").then(([, signal]) => signal as NodeJS.Signals | null);
+  if (untilServing) await started.promise;
+  else started.promise.catch(() => {});
+  return {
+    role,
+    pid: child.pid as number,
+    ended,
+    kill9: async () => void (await end(child, "SIGKILL")),
+    pause: () => pauseProcess(child.pid as number),
+    resume: () => void child.kill("SIGCONT"),
+    terminate: () => {
+      // One that is stopped would never hear of it.
+      child.kill("SIGCONT");
+      return end(child, "SIGTERM");
+    },
+    output: () => output,
+  };
+}
+
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return child.exitCode;
+  const exited = once(child, "exit");
+  child.kill(signal);
+  const [code] = (await exited) as [number | null];
+  return code;
+}
+
+export function clientOf({ busUrl }: Place, agentId: string): Promise<FleetClient> {
+  return connect({ url: busUrl, agentId, fallback: "none", onWarning: () => {} });
+}

@@ -1,0 +1,150 @@
+/** Records on real stores, for tests: a repository over a fresh store, and the commands that tests send to it. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
+import { canonicalText, sha256Hex } from "../../../shared/integrity/canonical.ts";
+import type { CommittedAnswer } from "../../../shared/protocol/answers.ts";
+import type { CheckpointInput, FinalStatus } from "../../../shared/protocol/checkpoint.ts";
+import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
+import { DEFAULT_POLICIES, type Policies } from "../../../shared/protocol/policy.ts";
+import type { CorruptCheckpoint } from "../../../shared/protocol/queries.ts";
+import type { CommandOp } from "../../../shared/protocol/subjects.ts";
+import { validate } from "../../../shared/protocol/validation.ts";
+import { type Format, openFormat } from "../../../shared/records/kv/format.ts";
+import { type Caller, CheckpointRepository } from "../../../shared/records/repository.ts";
+import { openStore } from "../../../shared/store/open.ts";
+import type { Store } from "../../../shared/store/store.ts";
+import {
+  eraseEverything,
+  type FoundationdbServer,
+  missingFoundationdb,
+  startFoundationdb,
+} from "../stores/foundationdb.ts";
+
+export type Engine = Store["name"];
+const missing = await missingFoundationdb();
+/** All that can run on this machine. */
+export const ENGINES: readonly Engine[] = ["memory", "lmdb", ...(missing ? [] : ["foundationdb" as const])];
+
+export interface Bench {
+  readonly store: Store;
+  readonly format: Format;
+  readonly repository: CheckpointRepository;
+  readonly corrupt: CorruptCheckpoint[];
+  close(): Promise<void>;
+}
+
+export async function openBench(
+  engine: Engine,
+  now: () => number = Date.now,
+  policies: Policies = DEFAULT_POLICIES,
+): Promise<Bench> {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-records-"));
+  const store = await openEmpty(engine, folder);
+  const format = await openFormat(store);
+  const corrupt: CorruptCheckpoint[] = [];
+  const repository = new CheckpointRepository({
+    store,
+    format,
+    finder: "test",
+    now,
+    policies,
+    onCorrupt: (_task, found) => corrupt.push(found),
+  });
+  return {
+    store,
+    format,
+    repository,
+    corrupt,
+    async close() {
+      await store.close({ drainMs: 5_000 });
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** One server for all benches of a test file, emptied for each; it ends with the process. */
+let server: Promise<FoundationdbServer> | undefined;
+
+async function openEmpty(engine: Engine, folder: string): Promise<Store> {
+  if (engine === "memory") return await openStore("memory:");
+  if (engine === "lmdb") return await openStore(`lmdb:${folder}/store`);
+  server ??= startFoundationdb();
+  const store = await openStore(`fdb:${(await server).clusterFile}`);
+  await eraseEverything(store);
+  return store;
+}
+
+export interface Sending {
+  tenant?: string;
+  agent?: string;
+  task?: string;
+  commandId?: string;
+  fence?: number;
+}
+
+/** Where the repository's method is not called as the command is. */
+const METHODS = {
+  handoff: "initiateHandoff",
+  acknowledge: "acknowledgeHandoff",
+  cancel_handoff: "cancelHandoff",
+} as const;
+type Methods = typeof METHODS;
+type MethodOf<Op extends CommandOp> = Op extends keyof Methods ? Methods[Op] : Exclude<Op, keyof Methods>;
+type AnswerOf<Op extends CommandOp> = Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
+
+/** Sends a command as the writer does: validated, with the hash of its content. */
+export async function send<Op extends CommandOp>(
+  repository: CheckpointRepository,
+  op: Op,
+  body: Record<string, unknown>,
+  by: Sending = {},
+): Promise<AnswerOf<Op>> {
+  const { tenant = "default", agent = "agent-1", task = "task-1", commandId = uuidv7(), fence } = by;
+  const request = { command_id: commandId, ...body, ...(fence !== undefined && { fence }) };
+  const command: { command_id: string; fence?: number | undefined } = validate(
+    COMMAND_SCHEMAS[op as CommandOp],
+    request,
+  );
+  const caller: Caller = {
+    actor: { tenant, agent, task },
+    commandId: command.command_id,
+    fence: command.fence,
+    requestHash: sha256Hex(`${op}${canonicalText(request)}`),
+    traceparent: undefined,
+  };
+  const method = (METHODS[op as keyof Methods] ?? op) as MethodOf<CommandOp>;
+  const verb: (caller: Caller, command: never) => Promise<unknown> = repository[method];
+  return (await verb.call(repository, caller, command as never)) as AnswerOf<Op>;
+}
+
+export function input(changes: Partial<CheckpointInput["execution_state"]> = {}): CheckpointInput {
+  return {
+    metadata: { agent_type: "implementation" },
+    execution_state: {
+      phase: "implementing",
+      completed_items: ["read the issue"],
+      pending_items: ["write the code"],
+      ...changes,
+    },
+  };
+}
+
+export function create(
+  repository: CheckpointRepository,
+  by: Sending & { checkpoint?: CheckpointInput; expectedVersion?: number } = {},
+): Promise<CommittedAnswer> {
+  const { checkpoint = input(), expectedVersion, ...sending } = by;
+  const body = { checkpoint, ...(expectedVersion !== undefined && { expected_version: expectedVersion }) };
+  return send(repository, "create", body, sending);
+}
+
+export function finalize(
+  repository: CheckpointRepository,
+  id: string,
+  status: FinalStatus = "succeeded",
+  by: Sending = {},
+): Promise<CommittedAnswer> {
+  return send(repository, "finalize", { checkpoint_id: id, status }, by);
+}

@@ -1,0 +1,92 @@
+// A store whose commit results get lost. It wraps a real one and runs real transactions: only the answer is taken away,
+// which is all a caller can ever see of a broken connection or a dying process.
+
+import {
+  type Committed,
+  type Store,
+  StoreError,
+  type TransactOptions,
+  type Tx,
+} from "../../../shared/store/store.ts";
+import { wrappedStore } from "./wrapped-store.ts";
+
+export type Fault =
+  | "none"
+  | "applied" // committed, but the caller is told that nobody knows
+  | "lost" // not committed, and the caller is told the same
+  | "late"; // still on its way: its commit is tried after the caller's next attempt has succeeded
+
+export interface FaultyStore extends Store {
+  /** Attempts so far whose result was taken away. */
+  readonly faults: number;
+  /** Lets the late commits go, and waits for them; returns how many of them took effect. */
+  settle(): Promise<number>;
+}
+
+class Lost extends Error {}
+
+/** `next` is asked once per attempt. */
+export function faultyStore(store: Store, next: () => Fault): FaultyStore {
+  const late: (() => Promise<boolean>)[] = [];
+  let faults = 0;
+
+  async function attemptLate<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<void> {
+    const bodyDone = Promise.withResolvers<void>();
+    const gate = Promise.withResolvers<void>();
+    const outcome = store
+      .transact({ ...options, maxAttempts: 1 }, async (tx) => {
+        const value = await body(tx).finally(bodyDone.resolve);
+        await gate.promise;
+        return value;
+      })
+      .then(
+        () => true,
+        () => false,
+      );
+    late.push(() => {
+      gate.resolve();
+      return outcome;
+    });
+    await bodyDone.promise;
+  }
+
+  async function attemptFaulty<T>(fault: Fault, options: TransactOptions, body: (tx: Tx) => Promise<T>) {
+    faults += 1;
+    if (fault === "late") return await attemptLate(options, body);
+    await store
+      .transact(options, async (tx) => {
+        await body(tx);
+        if (fault === "lost") throw new Lost();
+      })
+      .catch((error) => {
+        if (!(error instanceof Lost)) throw error;
+      });
+  }
+
+  async function transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
+    for (let attempts = 0; ; attempts++) {
+      const fault = next();
+      if (fault === "none") {
+        const committed = await store.transact(options, body);
+        return { ...committed, attempts: committed.attempts + attempts };
+      }
+      await attemptFaulty(fault, options, body);
+      if (options.onUnknown === "unsafe") {
+        throw new StoreError("commit_unknown", "the result was lost on purpose", {
+          committed: "maybe_settled",
+        });
+      }
+    }
+  }
+
+  return {
+    ...wrappedStore(store, transact),
+    get faults() {
+      return faults;
+    },
+    async settle() {
+      const outcomes = await Promise.all(late.splice(0).map((release) => release()));
+      return outcomes.filter((applied) => applied).length;
+    },
+  };
+}

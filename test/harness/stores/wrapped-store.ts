@@ -1,0 +1,14 @@
+// A store whose transactions go another way; everything else is the real one's.
+
+import type { Store } from "../../../shared/store/store.ts";
+
+export function wrappedStore(store: Store, transact: Store["transact"]): Store {
+  return {
+    name: store.name,
+    transact,
+    read: (options, body) => store.read(options, body),
+    changed: (key, lastSeen, options) => store.changed(key, lastSeen, options),
+    health: (options) => store.health(options),
+    close: (options) => store.close(options),
+  };
+}

@@ -1,0 +1,251 @@
+// Program: the agents. Each has an identity and a task of its own and speaks through the SDK; they share a few connections. All
+// latencies are what an agent sees, from the call to its answer.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Bus } from "../../../shared/bus/bus.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { FleetError } from "../../../shared/protocol/errors.ts";
+import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
+import { FleetClient } from "../../../shared/sdk/client/client.ts";
+import { TaskOrder } from "../../../shared/sdk/client/command-order.ts";
+import { linkTo } from "../../../shared/sdk/client/connection.ts";
+import { serveJobs } from "../jobs.ts";
+import { type Summary, summarize } from "../measure/percentiles.ts";
+import { arrivals, closedLoop, openLoop } from "../measure/request-rate.ts";
+import { createWorkload, seededRandom } from "../workload.ts";
+
+const CONNECTIONS = 4;
+const QUIET_MS_MAX = 120_000;
+const IDS_KEPT = 20_000;
+
+const workload = createWorkload(2);
+const random = seededRandom(3);
+const log = createLogger({ service: "bench", level: "silent" });
+
+let buses: Bus[] = [];
+let clients: FleetClient[] = [];
+let steps: number[] = [];
+/** Checkpoints that are known to be there. */
+let ids: string[] = [];
+
+const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!;
+
+const jobs = { connect, disconnect, steady, burst, sustained, quiet, know, reads, pacedGets, searches };
+export type AgentsJobs = typeof jobs;
+serveJobs(jobs);
+
+async function connect({ url, agents }: { url: string; agents: number }): Promise<void> {
+  buses = await Promise.all(
+    Array.from({ length: CONNECTIONS }, (_, i) =>
+      connectBus({ url, name: `bench/${i}`, identity: `bench-${i}`, log, connectTimeoutMs: 5_000 }),
+    ),
+  );
+  clients = Array.from(
+    { length: agents },
+    (_, agent) =>
+      new FleetClient({
+        link: linkTo(buses[agent % CONNECTIONS]!),
+        clock: systemClock,
+        order: new TaskOrder(systemClock),
+        spool: undefined,
+        // What is measured is a writer's answer.
+        fallback: "none",
+        tenant: DEFAULT_TENANT,
+        agentId: workload.agentId(agent),
+        onWarning: ({ text }) => {
+          throw new Error(text);
+        },
+      }),
+  );
+  steps = clients.map(() => 0);
+  ids = [];
+}
+
+async function disconnect(_: object): Promise<void> {
+  await Promise.all(buses.map((bus) => bus.close()));
+}
+
+async function write(agent: number): Promise<void> {
+  const step = steps[agent]!++;
+  const checkpoint = workload.checkpoint(agent, step);
+  const taskId = workload.taskId(agent);
+  const { checkpointId } = await clients[agent]!.createCheckpoint({ taskId, checkpoint });
+  if (ids.length < IDS_KEPT) ids.push(checkpointId);
+  else ids[Math.floor(random() * IDS_KEPT)] = checkpointId;
+}
+
+async function get(): Promise<void> {
+  if ((await pick(clients).getCheckpoint(pick(ids))) === null) throw new Error("a checkpoint is not there");
+}
+
+/** Share of one core that this process used, in percent. */
+function processor(): () => number {
+  const begin = performance.now();
+  const used = process.cpuUsage();
+  return () => {
+    const { user, system } = process.cpuUsage(used);
+    return (user + system) / 10 / (performance.now() - begin);
+  };
+}
+
+/** Says what the first failure was; the figures say how many there were. */
+function failed(...failures: readonly unknown[]): number {
+  const [first] = failures;
+  if (first !== undefined) {
+    const reason = first instanceof FleetError ? `${first.code}, ${first.message}` : String(first);
+    process.stderr.write(`  ${failures.length} requests failed; the first: ${reason}\n`);
+  }
+  return failures.length;
+}
+
+/** Every agent writes once a second, and `getsPerSecond` reads are made meanwhile. */
+async function steady({ seconds, getsPerSecond }: { seconds: number; getsPerSecond: number }) {
+  const { times, lanes } = arrivals({ lanes: clients.length, perSecond: 1, seconds }, random);
+  const busy = processor();
+  const [writes, gets] = await Promise.all([
+    openLoop(times, (i) => write(lanes[i]!)),
+    getsPerSecond === 0
+      ? null
+      : openLoop(arrivals({ lanes: 1, perSecond: getsPerSecond, seconds }, random).times, get),
+  ]);
+  return {
+    write: summarize(writes.latencies),
+    lateness: summarize(writes.lateness),
+    get: gets && summarize(gets.latencies),
+    failed: failed(...writes.failures, ...(gets?.failures ?? [])),
+    clientPercent: busy(),
+  };
+}
+
+/** Every agent writes at the same instant. `last`: until the last of them knows that its checkpoint is committed. */
+async function burst(_: object): Promise<{ committed: number; last: number; latencies: number[] }> {
+  const latencies: number[] = [];
+  const checkpoints = clients.map((_, agent) => workload.checkpoint(agent, steps[agent]!++));
+  const begin = performance.now();
+  await Promise.allSettled(
+    clients.map(async (client, agent) => {
+      await client.createCheckpoint({
+        taskId: workload.taskId(agent),
+        checkpoint: checkpoints[agent]!,
+        deadlineMs: 30_000,
+      });
+      latencies.push(performance.now() - begin);
+    }),
+  );
+  return { committed: latencies.length, last: performance.now() - begin, latencies };
+}
+
+/** Every agent writes again as soon as it has its answer. */
+async function sustained({ warmUpSeconds, seconds }: { warmUpSeconds: number; seconds: number }) {
+  const busy = processor();
+  const lanes = clients.length;
+  const { latencies, failures, perSecond, succeeded } = await closedLoop(
+    { lanes, warmUpSeconds, seconds },
+    write,
+  );
+  return {
+    perSecond,
+    /** Warm-up included. */
+    committed: succeeded,
+    latency: summarize(latencies),
+    failed: failed(...failures),
+    clientPercent: busy(),
+  };
+}
+
+/** Waits until all events are published and everything is indexed; ms that each took from now on. */
+async function quiet(_: object): Promise<{ published: number; indexed: number }> {
+  const begin = performance.now();
+  const since = { published: -1, indexed: -1 };
+  while (since.published < 0 || since.indexed < 0) {
+    if (performance.now() - begin > QUIET_MS_MAX)
+      throw new Error("the relay or the indexer does not catch up");
+    await sleep(10);
+    // A fleet that still has more to do than it can may not answer this in time.
+    const status = await clients[0]!.status().catch(() => null);
+    if (status === null) continue;
+    const now = performance.now() - begin;
+    if (since.published < 0 && status.outbox.depth === 0) since.published = now;
+    if (since.indexed < 0 && status.index.behind === 0) since.indexed = now;
+  }
+  return since;
+}
+
+/** Learns the ids of the checkpoints of some tasks. */
+async function know({ tasks, of }: { tasks: number; of: number }): Promise<void> {
+  for (let i = 0; i < tasks; i += 1) {
+    const { checkpoints } = await clients[0]!.getCheckpointHistory(
+      workload.taskId(Math.floor((i * of) / tasks)),
+      { limit: 100 },
+    );
+    ids.push(...checkpoints.map(({ metadata }) => metadata.checkpoint_id));
+  }
+}
+
+interface Reading {
+  readonly op: "get" | "latest" | "history";
+  /** Tasks to choose from, and how many checkpoints each has. */
+  readonly tasks: number;
+  readonly perTask: number;
+  readonly concurrency: number;
+  readonly seconds: number;
+}
+
+async function reads({ op, tasks, perTask, concurrency, seconds }: Reading) {
+  const anyTask = () => workload.taskId(Math.floor(random() * tasks));
+  const one = {
+    get,
+    async latest() {
+      if ((await pick(clients).getLatestCheckpoint(anyTask())) === null)
+        throw new Error("a task has no checkpoint");
+    },
+    async history() {
+      const page = await pick(clients).getCheckpointHistory(anyTask(), { limit: perTask });
+      if (page.checkpoints.length !== perTask) throw new Error("a history is not complete");
+    },
+  }[op];
+  return measured(concurrency, seconds, one);
+}
+
+/** Reads at set times, whatever the fleet does; latency is counted from the set time. */
+async function pacedGets({ perSecond, seconds }: { perSecond: number; seconds: number }) {
+  const { times } = arrivals({ lanes: 1, perSecond, seconds }, random);
+  const { latencies, failures } = await openLoop(times, get);
+  return { ...summarize(latencies), failed: failed(...failures) };
+}
+
+interface Searching {
+  readonly agents: number;
+  readonly fromMs: number;
+  readonly spanMs: number;
+  /** Share of the span that one search asks for. */
+  readonly share: number;
+  readonly limit: number;
+  readonly seconds: number;
+}
+
+/** One agent's checkpoints in a window of time, the newest page. */
+async function searches({ agents, fromMs, spanMs, share, limit, seconds }: Searching) {
+  return measured(1, seconds, async () => {
+    const from = fromMs + random() * (1 - share) * spanMs;
+    const { checkpoints } = await pick(clients).searchCheckpoints({
+      agentId: workload.agentId(Math.floor(random() * agents)),
+      from: new Date(from).toISOString(),
+      to: new Date(from + share * spanMs).toISOString(),
+      limit,
+    });
+    if (checkpoints.length !== limit) throw new Error("a search found less than there is");
+  });
+}
+
+async function measured(
+  concurrency: number,
+  seconds: number,
+  one: () => Promise<void>,
+): Promise<Summary & { readonly failed: number }> {
+  const time = { lanes: concurrency, warmUpSeconds: seconds / 4, seconds };
+  const { latencies, failures } = await closedLoop(time, one);
+  return { ...summarize(latencies), failed: failed(...failures) };
+}

@@ -1,0 +1,76 @@
+// Program: a writer whose store goes away when told to, on a server of its own, with everything else as in a real fleet.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { start as startWriter } from "../../../services/writer/writer.ts";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
+import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
+import { STREAMS } from "../../../shared/protocol/subjects.ts";
+import { openFormat } from "../../../shared/records/kv/format.ts";
+import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
+import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
+import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
+import { type Away, awayStore } from "../../harness/stores/away-store.ts";
+import { serveJobs } from "../jobs.ts";
+
+interface Params {
+  readonly url: string;
+  readonly storeBytesMax: number;
+  /** For the store. */
+  readonly folder: string;
+}
+
+const DRAIN_MS_MAX = 120_000;
+const BREAKER_CLOSED = 0;
+
+const log = createLogger({ service: "bench", level: "silent" });
+const metrics = createMetrics();
+let away: Away = "no";
+let depth: () => Promise<number>;
+
+const jobs = { start, leave, comeBack };
+export type DegradedFleetJobs = typeof jobs;
+serveJobs(jobs);
+
+async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
+  const connected = (name: string) => connectBus({ url, name, identity: name, log });
+  const [bus, backgroundBus] = await Promise.all([connected("degraded"), connected("degraded-background")]);
+  await bus.reconcileStreams(fleetStreams({ storageBytes: storeBytesMax }));
+  const store = await openLmdb({ path: folder });
+  await startWriter({
+    store: awayStore(store, () => away),
+    format: await openFormat(store),
+    bus,
+    backgroundBus,
+    instance: "degraded",
+    config: { agentTypes: [], policies: DEFAULT_POLICIES },
+    clock: systemClock,
+    log,
+    metrics,
+  });
+  depth = async () => (await bus.stream(STREAMS.queue).state()).messages;
+}
+
+/** Resolves with the store away; the writer learns of it from the commands that come. */
+async function leave({ how }: { how: "refuses" | "hangs" }): Promise<void> {
+  away = how;
+}
+
+/** Whether the writer knows by now that the store is away. */
+async function isKnown(): Promise<boolean> {
+  return (await metrics.storeBreakerState.get()).values[0]?.value !== BREAKER_CLOSED;
+}
+
+/** The store is back; resolves when the queue is empty. */
+async function comeBack(_: object): Promise<{ queued: number; ms: number }> {
+  if (!(await isKnown())) throw new Error("the writer never noticed that its store was away");
+  const queued = await depth();
+  const begin = performance.now();
+  away = "no";
+  while ((await depth()) > 0) {
+    if (performance.now() - begin > DRAIN_MS_MAX) throw new Error("the queue is not drained in time");
+    await sleep(10);
+  }
+  return { queued, ms: performance.now() - begin };
+}

@@ -1,0 +1,95 @@
+// Program: what FoundationDB alone does with the bytes of create commands, and what the records layer makes of it. Raw, each
+// transaction is the recorded writes and nothing else; the layer above it reads first, retries, and asks for the stamp.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import { openFormat } from "../../../shared/records/kv/format.ts";
+import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { openFoundationdb } from "../../../shared/store/drivers/foundationdb.ts";
+import { loadClient, openDatabase } from "../../../shared/store/foundationdb/client.ts";
+import { send } from "../../harness/records/records.ts";
+import { eraseEverything } from "../../harness/stores/foundationdb.ts";
+import { serveJobs } from "../jobs.ts";
+import { summarize } from "../measure/percentiles.ts";
+import { closedLoop, type Measured } from "../measure/request-rate.ts";
+import { bytesOf, recordCreates } from "../recorded-creates.ts";
+import { createWorkload } from "../workload.ts";
+
+interface Params {
+  /** Everything in it is erased. */
+  readonly clusterFile: string;
+  readonly agents: number;
+  readonly rounds: number;
+  readonly seconds: number;
+}
+
+type Send = (lane: number) => Promise<unknown>;
+
+const WARM_UP_SECONDS = 1;
+/** The server works on what it has only acknowledged so far. */
+const REST_MS = 1_000;
+
+const jobs = { measure };
+export type RawFoundationdbJobs = typeof jobs;
+serveJobs(jobs);
+
+async function measure({ clusterFile, agents, rounds, seconds }: Params) {
+  const { transactions } = await recordCreates(agents, rounds);
+  const store = await openFoundationdb({ clusterFile });
+  await eraseEverything(store);
+  const raw = await rawCommits(clusterFile, transactions);
+  const rawFigures = await timed(raw.commit, agents, seconds);
+  raw.close();
+  await eraseEverything(store);
+  const ours = await timed(await creates(store), agents, seconds);
+  await eraseEverything(store);
+  await store.close({ drainMs: 1_000 });
+  return { bytesPerCommit: bytesOf(transactions) / transactions.length, raw: rawFigures, ours };
+}
+
+async function rawCommits(
+  clusterFile: string,
+  transactions: Awaited<ReturnType<typeof recordCreates>>["transactions"],
+): Promise<{ commit: Send; close: () => void }> {
+  const database = openDatabase(await loadClient(), clusterFile);
+  let next = 0;
+  const commit = async () => {
+    const native = database.rawCreateTransaction();
+    for (const { key, value } of transactions[next++ % transactions.length]!) {
+      if (value === null) native.clear(key);
+      else native.set(key, value);
+    }
+    await native.rawCommit();
+  };
+  return { commit, close: () => database.close() };
+}
+
+/** Each agent's create commands, one after the other, by the records layer. */
+async function creates(store: Awaited<ReturnType<typeof openFoundationdb>>): Promise<Send> {
+  const format = await openFormat(store);
+  const repository = new CheckpointRepository({ store, format, now: Date.now, finder: "bench" });
+  const workload = createWorkload();
+  const steps: number[] = [];
+  return (agent) => {
+    const step = (steps[agent] ?? 0) + 1;
+    steps[agent] = step;
+    const at = { agent: workload.agentId(agent), task: workload.taskId(agent) };
+    return send(repository, "create", { checkpoint: workload.checkpoint(agent, step) }, at);
+  };
+}
+
+async function timed(send: Send, agents: number, seconds: number) {
+  const figures = async (lanes: number, seconds: number) => {
+    const { perSecond, ...measured } = await closedLoop(
+      { lanes, warmUpSeconds: WARM_UP_SECONDS, seconds },
+      send,
+    );
+    await sleep(REST_MS);
+    return { perSecond, latency: summarize(succeeded(measured).latencies) };
+  };
+  return { inFlight: await figures(agents, seconds), alone: await figures(1, seconds / 2) };
+}
+
+function succeeded(measured: Measured): Measured {
+  if (measured.failures.length > 0) throw measured.failures[0];
+  return measured;
+}

@@ -1,0 +1,80 @@
+// Who is silent is noted, and what is damaged keeps nobody waiting.
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createMeetingDamage } from "../../../../services/watchdog/detection/damaged-head.ts";
+import { startLapses } from "../../../../services/watchdog/detection/failure-detector.ts";
+import { createNoting } from "../../../../services/watchdog/detection/record-failure.ts";
+import { type Watch, Watches } from "../../../../services/watchdog/detection/watches.ts";
+import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
+import { createRecovering } from "../../../../services/watchdog/recovery/recovery-controller.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { systemClock } from "../../../../shared/runtime/clock.ts";
+import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
+import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
+import { testLog } from "../../../harness/processes/nats.ts";
+import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+
+let place: RecoveryPlace;
+beforeEach(async () => {
+  place = await RecoveryPlace.open("memory");
+});
+afterEach(() => place.bench.close());
+
+const silent = (task: string): Watch => ({
+  tenant: "default",
+  task,
+  fence: 1,
+  agentId: "agent-1",
+  agentType: "qa",
+  silenceMs: 1_000,
+  heardAt: -60_000,
+  lastSignAt: 0,
+  isOverdue: false,
+  leaseUntil: 0,
+  checkedAt: 0,
+  notBefore: 0,
+});
+
+async function damageHead(task: string): Promise<void> {
+  const key = tenantKeys("default").task(task);
+  await place.bench.store.transact({ label: "damage", deadlineMs: 1_000, onUnknown: "safe" }, async (tx) => {
+    const value = Uint8Array.from((await tx.get(key)) ?? []);
+    value[value.length - 20]! ^= 1;
+    tx.set(key, value);
+  });
+}
+
+test("a task whose head is damaged is put off, so that the others are noted at once, and becomes a finding", async () => {
+  const [damaged, sound] = [await place.owned(), await place.owned()];
+  await damageHead(damaged);
+  // Of agents that have written nothing for long.
+  place.now += 60_000;
+  const watches = new Watches();
+  const poison = silent(damaged);
+  watches.add(poison);
+  const { repository } = place;
+  const context = { log: testLog, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
+  const recovering = createRecovering(context, repository, createAdmission(repository, systemClock, 256));
+  const note = createNoting(context, repository, {
+    recovering,
+    meetDamage: createMeetingDamage(context, repository),
+    agentTypes: knownAgentTypes([]),
+  });
+  const attention = {
+    now: () => systemClock.monotonic(),
+    since: 0,
+    isUpToDate: async () => true,
+    stop: async () => {},
+  };
+  const stop = startLapses({ ...context, attention, watches, note }, place.repository);
+  try {
+    await expect.poll(() => poison.notBefore).toBeGreaterThan(systemClock.monotonic() + 10_000);
+    watches.add(silent(sound));
+    await expect.poll(() => watches.size).toBe(1);
+    expect(await place.recovery(sound)).toMatchObject({ failure: { signal: "lease_lapsed" } });
+    const { findings } = await repository.scrubFindings("default", { limit: 10 });
+    expect(findings).toMatchObject([{ task_id: damaged, kind: "head", details: "the head cannot be read" }]);
+  } finally {
+    await stop();
+  }
+});

@@ -1,0 +1,74 @@
+// What agents say of themselves when they fail is believed as far as it makes sense.
+
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createMeetingDamage } from "../../../../services/watchdog/detection/damaged-head.ts";
+import { createNoting } from "../../../../services/watchdog/detection/record-failure.ts";
+import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
+import { createRecovering } from "../../../../services/watchdog/recovery/recovery-controller.ts";
+import { FAILURE_SIGNALS } from "../../../../shared/protocol/recovery-states.ts";
+import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
+import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
+import { manualClock } from "../../../harness/clock.ts";
+import { testLog } from "../../../harness/processes/nats.ts";
+import { send } from "../../../harness/records/records.ts";
+import { RecoveryPlace, sightingOf } from "../../../harness/records/recoveries.ts";
+
+let place: RecoveryPlace;
+beforeEach(async () => {
+  place = await RecoveryPlace.open("memory", {
+    defaults: { recovery: { actions: { tool_error: ["other_agent_type"] } } },
+    tenants: {
+      default: {
+        defaults: { recovery: { other_agent_type: { implementation: "qa", qa: "documentation" } } },
+        agent_types: { implementation: { recovery: { attempts: 7 } } },
+      },
+    },
+  });
+});
+afterEach(() => place.bench.close());
+
+function noting() {
+  const { repository } = place;
+  const clock = manualClock(place.now);
+  const context = { clock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
+  const recovering = createRecovering(context, repository, createAdmission(repository, clock, 256));
+  const meetDamage = createMeetingDamage(context, repository);
+  return createNoting(context, repository, { recovering, meetDamage, agentTypes: knownAgentTypes([]) });
+}
+
+/** The checkpoints of the task say `implementation`. */
+async function fails(agent_type: string | null, changes: Parameters<typeof sightingOf>[1] = {}) {
+  const task = await place.owned();
+  place.now += 60_000;
+  const sighting = sightingOf(await place.head(task), { agent_type, ...changes });
+  expect(await noting()({ tenant: "default", task }, sighting)).toMatchObject({ applied: true });
+  const { recovery, handoff_id } = await place.head(task);
+  const handoff = handoff_id === null ? null : await place.handoff(handoff_id);
+  return { type: recovery?.failure?.agent_type, most: recovery?.attempts_max, to: handoff?.to_agent_type };
+}
+
+test("a type that nobody has counts as that of the task's checkpoints, whoever says it, and in the policy too", async () => {
+  for (const signal of FAILURE_SIGNALS.filter((one) => !one.startsWith("handoff"))) {
+    for (const said of ["astronomy", "__proto__", null]) {
+      const { type, most, to } = await fails(said, { signal });
+      expect({ type, most, to }).toEqual({ type: "implementation", most: 9, to: "implementation" });
+    }
+  }
+  expect(await fails("astronomy", { class: "tool_error" })).toMatchObject({ to: "qa" });
+});
+
+test("a type that there is counts as it was said", async () => {
+  expect(await fails("qa")).toEqual({ type: "qa", most: 5, to: "qa" });
+  expect(await fails("qa", { class: "tool_error" })).toMatchObject({ to: "documentation" });
+});
+
+test("of a task without a checkpoint nothing is known", async () => {
+  const task = place.fresh();
+  await send(place.repository, "take", {}, { task });
+  const sighting = sightingOf(await place.head(task), { agent_type: "astronomy" });
+  await noting()({ tenant: "default", task }, sighting);
+  expect(await place.recovery(task)).toMatchObject({
+    failure: { agent_type: null },
+    blocked: { reason: "no_checkpoint" },
+  });
+});

@@ -1,0 +1,356 @@
+// Handoffs: every move by example, from the request to the first checkpoint, and what the coordinators do; how they are found again.
+
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { offerSchema } from "../../../../shared/protocol/offer.ts";
+import { isOffer, type OutboxEntry } from "../../../../shared/records/outbox/outbox.ts";
+import {
+  acknowledge,
+  HandoffPlace,
+  handingOff,
+  initiate,
+  offer,
+  offering,
+  refusal,
+} from "../../../harness/records/handoffs.ts";
+import { create, ENGINES, input, send } from "../../../harness/records/records.ts";
+
+describe.each(ENGINES)("handoffs on %s", (engine) => {
+  let place: HandoffPlace;
+  beforeAll(async () => {
+    place = await HandoffPlace.open(engine);
+  });
+  afterAll(() => place.bench.close());
+
+  test("a checkpoint in phase handoff opens one: two transitions, two entries, two events, one answer", async () => {
+    const task = place.fresh();
+    await create(place.repository, { task });
+    const commandId = uuidv7();
+    const answer = await send(
+      place.repository,
+      "create",
+      {
+        checkpoint: handingOff(),
+        handoff: { to_agent_type: "qa", next_phase: "testing", reason: "written" },
+      },
+      { task, commandId },
+    );
+    expect(answer).toMatchObject({ handoff_id: commandId, checkpoint_id: commandId });
+    expect(await place.head(task)).toMatchObject({
+      state: "handing_off",
+      handoff_id: commandId,
+      audit_seq: 3,
+    });
+    expect((await place.trail(task)).slice(1)).toMatchObject([
+      { op: "create", command_id: commandId, state_to: "active", new_hash: answer.hash },
+      { op: "handoff", command_id: commandId, state_from: "active", state_to: "handing_off" },
+    ]);
+    expect((await place.outbox(task)).slice(1).map(({ event }) => [event.type, event.data])).toMatchObject([
+      ["CHECKPOINT_CREATED", { checkpointId: commandId }],
+      [
+        "AGENT_HANDOFF",
+        { handoffId: commandId, fromCheckpoint: commandId, toAgent: "qa", fromAgent: "agent-1" },
+      ],
+    ]);
+    expect(await place.handoff(commandId)).toMatchObject({
+      state: "requested",
+      checkpoint_id: commandId,
+      checkpoint_hash: answer.hash,
+      from_agent: "agent-1",
+      from_agent_type: "implementation",
+      to_agent_type: "qa",
+      next_phase: "testing",
+      reason: "written",
+      due_at: new Date(place.now + LIMITS.handoff_overlooked_ms).toISOString(),
+    });
+  });
+
+  test("any other checkpoint leaves no trace of handoffs", async () => {
+    const task = place.fresh();
+    const answer = await create(place.repository, { task });
+    expect(answer).not.toHaveProperty("handoff_id");
+    expect(await place.head(task)).toMatchObject({ handoff_id: null, audit_seq: 1 });
+    expect(await place.repository.handoffs("default", { task_id: task, limit: 5 })).toEqual({ handoffs: [] });
+  });
+
+  test("from the request to the first checkpoint: one owner at each moment, and each move on record", async () => {
+    const { task, id } = await place.requested();
+    const validated = await place.repository.coordination.validateHandoff("default", id, {
+      toAgentType: "qa",
+    });
+    expect(validated).toMatchObject({ applied: true, handoff: { state: "validated", to_agent_type: "qa" } });
+    expect(await place.head(task)).toMatchObject({ owner: "giver", fence: 1 });
+    const made = await place.repository.coordination.offerHandoff(
+      "default",
+      id,
+      offering(validated.handoff as Handoff),
+    );
+    expect(made.handoff).toMatchObject({ state: "offered", attempt: 1, fence_to_be: 2 });
+    expect((await refusal(create(place.repository, { task, agent: "taker", fence: 2 }))).code).toBe(
+      "INVALID",
+    );
+    const answer = await acknowledge(place.repository, made.handoff as Handoff, { agent: "taker" });
+    expect(answer).toMatchObject({ owner: "taker", fence: 2, handoff_id: id, checkpoint_id: id });
+    expect(answer.deadline).toBe(new Date(place.now + 900_000).toISOString());
+    expect((await refusal(create(place.repository, { task, agent: "giver", fence: 1 }))).code).toBe("FENCED");
+    expect(await place.head(task)).toMatchObject({
+      state: "active",
+      owner: "taker",
+      fence: 2,
+      handoff_id: id,
+    });
+    const first = await create(place.repository, { task, agent: "taker", fence: 2 });
+    expect(await place.handoff(id)).toMatchObject({
+      state: "confirmed",
+      first_checkpoint_id: first.checkpoint_id,
+      deadline: null,
+      due_at: null,
+      failure: null,
+    });
+    expect(await place.head(task)).toMatchObject({ handoff_id: null, owner: "taker" });
+    expect((await place.trail(task)).map(({ op, handoff_to }) => [op, handoff_to])).toEqual([
+      ["take", undefined],
+      ["create", undefined],
+      ["handoff", "requested"],
+      ["validate", "validated"],
+      ["offer", "offered"],
+      ["acknowledge", "accepted"],
+      ["create", undefined],
+      ["confirm", "confirmed"],
+    ]);
+    const events = (await place.outbox(task))
+      .filter((entry) => !isOffer(entry))
+      .map(({ event }) => event.type);
+    expect(events.slice(2)).toEqual([
+      "AGENT_HANDOFF",
+      "HANDOFF_VALIDATED",
+      "HANDOFF_OFFERED",
+      "HANDOFF_ACKNOWLEDGED",
+      "CHECKPOINT_CREATED",
+      "HANDOFF_CONFIRMED",
+    ]);
+  });
+
+  test("the offer stands in the outbox behind its event, and holds what a taker needs", async () => {
+    const { task, id } = await place.offered();
+    const entries = await place.outbox(task);
+    const made = entries.at(-1) as OutboxEntry;
+    expect(entries.at(-2)?.event.type).toBe("HANDOFF_OFFERED");
+    const parsed = offerSchema.parse(JSON.parse(made.json));
+    expect(parsed).toMatchObject({
+      id: `${id}/1`,
+      subject: task,
+      data: { handoff_id: id, agent_type: "qa", fence_to_be: 2, attempt: 1, prompt: "Go on where it says." },
+    });
+    const again = await place.repository.coordination.offerHandoff(
+      "default",
+      id,
+      offering(await place.handoff(id)),
+    );
+    expect(again.handoff).toMatchObject({ state: "offered", attempt: 2 });
+    expect((await place.outbox(task)).filter(isOffer).map(({ event }) => event.id)).toEqual([
+      `${id}/1`,
+      `${id}/2`,
+    ]);
+  });
+
+  test.each([
+    ["a prompt over its limit", "x".repeat(LIMITS.prompt_bytes_max + 1)],
+    ["one that JSON makes too large", "\u0001".repeat(LIMITS.prompt_bytes_max)],
+  ])("%s is refused, and nothing is offered", async (_, prompt) => {
+    const { task, id } = await place.requested();
+    await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
+    const error = await refusal(
+      place.repository.coordination.offerHandoff(
+        "default",
+        id,
+        offering(await place.handoff(id), { prompt }),
+      ),
+    );
+    expect(error).toMatchObject({ code: "TOO_LARGE" });
+    expect(await place.handoff(id)).toMatchObject({ state: "validated", attempt: 0 });
+    expect((await place.outbox(task)).filter(isOffer)).toEqual([]);
+    const largest =
+      "\n".repeat(LIMITS.prompt_bytes_max / 2) + "x".repeat(LIMITS.prompt_bytes_max / 2 - 9_000);
+    const fits = await place.repository.coordination.offerHandoff(
+      "default",
+      id,
+      offering(await place.handoff(id), { prompt: largest }),
+    );
+    expect(fits.applied).toBe(true);
+  });
+
+  describe("the first checkpoint", () => {
+    test("may hand off again at once: it confirms, and opens the next", async () => {
+      const { task, id } = await place.accepted();
+      const next = await create(place.repository, {
+        task,
+        agent: "taker",
+        fence: 2,
+        checkpoint: handingOff(),
+      });
+      expect(await place.handoff(id)).toMatchObject({
+        state: "confirmed",
+        first_checkpoint_id: next.checkpoint_id,
+      });
+      expect(await place.head(task)).toMatchObject({ state: "handing_off", handoff_id: next.checkpoint_id });
+    });
+
+    test("confirms only by the taker, under its fence, and linked", async () => {
+      const { task, id } = await place.accepted();
+      await create(place.repository, { task, agent: "tool", fence: 2 });
+      expect((await place.handoff(id)).state).toBe("accepted");
+      const alone = input();
+      alone.metadata.parent_ids = [];
+      await create(place.repository, { task, agent: "taker", fence: 2, checkpoint: alone });
+      expect((await place.handoff(id)).state).toBe("accepted");
+      await create(place.repository, { task, agent: "taker", fence: 2 });
+      expect((await place.handoff(id)).state).toBe("confirmed");
+    });
+  });
+
+  describe("coordinators", () => {
+    test("a broken chain rejects and blocks, until the task's next checkpoint", async () => {
+      const { task, id } = await place.requested();
+      const failure = { reason: "chain_broken", details: "hash mismatch" } as const;
+      const results = await Promise.all(
+        Array.from({ length: 5 }, () => place.repository.coordination.rejectHandoff("default", id, failure)),
+      );
+      expect(results.filter(({ applied }) => applied)).toHaveLength(1);
+      for (const result of results) expect(result.handoff?.state).toBe("rejected");
+      expect(await place.head(task)).toMatchObject({ state: "blocked", handoff_id: null, owner: "giver" });
+      expect((await place.trail(task)).slice(-2)).toMatchObject([
+        { op: "reject", actor: { type: "service" }, command_id: null, state_to: "handing_off" },
+        { op: "block", state_from: "handing_off", state_to: "blocked" },
+      ]);
+      expect((await place.outbox(task)).slice(-2).map(({ event }) => event.data)).toEqual([
+        { handoffId: id, state: "rejected", reason: "chain_broken" },
+        { taskId: task, reason: "chain_broken", handoffId: id },
+      ]);
+      await create(place.repository, { task, agent: "giver", fence: 1 });
+      expect(await place.head(task)).toMatchObject({ state: "active" });
+    });
+
+    test("of many that offer or escalate at once one does it", async () => {
+      const { id } = await place.requested();
+      await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
+      const validated = await place.handoff(id);
+      const race = <T>(move: () => Promise<T>) => Promise.all(Array.from({ length: 8 }, move));
+      const offers = await race(() =>
+        place.repository.coordination.offerHandoff("default", id, offering(validated)),
+      );
+      expect(offers.filter(({ applied }) => applied)).toHaveLength(1);
+      expect(await place.handoff(id)).toMatchObject({ attempt: 1 });
+      const stale = { attempt: 0, reason: "no_agent" } as const;
+      expect(await place.repository.coordination.escalateHandoff("default", id, stale)).toMatchObject({
+        applied: false,
+      });
+      const ends = await race(() =>
+        place.repository.coordination.escalateHandoff("default", id, { ...stale, attempt: 1 }),
+      );
+      expect(ends.filter(({ applied }) => applied)).toHaveLength(1);
+      expect(await place.handoff(id)).toMatchObject({
+        state: "escalated",
+        failure: { reason: "no_agent", details: null },
+      });
+    });
+
+    test("a handoff lapses after its deadline and not before, and its task is left to whoever owns it", async () => {
+      const { task, id } = await place.accepted();
+      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+        applied: false,
+      });
+      place.now += 900_000;
+      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+        applied: true,
+      });
+      expect(await place.handoff(id)).toMatchObject({
+        state: "lapsed",
+        failure: { reason: "no_first_checkpoint" },
+      });
+      expect(await place.head(task)).toMatchObject({
+        state: "active",
+        owner: "taker",
+        fence: 2,
+        handoff_id: null,
+      });
+      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+        applied: false,
+      });
+    });
+
+    test("what is not there is not there", async () => {
+      const nothing = { applied: false, handoff: null };
+      expect(await place.repository.coordination.lapseHandoff("default", uuidv7())).toEqual(nothing);
+      const { id } = await place.requested();
+      expect(await place.repository.coordination.validateHandoff("other", id, { toAgentType: "qa" })).toEqual(
+        nothing,
+      );
+    });
+  });
+
+  test("an open handoff is due, whatever messages were lost, and an ended one is not", async () => {
+    const { id } = await place.requested();
+    const ids = async (at: number) =>
+      (await place.repository.coordination.dueHandoffs(at, 1_000)).map(({ handoff_id }) => handoff_id);
+    expect(await ids(place.now)).not.toContain(id);
+    expect(await ids(place.now + LIMITS.handoff_overlooked_ms)).toContain(id);
+    const made = await offer(place.repository, id);
+    expect(await ids(place.now + LIMITS.handoff_overlooked_ms)).not.toContain(id);
+    expect(await ids(Date.parse(made.deadline ?? ""))).toContain(id);
+    await place.repository.coordination.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" });
+    expect((await place.due()).map((one) => one.id)).not.toContain(id);
+  });
+
+  test("those that are passed over keep none of the others out", async () => {
+    const requested = [];
+    for (let n = 0; n < 5; n += 1) requested.push((await place.requested()).id);
+    const due = (limit: number, over: readonly string[]) =>
+      place.repository.coordination.dueHandoffs(
+        place.now + LIMITS.handoff_overlooked_ms,
+        limit,
+        ({ handoff_id }) => over.includes(handoff_id),
+      );
+    const all = (await due(1_000, [])).map(({ handoff_id }) => handoff_id);
+    expect(all).toEqual(expect.arrayContaining(requested));
+    for (const limit of [1, 2, 3]) {
+      expect((await due(limit, all.slice(0, -1))).map((one) => one.handoff_id)).toEqual(all.slice(-1));
+      expect((await due(limit, all.slice(0, 1))).map((one) => one.handoff_id)).toEqual(
+        all.slice(1, 1 + limit),
+      );
+      expect(await due(limit, all)).toEqual([]);
+    }
+  });
+
+  test("lists are newest first, by task or state, in pages", async () => {
+    const task = place.fresh();
+    const ids: string[] = [];
+    await create(place.repository, { task, tenant: "lists" });
+    for (let i = 0; i < 7; i += 1) {
+      const { handoff_id } = await initiate(place.repository, { task, tenant: "lists" });
+      ids.unshift(handoff_id);
+      if (i < 6) await send(place.repository, "cancel_handoff", {}, { task, tenant: "lists" });
+    }
+    for (const query of [{ task_id: task }, {}]) {
+      const found: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await place.repository.handoffs("lists", { ...query, limit: 3, cursor });
+        expect(page.handoffs.length).toBeLessThanOrEqual(3);
+        found.push(...page.handoffs.map(({ handoff_id }) => handoff_id));
+        cursor = page.cursor;
+      } while (cursor !== undefined);
+      expect(found).toEqual(ids);
+    }
+    const open = await place.repository.handoffs("lists", { state: "requested", limit: 5 });
+    expect(open.handoffs.map(({ handoff_id }) => handoff_id)).toEqual(ids.slice(0, 1));
+    expect(await place.repository.handoff("lists", { task_id: task })).toMatchObject({ handoff_id: ids[0] });
+    expect((await refusal(place.repository.handoff("lists", { handoff_id: uuidv7() }))).code).toBe(
+      "NOT_FOUND",
+    );
+    const foreign = place.repository.handoffs("lists", { limit: 1, cursor: "eA" });
+    expect(await refusal(foreign)).toMatchObject({ code: "INVALID", fields: [{ path: "cursor" }] });
+  });
+});

@@ -1,0 +1,68 @@
+import fc from "fast-check";
+import tuple from "fdb-tuple";
+import { expect, test } from "vitest";
+import {
+  endingId,
+  formatUuid,
+  parseFinding,
+  parseLink,
+  parseSeq,
+  parseTask,
+  stampOf,
+  systemKeys,
+  tenantKeys,
+  uuidBytes,
+} from "../../../../shared/records/kv/keyspace.ts";
+
+const id = fc.uuid({ version: 7 });
+const uuid = (value: string) => ({
+  type: "uuid" as const,
+  value: Buffer.from(value.replaceAll("-", ""), "hex"),
+});
+
+test("keys are the tuples of the table, byte for byte as the library packs them", () => {
+  fc.assert(
+    fc.property(id, id, fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/), fc.nat(), (cp, other, task, seq) => {
+      const keys = tenantKeys("default");
+      const packed = (...elements: unknown[]) => tuple.pack(["coditect", ...(elements as string[])]);
+      expect(keys.checkpoint(task, cp)).toEqual(packed("checkpoints", task, uuid(cp)));
+      expect(keys.chunk(task, cp, 3, seq)).toEqual(packed("chunks", task, uuid(cp), 3, seq));
+      expect(keys.order(task, seq)).toEqual(packed("order", task, seq));
+      expect(tenantKeys("clinic").task(task)).toEqual(packed("t", "clinic", "tasks", task));
+      expect(systemKeys.lease(task)).toEqual(packed("s", "lease", task));
+      expect(parseSeq(keys.audit(task, seq))).toBe(seq);
+      expect(parseTask(keys.audit(task, seq))).toBe(task);
+      expect(parseTask(tenantKeys("t").task(task))).toBe(task);
+      expect(parseLink(keys.child(task, cp, other))).toEqual({ parent: cp, child: other });
+      expect(parseFinding(systemKeys.finding("clinic", task, "f"))).toEqual({ tenant: "clinic", id: "f" });
+      expect(formatUuid(uuidBytes(cp))).toBe(cp);
+    }),
+  );
+});
+
+test("byte order is the order of sequences and of times", () => {
+  fc.assert(
+    fc.property(fc.nat(), fc.nat(), id, id, (a, b, one, two) => {
+      const keys = tenantKeys("default");
+      expect(Math.sign(Buffer.compare(keys.order("t", a), keys.order("t", b)))).toBe(Math.sign(a - b));
+      const inTime = Math.sign(
+        Buffer.compare(keys.index("time", "", a, one), keys.index("time", "", b, two)),
+      );
+      expect(inTime).toBe(a === b ? (one < two ? -1 : one > two ? 1 : 0) : Math.sign(a - b));
+      expect(endingId(keys.index("time", "", a, one))).toBe(one);
+    }),
+  );
+});
+
+test("what is no whole UUID, or no safe number, makes no key", () => {
+  const keys = tenantKeys("default");
+  expect(() => keys.id("01a2002b")).toThrow(RangeError);
+  expect(() => keys.id("zza2002b-2fb5-7767-a969-ef82b9eae008")).toThrow(RangeError);
+  expect(() => keys.order("t", 1.5)).toThrow(RangeError);
+  expect(() => keys.task("\ud800")).toThrow(RangeError);
+});
+
+test("the stamp of a feed key is what stands behind its prefix", () => {
+  const stamp = Buffer.from("0102030405060708090a0000", "hex");
+  expect(Buffer.from(stampOf(Buffer.concat([systemKeys.feedPrefix(1), stamp])))).toEqual(stamp);
+});

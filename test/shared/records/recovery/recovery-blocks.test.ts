@@ -1,0 +1,288 @@
+// Blocked tasks: who takes one and fails leaves it blocked as it was, people are alerted once of one block, and only who goes on with it
+// ends it.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
+import { offer } from "../../../harness/records/handoffs.ts";
+import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+
+const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
+
+describe.each(ENGINES)("blocked tasks on %s", (engine) => {
+  let place: RecoveryPlace;
+  beforeAll(async () => {
+    place = await RecoveryPlace.open(engine);
+  });
+  afterAll(() => place.bench.close());
+
+  const take = (task: string, agent = "agent-1") =>
+    send(place.repository, "take", { heartbeats: true }, { task, agent });
+  const recover = (task: string, wish = {}) =>
+    send(place.repository, "recover", wish, { task, agent: "anna" });
+
+  /** The blocks of the task, each with the entry of which people are alerted. */
+  async function blocks(task: string): Promise<{ reason: string; alert: number; isNew: boolean }[]> {
+    const events = (await place.outbox(task)).map(({ event }) => event);
+    return events.flatMap(({ type, sequence, data }) => {
+      if (type !== "TASK_BLOCKED") return [];
+      const { reason, alertedSeq } = data as { reason: string; alertedSeq?: number };
+      return [{ reason, alert: alertedSeq ?? sequence, isNew: alertedSeq === undefined }];
+    });
+  }
+
+  async function unrecoverable(): Promise<string> {
+    const task = await place.owned();
+    await place.fail(task, { class: "unrecoverable", details: "the key is not valid" });
+    return task;
+  }
+
+  /** Nobody took an attempt over. */
+  async function untaken(): Promise<string> {
+    const task = await place.attempted();
+    const { handoff_id, attempt } = await offer(
+      place.repository,
+      (await place.head(task)).handoff_id as string,
+    );
+    const failure = { attempt, reason: "no_agent", details: "nobody is there" } as const;
+    await place.repository.coordination.escalateHandoff("default", handoff_id, failure);
+    return task;
+  }
+
+  async function withdrawn(): Promise<string> {
+    const task = await place.attempted();
+    await send(place.repository, "cancel_handoff", { reason: "not now" }, { task, agent: "anna" });
+    return task;
+  }
+
+  const BLOCKED: [string, () => Promise<string>][] = [
+    ["attempts_spent", () => place.spent()],
+    ["unrecoverable", unrecoverable],
+    ["no_agent", untaken],
+    ["withdrawn", withdrawn],
+  ];
+
+  describe.each(BLOCKED)("for %s", (reason, bring) => {
+    test.each(["exit_report", "lease_lapsed", "step_overdue"] as const)(
+      "whoever takes it and fails (%s) is noted, and it is blocked as before",
+      async (signal) => {
+        const task = await bring();
+        const before = await place.head(task);
+        await take(task);
+        place.now += SILENCE_MS;
+        const noted = await place.fail(task, { signal, details: "killed" });
+        expect(noted).toMatchObject({ applied: true, head: { owner: null, fence: before.fence + 2 } });
+        const after = await place.head(task);
+        expect(after).toMatchObject({
+          state: "blocked",
+          block: { seq: before.block?.seq, reason, fence: after.fence },
+          recovery: {
+            state: "blocked",
+            attempts: before.recovery?.attempts,
+            rung: before.recovery?.rung,
+            rung_attempts: before.recovery?.rung_attempts,
+            due_at: null,
+            failure: { signal, agent_id: "agent-1", details: "killed" },
+            blocked: { reason, details: before.recovery?.blocked?.details },
+          },
+        });
+        expect((await place.trail(task)).slice(-2)).toMatchObject([
+          { op: "fail", state_from: "blocked", state_to: "active", signal, action: "block" },
+          { op: "block", state_to: "blocked", reason, alerted_seq: before.block?.seq },
+        ]);
+        expect(await place.recovering()).toContain(task);
+      },
+    );
+
+    test("whoever takes it and lets it go unwritten leaves it blocked as before", async () => {
+      const task = await bring();
+      const before = await place.head(task);
+      const { fence } = await take(task);
+      await send(place.repository, "release", {}, { task, fence });
+      expect(await place.head(task)).toMatchObject({
+        state: "blocked",
+        owner: null,
+        block: { seq: before.block?.seq },
+        recovery: { state: "blocked", blocked: { reason, details: before.recovery?.blocked?.details } },
+      });
+    });
+
+    test("what nobody in particular writes is kept, and it waits all the same", async () => {
+      const task = await bring();
+      const before = await place.head(task);
+      const { checkpoint_id: id } = await place.write(task, "anna", { completed: 9 });
+      const after = await place.head(task);
+      expect(after).toMatchObject({ state: "blocked", latest_id: id, owner: null, block: before.block });
+      expect(after.recovery).toEqual(before.recovery);
+      await recover(task, { reset: true });
+      await place.attempt(task);
+      expect(await place.recovery(task)).toMatchObject({ state: "attempted", checkpoint_id: id });
+    });
+  });
+
+  test("whoever has taken it and writes goes on with it, and is recovered like any other", async () => {
+    const task = await unrecoverable();
+    await take(task);
+    await place.write(task, "agent-1", { completed: 0 });
+    expect(await place.head(task)).toMatchObject({ state: "active", recovery: { state: "idle" } });
+    await place.fail(task);
+    expect(await place.recovery(task)).toMatchObject({ state: "waiting", failures: 2 });
+  });
+
+  test("so does who has taken it and changes a checkpoint; what got done makes the next block another one", async () => {
+    const task = await unrecoverable();
+    const { latest_id: id } = await place.head(task);
+    const { fence } = await take(task);
+    const patch = { execution_state: { completed_items: ["item 1", "item 2"] } };
+    await send(place.repository, "update", { checkpoint_id: id, patch }, { task, fence });
+    expect(await place.head(task)).toMatchObject({ state: "active", block: null });
+    await place.fail(task, { class: "unrecoverable" });
+    expect((await blocks(task)).map(({ isNew }) => isNew)).toEqual([true, true]);
+  });
+
+  test("whoever had it when its handoff came to nothing has done its part; who takes it then has not", async () => {
+    const { task, id } = await place.requested();
+    await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });
+    const alerted = (await place.head(task)).block?.seq;
+    expect(await place.fail(task)).toEqual({ applied: false, why: "blocked" });
+    await take(task, "agent-2");
+    expect(await place.fail(task)).toMatchObject({ applied: true });
+    expect(await place.head(task)).toMatchObject({
+      state: "blocked",
+      owner: null,
+      block: { seq: alerted },
+      recovery: { state: "blocked", blocked: { reason: "chain_broken" } },
+    });
+  });
+
+  test("a checkpoint that broke after it was chosen is no block for a person: the next failure is answered", async () => {
+    const task = await place.owned(2);
+    const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "handoff" });
+    await place.repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
+    await take(task, "agent-2");
+    expect(await place.fail(task)).toMatchObject({ applied: true, head: { state: "active" } });
+    expect((await place.recovery(task)).state).toBe("waiting");
+  });
+
+  test("nor is who has taken the task deposed by a late word that a checkpoint broke before", async () => {
+    const task = await place.attempted();
+    const { handoff_id: id } = await place.head(task);
+    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await take(task, "agent-2");
+    const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
+    expect(await place.fail(task, rejected)).toEqual({ applied: false, why: "superseded" });
+    expect((await place.head(task)).owner).toBe("agent-2");
+  });
+
+  test("what nobody in particular writes between a broken checkpoint and the watchdogs leaves it to them", async () => {
+    const task = await place.attempted();
+    const { handoff_id: id } = await place.head(task);
+    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await place.write(task, "anna", {});
+    expect((await place.head(task)).state).toBe("blocked");
+    const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
+    expect(await place.fail(task, rejected)).toMatchObject({ applied: true });
+    expect((await place.recovery(task)).state).toBe("waiting");
+  });
+
+  test.each([
+    ["nothing", 0],
+    ["what was there before", 2],
+  ])("an agent that is started by name for ever and writes %s is told of once", async (_what, completed) => {
+    const task = await place.spent();
+    for (let n = 0; n < 11; n += 1) {
+      await take(task, "agent-9");
+      if (completed > 0) await place.write(task, "agent-9", { completed });
+      expect(await place.fail(task)).toMatchObject({ applied: true });
+      expect(await place.head(task)).toMatchObject({ state: "blocked", owner: null });
+    }
+    const told = await blocks(task);
+    expect(told).toHaveLength(12);
+    expect(told.filter(({ isNew }) => isNew)).toHaveLength(1);
+    expect(new Set(told.map(({ alert }) => alert)).size).toBe(1);
+    const failures = (await place.trail(task)).filter(({ op }) => op === "fail");
+    expect(failures).toHaveLength(6 + 11);
+  });
+
+  describe("it is another block, of which people are alerted,", () => {
+    const blockedTwice = async (between: (task: string) => Promise<unknown>, reason = "unrecoverable") => {
+      const task = await unrecoverable();
+      await between(task);
+      const failed = reason === "unrecoverable" ? { class: "unrecoverable" as const } : {};
+      await place.fail(task, failed);
+      return (await blocks(task)).map(({ isNew }) => isNew);
+    };
+
+    test("after something new got done", async () => {
+      const told = await blockedTwice(async (task) => {
+        await take(task);
+        await place.write(task, "agent-1", { completed: 2 });
+      });
+      expect(told).toEqual([true, true]);
+    });
+
+    test("not after words", async () => {
+      const told = await blockedTwice(async (task) => {
+        await take(task);
+        await place.write(task, "agent-1", { completed: 0 });
+      });
+      expect(told).toEqual([true, false]);
+    });
+
+    test("after a person has asked for another attempt", async () => {
+      for (const reset of [false, true]) {
+        const told = await blockedTwice(async (task) => {
+          await recover(task, { reset });
+          await place.attempt(task);
+          await place.takeOver(task, "agent-2");
+        });
+        expect(told).toEqual([true, true]);
+      }
+    });
+
+    test("after the task was over and opened again", async () => {
+      const told = await blockedTwice(async (task) => {
+        const { fence } = await take(task);
+        const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "complete" });
+        await finalize(place.repository, id, "failed", { task, agent: "agent-1", fence });
+        await place.write(task, "agent-1", { completed: 1 });
+      });
+      expect(told).toEqual([true, true]);
+    });
+
+    test("for another reason", async () => {
+      const task = await place.spent();
+      await take(task);
+      await place.write(task, "agent-1", { completed: 2 });
+      await place.fail(task, { class: "unrecoverable" });
+      expect((await blocks(task)).map(({ reason, isNew }) => [reason, isNew])).toEqual([
+        ["attempts_spent", true],
+        ["unrecoverable", true],
+      ]);
+    });
+  });
+});
+
+test("a breaker that half-opens tells of one block, and goes on by itself when a taker has failed", async () => {
+  const place = await RecoveryPlace.open("memory", {
+    defaults: { recovery: { half_open_ms: 60_000, attempts: 1, previous_attempts: 0 } },
+    tenants: {},
+  });
+  const task = await place.spent(1);
+  const alerted = (await place.head(task)).block?.seq;
+  const key = { tenant: "default", task };
+  for (let n = 0; n < 3; n += 1) {
+    const dueAt = (await place.recovery(task)).due_at as string;
+    place.now = Date.parse(dueAt);
+    await place.repository.recovery.probe(key, { dueAt });
+    await place.attempt(task);
+    await place.takeOver(task, "agent-9");
+    await place.fail(task);
+    expect(await place.head(task)).toMatchObject({ state: "blocked", block: { seq: alerted } });
+  }
+  await send(place.repository, "take", {}, { task, agent: "agent-1" });
+  expect((await place.recovery(task)).due_at).toBe(null);
+  await place.fail(task);
+  expect((await place.recovery(task)).due_at).toBe(new Date(place.now + 60_000).toISOString());
+  await place.bench.close();
+});

@@ -1,0 +1,104 @@
+// What people are shown of recoveries: those that are going on, and what one would find now.
+
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
+import { RECOVERING_STATES } from "../../../../shared/protocol/recovery-states.ts";
+import { refusal } from "../../../harness/records/handoffs.ts";
+import { ENGINES, send } from "../../../harness/records/records.ts";
+import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { flip } from "../search/corpus.ts";
+
+const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
+
+describe.each(ENGINES)("recoveries for people on %s", (engine) => {
+  let place: RecoveryPlace;
+  beforeEach(async () => {
+    place = await RecoveryPlace.open(engine);
+  });
+  afterEach(() => place.bench.close());
+
+  const list = (query = {}) => place.repository.recoveries("default", { limit: 20, ...query });
+  const names = (page: Awaited<ReturnType<typeof list>>) => page.tasks.map(({ task_id }) => task_id);
+
+  test("those that are not idle are listed, by state or all, in pages", async () => {
+    const waiting = await place.owned();
+    await place.fail(waiting);
+    const attempted = await place.attempted();
+    const resumed = await place.resumed();
+    const blocked = await place.owned();
+    await place.fail(blocked, { class: "unrecoverable" });
+    const done = await place.resumed();
+    await place.write(done, "agent-2", { completed: 2 });
+    await place.owned();
+
+    expect(names(await list())).toEqual([waiting, attempted, resumed, blocked]);
+    const byState = { waiting, attempted, resumed, blocked };
+    for (const state of RECOVERING_STATES) {
+      const page = await list({ state });
+      expect(names(page)).toEqual([byState[state]]);
+      expect(page).not.toHaveProperty("cursor");
+    }
+    const [first] = (await list({ state: "blocked" })).tasks;
+    expect(first?.recovery).toMatchObject({ failure: { class: "unrecoverable", agent_id: "agent-1" } });
+
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await list({ limit: 3, ...(cursor && { cursor }) });
+      seen.push(...names(page));
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    expect(seen).toEqual([waiting, attempted, resumed, blocked]);
+    const other = { state: "waiting", cursor: (await list({ limit: 1 })).cursor };
+    expect((await refusal(list(other))).fields[0]?.path).toBe("cursor");
+  });
+
+  test("of this tenant alone", async () => {
+    await place.attempted();
+    expect(await place.repository.recoveries("acme", { limit: 20 })).toEqual({ tasks: [] });
+  });
+
+  test("a point with what was passed over, which is quarantined, and who would lose the task", async () => {
+    const task = await place.owned(3);
+    const { latest_id } = await place.head(task);
+    await flip(place.bench.store, task, latest_id as string);
+    const point = await place.repository.recoveryPoint("default", { task_id: task });
+    expect(point).toMatchObject({
+      checkpoint: { metadata: { seq: 2 } },
+      reason: null,
+      passed_over: [{ checkpoint_id: latest_id }],
+      owner: {
+        agent_id: "agent-1",
+        fence: 1,
+        alive_until: new Date(place.now + SILENCE_MS).toISOString(),
+      },
+    });
+    expect(place.bench.corrupt).toMatchObject([{ checkpoint_id: latest_id }]);
+    place.now += SILENCE_MS + 1;
+    const later = await place.repository.recoveryPoint("default", { task_id: task });
+    // The quarantine of a moment ago was nobody's sign of life, but it is as far as the store can tell.
+    expect(later.owner).toMatchObject({ agent_id: "agent-1", alive_until: null });
+  });
+
+  test("no point says why", async () => {
+    const task = place.fresh();
+    await send(place.repository, "take", {}, { task });
+    expect(await place.repository.recoveryPoint("default", { task_id: task })).toMatchObject({
+      checkpoint: null,
+      reason: "no_checkpoint",
+      details: "nothing was written yet",
+      owner: { agent_id: "agent-1" },
+    });
+    expect(await place.repository.recoveryPoint("default", { task_id: "nowhere" })).toMatchObject({
+      checkpoint: null,
+      owner: null,
+    });
+  });
+
+  test("looking changes nothing", async () => {
+    const task = await place.spent();
+    const before = await place.head(task);
+    await place.repository.recoveryPoint("default", { task_id: task });
+    expect(await place.head(task)).toEqual(before);
+  });
+});

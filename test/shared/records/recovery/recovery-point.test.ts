@@ -1,0 +1,208 @@
+// Where work can go on after a failure: the newest that verifies with all behind it, or nothing, and then a person decides.
+
+import { uuidv7 } from "uuidv7";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { create, ENGINES, input, send } from "../../../harness/records/records.ts";
+import { carryOn, RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { flip } from "../search/corpus.ts";
+
+const keys = tenantKeys("default");
+const writing = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
+
+describe.each(ENGINES)("the recovery point on %s", (engine) => {
+  let place: RecoveryPlace;
+  beforeEach(async () => {
+    place = await RecoveryPlace.open(engine);
+  });
+  afterEach(() => place.bench.close());
+
+  /** A task with so many checkpoints, each on the one before. */
+  async function line(length: number): Promise<{ task: string; ids: string[] }> {
+    const task = await place.owned(length);
+    const query = { task_id: task, order: "oldest", limit: 100 } as const;
+    const { checkpoints } = await place.repository.history("default", query);
+    return { task, ids: checkpoints.map(({ metadata }) => metadata.checkpoint_id) };
+  }
+  const find = (task: string, wish = {}) =>
+    place.repository.recovery.findPoint({ tenant: "default", task }, wish);
+  const damage = (task: string, id: string | undefined) => flip(place.bench.store, task, id as string);
+  const idOf = (search: Awaited<ReturnType<typeof find>>) =>
+    search.found ? search.checkpoint.metadata.checkpoint_id : search.reason;
+
+  test("is the newest checkpoint where all is sound", async () => {
+    const { task, ids } = await line(5);
+    const search = await find(task);
+    expect(idOf(search)).toBe(ids[4]);
+    expect(search.passed_over).toEqual([]);
+  });
+
+  test("newer ones that do not verify are passed over, named, quarantined and announced, once", async () => {
+    const { task, ids } = await line(5);
+    await damage(task, ids[4]);
+    await damage(task, ids[3]);
+    const search = await find(task);
+    expect(idOf(search)).toBe(ids[2]);
+    expect(search.passed_over.map(({ checkpoint_id }) => checkpoint_id)).toEqual([ids[4], ids[3]]);
+    expect(idOf(await find(task))).toBe(ids[2]);
+    const corrupted = (await place.outbox(task)).filter(({ event }) => event.type === "CHECKPOINT_CORRUPTED");
+    expect(corrupted.map(({ event }) => event.data)).toMatchObject([
+      { checkpointId: ids[4] },
+      { checkpointId: ids[3] },
+    ]);
+    expect((await place.trail(task)).filter(({ op }) => op === "quarantine")).toHaveLength(2);
+  });
+
+  test("what the newest goes back to does not verify: nothing is guessed", async () => {
+    const { task, ids } = await line(5);
+    await damage(task, ids[1]);
+    expect(await find(task)).toMatchObject({
+      found: false,
+      reason: "chain_broken",
+      details: expect.stringContaining(`checkpoint ${ids[1]} does not verify`),
+      passed_over: [{ checkpoint_id: ids[1] }],
+    });
+    await place.fail(task);
+    await carryOn(place.repository, task);
+    expect(await place.head(task)).toMatchObject({
+      state: "blocked",
+      recovery: { state: "blocked", blocked: { reason: "chain_broken" }, attempts: 0 },
+    });
+    expect((await place.outbox(task)).at(-1)?.event).toMatchObject({
+      type: "TASK_BLOCKED",
+      data: { reason: "chain_broken" },
+    });
+  });
+
+  test("where nothing sound can be reached the chain is broken", async () => {
+    const { task, ids } = await line(3);
+    for (const id of ids) await damage(task, id);
+    expect(await find(task)).toMatchObject({ found: false, reason: "chain_broken" });
+  });
+
+  test("where nothing was written there is none", async () => {
+    const task = place.fresh();
+    await send(place.repository, "take", {}, { task });
+    expect(await find(task)).toMatchObject({ found: false, reason: "no_checkpoint", passed_over: [] });
+    expect(await find("nowhere")).toMatchObject({ found: false, reason: "no_checkpoint" });
+    await place.fail(task);
+    await carryOn(place.repository, task);
+    expect(await place.recovery(task)).toMatchObject({ blocked: { reason: "no_checkpoint" } });
+  });
+
+  test("before a checkpoint: the newest sound one that is older", async () => {
+    const { task, ids } = await line(5);
+    expect(idOf(await find(task, { before: ids[4] }))).toBe(ids[3]);
+    expect(idOf(await find(task, { before: ids[2] }))).toBe(ids[1]);
+    await damage(task, ids[1]);
+    expect(idOf(await find(task, { before: ids[2] }))).toBe(ids[0]);
+  });
+
+  test("before the very first: the newest sound one after all", async () => {
+    const { task, ids } = await line(3);
+    expect(idOf(await find(task, { before: ids[0] }))).toBe(ids[2]);
+    await damage(task, ids[2]);
+    const search = await find(task, { before: ids[0] });
+    expect(idOf(search)).toBe(ids[1]);
+    expect(search.passed_over).toMatchObject([{ checkpoint_id: ids[2] }]);
+    for (const id of ids.slice(0, 2)) await damage(task, id);
+    expect(await find(task, { before: ids[0] })).toMatchObject({ found: false, reason: "chain_broken" });
+  });
+
+  test("where the first attempt was from the very first checkpoint, the newest is tried as often", async () => {
+    const task = await place.spent(1);
+    expect(await place.recovery(task)).toMatchObject({
+      attempts: 5,
+      rung: "previous",
+      blocked: { reason: "attempts_spent" },
+    });
+    const { checkpoints } = await place.repository.history("default", {
+      ...{ task_id: task, order: "oldest", limit: 50 },
+    });
+    const attempts = (await place.trail(task)).filter(({ op }) => op === "recover");
+    // Each from what the agent before had written, since nothing is older than the first.
+    expect(attempts.map(({ rung, from_checkpoint }) => [rung, from_checkpoint])).toEqual(
+      ["latest", "latest", "latest", "previous", "previous"].map((rung, n) => [
+        rung,
+        checkpoints[n]?.metadata.checkpoint_id,
+      ]),
+    );
+  });
+
+  test("a first checkpoint that does not verify is never tried again", async () => {
+    const task = await place.owned(1);
+    const { latest_id } = await place.head(task);
+    await place.fail(task);
+    await place.attempt(task);
+    const { handoff_id: id } = await place.head(task);
+    await damage(task, latest_id as string);
+    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await place.fail(task, { signal: "handoff_rejected", class: "corrupt_state", agent_id: null });
+    await place.attempt(task);
+    expect(await place.recovery(task)).toMatchObject({ attempts: 1, blocked: { reason: "chain_broken" } });
+  });
+
+  test("a certain one, and no other, however new and whatever the rung", async () => {
+    const { task, ids } = await line(4);
+    expect(idOf(await find(task, { checkpointId: ids[1] }))).toBe(ids[1]);
+    expect(idOf(await find(task, { checkpointId: ids[3], before: ids[1] }))).toBe(ids[3]);
+    await damage(task, ids[2]);
+    expect(await find(task, { checkpointId: ids[2] })).toMatchObject({
+      found: false,
+      reason: "chain_broken",
+      passed_over: [{ checkpoint_id: ids[2] }],
+    });
+  });
+
+  test("one that is no checkpoint of the task leaves no mark on it", async () => {
+    const { task } = await line(2);
+    const { ids: foreign } = await line(1);
+    const before = await place.head(task);
+    for (const id of [uuidv7(), foreign[0]]) {
+      for (const wish of [{ checkpointId: id }, { before: id }]) {
+        expect(await find(task, wish)).toMatchObject({
+          found: false,
+          reason: "no_checkpoint",
+          details: `the task has no checkpoint ${id}`,
+        });
+      }
+    }
+    expect(await place.head(task)).toEqual(before);
+  });
+
+  test("it follows what a checkpoint names as its last successful state", async () => {
+    const { task, ids } = await line(4);
+    const checkpoint = input();
+    checkpoint.recovery = { last_successful_state: ids[1] as string };
+    checkpoint.metadata.parent_ids = [ids[3] as string];
+    const { checkpoint_id: newest } = await create(place.repository, { task, fence: 1, checkpoint });
+    await damage(task, newest);
+    expect(idOf(await find(task))).toBe(ids[1]);
+  });
+
+  test("states that name each other in a ring end the search", async () => {
+    const { task, ids } = await line(2);
+    const [first, second] = ids as [string, string];
+    const patch = { recovery: { last_successful_state: second } };
+    await send(place.repository, "update", { checkpoint_id: first, patch }, { task, fence: 1 });
+    await damage(task, first);
+    await damage(task, second);
+    expect(await find(task)).toMatchObject({ found: false, reason: "chain_broken" });
+  });
+
+  test.each(["id", "order"] as const)("a newest one whose %s entry is lost", async (entry) => {
+    const { task, ids } = await line(3);
+    const lost = ids[2] as string;
+    const { seq } = (await place.repository.get("default", lost)).metadata;
+    await place.bench.store.transact(writing, async (tx) => {
+      tx.clear(entry === "id" ? keys.id(lost) : keys.order(task, seq));
+    });
+    // With its entry is lost where it says that work can go on.
+    expect(await find(task)).toMatchObject({
+      found: false,
+      reason: "chain_broken",
+      passed_over: [{ checkpoint_id: lost }],
+    });
+    expect(await find(task, { before: ids[1] })).toMatchObject({ found: false });
+  });
+});

@@ -1,0 +1,217 @@
+// When a failure is not noted and an attempt not made: whoever lives keeps its task, and of many who act at once one does.
+
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
+import { refusal } from "../../../harness/records/handoffs.ts";
+import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { carryOn, RecoveryPlace, sightingOf } from "../../../harness/records/recoveries.ts";
+
+const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
+const lapsed = { signal: "lease_lapsed", class: "timeout" } as const;
+
+describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
+  let place: RecoveryPlace;
+  beforeAll(async () => {
+    place = await RecoveryPlace.open(engine);
+  });
+  afterAll(() => place.bench.close());
+
+  const lease = (task: string, lapsesAt: number, fence = 1) => ({
+    ...{ tenant: "default", task, fence, agentId: "agent-1", agentType: "qa", lapsesAt },
+  });
+  const leasesOf = async (task: string) =>
+    (await place.repository.recovery.leases(null, 1_000)).leases.filter((one) => one.task === task);
+
+  test("nothing changes when a failure is refused", async () => {
+    const task = await place.owned();
+    const before = await place.head(task);
+    expect(await place.fail(task, { agent_id: "somebody" })).toEqual({ applied: false, why: "superseded" });
+    expect(await place.head(task)).toEqual(before);
+  });
+
+  test("of a task that there is not", async () => {
+    const sighting = sightingOf(await place.head(await place.owned()));
+    const nowhere = { tenant: "default", task: "nowhere" };
+    expect(await place.repository.recovery.noteFailure(nowhere, sighting)).toEqual({
+      applied: false,
+      why: "unknown",
+    });
+    const elsewhere = { tenant: "acme", task: "task-1" };
+    expect(await place.repository.recovery.noteFailure(elsewhere, sighting)).toMatchObject({
+      why: "unknown",
+    });
+  });
+
+  test("of an owner before the one there is, whose lease goes", async () => {
+    const task = await place.owned();
+    await place.repository.recovery.renewLeases([lease(task, place.now + SILENCE_MS)]);
+    await send(place.repository, "take", {}, { task, agent: "agent-2" });
+    const late = { fence: 1, agent_id: "agent-1" };
+    expect(await place.fail(task, late)).toEqual({ applied: false, why: "superseded" });
+    expect(await leasesOf(task)).toEqual([]);
+  });
+
+  test("of a task that nobody owns", async () => {
+    const task = await place.owned();
+    await send(place.repository, "release", {}, { task, fence: 1 });
+    expect(await place.fail(task, { agent_id: "agent-1" })).toMatchObject({ why: "superseded" });
+    expect(await place.fail(task, { agent_id: null })).toMatchObject({ why: "superseded" });
+  });
+
+  test.each(["failed", "cancelled", "succeeded"] as const)("of a task that %s", async (status) => {
+    const task = await place.owned();
+    const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "complete" });
+    await finalize(place.repository, id, status, { task, fence: 1 });
+    expect(await place.fail(task)).toEqual({ applied: false, why: "over" });
+  });
+
+  test("of an agent that has handed its task off: it has done its part", async () => {
+    const { task } = await place.offered();
+    expect(await place.fail(task)).toEqual({ applied: false, why: "handing_off" });
+  });
+
+  test("of a task that waits for a person", async () => {
+    const { task, id } = await place.requested();
+    await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });
+    expect(await place.fail(task)).toEqual({ applied: false, why: "blocked" });
+  });
+
+  test("for silence, while the lease in the store stands; another witness's word needs no lease", async () => {
+    const task = await place.owned();
+    const until = place.now + 2 * SILENCE_MS;
+    await place.repository.recovery.renewLeases([lease(task, until)]);
+    place.now += SILENCE_MS + 1;
+    for (const signal of ["lease_lapsed", "step_overdue"] as const) {
+      expect(await place.fail(task, { ...lapsed, signal })).toEqual({
+        applied: false,
+        why: "alive",
+        untilMs: until,
+      });
+    }
+    expect(await leasesOf(task)).toHaveLength(1);
+    place.now = until;
+    expect(await place.fail(task, lapsed)).toMatchObject({ applied: true });
+    expect(await leasesOf(task)).toEqual([]);
+
+    const other = await place.owned();
+    await place.repository.recovery.renewLeases([lease(other, place.now + SILENCE_MS)]);
+    expect(await place.fail(other, { signal: "exit_report" })).toMatchObject({ applied: true });
+  });
+
+  test("for silence, when the agent has written since", async () => {
+    const task = await place.owned();
+    place.now += SILENCE_MS - 1;
+    await place.write(task, "agent-1", { completed: 1 });
+    const written = place.now;
+    place.now += 5;
+    expect(await place.fail(task, lapsed)).toEqual({
+      applied: false,
+      why: "alive",
+      untilMs: written + SILENCE_MS,
+    });
+    place.now = written + SILENCE_MS;
+    expect(await place.fail(task, lapsed)).toMatchObject({ applied: true });
+  });
+
+  test("a lease of a clock that ran far ahead keeps no dead agent alive", async () => {
+    const task = await place.owned();
+    await place.repository.recovery.renewLeases([lease(task, place.now + 365 * 86_400_000)]);
+    place.now += SILENCE_MS;
+    expect(await place.fail(task, lapsed)).toMatchObject({ applied: true });
+  });
+
+  test("leases are kept by task and fence, renewed, walked and dropped", async () => {
+    const task = await place.owned();
+    await place.repository.recovery.renewLeases([1, 2, 3].map((fence) => lease(task, 1_000 * fence, fence)));
+    await place.repository.recovery.renewLeases([lease(task, 9_000, 2)]);
+    expect((await leasesOf(task)).map(({ fence, lapsesAt }) => [fence, lapsesAt])).toEqual([
+      [1, 1_000],
+      [2, 9_000],
+      [3, 3_000],
+    ]);
+    const first = await place.repository.recovery.leases({ tenant: "default", task, fence: 0 }, 2);
+    expect(first).toMatchObject({ last: { task, fence: 2 }, leases: [{ fence: 1 }, { fence: 2 }] });
+    const rest = await place.repository.recovery.leases({ tenant: "default", task, fence: 2 }, 1_000);
+    expect(rest.leases.filter((one) => one.task === task)).toMatchObject([{ fence: 3 }]);
+    expect(rest.last).toBe(null);
+    await place.repository.recovery.dropLeases([1, 2, 3].map((fence) => lease(task, 0, fence)));
+    expect(await leasesOf(task)).toEqual([]);
+  });
+
+  test("of fifty who note one failure at once, one does", async () => {
+    const task = await place.owned();
+    const sighting = sightingOf(await place.head(task));
+    const noted = await Promise.all(
+      Array.from({ length: 50 }, () =>
+        place.repository.recovery.noteFailure({ tenant: "default", task }, sighting),
+      ),
+    );
+    expect(noted.filter(({ applied }) => applied)).toHaveLength(1);
+    expect(noted.filter((one) => !one.applied && one.why === "superseded")).toHaveLength(49);
+    expect(await place.head(task)).toMatchObject({ fence: 2, recovery: { failures: 1 } });
+    expect((await place.events(task)).filter((type) => type === "AGENT_FAILED")).toHaveLength(1);
+  });
+
+  test("of fifty who attempt one recovery at once, one does: one handoff, one attempt", async () => {
+    const task = await place.owned();
+    await place.fail(task);
+    const made = await Promise.all(Array.from({ length: 50 }, () => carryOn(place.repository, task)));
+    expect(made.filter(({ applied }) => applied)).toHaveLength(1);
+    expect(await place.recovery(task)).toMatchObject({ state: "attempted", attempts: 1 });
+    const { handoffs } = await place.repository.handoffs("default", { task_id: task, limit: 100 });
+    expect(handoffs).toHaveLength(1);
+    expect((await place.events(task)).filter((type) => type === "RECOVERY_INITIATED")).toHaveLength(1);
+  });
+
+  test("an attempt that was prepared for an earlier due time comes too late", async () => {
+    const task = await place.resumed();
+    const key = { tenant: "default", task };
+    await place.fail(task);
+    const { due_at: dueAt } = await place.recovery(task);
+    const search = await place.repository.recovery.findPoint(key);
+    if (!search.found) throw new Error("there is a recovery point");
+    const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
+    place.now += 1;
+    await send(place.repository, "recover", {}, { task, agent: "somebody" });
+    place.now = Date.parse(dueAt ?? "");
+    const late = { dueAt: dueAt ?? "", handoffId: uuidv7(), point };
+    expect(await place.repository.recovery.attempt(key, late)).toMatchObject({ applied: false });
+    expect((await carryOn(place.repository, task)).applied).toBe(true);
+  });
+
+  test("nothing is attempted or blocked that nobody waits for", async () => {
+    const task = await place.resumed();
+    const key = { tenant: "default", task };
+    const search = await place.repository.recovery.findPoint(key);
+    if (!search.found) throw new Error("there is a recovery point");
+    const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
+    const dueAt = new Date(place.now).toISOString();
+    const before = await place.head(task);
+    expect(await place.repository.recovery.attempt(key, { dueAt, handoffId: uuidv7(), point })).toMatchObject(
+      { applied: false },
+    );
+    const blocking = { dueAt, reason: "chain_broken", details: null } as const;
+    expect(await place.repository.recovery.block(key, blocking)).toMatchObject({ applied: false });
+    expect(await place.repository.recovery.probe(key, { dueAt })).toMatchObject({ applied: false });
+    expect(await place.head(task)).toEqual(before);
+  });
+
+  test("an attempt finds the task ended, and leaves it", async () => {
+    const task = await place.owned();
+    await place.fail(task);
+    const { latest_id } = await place.head(task);
+    await finalize(place.repository, latest_id as string, "cancelled", { task, agent: "somebody" });
+    expect(await carryOn(place.repository, task)).toMatchObject({
+      applied: false,
+      head: { state: "cancelled" },
+    });
+  });
+
+  test("the agent that was deposed can write no more, whatever it got done", async () => {
+    const task = await place.attempted();
+    const late = place.write(task, "agent-1", { fence: 1, completed: 9 });
+    expect((await refusal(late)).code).toBe("FENCED");
+    expect((await place.recovery(task)).state).toBe("attempted");
+  });
+});

@@ -1,0 +1,107 @@
+// An agent that somebody starts again by name: its take is the attempt that was due, once for each of its failures.
+
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ENGINES, send } from "../../../harness/records/records.ts";
+import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+
+describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
+  let place: RecoveryPlace;
+  beforeAll(async () => {
+    place = await RecoveryPlace.open(engine);
+  });
+  afterAll(() => place.bench.close());
+
+  const take = (task: string, agent = "agent-1", heartbeats = false) =>
+    send(place.repository, "take", heartbeats ? { heartbeats } : {}, { task, agent });
+  const budget = async (task: string) => {
+    const { state, attempts, rung, rung_attempts: onRung } = await place.recovery(task);
+    return { state, attempts, rung, onRung };
+  };
+
+  test.each([
+    ["nothing", 0],
+    ["what it had written before", 2],
+  ])(
+    "and crashes each time, having written %s, spends the budget, and the task waits for a person",
+    async (_, completed) => {
+      const task = await place.owned(2);
+      let failures = 0;
+      // Its first failure is answered at once, as the watchdogs do it, by an offer that nobody takes.
+      for (
+        ;
+        (await place.fail(task)).applied && (await place.recovery(task)).state === "waiting";
+        failures += 1
+      ) {
+        if (failures === 0) await place.attempt(task);
+        await take(task);
+        if (completed > 0) await place.write(task, "agent-1", { completed });
+      }
+      expect(failures).toBe(5);
+      expect(await place.head(task)).toMatchObject({
+        state: "blocked",
+        recovery: { state: "blocked", attempts: 5, failures: 6, blocked: { reason: "attempts_spent" } },
+      });
+      const trail = await place.trail(task);
+      const counted = trail.flatMap(({ op, attempt, rung }) =>
+        attempt === undefined ? [] : [[op, attempt, rung]],
+      );
+      expect(counted).toEqual([
+        ["recover", 1, "latest"],
+        ["settle", 2, "latest"],
+        ["settle", 3, "latest"],
+        ["settle", 4, "previous"],
+        ["settle", 5, "previous"],
+      ]);
+      expect((await place.outbox(task)).at(-1)?.event.type).toBe("TASK_BLOCKED");
+      // It is never refused: who takes a task may be a person.
+      expect(await take(task)).toMatchObject({ owner: "agent-1" });
+      expect(await place.head(task)).toMatchObject({ state: "blocked", owner: "agent-1" });
+    },
+  );
+
+  test("under another name each time spends the budget as well", async () => {
+    const task = await place.owned();
+    for (let failures = 1; ; failures += 1) {
+      const { owner, fence } = await place.head(task);
+      expect((await place.fail(task, { class: "crash", agent_id: owner, fence })).applied).toBe(true);
+      if ((await place.recovery(task)).state === "blocked") break;
+      expect(failures).toBeLessThanOrEqual(5);
+      await take(task, `host-${failures}`, true);
+    }
+    expect((await place.recovery(task)).blocked).toMatchObject({ reason: "attempts_spent" });
+  });
+
+  test("counts once for each failure, however often it takes the task", async () => {
+    const task = await place.owned();
+    await place.fail(task, { class: "tool_error" });
+    expect(await budget(task)).toEqual({ state: "waiting", attempts: 0, rung: "latest", onRung: 0 });
+    for (let n = 0; n < 3; n += 1) await take(task);
+    expect(await budget(task)).toEqual({ state: "idle", attempts: 1, rung: "latest", onRung: 1 });
+    expect((await place.recovery(task)).recent).toHaveLength(1);
+    expect(await place.dueRecoveries()).not.toContainEqual(expect.objectContaining({ task }));
+  });
+
+  test("that takes the task while it is offered has been counted already", async () => {
+    const task = await place.attempted();
+    await take(task);
+    expect(await budget(task)).toEqual({ state: "idle", attempts: 1, rung: "latest", onRung: 1 });
+  });
+
+  test("gets the budget back when it gets more done than ever", async () => {
+    const task = await place.owned(2);
+    await place.fail(task, { class: "tool_error" });
+    await take(task);
+    await place.write(task, "agent-1", { completed: 3 });
+    expect(await budget(task)).toEqual({ state: "idle", attempts: 0, rung: "latest", onRung: 0 });
+  });
+
+  test("after a person's wish, or when a person takes the task, nothing is counted", async () => {
+    const task = await place.owned();
+    await send(place.repository, "recover", { force: true }, { task, agent: "anna" });
+    await take(task);
+    expect(await budget(task)).toMatchObject({ state: "idle", attempts: 0 });
+    await place.fail(task, { class: "tool_error" });
+    await take(task, "cli-anna");
+    expect(await budget(task)).toMatchObject({ state: "idle", attempts: 0 });
+  });
+});

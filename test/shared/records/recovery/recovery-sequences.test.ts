@@ -1,0 +1,331 @@
+// Any sequence of commands, coordinators' and watchdogs' moves, against what must always hold of recoveries.
+
+import fc from "fast-check";
+import { uuidv7 } from "uuidv7";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { FAILURE_CLASSES } from "../../../../shared/protocol/exit-report.ts";
+import { isOpenHandoff } from "../../../../shared/protocol/handoff-states.ts";
+import { DEFAULT_POLICY, type Policies } from "../../../../shared/protocol/policy.ts";
+import {
+  FAILURE_SIGNALS,
+  RECOVERY_STATES,
+  RECOVERY_TABLE,
+  type RecoveryState,
+} from "../../../../shared/protocol/recovery-states.ts";
+import { TASK_TABLE, type Task } from "../../../../shared/protocol/task.ts";
+import { bringsOn } from "../../../../shared/records/handoff/handoff-transitions.ts";
+import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { wantedType } from "../../../../shared/records/recovery/due.ts";
+import { acknowledge, offering } from "../../../harness/records/handoffs.ts";
+import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { carryOn, RecoveryPlace } from "../../../harness/records/recoveries.ts";
+
+const ATTEMPTS = 2;
+const PREVIOUS = 1;
+const policies: Policies = {
+  defaults: {
+    recovery: {
+      ...{ attempts: ATTEMPTS, previous_attempts: PREVIOUS, window_attempts: 5, half_open_ms: 600_000 },
+      ...{ back_off_ms: 1_000, back_off_max_ms: 4_000, silence_ms: 1_000 },
+    },
+  },
+  tenants: {},
+};
+
+const begins = fc.constantFrom("owned", "owned", "resumed");
+
+const step = fc.record({
+  op: fc.constantFrom(
+    ...(["write", "write", "hand", "take", "release", "handoff", "finalize", "cancel_handoff"] as const),
+    ...(["withdraw", "withdraw", "withdraw"] as const),
+    ...(["take_blocked", "take_blocked"] as const),
+    ...(["fail", "fail", "fail", "carry_on", "carry_on", "carry_on", "probe", "recover"] as const),
+    ...(["offer", "accept", "reject", "escalate", "lapse", "wait"] as const),
+    ...(Array.from({ length: 24 }, () => "forward") as "forward"[]),
+  ),
+  agent: fc.constantFrom("a", "b"),
+  class: fc.constantFrom(...FAILURE_CLASSES),
+  signal: fc.constantFrom(...FAILURE_SIGNALS),
+  isRight: fc.boolean(),
+  count: fc.integer({ min: 1, max: 5 }),
+  agent_type: fc.constantFrom("qa", "legal", null),
+});
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
+  let place: RecoveryPlace;
+  beforeAll(async () => {
+    place = await RecoveryPlace.open(engine, policies);
+  });
+  afterAll(() => place.bench.close());
+
+  /** The move that brings a recovery further from where it is. */
+  async function forward(task: string): Promise<Step["op"]> {
+    const { recovery, handoff_id } = await place.head(task);
+    const open = handoff_id === null ? null : await place.handoff(handoff_id);
+    if (open !== null)
+      return open.state === "accepted" ? "write" : open.state === "offered" ? "accept" : "offer";
+    if (recovery?.state === "waiting") return "carry_on";
+    return recovery?.state === "blocked" ? "recover" : "fail";
+  }
+
+  async function run(task: string, { op, agent, isRight, count, ...failed }: Step): Promise<unknown> {
+    const known = await place.head(task);
+    const { repository } = place;
+    const by = { task, agent, fence: known.fence };
+    const last = await repository.handoff("default", { task_id: task }).catch(() => null);
+    const id = last?.handoff_id ?? uuidv7();
+    const key = { tenant: "default", task };
+    const dueAt = known.recovery?.due_at ?? "";
+    switch (op) {
+      case "forward":
+        return run(task, { ...failed, op: await forward(task), agent, count, isRight: true });
+      case "withdraw":
+        if (known.recovery?.state === "waiting")
+          await run(task, { ...failed, op: isRight ? "carry_on" : "handoff", agent, count, isRight });
+        return send(repository, "cancel_handoff", {}, by);
+      case "take_blocked":
+        if (known.state !== "blocked")
+          await run(task, {
+            ...failed,
+            op: "fail",
+            class: "unrecoverable",
+            signal: "exit_report",
+            agent,
+            isRight: true,
+            count,
+          });
+        await send(repository, "take", {}, { task, agent });
+        if (isRight) await run(task, { ...failed, op: "fail", signal: "exit_report", agent, isRight, count });
+        return;
+      case "write":
+        return place.write(task, known.owner ?? agent, { completed: count });
+      case "hand":
+        return place.write(task, known.owner ?? agent, { completed: count, phase: "handoff" });
+      case "finalize":
+        return isRight && finalize(repository, known.latest_id ?? uuidv7(), "failed", by);
+      case "recover":
+        return send(repository, "recover", { reset: isRight, force: count > 2 }, { task, agent });
+      case "fail":
+        return place.fail(task, { ...failed, agent_id: isRight ? known.owner : agent });
+      case "carry_on":
+        if (dueAt !== "" && isRight) place.now = Math.max(place.now, Date.parse(dueAt));
+        return known.recovery?.state === "waiting" && carryOn(repository, task);
+      case "probe":
+        return repository.recovery.probe(key, { dueAt });
+      case "offer":
+        return (
+          last &&
+          repository.coordination.offerHandoff("default", id, { ...offering(last), toAgentType: "qa" })
+        );
+      case "accept":
+        return last && acknowledge(repository, last, { agent });
+      case "reject":
+        return repository.coordination.rejectHandoff("default", id, {
+          reason: isRight ? "hash_broken" : "chain_broken",
+        });
+      case "escalate":
+        return repository.coordination.escalateHandoff("default", id, {
+          ...{ attempt: last?.attempt ?? 0, reason: "no_agent", toAgentType: "qa" },
+        });
+      case "lapse":
+        if (isRight && last?.deadline) place.now = Math.max(place.now, Date.parse(last.deadline));
+        return repository.coordination.lapseHandoff("default", id);
+      case "wait":
+        place.now += isRight ? 1_000 : 600_001;
+        return;
+      default:
+        return send(repository, op, {}, by);
+    }
+  }
+
+  /** What must hold after every step. */
+  async function requireSound(task: string): Promise<void> {
+    const head = await place.head(task);
+    const { recovery, owner, state, handoff_id, block } = head;
+    const [due, recovering] = await Promise.all([place.dueRecoveries(), place.recovering()]);
+    const dueAt = recovery?.due_at ?? null;
+    expect(due.filter((one) => one.task === task).map(({ key }) => key)).toEqual(
+      dueAt === null
+        ? []
+        : [Buffer.from(systemKeys.recoveryDue(Date.parse(dueAt), "default", task)).toString("hex")],
+    );
+    expect(recovering.includes(task)).toBe(recovery !== null && recovery.state !== "idle");
+    const open = handoff_id === null ? null : await place.handoff(handoff_id);
+    if (open !== null) expect(isOpenHandoff(open.state)).toBe(true);
+    // Whoever has the task goes on with it when its handoff is taken back.
+    if (open !== null && bringsOn(open) && open.state !== "accepted") expect(owner).toBe(null);
+    if (state === "blocked") expect(block).not.toBe(null);
+    if (TASK_TABLE[state].handoff === null) expect(block).toBe(null);
+    expect(block?.fence ?? 0).toBeLessThanOrEqual(head.fence);
+    if (recovery === null) {
+      expect(open?.recovery ?? null).toBe(null);
+      return;
+    }
+    if (open !== null && open.recovery !== null)
+      expect(recovery).toMatchObject({ state: "attempted", handoff_id });
+    if (TASK_TABLE[state].handoff === null) expect(recovery.state).toBe("idle");
+    expect(recovery.rung_attempts).toBeLessThanOrEqual(recovery.attempts);
+    expect(recovery.blocked !== null).toBe(recovery.state === "blocked");
+    switch (recovery.state) {
+      case "waiting":
+        expect({ owner, handoff_id, state }).toEqual({ owner: null, handoff_id: null, state: "active" });
+        expect(dueAt).not.toBe(null);
+        break;
+      case "attempted":
+        expect(dueAt).toBe(null);
+        break;
+      case "blocked":
+        expect({ state, owner, handoff_id }).toEqual({ state: "blocked", owner: null, handoff_id: null });
+        expect(block?.reason).toBe(recovery.blocked?.reason);
+        break;
+      default:
+        expect(dueAt).toBe(null);
+    }
+  }
+
+  /** While nobody has had the task since its agent failed, something brings it on, or a person was told. */
+  async function requireBroughtOn(task: string): Promise<boolean> {
+    const { state, owner, handoff_id, recovery } = await place.head(task);
+    let isLeft = false;
+    for (const entry of (await place.trail(task)) as Record<string, string>[]) {
+      const { op, state_to } = entry;
+      if (op === "fail" || op === "retry" || entry.recovery_to === "blocked") isLeft = true;
+      // One that is over needs nobody.
+      const isOver = TASK_TABLE[state_to as Task["state"]].handoff === null;
+      if (op === "take" || op === "acknowledge" || isOver) isLeft = false;
+    }
+    if (!isLeft) return false;
+    expect(owner).toBe(null);
+    if (handoff_id === null && state !== "blocked") expect(recovery?.state).toBe("waiting");
+    return recovery?.blocked?.reason === "withdrawn";
+  }
+
+  /** What the audit trail says: the table is kept to, and no loop is longer than the budget (guarantee 11). */
+  async function requireStory(task: string): Promise<void> {
+    const [entries, { audit_seq, audit_hash, recovery }] = await Promise.all([
+      place.trail(task),
+      place.head(task),
+    ]);
+    const verifier = createChainVerifier();
+    const page = await place.repository.audit("default", { task_id: task, from_seq: 1, limit: 500 });
+    for (const record of page.entries) verifier.add(record);
+    expect(verifier.finish({ seq: audit_seq, hash: audit_hash }).problems).toEqual([]);
+    requireOneAlert(entries as Record<string, string>[]);
+    let [state, attempts]: [RecoveryState, number] = ["idle", 0];
+    for (const entry of entries as Record<string, string>[]) {
+      if (entry.recovery_to === undefined) continue;
+      expect(entry.recovery_from).toBe(state);
+      const ways = Object.values(RECOVERY_TABLE[state]);
+      expect(ways).toContain(entry.recovery_to);
+      state = entry.recovery_to as RecoveryState;
+      if (entry.attempt !== undefined && entry.op !== "resume") attempts += 1;
+      // A person, or the policy's half-opening, grants one more than the budget at a time.
+      if (entry.op === "retry") attempts = entry.reset === "yes" ? 0 : attempts - 1;
+      if (entry.op === "settle" && entry.reason === "progress") attempts = 0;
+      expect(attempts).toBeLessThanOrEqual(ATTEMPTS + PREVIOUS);
+    }
+    expect(recovery?.state ?? "idle").toBe(state);
+  }
+
+  /** Of one block people are alerted once: for the same reason, with no progress and nobody's wish since then. */
+  function requireOneAlert(entries: readonly Record<string, string>[]): void {
+    for (const [i, { alerted_seq: alerted, reason }] of entries.entries()) {
+      if (alerted === undefined) continue;
+      const [first, ...between] = entries.slice(Number(alerted) - 1, i);
+      expect(["block", "reject", "escalate"]).toContain(first?.op);
+      if (first?.op === "block") expect(first).toMatchObject({ reason });
+      expect(first).not.toHaveProperty("alerted_seq");
+      expect(between.filter((one) => one.op === "settle" && one.reason === "progress")).toEqual([]);
+      expect(between.filter((one) => one.op === "retry" && one.command_id !== null)).toEqual([]);
+      expect(between.filter((one) => TASK_TABLE[one.state_to as Task["state"]].handoff === null)).toEqual([]);
+    }
+  }
+
+  /** What becomes of a task that somebody took while it was blocked. */
+  async function leftAgain(task: string): Promise<string[]> {
+    const entries = (await place.trail(task)) as Record<string, string>[];
+    return entries.flatMap(({ op, alerted_seq }, i) => {
+      const before = entries[i - 1];
+      if (op !== "block" || alerted_seq === undefined) return [];
+      return before?.op === "release" || before?.state_from === "blocked" ? [`left by ${before.op}`] : [];
+    });
+  }
+
+  async function requireCounted(tasks: readonly string[]): Promise<void> {
+    const heads: Task[] = await Promise.all(tasks.map((task) => place.head(task)));
+    const states = heads.flatMap(({ recovery }) => (recovery === null ? [] : [recovery.state]));
+    const counted = RECOVERY_STATES.map((state) => [state, states.filter((one) => one === state).length]);
+    expect(await place.repository.recovery.counts()).toEqual(Object.fromEntries(counted));
+    const open = heads.filter(({ recovery }) => recovery?.state === "attempted").map(wantedType);
+    for (const agentType of new Set(heads.map(wantedType))) {
+      const attempts = await place.repository.recovery.attempts({ tenant: "default", agentType });
+      expect(attempts).toBe(open.filter((one) => one === agentType).length);
+    }
+  }
+
+  test("keeps to the table, the budget, one due entry, the index and the counters", async () => {
+    const tasks: string[] = [];
+    const met = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(begins, fc.array(step, { minLength: 6, maxLength: 40 }), async (begin, steps) => {
+        // Ids of commands that are made now must not be from long ago.
+        place.now = Date.now();
+        const task = await place[begin]();
+        tasks.push(task);
+        for (const one of steps) {
+          await run(task, one).catch((error: unknown) => {
+            expect(error).toBeInstanceOf(FleetError);
+            expect(["INVALID", "CONFLICT", "FENCED", "NOT_FOUND", "FINALIZED"]).toContain(
+              (error as FleetError).code,
+            );
+          });
+          await requireSound(task);
+          if (await requireBroughtOn(task)) met.add("withdrawn");
+          met.add((await place.head(task)).recovery?.state ?? "none");
+        }
+        await requireStory(task);
+        await requireCounted(tasks);
+        for (const way of await leftAgain(task)) met.add(way);
+      }),
+      { numRuns: engine === "memory" ? 120 : 25 },
+    );
+    // Otherwise the sequences prove nothing.
+    const ways = ["none", "withdrawn", "left by fail", ...RECOVERY_STATES];
+    expect([...met].sort()).toEqual(expect.arrayContaining(ways));
+  }, 120_000);
+
+  test("a crash loop that streams junk costs no more attempts than the budget, and is blocked for good", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.record({ writes: fc.integer({ min: 0, max: 3 }), lives: fc.boolean(), signal: fc.nat(2) }),
+          { minLength: 8, maxLength: 8 },
+        ),
+        async (lives) => {
+          const task = await place.owned(3);
+          for (const { writes, lives: takes, signal } of lives) {
+            if ((await place.head(task)).owner !== null) {
+              const failed = { signal: (["exit_report", "lease_lapsed", "step_overdue"] as const)[signal]! };
+              place.now += DEFAULT_POLICY.recovery.silence_ms;
+              await place.fail(task, failed);
+            }
+            const { state } = await place.recovery(task);
+            if (state === "blocked") break;
+            if (state === "waiting") await place.attempt(task);
+            await place.takeOver(task, takes ? "a" : "b");
+            for (let n = 0; n < writes; n += 1) await place.write(task, "junk", { completed: 3 });
+          }
+          expect(await place.recovery(task)).toMatchObject({
+            state: "blocked",
+            attempts: ATTEMPTS + PREVIOUS,
+            blocked: { reason: "attempts_spent" },
+          });
+        },
+      ),
+      { numRuns: engine === "memory" ? 30 : 8 },
+    );
+  }, 60_000);
+});

@@ -1,0 +1,184 @@
+/**
+ * Any damage to any row of a task: one byte or one bit flipped, or the row gone. Either the scrub finds it, or it is of no consequence:
+ * everything that can be asked about the task is answered as before.
+ */
+import fc from "fast-check";
+import tuple from "fdb-tuple";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { CheckpointRepository } from "../../../../shared/records/repository.ts";
+import { KEY_SPACE } from "../../../../shared/store/limits.ts";
+import { openStore } from "../../../../shared/store/open.ts";
+import { type KeyValue, STORE_LIMITS, type Store } from "../../../../shared/store/store.ts";
+import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
+import { type Bench, create, finalize, input, openBench, send } from "../../../harness/records/records.ts";
+import { scrub } from "../../../harness/records/scrub.ts";
+
+const TASK = "task-1";
+const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
+/** Text that zstd makes little of, so that it needs chunks. */
+const noise = (chars: number) =>
+  Array.from({ length: chars }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
+
+let bench: Bench;
+let rows: KeyValue[];
+let all: KeyValue[];
+let sound: string;
+
+/** Where a task's rows lie: of these subspaces each row is somebody's to verify. */
+const SUBSPACES = [
+  "checkpoints",
+  "versions",
+  "chunks",
+  "ids",
+  "order",
+  "tasks",
+  "children",
+  "audit",
+  "handoffs",
+  "task_handoffs",
+  "handoff_due",
+];
+const spaceOf = ({ key }: KeyValue): string | undefined => {
+  const [, first, second] = tuple.unpack(Buffer.from(key)) as string[];
+  const name = first === "s" && second === "handoff_due" ? second : first;
+  return SUBSPACES.find((one) => one === name);
+};
+
+async function dump(store: Store): Promise<KeyValue[]> {
+  const range = { ...KEY_SPACE, limit: STORE_LIMITS.range_rows_max };
+  return (await store.read(options, (reader) => reader.getRange(range, { limit: range.limit }))).rows;
+}
+
+async function storeOf(some: readonly KeyValue[]): Promise<Store> {
+  const store = await openStore("memory:");
+  for (let at = 0; at < some.length; at += 10) {
+    await store.transact(options, async (tx) => {
+      for (const { key, value } of some.slice(at, at + 10)) tx.set(key, value);
+    });
+  }
+  return store;
+}
+
+function repositoryOn(store: Store): CheckpointRepository {
+  return new CheckpointRepository({ store, format: bench.format, finder: "test", now: () => 0 });
+}
+
+/** All that can be asked about the task. */
+async function answers(repository: CheckpointRepository): Promise<string> {
+  const of = (question: Promise<unknown>): Promise<unknown> =>
+    question.catch((error: Error) => error.message);
+  const history = await repository.history("default", { task_id: TASK, limit: 100, order: "oldest" });
+  const versions = history.checkpoints.flatMap(({ metadata: { checkpoint_id: id, version } }) =>
+    Array.from({ length: version }, (_, n) => of(repository.get("default", id, n + 1))),
+  );
+  return JSON.stringify([
+    history,
+    await Promise.all(versions),
+    await of(repository.latest("default", TASK)),
+    await of(repository.task("default", TASK)),
+    await of(repository.audit("default", { task_id: TASK, from_seq: 1, limit: 500 })),
+    await of(repository.handoffs("default", { task_id: TASK, limit: 100 })),
+    await of(repository.handoffs("default", { limit: 100 })),
+  ]);
+}
+
+beforeAll(async () => {
+  bench = await openBench("memory");
+  const { repository } = bench;
+  const first = await create(repository);
+  const second = await create(repository, { checkpoint: input({ goal: "to do ".repeat(4_000) }) });
+  const large = await create(repository, { checkpoint: input({ goal: noise(150_000) }) });
+  const patch = (n: number) => ({ execution_state: { current_focus: `part ${n}` } });
+  for (let n = 1; n <= 2; n += 1) {
+    await send(repository, "update", { checkpoint_id: second.checkpoint_id, patch: patch(n) });
+  }
+  await send(repository, "update", { checkpoint_id: large.checkpoint_id, patch: patch(3) });
+  await send(repository, "link", { parent_id: first.checkpoint_id, child_id: large.checkpoint_id });
+  await finalize(repository, first.checkpoint_id);
+  const passed = await create(repository, { checkpoint: input({ phase: "handoff" }) });
+  const taken = await offer(repository, passed.checkpoint_id);
+  await acknowledge(repository, taken, { agent: "taker" });
+  await create(repository, { agent: "taker", fence: 1 });
+  await create(repository, { agent: "taker", fence: 1, checkpoint: input({ phase: "handoff" }) });
+  all = await dump(bench.store);
+  rows = all.filter((row) => spaceOf(row) !== undefined);
+  sound = await answers(repositoryOn(await storeOf(all)));
+});
+afterAll(() => bench.close());
+
+/** Whether the scrub of a store with this one row changed finds something. */
+async function isFound(store: Store): Promise<boolean> {
+  const { pass } = await scrub(
+    { store, repository: repositoryOn(store) },
+    { marks: false, stepBytes: 50_000 },
+  );
+  return pass.findings > 0;
+}
+
+test("the task has rows of every kind, and nothing is found in it", async () => {
+  expect(new Set(rows.map(spaceOf))).toEqual(new Set(SUBSPACES));
+  expect(await isFound(await storeOf(all))).toBe(false);
+});
+
+test("every row that is gone is found", async () => {
+  const missed: string[] = [];
+  for (const row of rows) {
+    const store = await storeOf(all.filter((one) => one !== row));
+    if (!(await isFound(store)))
+      missed.push(
+        Buffer.from(row.key)
+          .toString("latin1")
+          .replace(/[^ -~]/g, "."),
+      );
+    await store.close({ drainMs: 100 });
+  }
+  expect(missed).toEqual([]);
+});
+
+/** The rows that hold anything, by kind, so that the few large ones do not crowd out the others. */
+const damaged = () => {
+  const byKind = Map.groupBy(
+    rows.filter(({ value }) => value.length > 0),
+    spaceOf,
+  );
+  return fc
+    .constantFrom(...byKind.keys())
+    .chain((kind) => fc.constantFrom(...(byKind.get(kind) as KeyValue[])));
+};
+
+test("every byte that is changed is found, or changes nothing of what is answered", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      damaged(),
+      fc.oneof(
+        fc.nat({ max: 24 }),
+        fc.nat({ max: 24 }).map((n) => -1 - n),
+        fc.nat(),
+      ),
+      fc.oneof(fc.constantFrom(1, 2, 4, 8, 16, 32, 64, 128), fc.integer({ min: 1, max: 255 })),
+      async (row, at, mask) => {
+        const value = Uint8Array.from(row.value);
+        const place = ((at % value.length) + value.length) % value.length;
+        value[place]! ^= mask;
+        const store = await storeOf(all.map((one) => (one === row ? { key: row.key, value } : one)));
+        if (!(await isFound(store))) expect(await answers(repositoryOn(store))).toBe(sound);
+        await store.close({ drainMs: 100 });
+      },
+    ),
+    { numRuns: 1_000, interruptAfterTimeLimit: 30_000, markInterruptAsFailure: false },
+  );
+}, 120_000);
+
+test("another tenant's task is verified like the default one's", async () => {
+  const { repository, store } = bench;
+  const made = await create(repository, { tenant: "clinic", task: "t" });
+  await store.transact(options, async (tx) =>
+    tx.clear(tenantKeys("clinic").checkpoint("t", made.checkpoint_id)),
+  );
+  expect((await scrub(bench, { marks: false })).pass.findings).toBe(1);
+  expect((await repository.scrubFindings("default", { limit: 10 })).findings).toEqual([]);
+  expect((await repository.scrubFindings("clinic", { limit: 10 })).findings).toMatchObject([
+    { task_id: "t", kind: "checkpoint", checkpoint_id: made.checkpoint_id },
+  ]);
+});

@@ -1,0 +1,98 @@
+/** The scrub while others write: whatever it meets half read, nothing sound is ever called damaged. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
+import { type Bench, create, finalize, input, openBench, send } from "../../../harness/records/records.ts";
+import { scrub } from "../../../harness/records/scrub.ts";
+
+/** Refusals are a part of the game: others were faster, or the task is somebody else's. */
+async function tried<T>(command: Promise<T>): Promise<T | null> {
+  try {
+    return await command;
+  } catch (error) {
+    if (error instanceof FleetError && error.code !== "CORRUPT" && error.code !== "INTERNAL") return null;
+    throw error;
+  }
+}
+
+const pick = <T>(some: readonly T[]): T => some[Math.floor(Math.random() * some.length)]!;
+
+/** Checkpoints of a task before anything else happens to it. */
+const AT_FIRST = 200;
+
+/** Everything that can happen to a task, in any order, until it is told to stop. */
+async function work({ repository }: Bench, task: string, isOver: () => boolean): Promise<number> {
+  const made: string[] = [];
+  let fence = 0;
+  const by = () => ({ task, ...(fence > 0 && { fence }) });
+  const add = async (checkpoint = input({ goal: "to do ".repeat(Math.random() * 300) })): Promise<void> => {
+    const done = await tried(create(repository, { ...by(), checkpoint }));
+    if (done !== null) made.push(done.checkpoint_id);
+  };
+  const acts = [
+    add,
+    add,
+    async () => {
+      const patch = { execution_state: { current_focus: `${Math.random()}` } };
+      await tried(send(repository, "update", { checkpoint_id: pick(made), patch }, by()));
+    },
+    () => tried(send(repository, "link", { parent_id: pick(made), child_id: pick(made) }, by())),
+    () => tried(finalize(repository, pick(made), "succeeded", by())),
+    async () => {
+      const taken = await tried(send(repository, "take", {}, { task }));
+      if (taken !== null) fence = taken.fence;
+    },
+    async () => {
+      await add(input({ phase: "handoff" }));
+      const offered = await tried(offer(repository, made.at(-1)!));
+      if (offered === null || Math.random() < 0.5) return;
+      const taken = await tried(acknowledge(repository, offered, { agent: "agent-1" }));
+      if (taken !== null) fence = taken.fence;
+    },
+  ];
+  for (let n = 0; n < AT_FIRST; n += 1) await add();
+  while (!isOver()) {
+    await pick(acts)();
+    await sleep(Math.random() * 20);
+  }
+  return made.length;
+}
+
+const LASTS_MS = 10_000;
+
+describe.each([
+  { engine: "memory", leastBytes: 2_500 },
+  { engine: "lmdb", leastBytes: 10_000 },
+] as const)("under writers on $engine", ({ engine, leastBytes }) => {
+  let bench: Bench;
+  beforeEach(async () => {
+    bench = await openBench(engine);
+  });
+  afterEach(() => bench.close());
+
+  test("passes in large and in tiny steps find nothing", { timeout: 90_000 }, async () => {
+    let isOver = false;
+    const tasks = Array.from({ length: 6 }, (_, n) => `task-${n}`);
+    const working = Promise.all(tasks.map((task) => work(bench, task, () => isOver)));
+    working.catch(() => {});
+    let verified = 0;
+    let steps = 0;
+    const beganMs = performance.now();
+    const elapsed = () => performance.now() - beganMs;
+    for (let n = 0; elapsed() < LASTS_MS || verified < 2_000 || steps < 200; n += 1) {
+      // Each task over many snapshots, and not many more steps however much there is: each step is a commit.
+      const { total } = await bench.repository.scrubStatus();
+      const stepBytes = n % 4 === 3 ? 256_000 : Math.max(leastBytes, total.checkpoints * 60);
+      const done = await scrub(bench, { stepBytes, between: () => sleep(0) });
+      expect(done.findings).toEqual([]);
+      verified += done.pass.checkpoints + done.pass.versions;
+      steps += done.steps;
+    }
+    isOver = true;
+    const made = (await working).reduce((sum, one) => sum + one, 0);
+    const last = await scrub(bench);
+    expect(last.findings).toEqual([]);
+    expect(last.pass.checkpoints).toBe(made);
+  });
+});

@@ -1,0 +1,236 @@
+// Commands that come late. Whenever the records of commands are cleared and whatever the clock does, a command that was applied once
+// is answered again or refused, and never applied a second time.
+
+import { randomBytes } from "node:crypto";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
+import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { COMMAND_OPS } from "../../../../shared/protocol/subjects.ts";
+import { clearExpired } from "../../../../shared/records/task/expiry.ts";
+import { initiate, offer } from "../../../harness/records/handoffs.ts";
+import { type Bench, create, ENGINES, input, openBench, send } from "../../../harness/records/records.ts";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const START = Date.UTC(2030, 0, 1, 12, 20);
+
+/** A UUIDv7 made at that time. */
+function idAt(ms: number): string {
+  const time = ms.toString(16).padStart(12, "0");
+  const random = randomBytes(9).toString("hex");
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${random.slice(0, 3)}-8${random.slice(3, 6)}-${random.slice(6)}`;
+}
+
+const codeOf = (promise: Promise<{ replayed: boolean }>): Promise<string> =>
+  promise.then(
+    ({ replayed }) => (replayed ? "replayed" : "applied"),
+    (error: unknown) => {
+      if (error instanceof FleetError) return error.code;
+      throw error;
+    },
+  );
+
+describe.each(ENGINES)("late commands on %s", (engine) => {
+  let bench: Bench;
+  let now: number;
+
+  beforeEach(async () => {
+    now = START;
+    bench = await openBench(engine, () => now);
+  });
+  afterEach(() => bench.close());
+
+  /** What the writer does every few minutes: forgets at most one hour's records. */
+  async function forget(): Promise<number> {
+    const options = { label: "test", deadlineMs: 2_000, onUnknown: "safe" } as const;
+    for (let cleared = 0; ; ) {
+      const { value } = await bench.store.transact(options, (tx) => clearExpired(tx, now, 3));
+      cleared += value.cleared;
+      if (!value.more) return cleared;
+    }
+  }
+
+  async function forgetAll(): Promise<number> {
+    let all = 0;
+    for (let cleared = -1; cleared !== 0; all += cleared) cleared = await forget();
+    return all;
+  }
+
+  const entries = async (task: string) => (await bench.repository.task("default", task)).audit_seq;
+
+  /** One command of each kind on a task of its own, as a function that sends it, again and again. */
+  async function oneOfEach() {
+    const prepared = COMMAND_OPS.map(async (op) => {
+      const task = `task-${op}`;
+      const parent = await create(bench.repository, { task, commandId: idAt(now) });
+      const checkpoint = input();
+      checkpoint.metadata.parent_ids = [];
+      const child = await create(bench.repository, { task, checkpoint, commandId: idAt(now) });
+      if (op === "release") await send(bench.repository, "take", {}, { task, commandId: idAt(now) });
+      const handoff_id = idAt(now);
+      if (op === "cancel_handoff" || op === "acknowledge") {
+        await initiate(bench.repository, { task, commandId: handoff_id });
+      }
+      if (op === "acknowledge") await offer(bench.repository, handoff_id);
+      const body = {
+        create: { checkpoint: input() },
+        update: { checkpoint_id: child.checkpoint_id, patch: { execution_state: { goal: "g" } } },
+        finalize: { checkpoint_id: child.checkpoint_id, status: "handed_off" },
+        link: { parent_id: parent.checkpoint_id, child_id: child.checkpoint_id },
+        take: {},
+        release: { fence: 1 },
+        handoff: {},
+        acknowledge: { handoff_id, checkpoint_id: child.checkpoint_id, agent_type: "qa" },
+        cancel_handoff: {},
+        recover: {},
+      }[op];
+      const commandId = idAt(now);
+      return { op, task, again: () => codeOf(send(bench.repository, op, body, { task, commandId })) };
+    });
+    return Promise.all(prepared);
+  }
+
+  test("every command is answered again for 48 hours, and refused as EXPIRED when its record is gone", async () => {
+    const commands = await oneOfEach();
+    for (const { again } of commands) expect(await again()).toBe("applied");
+    now = START + LIMITS.idempotency_ms;
+    expect(await forgetAll()).toBe(0);
+    for (const { again } of commands) expect(await again()).toBe("replayed");
+    const before = await Promise.all(commands.map(({ task }) => entries(task)));
+    now += 2 * HOUR;
+    expect(await forgetAll()).toBeGreaterThan(commands.length);
+    for (const { op, again } of commands) expect([op, await again()]).toEqual([op, "EXPIRED"]);
+    expect(await Promise.all(commands.map(({ task }) => entries(task)))).toEqual(before);
+  });
+
+  test("an expired command says since when commands are remembered, and a new one is taken", async () => {
+    await create(bench.repository, { task: "a", commandId: idAt(now) });
+    const old = idAt(now + MINUTE);
+    now += 50 * HOUR;
+    await forgetAll();
+    const error = await create(bench.repository, { task: "a", commandId: old }).catch((reason) => reason);
+    // The first command went with its bucket, which ends on the hour; ids may be a minute ahead of the clock.
+    expect(error.toBody()).toMatchObject({
+      code: "EXPIRED",
+      retryable: false,
+      fields: [{ path: "command_id", expected: "a UUIDv7 made after 2030-01-01T13:01:00.000Z", got: old }],
+      details: { made_at: "2030-01-01T12:21:00.000Z", remembered_since: "2030-01-01T13:01:00.000Z" },
+    });
+    expect(await codeOf(create(bench.repository, { task: "a", commandId: idAt(now) }))).toBe("applied");
+  });
+
+  test("a command made long ago that nothing like it was forgotten since is applied: it waited while the store was away", async () => {
+    await create(bench.repository, { task: "a", commandId: idAt(now) });
+    const waited = idAt(now + 2 * HOUR);
+    now += 10 * 24 * HOUR;
+    await forgetAll();
+    expect(await codeOf(create(bench.repository, { task: "a", commandId: waited }))).toBe("applied");
+    expect(await codeOf(create(bench.repository, { task: "a", commandId: waited }))).toBe("replayed");
+  });
+
+  test("a clock that is days ahead for a while lets nothing be applied twice", async () => {
+    const commands = await oneOfEach();
+    for (const { again } of commands) expect(await again()).toBe("applied");
+    const before = await Promise.all(commands.map(({ task }) => entries(task)));
+    now += 100 * HOUR;
+    await forgetAll();
+    for (const { again } of commands) expect(await again()).toBe("EXPIRED");
+    now = START + MINUTE;
+    for (const { again } of commands) expect(await again()).toBe("EXPIRED");
+    expect(await Promise.all(commands.map(({ task }) => entries(task)))).toEqual(before);
+    // At worst, what is new is refused until the hour of the last record that was lost has passed.
+    now = START + HOUR + 2 * MINUTE;
+    expect(await codeOf(create(bench.repository, { task: "a", commandId: idAt(now) }))).toBe("applied");
+  });
+
+  test("a run forgets one hour's records, so that a clock which is put right again soon did little", async () => {
+    const ids: string[] = [];
+    for (let hour = 0; hour < 6; hour += 1) {
+      now = START + hour * HOUR;
+      for (let i = 0; i < 5; i += 1) ids.push(idAt(now));
+      for (const commandId of ids.slice(-5)) await create(bench.repository, { task: "a", commandId });
+    }
+    now += 100 * HOUR;
+    expect(await forget()).toBe(5);
+    expect(await forget()).toBe(5);
+    now -= 100 * HOUR;
+    const codes = await Promise.all(
+      ids.map((commandId) => codeOf(create(bench.repository, { task: "a", commandId }))),
+    );
+    expect(codes).toEqual([...Array(10).fill("EXPIRED"), ...Array(20).fill("replayed")]);
+  });
+
+  test.each(COMMAND_OPS)(
+    "%s: an id ahead of the clock is refused, since its record would end too soon",
+    async (op) => {
+      const commands = await oneOfEach();
+      const command = commands.find((one) => one.op === op);
+      now -= 2 * MINUTE;
+      expect(await command?.again()).toBe("INVALID");
+      now += 2 * MINUTE;
+      expect(await command?.again()).toBe("applied");
+    },
+  );
+
+  test("a command that is under way while its record is forgotten is not applied", async () => {
+    const { checkpoint_id: id } = await create(bench.repository, { task: "a", commandId: idAt(now) });
+    const commandId = idAt(now);
+    const patch = { checkpoint_id: id, patch: { execution_state: { goal: "g" } } };
+    const again = () => codeOf(send(bench.repository, "update", patch, { task: "a", commandId }));
+    expect(await again()).toBe("applied");
+    now += 50 * HOUR;
+    const outcomes: string[] = [];
+    for (let round = 0; round < 20; round += 1) outcomes.push(...(await Promise.all([again(), again()])));
+    const racing = Array.from({ length: 20 }, again);
+    const forgetting = forgetAll();
+    outcomes.push(...(await Promise.all([...racing, ...Array.from({ length: 20 }, again)])));
+    await forgetting;
+    outcomes.push(await again());
+    expect([...new Set(outcomes)].sort()).toEqual(["EXPIRED", "replayed"]);
+    expect((await bench.repository.get("default", id)).metadata.version).toBe(2);
+  });
+
+  test("however commands, clock and clearing follow each other, each command is applied once at most", async () => {
+    const step = fc.oneof(
+      { weight: 4, arbitrary: fc.record({ do: fc.constant("send"), which: fc.integer({ min: 0, max: 9 }) }) },
+      { weight: 2, arbitrary: fc.record({ do: fc.constant("new") }) },
+      { weight: 3, arbitrary: fc.record({ do: fc.constant("forget") }) },
+      {
+        weight: 3,
+        arbitrary: fc.record({
+          do: fc.constant("jump"),
+          ms: fc.integer({ min: -60 * HOUR, max: 60 * HOUR }),
+        }),
+      },
+    );
+    let runs = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+        runs += 1;
+        const task = `run-${runs}`;
+        const commands: string[] = [];
+        const applied: string[] = [];
+        for (const one of steps as { do: string; which?: number; ms?: number }[]) {
+          if (one.do === "new") commands.push(idAt(now));
+          else if (one.do === "jump") now += one.ms as number;
+          else if (one.do === "forget") await forget();
+          const commandId = commands[one.which ?? -1];
+          if (one.do !== "send" || commandId === undefined) continue;
+          const code = await codeOf(send(bench.repository, "take", {}, { task, commandId }));
+          expect(["applied", "replayed", "EXPIRED", "INVALID"]).toContain(code);
+          if (code === "applied") applied.push(commandId);
+        }
+        expect(new Set(applied).size).toBe(applied.length);
+        if (applied.length > 0) expect(await entries(task)).toBe(applied.length);
+      }),
+      { numRuns: 80 },
+    );
+  });
+});
+
+test("what the streams take for a copy is sent again within the time for which records are kept", () => {
+  for (const { duplicateWindowMs } of fleetStreams())
+    expect(duplicateWindowMs).toBeLessThan(LIMITS.redelivery_ms_max);
+});
