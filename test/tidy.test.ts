@@ -6,11 +6,15 @@ import { describe, expect, test } from "vitest";
 import * as dependencies from "./tidy/dependencies.ts";
 import * as layers from "./tidy/layers.ts";
 import * as layout from "./tidy/layout.ts";
+import * as names from "./tidy/names.ts";
+import * as prose from "./tidy/prose.ts";
 import { projectFiles, type Rule } from "./tidy/source.ts";
 import * as words from "./tidy/words.ts";
 
 const files = projectFiles(fileURLToPath(new URL("..", import.meta.url)));
-const rules: Rule[] = [layout, layers, words, dependencies].flatMap((chapter) => Object.values(chapter));
+const rules: Rule[] = [layout, layers, words, names, prose, dependencies].flatMap((chapter) =>
+  Object.values(chapter),
+);
 
 test("the project was found", () => {
   expect(files.map(({ path }) => path)).toContain("package.json");
