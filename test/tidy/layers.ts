@@ -66,6 +66,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@clack/prompts": ["services/cli/"],
   "cli-table3": ["services/cli/", "deploy/demo/"],
   picocolors: ["services/cli/", "deploy/demo/"],
+  yaml: ["shared/protocol/generate/"],
 };
 
 const folderOf = (path: string): string => path.split("/").slice(0, 2).join("/");
