@@ -43,7 +43,7 @@ export function startDraining(context: WriterParts): Stop {
         inHand(message, () => settle(message, ending)),
     }));
     const stop = startConsuming({ bus, clock, log }, partitions);
-    while (!signal.aborted && breaker.awayMs < HOLD_MS) await clock.sleep(LOOK_EVERY_MS, signal);
+    while (!signal.aborted && breaker.openMs < HOLD_MS) await clock.sleep(LOOK_EVERY_MS, signal);
     await stop();
   };
 

@@ -53,7 +53,6 @@ const HOMES: Record<string, readonly string[]> = {
   "prom-client": ["shared/runtime/"],
   "@opentelemetry/*": ["shared/runtime/"],
   "gpt-tokenizer": ["shared/prompts/"],
-  cockatiel: ["shared/runtime/", "shared/sdk/"],
   canonicalize: ["shared/integrity/"],
   "@secretlint/*": ["shared/integrity/"],
   hono: ["services/gateway/"],

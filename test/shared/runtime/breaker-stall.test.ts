@@ -1,4 +1,4 @@
-// The breaker and work that is late: no sign of anything, unless nothing at all comes to its end.
+// The breaker and late work: it opens only when nothing at all succeeds.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { Breaker, BreakerOpen } from "../../../shared/runtime/breaker.ts";
@@ -27,7 +27,7 @@ function open({ stallMs = 60_000, probe = async () => false } = {}): Breaker {
 
 const never = () => new Promise<never>(() => {});
 
-test("opens when nothing succeeds for the time of a stall, and lets those who wait go", async () => {
+test("opens and abandons the running work when nothing succeeds for the time of a stall", async () => {
   const breaker = open({ stallMs: 150 });
   const begin = performance.now();
   await expect(breaker.run(never)).rejects.toSatisfy(
@@ -47,10 +47,10 @@ test("work that hangs does not open it while other work succeeds", async () => {
   expect([breaker.state, ended]).toEqual(["closed", undefined]);
 });
 
-test("a process that could not look has not waited", async () => {
+test("time in which the process stood still does not count", async () => {
   const breaker = open({ stallMs: 300 });
   const work = breaker.run(async () => {
-    // The event loop stands still, as in a process that is paused.
+    // Blocks the event loop, as in a paused process.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
     await sleep(100);
     return "done";
@@ -65,4 +65,12 @@ test("closes when a probe succeeds", async () => {
   isBack = true;
   await breaker.closed(AbortSignal.timeout(10_000));
   expect(await breaker.run(async () => "well")).toBe("well");
+});
+
+test("work that hung before it opened does not open it again", async () => {
+  const breaker = open({ stallMs: 100, probe: async () => true });
+  await expect(breaker.run(never)).rejects.toBeInstanceOf(BreakerOpen);
+  await breaker.closed(AbortSignal.timeout(10_000));
+  await sleep(250);
+  expect(breaker.state).toBe("closed");
 });

@@ -1,4 +1,4 @@
-// The breaker by itself, on a clock that moves by hand: when it opens, whom it lets go, and that only its own probe closes it.
+// The breaker on a manual clock: when it opens, which work it abandons, and that only its own probe closes it.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -6,19 +6,19 @@ import { Breaker, BreakerOpen, type BreakerState } from "../../../shared/runtime
 import { manualClock } from "../../harness/clock.ts";
 import { testLog } from "../../harness/processes/nats.ts";
 
-class Away extends Error {}
+class Unavailable extends Error {}
 
 function make() {
   const clock = manualClock();
   const states: BreakerState[] = [];
-  const part = { isBack: false, probes: 0 };
+  const dependency = { isBack: false, probes: 0 };
   const breaker = new Breaker({
-    name: "part",
+    name: "dependency",
     failures: 3,
-    isFailure: (error) => error instanceof Away,
+    isFailure: (error) => error instanceof Unavailable,
     probe: async () => {
-      part.probes += 1;
-      return part.isBack;
+      dependency.probes += 1;
+      return dependency.isBack;
     },
     stallMs: 60_000,
     probeEveryMs: 500,
@@ -26,15 +26,15 @@ function make() {
     clock,
     log: testLog,
   });
-  const fail = (error: Error = new Away()) =>
+  const fail = (error: Error = new Unavailable()) =>
     breaker.run(() => Promise.reject(error)).catch((thrown: unknown) => thrown);
-  return { clock, states, part, breaker, fail };
+  return { clock, states, dependency, breaker, fail };
 }
 
 describe("breaker", () => {
   test("opens after three failures in a row, and refuses work without beginning it", async () => {
     const { breaker, fail } = make();
-    for (let n = 0; n < 2; n += 1) expect(await fail()).toBeInstanceOf(Away);
+    for (let n = 0; n < 2; n += 1) expect(await fail()).toBeInstanceOf(Unavailable);
     expect(await breaker.run(async () => "fine")).toBe("fine");
     for (let n = 0; n < 2; n += 1) await fail();
     expect(breaker.state).toBe("closed");
@@ -52,13 +52,13 @@ describe("breaker", () => {
     await breaker.stop();
   });
 
-  test("stays closed over errors that say that the part works", async () => {
+  test("other errors do not open it", async () => {
     const { breaker, fail, states } = make();
     for (let n = 0; n < 20; n += 1) expect(await fail(new TypeError("mistake"))).toBeInstanceOf(TypeError);
     expect([breaker.state, states]).toEqual(["closed", []]);
   });
 
-  test("lets go of those who wait when it opens", async () => {
+  test("abandons the running work when it opens", async () => {
     const { breaker, fail } = make();
     const stuck = breaker.run(() => new Promise<never>(() => {})).catch((error: unknown) => error);
     for (let n = 0; n < 3; n += 1) await fail();
@@ -66,8 +66,8 @@ describe("breaker", () => {
     await breaker.stop();
   });
 
-  test("is closed by its probe alone, whatever the wall clock does", async () => {
-    const { clock, states, part, breaker, fail } = make();
+  test("only its probe closes it, even when the wall clock jumps", async () => {
+    const { clock, states, dependency, breaker, fail } = make();
     for (let n = 0; n < 3; n += 1) await fail();
     let isClosed = false;
     const closed = breaker.closed(new AbortController().signal).then(() => {
@@ -75,20 +75,20 @@ describe("breaker", () => {
     });
     clock.skew(-3_600_000);
     await clock.advance(1_600);
-    expect(part.probes).toBe(3);
-    expect([isClosed, breaker.awayMs]).toEqual([false, 1_600]);
-    part.isBack = true;
+    expect(dependency.probes).toBe(3);
+    expect([isClosed, breaker.openMs]).toEqual([false, 1_600]);
+    dependency.isBack = true;
     await clock.advance(500);
     await closed;
-    expect([breaker.state, breaker.awayMs]).toEqual(["closed", 0]);
+    expect([breaker.state, breaker.openMs]).toEqual(["closed", 0]);
     expect(states.at(0)).toBe("open");
     expect(states.at(-1)).toBe("closed");
     expect(await breaker.run(async () => "fine")).toBe("fine");
     await clock.advance(10_000);
-    expect(part.probes).toBe(4);
+    expect(dependency.probes).toBe(4);
   });
 
-  test("ends its waiting when it is stopped or its caller gives up", async () => {
+  test("a wait ends when its caller gives up", async () => {
     const { breaker, fail } = make();
     for (let n = 0; n < 3; n += 1) await fail();
     const giving = new AbortController();
@@ -97,6 +97,29 @@ describe("breaker", () => {
     await waiting;
     await breaker.stop();
     expect(breaker.state).toBe("open");
+  });
+
+  test("the late result of abandoned work changes nothing", async () => {
+    const { clock, dependency, breaker, fail } = make();
+    const late = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
+    const abandoned = late.map(({ promise }) => breaker.run(() => promise).catch((error: unknown) => error));
+    for (let n = 0; n < 3; n += 1) await fail();
+    for (const error of await Promise.all(abandoned)) expect(error).toBeInstanceOf(BreakerOpen);
+    dependency.isBack = true;
+    await clock.advance(500);
+    for (const { reject } of late) reject(new Unavailable());
+    await Promise.allSettled(late.map(({ promise }) => promise));
+    expect(breaker.state).toBe("closed");
+  });
+
+  test("a synchronous error counts like a rejection", async () => {
+    const { breaker } = make();
+    const work = (): never => {
+      throw new Unavailable();
+    };
+    for (let n = 0; n < 3; n += 1) await expect(breaker.run(work)).rejects.toBeInstanceOf(Unavailable);
+    expect(breaker.state).toBe("open");
+    await breaker.stop();
   });
 
   test("opens exactly when the last three results were failures", async () => {
