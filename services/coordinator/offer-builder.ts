@@ -1,4 +1,5 @@
 /** What a look at a handoff's checkpoint comes to: an offer that can be made, or the reason why none can. */
+import pLimit from "p-limit";
 import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Prompt } from "../../shared/prompts/prompt.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
@@ -8,7 +9,6 @@ import { LIMITS } from "../../shared/protocol/limits.ts";
 import { nextAgentType, type Policies, type Policy, policyOf } from "../../shared/protocol/policy.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Examination } from "./next-step.ts";
-import { takeTurns } from "./turns.ts";
 import { verify } from "./verification.ts";
 
 /** An offer as the repository takes it, for agents of a type. */
@@ -28,9 +28,9 @@ export function createExamination(
   repository: CheckpointRepository,
   rules: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
 ): Examine {
-  const ancestryInTurn = takeTurns(ANCESTRIES_AT_ONCE);
+  const ancestryLimit = pLimit(ANCESTRIES_AT_ONCE);
   const examine: Examine = async (handoff) => {
-    const verified = await verify(repository, handoff, ancestryInTurn);
+    const verified = await verify(repository, handoff, ancestryLimit);
     if (!verified.sound) {
       const { reason, details } = verified;
       return { kind: "broken", failure: { reason, details } };
@@ -43,8 +43,8 @@ export function createExamination(
     const policy = policyOf(rules.policies, handoff.tenant, toAgentType);
     return offered(handoff, verified.checkpoint, toAgentType, policy);
   };
-  const inTurn = takeTurns(AT_ONCE);
-  return (handoff) => inTurn(() => examine(handoff));
+  const limit = pLimit(AT_ONCE);
+  return (handoff) => limit(() => examine(handoff));
 }
 
 /** Who asked for a type gets it; else the policy of the type that worked so far says who goes on. */

@@ -2,6 +2,7 @@
  * Whether work may go on from a handoff's checkpoint: it and all that it goes back to verify, it is the one whose hash was recorded, and
  * the audit trail from its own entry to the task's newest is unbroken. What is corrupt is quarantined by the reading.
  */
+import type { LimitFunction } from "p-limit";
 import { CHAIN_START, createChainVerifier, entryHash } from "../../shared/integrity/chain.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
@@ -9,7 +10,6 @@ import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import type { Unsound } from "../../shared/records/checkpoint/ancestry.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
-import type { InTurn } from "./turns.ts";
 
 export type Verification =
   | { readonly sound: true; readonly checkpoint: Checkpoint }
@@ -18,11 +18,11 @@ export type Verification =
 type Repository = Pick<CheckpointRepository, "get" | "audit" | "coordination">;
 type Subject = Pick<Handoff, "tenant" | "task_id" | "checkpoint_id" | "checkpoint_hash">;
 
-/** `inTurn`: for what the checkpoint goes back to, which may be much. Throws only what another try can help: the store is away. */
+/** `limit`: for the reading of ancestors, of which there may be many. Throws only what a retry can help: the store is unavailable. */
 export async function verify(
   repository: Repository,
   handoff: Subject,
-  inTurn: InTurn,
+  limit: LimitFunction,
 ): Promise<Verification> {
   const { tenant, task_id, checkpoint_id } = handoff;
   const { coordination } = repository;
@@ -30,7 +30,7 @@ export async function verify(
     const own = sound(await coordination.verifyOwn(tenant, task_id, checkpoint_id));
     const { checkpoint } = own;
     if (checkpoint.metadata.parent_ids.length > 0)
-      sound(await inTurn(() => coordination.verifyAncestors(tenant, task_id, own)));
+      sound(await limit(() => coordination.verifyAncestors(tenant, task_id, own)));
     await requireRecorded(repository, handoff, checkpoint);
     await requireTrail(repository, handoff, checkpoint);
     return { sound: true, checkpoint };

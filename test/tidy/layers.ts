@@ -53,6 +53,7 @@ const HOMES: Record<string, readonly string[]> = {
   "prom-client": ["shared/runtime/"],
   "@opentelemetry/*": ["shared/runtime/"],
   "gpt-tokenizer": ["shared/prompts/"],
+  "p-limit": ["services/coordinator/"],
   canonicalize: ["shared/integrity/"],
   "@secretlint/*": ["shared/integrity/"],
   hono: ["services/gateway/"],
