@@ -6,13 +6,13 @@
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { nextPhaseOf } from "../../shared/protocol/handoff-record.ts";
 import { nextAgentType, policyOf } from "../../shared/protocol/policy.ts";
-import type { QueryParams, RecoveryPage, RecoveryPoint } from "../../shared/protocol/queries.ts";
+import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../shared/protocol/queries.ts";
 import type { Task } from "../../shared/protocol/task.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { type AgentRules, knownAgentTypes, requireAgentType } from "../../shared/service-host/policy-file.ts";
 
 export interface RecoveryQueries {
-  point(tenant: string, query: QueryParams<"recovery_point">): Promise<RecoveryPoint>;
+  point(tenant: string, query: QueryParams<"recovery_point">): Promise<RecoveryPreview>;
   list(tenant: string, query: QueryParams<"recoveries">): Promise<RecoveryPage>;
 }
 

@@ -8,7 +8,7 @@
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
-import { PROMPT_CHANNELS, type PromptBudget } from "../protocol/prompt.ts";
+import { PROMPT_BUDGETS, type PromptBudget } from "../protocol/prompt.ts";
 import { Draft } from "./draft.ts";
 import { fitInto, type Renderings } from "./fit-budget.ts";
 import { headOf, tailOf } from "./frame.ts";
@@ -26,7 +26,7 @@ const CHARACTERS_COUNTED = 4_096;
 
 /** Throws INVALID for a budget smaller than what is never left out; `details.minimum` says how much that is. */
 export function continuationPrompt(input: PromptInput): Prompt {
-  const { checkpoint, style = "standard", budget = PROMPT_CHANNELS.default } = input;
+  const { checkpoint, style = "standard", budget = PROMPT_BUDGETS.default } = input;
   const { unit, most } = budgetOf(budget);
   const counter = tokenizer(input.tokenizer);
   const tokens = remembering((chunk) => counter.count(chunk));

@@ -9,7 +9,7 @@ export interface PromptInput {
   readonly checkpoint: Checkpoint;
   /** Default `standard`. */
   readonly style?: PromptStyle | undefined;
-  /** Default 2,000 tokens; `PROMPT_CHANNELS` knows the others. */
+  /** Default 2,000 tokens; `PROMPT_BUDGETS` knows the others. */
   readonly budget?: PromptBudget | undefined;
   /** How the workspace stands, when it was compared. */
   readonly drift?: WorkspaceDrift | undefined;

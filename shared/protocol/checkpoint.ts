@@ -158,7 +158,7 @@ export const workspaceSchema = section({
     .optional(),
 });
 
-export const recoverySchema = section({
+export const recoverySectionSchema = section({
   last_successful_state: checkpointIdSchema.optional(),
   rollback_instructions: text.optional(),
   continuation_prompt: text.optional(),
@@ -190,7 +190,7 @@ const sections = {
   execution_state: executionStateSchema,
   context_summary: contextSummarySchema.prefault({}),
   metrics: metricsSchema.prefault({}),
-  recovery: recoverySchema.prefault({}),
+  recovery: recoverySectionSchema.prefault({}),
   verification: verificationSchema.optional(),
   fleet: fleetSchema.optional(),
 };

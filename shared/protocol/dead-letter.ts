@@ -15,7 +15,7 @@ interface Carrier {
   get(name: string): string | undefined;
 }
 
-export interface Deceased {
+export interface UnappliedCommand {
   /** As the queue stored it. */
   readonly subject: string;
   readonly headers: Carrier;
@@ -38,7 +38,7 @@ export function deadTask(subject: string): string {
   return isToken(task) ? task : "unknown";
 }
 
-export function deadHeaders(letter: Deceased): Record<string, string> {
+export function deadHeaders(letter: UnappliedCommand): Record<string, string> {
   return {
     ...keptHeaders(letter.headers),
     [HEADERS.deadSubject]: letter.subject,

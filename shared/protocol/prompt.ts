@@ -13,12 +13,11 @@ export type PromptStyle = (typeof PROMPT_STYLES)[number];
 export type PromptBudget = { readonly tokens: number } | { readonly characters: number };
 
 /** What each way to an agent lets through before it cuts or sets aside. */
-export const PROMPT_CHANNELS = {
+export const PROMPT_BUDGETS = {
   default: { tokens: LIMITS.prompt_tokens_default },
   codex_hook: { tokens: 2_500 },
   claude_hook: { characters: 9_500 },
 } as const satisfies Record<string, PromptBudget>;
-export type PromptChannel = keyof typeof PROMPT_CHANNELS;
 
 /** How tokens are counted: by a real tokenizer, or by the rule that a token is four characters, where its 0.3 s to load are too long. */
 export const TOKENIZERS = ["o200k_base", "four_characters"] as const;

@@ -234,7 +234,7 @@ export interface FoundPoint {
 }
 
 /** What a recovery would do now. */
-export interface RecoveryPoint extends FoundPoint {
+export interface RecoveryPreview extends FoundPoint {
   /** null: there is nothing to go on from. */
   readonly offer: {
     readonly agent_type: string;
@@ -343,7 +343,7 @@ export interface QueryResults {
   audit: AuditPage;
   handoff: { handoff: Handoff };
   handoffs: HandoffPage;
-  recovery_point: RecoveryPoint;
+  recovery_point: RecoveryPreview;
   recoveries: RecoveryPage;
   status: FleetStatus;
   index_rebuild: IndexStatus;

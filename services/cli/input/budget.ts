@@ -2,9 +2,9 @@
 
 import { InvalidArgumentError } from "commander";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { PROMPT_CHANNELS, type PromptBudget } from "../../../shared/protocol/prompt.ts";
+import { PROMPT_BUDGETS, type PromptBudget } from "../../../shared/protocol/prompt.ts";
 
-const CHANNELS: Readonly<Record<string, PromptBudget>> = PROMPT_CHANNELS;
+const CHANNELS: Readonly<Record<string, PromptBudget>> = PROMPT_BUDGETS;
 
 export function promptBudget(text: string): PromptBudget {
   if (Object.hasOwn(CHANNELS, text)) return CHANNELS[text]!;

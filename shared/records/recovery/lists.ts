@@ -1,7 +1,7 @@
 /** Reading recoveries for people: a page of those that are going on, and who would lose a task by one. */
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
-import type { QueryParams, RecoveryPage, RecoveryPoint } from "../../protocol/queries.ts";
+import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../protocol/queries.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Reader } from "../../store/store.ts";
 import { readTask } from "../checkpoint/lookup.ts";
@@ -55,7 +55,7 @@ export async function readOwner(
   { tenant, task }: RecoveryPlace,
   policies: Policies,
   nowMs: number,
-): Promise<RecoveryPoint["owner"]> {
+): Promise<RecoveryPreview["owner"]> {
   const head = await readTask(reader, tenant, task);
   if (head === null || head.owner === null) return null;
   const untilMs = await ownerAliveUntil(reader, head, policies, nowMs);

@@ -14,7 +14,7 @@ import type {
   QueryInput,
   QueueStatus,
   RecoveryPage,
-  RecoveryPoint,
+  RecoveryPreview,
   RetriedLetter,
 } from "../../protocol/queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
@@ -117,7 +117,7 @@ export class Operating {
   }
 
   /** Like {@link findRecoveryPoint}, with what was passed over, why there is none, who would lose the task, and to whom it would be offered. */
-  async recoveryPoint(taskId: string, options: RecoveryPointOptions = {}): Promise<RecoveryPoint> {
+  async recoveryPoint(taskId: string, options: RecoveryPointOptions = {}): Promise<RecoveryPreview> {
     const { deadlineMs, signal, ...wish } = options;
     const body = toSnake({ taskId, ...wish });
     const point = await this.#calls.query("recovery_point", body, { deadlineMs, signal });

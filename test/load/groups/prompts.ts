@@ -1,7 +1,7 @@
 // Continuation prompts, made in this process: nothing but work of the processor, and a handoff waits for it.
 
 import { continuationPrompt } from "../../../shared/prompts/continuation.ts";
-import { PROMPT_CHANNELS, type PromptBudget } from "../../../shared/protocol/prompt.ts";
+import { PROMPT_BUDGETS, type PromptBudget } from "../../../shared/protocol/prompt.ts";
 import { checkpointWith, usual } from "../../shared/prompts/checkpoints.ts";
 import { summarize } from "../measure/percentiles.ts";
 import type { Group } from "../measure/table.ts";
@@ -36,9 +36,9 @@ export async function measurePrompts(session: Session): Promise<Group> {
     }
     return summarize(times);
   };
-  const whole = measure(usual, PROMPT_CHANNELS.default, rounds);
+  const whole = measure(usual, PROMPT_BUDGETS.default, rounds);
   const shrunk = measure(usual, { tokens: 800 }, rounds);
-  const most = measure(large, PROMPT_CHANNELS.default, Math.ceil(rounds / 10));
+  const most = measure(large, PROMPT_BUDGETS.default, Math.ceil(rounds / 10));
   return {
     name: "prompts",
     about: "continuation prompts, default budget of 2,000 tokens",

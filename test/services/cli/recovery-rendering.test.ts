@@ -12,7 +12,7 @@ import {
 import { foresee, renderForesight } from "../../../services/cli/rendering/recovery/recovery-preview.ts";
 import { renderTask } from "../../../services/cli/rendering/task.ts";
 import type { Agent } from "../../../shared/protocol/agents.ts";
-import type { RecoveryPoint } from "../../../shared/protocol/queries.ts";
+import type { RecoveryPreview } from "../../../shared/protocol/queries.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import { BLOCK_REASONS } from "../../../shared/protocol/recovery-states.ts";
 import type { Handoff, RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
@@ -273,7 +273,7 @@ test("who asks for one is told from where it goes on: the newest checkpoint for 
 });
 
 describe("what it would do", () => {
-  const point: RecoveryPoint = {
+  const point: RecoveryPreview = {
     checkpoint: {
       metadata: {
         checkpoint_id: A,
@@ -283,7 +283,7 @@ describe("what it would do", () => {
         committed_at: "2026-01-04T15:30:00.000Z",
       },
       execution_state: { phase: "testing" },
-    } as RecoveryPoint["checkpoint"],
+    } as RecoveryPreview["checkpoint"],
     reason: null,
     details: null,
     passed_over: [{ checkpoint_id: A, version: 1, reason: "its hash is another one" }],
@@ -292,7 +292,7 @@ describe("what it would do", () => {
   };
   const free = { agent_type: "qa", is_free: true, agents: [idle("agent-9")] };
   const said = (
-    changes: Partial<RecoveryPoint>,
+    changes: Partial<RecoveryPreview>,
     { head = task, presence = free, force }: { head?: Task; presence?: Presence; force?: boolean } = {},
   ) => renderForesight(foresee(head, { ...point, ...changes }, { force, presence }), view);
 

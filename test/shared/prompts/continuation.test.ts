@@ -7,7 +7,7 @@ import { SHRINKING } from "../../../shared/prompts/shrink.ts";
 import { STYLES } from "../../../shared/prompts/styles.ts";
 import { tokenizer } from "../../../shared/prompts/tokens.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import { PROMPT_CHANNELS, PROMPT_STYLES } from "../../../shared/protocol/prompt.ts";
+import { PROMPT_BUDGETS, PROMPT_STYLES } from "../../../shared/protocol/prompt.ts";
 import { WORKSPACE_FINDINGS } from "../../../shared/protocol/workspace.ts";
 import { anySecret, SECRET_PART } from "../integrity/secrets.ts";
 import { anyCheckpoint, checkpointWith, hostileText, usual } from "./checkpoints.ts";
@@ -18,7 +18,7 @@ const count = (text: string) => Math.ceil(tokenizer("o200k_base").count(text));
 
 const styles = fc.constantFrom(...PROMPT_STYLES);
 const budgets = fc.oneof(
-  fc.constantFrom(...Object.values(PROMPT_CHANNELS)),
+  fc.constantFrom(...Object.values(PROMPT_BUDGETS)),
   fc.integer({ min: 2_000, max: 8_000 }).map((tokens) => ({ tokens })),
   fc.integer({ min: 6_000, max: 30_000 }).map((characters) => ({ characters })),
 );
@@ -56,7 +56,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
     fc.assert(
       fc.property(inputs, (input) => {
         const prompt = continuationPrompt(input);
-        const { budget = PROMPT_CHANNELS.default } = input;
+        const { budget = PROMPT_BUDGETS.default } = input;
         expect(prompt.characters).toBe(prompt.text.length);
         expect(prompt.tokens).toBe(count(prompt.text));
         if ("tokens" in budget) expect(prompt.tokens).toBeLessThanOrEqual(budget.tokens);

@@ -1,7 +1,7 @@
 // What a recovery would do, for `fleet recover --dry-run`: from where, who would lose the task, and whether it would be refused.
 
 import type { ErrorCode } from "../../../../shared/protocol/errors.ts";
-import type { CorruptCheckpoint, RecoveryPoint } from "../../../../shared/protocol/queries.ts";
+import type { CorruptCheckpoint, RecoveryPreview } from "../../../../shared/protocol/queries.ts";
 import { TASK_TABLE } from "../../../../shared/protocol/task.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
@@ -25,11 +25,11 @@ export interface Foresight {
     readonly committed_at: string;
   } | null;
   /** To whom it would be offered; null: to nobody, there is nothing to go on from. */
-  readonly offer: RecoveryPoint["offer"];
+  readonly offer: RecoveryPreview["offer"];
   /** Who of them is there. */
   readonly presence: Presence | null;
   readonly passed_over: readonly CorruptCheckpoint[];
-  readonly owner: RecoveryPoint["owner"];
+  readonly owner: RecoveryPreview["owner"];
   /** The open handoff, which would come to nothing. */
   readonly handoff_id: string | null;
   /** Why it would not go on. */
@@ -43,7 +43,7 @@ export interface Circumstances {
 
 export function foresee(
   task: Task,
-  point: RecoveryPoint,
+  point: RecoveryPreview,
   { force = false, presence }: Circumstances,
 ): Foresight {
   const found = point.checkpoint;
@@ -71,7 +71,7 @@ export function foresee(
 /** As the fleet would judge. */
 function refusal(
   { state }: Task,
-  { reason, details, owner }: RecoveryPoint,
+  { reason, details, owner }: RecoveryPreview,
   force: boolean,
 ): Foresight["refused"] {
   if (TASK_TABLE[state].handoff === null)
