@@ -75,7 +75,7 @@ export async function ensureFleet(
   while (performance.now() - begun < START_MS && ended === undefined) {
     const client = await running(url);
     if (client) {
-      await client.status({ deadlineMs: START_MS });
+      await client.admin.status({ deadlineMs: START_MS });
       timeline.say("fleet", `started at ${url}`, "good", performance.now() - begun);
       const storeFile = env.FLEET_STORE === undefined ? join(home, "store", "data.mdb") : null;
       return { client, isOurs: true, storeFile, ...own };

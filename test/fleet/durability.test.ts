@@ -81,10 +81,10 @@ describe("a fleet that is killed", () => {
       ...new Set(events.filter(({ subject }) => subject === task).map(({ sequence }) => sequence)),
     ];
     // Core subscribers miss what is published while they reconnect; the stream has it all, so count there.
-    const status = async () => (await client.status()).outbox.depth;
+    const status = async () => (await client.admin.status()).outbox.depth;
     while ((await status()) > 0) await new Promise((resolve) => setImmediate(resolve));
     for (const task of tasks) expect(of(task)).toEqual([...of(task)].sort((a, b) => a - b));
-    const { counts } = await client.status();
+    const { counts } = await client.admin.status();
     expect(counts.events).toBeGreaterThanOrEqual(tasks.length * 10);
   }, 120_000);
 

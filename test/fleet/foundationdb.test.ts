@@ -144,7 +144,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     };
     const result = await client.searchCheckpoints({ agentId: "agent-1", taskId: "found", waitFor: position });
     expect(result.checkpoints).toHaveLength(1);
-    while ((await client.status()).outbox.depth > 0);
+    while ((await client.admin.status()).outbox.depth > 0);
   }, 60_000);
 
   test("all stop cleanly on SIGTERM, also a writer and a reader whose database does not answer", async () => {

@@ -84,7 +84,7 @@ async function freezeAndWake(timeline: Timeline, witness: Witness, { child }: Ru
 async function areIdle(client: FleetClient, wanted: readonly Running[]): Promise<boolean> {
   const idle = new Set<number | null>();
   for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
-    const page = await client.agents({ cursor });
+    const page = await client.admin.agents({ cursor });
     for (const { state, pid } of page.agents) if (state === "idle") idle.add(pid);
     ({ cursor } = page);
   }

@@ -26,7 +26,7 @@ export async function checkRecovery(
 
 /** Of what waits for a person. */
 async function alertsOf(client: FleetClient, { witness: { taskId } }: Story): Promise<string[]> {
-  const { alerts } = await client.listAlerts({ taskId });
+  const { alerts } = await client.admin.listAlerts({ taskId });
   return alerts
     .map(({ alert }) => alert.type)
     .filter((type) => type === "RECOVERY_BLOCKED" || type === "HANDOFF_FAILED");

@@ -54,7 +54,8 @@ export interface RecoverOptions extends AskOptions {
 /** The task waits for its next agent, under the next fence; `checkpointId`: the one that was asked for. */
 export type RecoveryResult = Omit<Camel<RecoveryAnswer>, "status">;
 
-export class Operating {
+/** `fleet.admin`. */
+export class FleetAdmin {
   readonly #context: ClientContext;
   readonly #calls: Calls;
 

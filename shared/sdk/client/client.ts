@@ -27,7 +27,7 @@ import type { Stop } from "../../runtime/process/service.ts";
 import { Heart, type Pulse } from "../heartbeat.ts";
 import { type OfferHandler, type OfferOptions, type OfferParts, takeOffers } from "../offers.ts";
 import type { Pending } from "../spool/spool.ts";
-import { Operating } from "./admin.ts";
+import { FleetAdmin } from "./admin.ts";
 import { Calls, type ClientContext, orNull } from "./calls.ts";
 import { toCamel, toSnake } from "./case-convert.ts";
 import type {
@@ -55,7 +55,9 @@ const CLOSE_MS = 250;
 
 const NOTHING_PENDING: Pending = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
 
-export class FleetClient extends Operating implements TaskOperations {
+export class FleetClient implements TaskOperations {
+  /** What operators and their tools ask and command. */
+  readonly admin: FleetAdmin;
   readonly #context: ClientContext;
   readonly #calls: Calls;
   /** Handoffs that this client has accepted. */
@@ -63,10 +65,9 @@ export class FleetClient extends Operating implements TaskOperations {
   readonly #log: Logger;
 
   constructor(context: ClientContext) {
-    const calls = new Calls(context);
-    super(context, calls);
     this.#context = context;
-    this.#calls = calls;
+    this.#calls = new Calls(context);
+    this.admin = new FleetAdmin(context, this.#calls);
     this.#log = context.log ?? createLogger({ service: "sdk", level: "silent" });
   }
 

@@ -113,7 +113,7 @@ describe("bad input", () => {
 
   async function nothingStored(): Promise<void> {
     expect(await client.getTask(TASK)).toBeNull();
-    expect((await client.status()).counts.checkpoints).toBe(0);
+    expect((await client.admin.status()).counts.checkpoints).toBe(0);
   }
 
   test.each(commands)("a create with %s", async (_, body, code, path) => {

@@ -48,7 +48,7 @@ test("committed, spooled, queued, committed: one history", async () => {
   await start;
   expect(await agent.flush({ deadlineMs: 30_000 })).toMatchObject({ commands: 0 });
   // Behind a queue that has not been worked off a command would be queued as well.
-  await expect.poll(async () => (await agent.queueStatus()).depth, { timeout: 60_000 }).toBe(0);
+  await expect.poll(async () => (await agent.admin.queueStatus()).depth, { timeout: 60_000 }).toBe(0);
   await work();
   expect(outcomes.at(-1)?.outcome).toBe("committed");
   const { checkpoints } = await agent.getCheckpointHistory("work", { limit: 1_000, order: "oldest" });

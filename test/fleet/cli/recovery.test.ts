@@ -275,7 +275,7 @@ test("after a bad night all that is blocked is tried again, of one type first, a
 test("an alert of a task that is blocked anew leads to the newer one", async () => {
   await owned("anew");
   const ids = async () =>
-    (await agent.listAlerts({ taskId: "anew", type: "RECOVERY_BLOCKED" })).alerts.map(
+    (await agent.admin.listAlerts({ taskId: "anew", type: "RECOVERY_BLOCKED" })).alerts.map(
       ({ alert }) => alert.id,
     );
   await report("anew", "unrecoverable");

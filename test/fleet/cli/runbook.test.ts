@@ -148,7 +148,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   async "An agent is silent and nothing happens"() {
     await night.begun("silent", 1);
     const agent = await night.agent("silent");
-    const aliveUntil = async () => (await agent.recoveryPoint(TASK)).owner?.alive_until;
+    const aliveUntil = async () => (await agent.admin.recoveryPoint(TASK)).owner?.alive_until;
     await expect.poll(aliveUntil, SOON).toBeNull();
     return { tenant: "silent", after: () => night.recovery("silent", "attempted") };
   },
@@ -190,9 +190,9 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   },
   async "The last scrub is old"() {
     const agent = await night.agent("old");
-    const { requested_pass: pass } = await agent.startScrub();
+    const { requested_pass: pass } = await agent.admin.startScrub();
     await expect
-      .poll(async () => (await agent.scrubStatus()).last?.pass, SOON)
+      .poll(async () => (await agent.admin.scrubStatus()).last?.pass, SOON)
       .toBeGreaterThanOrEqual(pass ?? 0);
     return { tenant: "old" };
   },

@@ -79,14 +79,14 @@ describe("fleet scrub", { timeout: PROCESSES_MS }, () => {
     const { exit, out } = await fleet("scrub", "start");
     expect(exit).toBe(0);
     expect(out).toMatch(/^Asked for: pass 2\n/);
-    await expect.poll(async () => (await client.scrubStatus()).last?.pass, { timeout: 20_000 }).toBe(2);
+    await expect.poll(async () => (await client.admin.scrubStatus()).last?.pass, { timeout: 20_000 }).toBe(2);
   });
 
   test("finds bits that were flipped on the disk, and quarantines what they hit", async () => {
     const first = await written("on-disk", "sound");
     const second = await written("on-disk", MARK);
     // Or the indexer would come to it first, and quarantine it.
-    await expect.poll(async () => (await client.indexStatus()).behind, { timeout: 20_000 }).toBe(0);
+    await expect.poll(async () => (await client.admin.indexStatus()).behind, { timeout: 20_000 }).toBe(0);
     await server.terminate();
     expect(flipOnDisk(MARK)).toBeGreaterThan(0);
     await server.start();

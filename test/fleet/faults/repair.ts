@@ -116,8 +116,8 @@ async function restOf(
   for (;;) {
     const ms = performance.now() - begin;
     try {
-      const { outbox, index } = await client.status();
-      const queue = await client.queueStatus();
+      const { outbox, index } = await client.admin.status();
+      const queue = await client.admin.queueStatus();
       const handoffs = await openHandoffs(client);
       const news = await newsWaiting(connection);
       const tasks = await unfinishedTasks(client, unfinished);

@@ -163,7 +163,7 @@ export class Night {
   async alert(tenant: string, type: AlertType): Promise<string> {
     const agent = await this.agent(tenant);
     const newest = async (): Promise<string | undefined> =>
-      (await agent.listAlerts({ type })).alerts[0]?.alert.id;
+      (await agent.admin.listAlerts({ type })).alerts[0]?.alert.id;
     await expect.poll(newest, SOON).toBeDefined();
     return String(await newest());
   }
@@ -172,7 +172,7 @@ export class Night {
   async damage(tenant: string, checkpointId: string, version?: number): Promise<void> {
     // Or the indexer would be the one who finds it.
     const agent = await this.agent(tenant);
-    await expect.poll(async () => (await agent.indexStatus()).behind, SOON).toBe(0);
+    await expect.poll(async () => (await agent.admin.indexStatus()).behind, SOON).toBe(0);
     const keys = tenantKeys(tenant);
     const key =
       version === undefined ? keys.checkpoint(TASK, checkpointId) : keys.version(TASK, checkpointId, version);
@@ -200,7 +200,7 @@ export class Night {
     }
     await bus.close();
     const agent = await this.agent(tenant);
-    const letters = async () => (await agent.deadLetters()).letters.map(({ seq }) => seq);
+    const letters = async () => (await agent.admin.deadLetters()).letters.map(({ seq }) => seq);
     await expect.poll(async () => (await letters()).length, SOON).toBe(count);
     return letters();
   }

@@ -164,7 +164,7 @@ async function quiet(_: object): Promise<{ published: number; indexed: number }>
       throw new Error("the relay or the indexer does not catch up");
     await sleep(10);
     // A fleet that still has more to do than it can may not answer this in time.
-    const status = await clients[0]!.status().catch(() => null);
+    const status = await clients[0]!.admin.status().catch(() => null);
     if (status === null) continue;
     const now = performance.now() - begin;
     if (since.published < 0 && status.outbox.depth === 0) since.published = now;

@@ -91,13 +91,13 @@ describe("list", () => {
     });
     ids.push(await publish(dead));
     const fleet = await client();
-    expect(idsOf(await fleet.listAlerts())).toEqual([...ids].reverse());
-    expect(idsOf(await fleet.listAlerts({ taskId: "auth" }))).toEqual([ids[3], ids[1], ids[0]]);
-    expect(idsOf(await fleet.listAlerts({ severity: "critical" }))).toEqual([ids[2], ids[0]]);
-    expect(idsOf(await fleet.listAlerts({ taskId: "auth", severity: "critical" }))).toEqual([ids[0]]);
-    expect(idsOf(await fleet.listAlerts({ type: "COMMAND_DEAD" }))).toEqual([ids[3]]);
-    expect(idsOf(await fleet.listAlerts({ taskId: "nothing" }))).toEqual([]);
-    expect((await fleet.listAlerts({ limit: 1 })).alerts).toEqual([
+    expect(idsOf(await fleet.admin.listAlerts())).toEqual([...ids].reverse());
+    expect(idsOf(await fleet.admin.listAlerts({ taskId: "auth" }))).toEqual([ids[3], ids[1], ids[0]]);
+    expect(idsOf(await fleet.admin.listAlerts({ severity: "critical" }))).toEqual([ids[2], ids[0]]);
+    expect(idsOf(await fleet.admin.listAlerts({ taskId: "auth", severity: "critical" }))).toEqual([ids[0]]);
+    expect(idsOf(await fleet.admin.listAlerts({ type: "COMMAND_DEAD" }))).toEqual([ids[3]]);
+    expect(idsOf(await fleet.admin.listAlerts({ taskId: "nothing" }))).toEqual([]);
+    expect((await fleet.admin.listAlerts({ limit: 1 })).alerts).toEqual([
       { alert: dead, acknowledgement: null, resolved: false },
     ]);
   });
@@ -110,14 +110,14 @@ describe("list", () => {
     }
     const fleet = await client();
     const pages: AlertPage[] = [];
-    do pages.push(await fleet.listAlerts({ limit: 7, cursor: pages.at(-1)?.cursor }));
+    do pages.push(await fleet.admin.listAlerts({ limit: 7, cursor: pages.at(-1)?.cursor }));
     while (pages.at(-1)?.cursor !== undefined);
     expect(pages.flatMap(idsOf)).toEqual(own.reverse());
     expect(pages.map(({ alerts }) => alerts.length)).toEqual([7, 7, 7, 7, 2]);
     // The last page ends with the last alert, or there would be an empty one behind it.
-    expect(await fleet.listAlerts({ limit: 30 })).not.toHaveProperty("cursor");
+    expect(await fleet.admin.listAlerts({ limit: 30 })).not.toHaveProperty("cursor");
     const cursor = pages[0]?.cursor;
-    await expect(fleet.listAlerts({ limit: 7, taskId: "auth", cursor })).rejects.toMatchObject({
+    await expect(fleet.admin.listAlerts({ limit: 7, taskId: "auth", cursor })).rejects.toMatchObject({
       code: "INVALID",
       fields: [{ path: "cursor" }],
     });
@@ -138,12 +138,14 @@ describe("list", () => {
       }));
       await bus.publishOrdered(messages, { timeoutMs: 20_000 });
     }
-    const first = await fleet.listAlerts({ type: "COMMAND_DEAD" });
+    const first = await fleet.admin.listAlerts({ type: "COMMAND_DEAD" });
     expect(first.alerts).toEqual([]);
     expect(first.cursor).toBeDefined();
-    expect(await fleet.listAlerts({ type: "COMMAND_DEAD", cursor: first.cursor })).toEqual({ alerts: [] });
+    expect(await fleet.admin.listAlerts({ type: "COMMAND_DEAD", cursor: first.cursor })).toEqual({
+      alerts: [],
+    });
     // What the subject says is not looked for.
-    expect(idsOf(await fleet.listAlerts({ severity: "warning" }))).toEqual([wanted]);
+    expect(idsOf(await fleet.admin.listAlerts({ severity: "warning" }))).toEqual([wanted]);
   }, 60_000);
 
   test("leaves out what nobody of the fleet has written, and shows a copy once", async () => {
@@ -157,7 +159,7 @@ describe("list", () => {
     await put(subject, JSON.stringify({ ...good, id: "no id" }), `${tenant}-b`);
     await put(subject, JSON.stringify({ ...good, pad: "x".repeat(LIMITS.alert_bytes_max) }), `${tenant}-c`);
     await put(SUBJECTS.alert(tenant, "critical", "other"), JSON.stringify(good), `${tenant}-d`);
-    const page = await (await client()).listAlerts();
+    const page = await (await client()).admin.listAlerts();
     expect(page).toEqual({ alerts: [{ alert: good, acknowledgement: null, resolved: false }] });
   });
 });
@@ -182,24 +184,30 @@ test("what is over is told apart, in pages too: blocked tasks of which some go o
     ids.push(await publish(blocked));
   }
   const fleet = await client();
-  expect(idsOf(await fleet.listAlerts({ resolved: false }))).toEqual([...ids].reverse());
-  expect(await fleet.listAlerts({ resolved: true })).toEqual({ alerts: [] });
+  expect(idsOf(await fleet.admin.listAlerts({ resolved: false }))).toEqual([...ids].reverse());
+  expect(await fleet.admin.listAlerts({ resolved: true })).toEqual({ alerts: [] });
   await send(repository, "recover", {}, { tenant, task: "two", agent: "anna" });
-  expect(idsOf(await fleet.listAlerts({ resolved: true }))).toEqual([ids[1]]);
-  expect(await fleet.alert(ids[1]!)).toMatchObject({ resolved: true, acknowledgement: null });
-  const first = await fleet.listAlerts({ resolved: false, limit: 1 });
+  expect(idsOf(await fleet.admin.listAlerts({ resolved: true }))).toEqual([ids[1]]);
+  expect(await fleet.admin.alert(ids[1]!)).toMatchObject({ resolved: true, acknowledgement: null });
+  const first = await fleet.admin.listAlerts({ resolved: false, limit: 1 });
   expect(idsOf(first)).toEqual([ids[2]]);
   const rest = { resolved: false, limit: 1, cursor: first.cursor };
-  expect(idsOf(await fleet.listAlerts(rest))).toEqual([ids[0]]);
-  await expect(fleet.listAlerts({ ...rest, resolved: true })).rejects.toMatchObject({ code: "INVALID" });
-  expect((await fleet.listAlerts()).alerts.map(({ resolved }) => resolved)).toEqual([false, true, false]);
+  expect(idsOf(await fleet.admin.listAlerts(rest))).toEqual([ids[0]]);
+  await expect(fleet.admin.listAlerts({ ...rest, resolved: true })).rejects.toMatchObject({
+    code: "INVALID",
+  });
+  expect((await fleet.admin.listAlerts()).alerts.map(({ resolved }) => resolved)).toEqual([
+    false,
+    true,
+    false,
+  ]);
 });
 
 describe("acknowledging", () => {
   test("takes alerts out of the list of those that nobody knows of; the first one counts", async () => {
     const ids = [await publish(alert("auth", "1")), await publish(alert("auth", "2"))];
     const [anna, ben] = [await client("anna"), await client("ben")];
-    const { alerts } = await anna.acknowledgeAlert(ids[0]!, { note: "on it" });
+    const { alerts } = await anna.admin.acknowledgeAlert(ids[0]!, { note: "on it" });
     expect(alerts).toEqual([
       {
         alert_id: ids[0],
@@ -207,16 +215,16 @@ describe("acknowledging", () => {
         already: false,
       },
     ]);
-    expect(idsOf(await ben.listAlerts({ acknowledged: false }))).toEqual([ids[1]]);
-    expect(idsOf(await ben.listAlerts({ acknowledged: true }))).toEqual([ids[0]]);
-    expect(await ben.alert(ids[0]!)).toMatchObject({ acknowledgement: { by: "anna", note: "on it" } });
+    expect(idsOf(await ben.admin.listAlerts({ acknowledged: false }))).toEqual([ids[1]]);
+    expect(idsOf(await ben.admin.listAlerts({ acknowledged: true }))).toEqual([ids[0]]);
+    expect(await ben.admin.alert(ids[0]!)).toMatchObject({ acknowledgement: { by: "anna", note: "on it" } });
 
-    const second = await ben.acknowledgeAlert([ids[0]!, ids[1]!, ids[1]!]);
+    const second = await ben.admin.acknowledgeAlert([ids[0]!, ids[1]!, ids[1]!]);
     expect(second.alerts).toMatchObject([
       { alert_id: ids[0], acknowledgement: alerts[0]?.acknowledgement, already: true },
       { alert_id: ids[1], acknowledgement: { by: "ben", note: null }, already: false },
     ]);
-    expect(await ben.listAlerts({ acknowledged: false })).toEqual({ alerts: [] });
+    expect(await ben.admin.listAlerts({ acknowledged: false })).toEqual({ alerts: [] });
   });
 
   test("is all or nothing, and never of another tenant's", async () => {
@@ -224,23 +232,23 @@ describe("acknowledging", () => {
     const others = await publish(alert("auth", "1", "critical", `${tenant}-other`));
     const fleet = await client();
     for (const unknown of [others, `${tenant}/auth/2`, `${tenant}/nothing/1`]) {
-      await expect(fleet.acknowledgeAlert([own, unknown])).rejects.toMatchObject({
+      await expect(fleet.admin.acknowledgeAlert([own, unknown])).rejects.toMatchObject({
         code: "NOT_FOUND",
         details: { alert_ids: [unknown] },
       });
-      expect(await fleet.alert(unknown)).toBeNull();
+      expect(await fleet.admin.alert(unknown)).toBeNull();
     }
-    expect(idsOf(await fleet.listAlerts({ acknowledged: false }))).toEqual([own]);
-    await expect(fleet.acknowledgeAlert(own, { note: "x".repeat(1_001) })).rejects.toMatchObject({
+    expect(idsOf(await fleet.admin.listAlerts({ acknowledged: false }))).toEqual([own]);
+    await expect(fleet.admin.acknowledgeAlert(own, { note: "x".repeat(1_001) })).rejects.toMatchObject({
       code: "INVALID",
       fields: [{ path: "note" }],
     });
-    await expect(fleet.acknowledgeAlert("17")).rejects.toMatchObject({ code: "INVALID" });
+    await expect(fleet.admin.acknowledgeAlert("17")).rejects.toMatchObject({ code: "INVALID" });
   });
 
   test("is forgotten once the stream cannot have the alert any more, and not before", async () => {
     const id = await publish(alert("auth", "1"));
-    await (await client()).acknowledgeAlert(id);
+    await (await client()).admin.acknowledgeAlert(id);
     const { store } = bench;
     const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
     const clear = async (inMs: number) =>

@@ -268,7 +268,7 @@ describe("no bus", () => {
       checkpointId: outcome.commandId,
     });
     expect(ms).toBeLessThan(1_000);
-    await expect(one.status()).rejects.toMatchObject({
+    await expect(one.admin.status()).rejects.toMatchObject({
       code: "UNAVAILABLE",
       details: { bus: "unavailable", url: "nats://127.0.0.1:1" },
     });

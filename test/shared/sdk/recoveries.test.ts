@@ -30,41 +30,41 @@ async function owned(task: string, checkpoints = 2): Promise<string[]> {
 
 test("the recovery point is the newest checkpoint that verifies; what is passed over is a warning", async () => {
   const ids = await owned("pointed");
-  expect((await fleet.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[1]);
+  expect((await fleet.admin.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[1]);
   await flip(writer.bench.store, "pointed", ids[1] as string);
-  expect((await fleet.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[0]);
+  expect((await fleet.admin.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[0]);
   expect(warnings).toMatchObject([
     { code: "CHECKPOINT_CORRUPT", details: { task_id: "pointed", checkpoint_id: ids[1] } },
   ]);
-  expect(await fleet.recoveryPoint("pointed", { before: ids[1] as string })).toMatchObject({
+  expect(await fleet.admin.recoveryPoint("pointed", { before: ids[1] as string })).toMatchObject({
     checkpoint: { metadata: { checkpoint_id: ids[0] } },
     owner: { agent_id: "agent-1", fence: 1, alive_until: expect.any(String) },
   });
 });
 
 test("where nothing was written there is none; where the chain is broken somebody has to decide", async () => {
-  expect(await fleet.findRecoveryPoint("nowhere")).toBe(null);
+  expect(await fleet.admin.findRecoveryPoint("nowhere")).toBe(null);
   const [first] = await owned("broken");
   await flip(writer.bench.store, "broken", first as string);
-  await expect(fleet.findRecoveryPoint("broken")).rejects.toMatchObject({
+  await expect(fleet.admin.findRecoveryPoint("broken")).rejects.toMatchObject({
     code: "CORRUPT",
     details: { task_id: "broken", corrupt: [{ checkpoint_id: first }] },
   });
   await expect(
-    fleet.recoveryPoint("broken", { before: first as string, checkpointId: first as string }),
+    fleet.admin.recoveryPoint("broken", { before: first as string, checkpointId: first as string }),
   ).rejects.toMatchObject({ code: "INVALID", fields: [{ path: "before" }] });
 });
 
 test("a recovery is executed from a checkpoint, by force when the agent lives, and shows until it is done", async () => {
   const [first] = await owned("executed");
   const target = first as string;
-  await expect(fleet.executeRecovery(target)).rejects.toMatchObject({
+  await expect(fleet.admin.executeRecovery(target)).rejects.toMatchObject({
     code: "CONFLICT",
     details: { owner: "agent-1", fence: 1, alive_until: expect.any(String) },
   });
-  const result = await fleet.executeRecovery(target, { force: true, reason: "it goes in circles" });
+  const result = await fleet.admin.executeRecovery(target, { force: true, reason: "it goes in circles" });
   expect(result).toMatchObject({ taskId: "executed", recovery: "waiting", checkpointId: target, fence: 2 });
-  expect((await fleet.recoveries({ state: "waiting" })).tasks).toMatchObject([
+  expect((await fleet.admin.recoveries({ state: "waiting" })).tasks).toMatchObject([
     { task_id: "executed", owner: null, recovery: { wish: { reason: "it goes in circles" } } },
   ]);
   await carryOn(writer.bench.repository, "executed");
@@ -78,10 +78,10 @@ test("of a task by its name, with the whole budget", async () => {
   await owned("reset", 1);
   await noteFailure(writer.bench.repository, "reset", { class: "unrecoverable" });
   expect((await fleet.getTask("reset"))?.recovery).toMatchObject({ state: "blocked", failures: 1 });
-  await fleet.executeRecovery(null, { taskId: "reset", reset: true });
+  await fleet.admin.executeRecovery(null, { taskId: "reset", reset: true });
   expect((await fleet.getTask("reset"))?.recovery).toMatchObject({ state: "waiting", failures: 0 });
-  await expect(fleet.executeRecovery(null)).rejects.toMatchObject({ code: "INVALID" });
-  await expect(fleet.executeRecovery(null, { taskId: "nowhere" })).rejects.toMatchObject({
+  await expect(fleet.admin.executeRecovery(null)).rejects.toMatchObject({ code: "INVALID" });
+  await expect(fleet.admin.executeRecovery(null, { taskId: "nowhere" })).rejects.toMatchObject({
     code: "NOT_FOUND",
   });
 });

@@ -29,19 +29,19 @@ export function addSearchIndex(program: Command, acting: Acting): void {
 
 async function status(session: Session): Promise<void> {
   const client = await session.client();
-  await showIndex(session, await client.indexStatus(session.ask));
+  await showIndex(session, await client.admin.indexStatus(session.ask));
 }
 
 async function rebuild(session: Session, { wait }: { readonly wait: boolean }): Promise<void> {
   const { PROGRESS_END, progressLine } = await import("../../rendering/progress.ts");
   const client = await session.client();
-  let found = await client.rebuildIndex(session.ask);
+  let found = await client.admin.rebuildIndex(session.ask);
   try {
     while (wait && found.state === "rebuilding") {
       const { indexed: done, total } = found;
       session.note(progressLine({ what: "Rebuilding", done, total }, session.view));
       await sleep(POLL_MS);
-      found = await client.indexStatus(session.ask);
+      found = await client.admin.indexStatus(session.ask);
     }
   } finally {
     session.note(PROGRESS_END);

@@ -79,7 +79,7 @@ async function whyLate(session: Session, error: unknown, position: string | unde
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
   if (position === undefined || !(error instanceof FleetError) || error.code !== "TIMEOUT") throw error;
   const client = await session.client();
-  const index = await client.indexStatus(session.ask).catch(() => undefined);
+  const index = await client.admin.indexStatus(session.ask).catch(() => undefined);
   if (index === undefined || index.indexed_through >= position) throw error;
   throw new FleetError("UNAVAILABLE", "the index has not reached this position yet", {
     details: { indexed_through: index.indexed_through, wait_for: position },

@@ -31,7 +31,7 @@ export function addAgents(program: Command, acting: Acting): void {
 
 async function list(session: Session, { limit, cursor }: Flags): Promise<void> {
   const client = await session.client();
-  const page = await client.agents({ limit, cursor, ...session.ask });
+  const page = await client.admin.agents({ limit, cursor, ...session.ask });
   const { renderAgents } = await import("../../rendering/agents.ts");
   const next = nextPage(session, page.cursor);
   await session.show(page, () => renderAgents(page, next, session.view));

@@ -81,7 +81,7 @@ async function list(session: Session, flags: ListFlags): Promise<void> {
   const client = await session.client();
   if (flags.follow) return follow(session, client, flags);
   const { task, severity, all, limit, cursor } = flags;
-  const page = await client.listAlerts({
+  const page = await client.admin.listAlerts({
     ...session.ask,
     ...(task !== undefined && { taskId: task }),
     ...(severity !== undefined && { severity }),
@@ -97,7 +97,7 @@ async function list(session: Session, flags: ListFlags): Promise<void> {
 async function follow(session: Session, client: FleetClient, { task, severity }: Which): Promise<void> {
   const { renderAlertLine } = await import("../../rendering/alerts.ts");
   const interrupted = untilInterrupted();
-  const stop = await client.onAlert(
+  const stop = await client.admin.onAlert(
     (alert) => session.line(alert, () => renderAlertLine(alert, session.called, session.view)),
     { taskId: task, severity },
   );
@@ -111,7 +111,7 @@ async function follow(session: Session, client: FleetClient, { task, severity }:
 
 async function show(session: Session, id: string): Promise<void> {
   const client = await session.client();
-  const found = await client.alert(id, session.ask);
+  const found = await client.admin.alert(id, session.ask);
   if (found === null) {
     const { FleetError } = await import("../../../../shared/protocol/errors.ts");
     throw new FleetError("NOT_FOUND", "there is no such alert", { details: { alert_ids: [id] } });
@@ -137,7 +137,7 @@ async function acknowledge(
   { note }: { readonly note?: string },
 ): Promise<void> {
   const client = await session.client();
-  const done = await client.acknowledgeAlert(ids, { ...session.ask, note });
+  const done = await client.admin.acknowledgeAlert(ids, { ...session.ask, note });
   const { renderAcknowledged } = await import("../../rendering/alerts.ts");
   await session.show(done, () => renderAcknowledged(done, session.view));
 }

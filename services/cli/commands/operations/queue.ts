@@ -56,14 +56,14 @@ function addDead(group: Command, acting: Acting): void {
 
 async function status(session: Session): Promise<void> {
   const client = await session.client();
-  const found = await client.queueStatus(session.ask);
+  const found = await client.admin.queueStatus(session.ask);
   const { renderQueue } = await import("../../rendering/queue.ts");
   await session.show(found, () => renderQueue(found, session.view));
 }
 
 async function list(session: Session, { from, limit }: ListFlags): Promise<void> {
   const client = await session.client();
-  const page = await client.deadLetters({
+  const page = await client.admin.deadLetters({
     ...session.ask,
     ...(from !== undefined && { fromSeq: from }),
     ...(limit !== undefined && { limit }),
@@ -80,13 +80,13 @@ async function list(session: Session, { from, limit }: ListFlags): Promise<void>
 
 async function retry(session: Session, seq: number): Promise<void> {
   const client = await session.client();
-  const done = await client.retryDeadLetter(seq, session.ask);
+  const done = await client.admin.retryDeadLetter(seq, session.ask);
   const { renderRetried } = await import("../../rendering/queue.ts");
   await session.show(done, () => renderRetried(done, session.view));
 }
 
 async function drop(session: Session, seq: number): Promise<void> {
   const client = await session.client();
-  const done = await client.dropDeadLetter(seq, session.ask);
+  const done = await client.admin.dropDeadLetter(seq, session.ask);
   await session.show(done, () => `Dropped: letter ${seq}; nobody can retry it any more`);
 }

@@ -58,12 +58,12 @@ export function addScrub(program: Command, acting: Acting): void {
 
 async function status(session: Session): Promise<void> {
   const client = await session.client();
-  await showScrub(session, client, await client.scrubStatus(session.ask));
+  await showScrub(session, client, await client.admin.scrubStatus(session.ask));
 }
 
 async function start(session: Session, { wait }: { readonly wait?: boolean }): Promise<void> {
   const client = await session.client();
-  const asked = await client.startScrub(session.ask);
+  const asked = await client.admin.startScrub(session.ask);
   const pass = asked.requested_pass;
   if (wait !== true || pass === null) return showAsked(session, asked);
   await showScrub(session, client, await waitFor(session, client, pass));
@@ -74,7 +74,7 @@ async function waitFor(session: Session, client: FleetClient, pass: number): Pro
   let attendedAt = performance.now();
   try {
     for (;;) {
-      const found = await client.scrubStatus(session.ask);
+      const found = await client.admin.scrubStatus(session.ask);
       if ((found.last?.pass ?? 0) >= pass) return found;
       if (found.by !== null) attendedAt = performance.now();
       else if (performance.now() - attendedAt > NOBODY_MS) throw await nobody(pass);
@@ -104,7 +104,7 @@ async function showAsked(session: Session, asked: ScrubStatus): Promise<void> {
 
 /** With the first findings; the exit code says whether there are any, here or in another tenant. */
 async function showScrub(session: Session, client: FleetClient, found: ScrubStatus): Promise<void> {
-  const page = await client.scrubFindings({ ...session.ask, limit: SHOWN });
+  const page = await client.admin.scrubFindings({ ...session.ask, limit: SHOWN });
   const { renderScrub } = await import("../../rendering/scrub.ts");
   await session.show({ ...found, findings: page.findings }, () =>
     renderScrub({ status: found, page, fleet: session.called }, session.view),
@@ -121,7 +121,7 @@ async function findings(
   { limit, cursor }: { readonly limit?: number; readonly cursor?: string },
 ): Promise<void> {
   const client = await session.client();
-  const page = await client.scrubFindings({ ...session.ask, limit, cursor });
+  const page = await client.admin.scrubFindings({ ...session.ask, limit, cursor });
   const { renderFindings } = await import("../../rendering/scrub.ts");
   await session.show(page, () => renderFindings(page, nextPage(session, page.cursor), session.view));
   if (page.findings.length > 0) session.exitCode = ERROR_TABLE.CORRUPT.exit;

@@ -25,7 +25,7 @@ export function addStatus(program: Command, acting: Acting): void {
 
 async function status(session: Session): Promise<void> {
   const client = await session.client();
-  const found = await client.status(session.ask);
+  const found = await client.admin.status(session.ask);
   const works = found.store.ok && found.bus.ok;
   const [alerts, watchdog] = works
     ? await Promise.all([openAlerts(client, session), watching(client, session)])
@@ -42,7 +42,7 @@ async function status(session: Session): Promise<void> {
 async function openAlerts(client: FleetClient, session: Session): Promise<OpenAlerts | null> {
   const query = { ...session.ask, acknowledged: false, resolved: false, limit: LIMITS.alerts_limit_max };
   try {
-    const { alerts, cursor } = await client.listAlerts(query);
+    const { alerts, cursor } = await client.admin.listAlerts(query);
     return { open: alerts.length, more: cursor !== undefined };
   } catch {
     return null;
@@ -52,7 +52,7 @@ async function openAlerts(client: FleetClient, session: Session): Promise<OpenAl
 /** The one of the watchdogs that has the duty to scrub: where any runs, one has it. null when that cannot be said. */
 async function watching(client: FleetClient, session: Session): Promise<Watching | null> {
   try {
-    return { by: (await client.scrubStatus(session.ask)).by };
+    return { by: (await client.admin.scrubStatus(session.ask)).by };
   } catch {
     return null;
   }

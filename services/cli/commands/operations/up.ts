@@ -88,7 +88,7 @@ async function fleetAnswers(session: Session, url: string): Promise<boolean> {
   const probe = new Session(session.world, { ...session.settings, url, timeout: PROBE_MS });
   try {
     const client = await probe.client();
-    await client.status(probe.ask);
+    await client.admin.status(probe.ask);
     return true;
   } catch {
     // Somebody else's port: the fleet's own start says best what is wrong with it.

@@ -22,7 +22,7 @@ export async function presenceOf(session: Session, client: FleetClient, type: st
   let listenedMs: number;
   let cursor: string | undefined;
   do {
-    const page = await client.agents({ ...session.ask, limit: LIMITS.agents_limit_max, cursor });
+    const page = await client.admin.agents({ ...session.ask, limit: LIMITS.agents_limit_max, cursor });
     found.push(...page.agents.filter((one) => one.agent_type === type && one.state !== "silent"));
     listenedMs = session.world.now() - Date.parse(page.listening_since);
     // Who is never heard stands behind all who are.

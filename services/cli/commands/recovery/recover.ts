@@ -63,7 +63,7 @@ async function lookAhead(session: Session, taskId: string, flags: Flags): Promis
   const task = await requireTask(session, taskId);
   const { recovery } = task;
   const onPrevious = flags.from === undefined && recovery?.rung === "previous";
-  const point = await client.recoveryPoint(taskId, {
+  const point = await client.admin.recoveryPoint(taskId, {
     ...session.ask,
     checkpointId: flags.from,
     before: onPrevious ? (recovery?.avoid_id ?? undefined) : undefined,

@@ -44,7 +44,7 @@ async function status(session: Session, task: string | undefined, flags: StatusF
   if (task !== undefined) return one(session, task, flags);
   const { state, limit, cursor } = flags;
   const client = await session.client();
-  const page = await client.recoveries({
+  const page = await client.admin.recoveries({
     ...session.ask,
     ...(state !== undefined && { state }),
     ...(limit !== undefined && { limit }),

@@ -20,7 +20,7 @@ export async function recoverTask(
 ): Promise<void> {
   const client = await session.client();
   const found = task ?? (await client.getTask(taskId, session.ask).catch(() => null));
-  const asked = client.executeRecovery(checkpointId, { ...session.ask, ...wish, taskId });
+  const asked = client.admin.executeRecovery(checkpointId, { ...session.ask, ...wish, taskId });
   const result = await asked.catch((error: unknown) => {
     throw found?.latest_id === null ? unwritten(error) : error;
   });

@@ -80,7 +80,7 @@ async function blockedTasks(
   } as const;
   let cursor: string | undefined;
   do {
-    const page = await client.recoveries({ ...query, ...(cursor !== undefined && { cursor }) });
+    const page = await client.admin.recoveries({ ...query, ...(cursor !== undefined && { cursor }) });
     found.push(...page.tasks);
     cursor = page.cursor;
   } while (cursor !== undefined);
@@ -111,7 +111,7 @@ async function retried(
   try {
     const task = await client.getTask(taskId, session.ask);
     if (task?.recovery?.state !== "blocked") return { taskId, outcome: "passed_over" };
-    const result = await client.executeRecovery(null, { ...session.ask, taskId, reason, reset });
+    const result = await client.admin.executeRecovery(null, { ...session.ask, taskId, reason, reset });
     return { taskId, outcome: "asked", result };
   } catch (error) {
     return {
