@@ -10,12 +10,11 @@ import {
   type ConfigOf,
   type ConfigProblem,
   type Environment,
-  integer,
   optional,
   readConfig,
   text,
 } from "../../shared/runtime/settings/config.ts";
-import { processFields } from "../../shared/runtime/settings/process-settings.ts";
+import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
 import { addressFields, discoverBus } from "../../shared/sdk/address.ts";
 import { clientFields, spoolFolder } from "../../shared/sdk/client/connect.ts";
 
@@ -24,26 +23,26 @@ const NAME_CHARS = 40;
 
 export const runnerFields = {
   settingsFile: text(FILE, {
-    description:
-      "File that says which agents a runner starts, and how, as in services/runner/README.md; JSON",
+    description: "File with the agents that the runner starts, as in services/runner/README.md; JSON",
   }),
   runnerName: optional(
-    text("FLEET_RUNNER_NAME", { description: "Name of a runner, the same after a restart; else the host's" }),
+    text("FLEET_RUNNER_NAME", {
+      description: "Name of the runner; it must be the same after a restart",
+      defaultNote: "the host name",
+    }),
   ),
   runnerDir: optional(
-    text("FLEET_RUNNER_DIR", { description: "Where a runner keeps what it knows of its agents" }),
+    text("FLEET_RUNNER_DIR", {
+      description: "Folder of the runner's records of its agents",
+      defaultNote: "`<FLEET_HOME>/runner`",
+    }),
   ),
 } as const;
 
-const fields = {
+/** All settings of the process. */
+export const runnerProcessFields = {
   ...processFields,
-  // Beside a standalone fleet, which has the usual port.
-  opsPort: integer("FLEET_OPS_PORT", {
-    default: 4281,
-    min: 0,
-    max: 65_535,
-    description: "Port of /metrics, /healthz and /readyz; 0 takes any free one",
-  }),
+  opsPort: opsPortField(4281),
   tenant: clientFields.tenant,
   home: addressFields.home,
   busCredentials: optional(
@@ -52,7 +51,7 @@ const fields = {
   ...runnerFields,
 } as const;
 
-export interface RunnerConfig extends Omit<ConfigOf<typeof fields>, "runnerName" | "runnerDir"> {
+export interface RunnerConfig extends Omit<ConfigOf<typeof runnerProcessFields>, "runnerName" | "runnerDir"> {
   readonly busUrl: string;
   readonly runnerName: string;
   /** Absolute. */
@@ -64,7 +63,7 @@ export interface RunnerConfig extends Omit<ConfigOf<typeof fields>, "runnerName"
 
 /** Throws ConfigError with everything that is wrong, in the environment or in the file. */
 export function readRunnerConfig(env: Environment): RunnerConfig {
-  const config = readConfig(fields, env);
+  const config = readConfig(runnerProcessFields, env);
   const runnerName = config.runnerName ?? hostname();
   return {
     ...config,

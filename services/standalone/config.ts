@@ -2,8 +2,9 @@
 
 import { availableParallelism } from "node:os";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
+import { addressFields } from "../../shared/sdk/address.ts";
 import { agentFields } from "../../shared/service-host/policy-file.ts";
-import { platformFields } from "../../shared/service-host/service-settings.ts";
+import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { watchdogFields } from "../watchdog/config.ts";
 
 /** Each that has once joined takes some 60 MB; more than two pay where many cores serve many agents. */
@@ -13,7 +14,7 @@ export const standaloneFields = {
   ...platformFields,
   ...agentFields,
   ...watchdogFields,
-  home: text("FLEET_HOME", { default: ".fleet", description: "Where the standalone fleet keeps everything" }),
+  home: addressFields.home,
   natsPort: integer("FLEET_NATS_PORT", {
     default: 4222,
     min: -1,
@@ -25,10 +26,14 @@ export const standaloneFields = {
     min: 1,
     max: 64,
     description:
-      "Most service threads of the standalone fleet, which join under load; with a store other than lmdb there is one",
+      "Limit of service threads of the standalone fleet; one works, the others join under load; only with a store in LMDB",
+    defaultNote: "one per core, at most 2",
   }),
   storeUrl: optional(
-    text("FLEET_STORE", { description: "Default of the standalone fleet: lmdb:<FLEET_HOME>/store" }),
+    text("FLEET_STORE", {
+      description: clusterFields.storeUrl.description,
+      defaultNote: "`lmdb:<FLEET_HOME>/store`",
+    }),
   ),
 } as const;
 

@@ -1,5 +1,6 @@
 /** The watchdog's own settings. */
 import { type ConfigOf, duration, integer, orOff } from "../../shared/runtime/settings/config.ts";
+import { opsPortField } from "../../shared/runtime/settings/process-settings.ts";
 import { readWebhooks, type Webhook, webhookFields } from "./webhooks/webhook-settings.ts";
 
 export const watchdogFields = {
@@ -8,22 +9,25 @@ export const watchdogFields = {
     min: 1,
     max: 100_000,
     description:
-      "Attempts at recovery that may be under way at once in the whole fleet, half of them for one agent type; further ones wait",
+      "Limit of concurrent recovery attempts in the whole fleet; one agent type may use half of it",
   }),
   scrubRate: integer("FLEET_SCRUB_RATE", {
     default: 4_000_000,
     min: 10_000,
-    description: "Bytes per second that the scrubber reads at most",
+    description: "Highest rate at which a scrub reads, in bytes per second",
   }),
   scrubEvery: orOff(
     duration("FLEET_SCRUB_EVERY", {
       default: "24h",
       min: "1s",
-      description: "From the beginning of one pass of the scrubber to that of the next; off: only when asked",
+      description: "Time from the start of one scrub to the start of the next; off: only on request",
     }),
   ),
   ...webhookFields,
 } as const;
+
+/** A watchdog in a process of its own may run beside a standalone fleet. */
+export const watchdogOpsPort = opsPortField(4282);
 
 export interface WatchdogConfig extends Omit<ConfigOf<typeof watchdogFields>, keyof typeof webhookFields> {
   readonly webhooks: readonly Webhook[];

@@ -11,10 +11,13 @@ const NAME = "FLEET_POLICY";
 export const agentFields = {
   agentTypes: list("FLEET_AGENT_TYPES", {
     default: [],
-    description: "Agent types beside architecture, implementation, qa and documentation",
+    description: "Agent types in addition to architecture, implementation, qa and documentation",
   }),
   policyFile: optional(
-    text(NAME, { description: "File with the policy of handoffs, JSON; unset: the built-in one" }),
+    text(NAME, {
+      description: "File with the policy of handoffs and recoveries; JSON",
+      defaultNote: "the built-in policy",
+    }),
   ),
 } as const;
 

@@ -9,15 +9,16 @@ export const clusterFields = {
   storeUrl: text("FLEET_STORE", {
     default: "lmdb:.fleet/store",
     description:
-      "fdb:/path/to/fdb.cluster, lmdb:path (one process only), lmdb:path?shared (of one machine), or memory: (nothing is kept)",
+      "Store: fdb:/path/to/fdb.cluster, lmdb:path (one process), lmdb:path?shared (processes of one machine), or memory: (nothing is kept)",
   }),
   busUrl: url("FLEET_URL", {
     default: "nats://127.0.0.1:4222",
-    description: "Where the bus is: nats://host:port",
+    description: "Address of the bus: nats://host:port",
   }),
   busMonitorUrl: optional(
     url("FLEET_NATS_MONITOR_URL", {
-      description: "The server's monitoring address, where its durability settings are proven at start",
+      description:
+        "Monitoring address of the bus; the durability settings of the bus are checked there at start",
     }),
   ),
   busCredentials: optional(

@@ -1,12 +1,14 @@
-// What comes from elsewhere is named and locked.
+// The dependencies are explained and locked.
 
 import { type File, file, type Rule } from "./source.ts";
 
 const read = (files: readonly File[], name: string): string =>
   files.find(({ path }) => path === name)?.text ?? "";
 
+const PAGE = "deploy/DEPENDENCIES.md";
+
 export const explained: Rule = {
-  name: "the README's table of dependencies names each of them",
+  name: `${PAGE} names each dependency, and no other`,
   check: (files) => {
     const manifest = JSON.parse(read(files, "package.json") || "{}");
     const names = Object.keys({
@@ -14,24 +16,26 @@ export const explained: Rule = {
       ...manifest.devDependencies,
       ...manifest.optionalDependencies,
     });
-    const section =
-      /^#+ [^\n]*dependenc[^\n]*\n([\s\S]*?)(?=^#+ |(?![\s\S]))/im.exec(read(files, "README.md"))?.[1] ?? "";
-    const told = [...section.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
-    const isTold = (name: string): boolean =>
-      told.some((one) => one === name || (one.endsWith("*") && name.startsWith(one.slice(0, -1))));
-    return names
-      .filter((name) => !isTold(name))
-      .map(
-        (name) => `README.md: says nothing about the dependency ${name}; add it to the table, with its job`,
-      );
+    const firstCells = [...read(files, PAGE).matchAll(/^\|([^|]*)\|/gm)].map(([, cell]) => cell!);
+    const listed = firstCells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!));
+    const matches = (row: string, name: string): boolean =>
+      row === name || (row.endsWith("*") && name.startsWith(row.slice(0, -1)));
+    return [
+      ...names
+        .filter((name) => !listed.some((row) => matches(row, name)))
+        .map((name) => `${PAGE}: has no row for ${name}; add one, with its job`),
+      ...listed
+        .filter((row) => !names.some((name) => matches(row, name)))
+        .map((row) => `${PAGE}: has a row for ${row}, which package.json does not name; take it out`),
+    ];
   },
   broken: [
     file("package.json", '{"dependencies":{"lmdb":"1","zod":"4"}}'),
-    file("README.md", "# Dependencies\n| `zod` |\n# Rest\n`lmdb`\n"),
+    file(PAGE, "| `zod` |\n`lmdb`\n"),
   ],
   kept: [
     file("package.json", '{"dependencies":{"@nats-io/a":"1","zod":"4"}}'),
-    file("README.md", "## Dependencies\n| `zod`, `@nats-io/*` |\n"),
+    file(PAGE, "| `zod`, `@nats-io/*` | `job` |\n"),
   ],
 };
 

@@ -36,6 +36,7 @@ const LAYERS: Record<string, readonly string[]> = {
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],
   "deploy/demo": ["shared/sdk"],
   "deploy/examples": ["shared/sdk"],
+  "deploy/settings": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
   "deploy/local": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
 

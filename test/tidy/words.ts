@@ -92,14 +92,14 @@ export const testSwitches: Rule = {
 const FOREIGN =
   /^(PATH|HOME|TERM|CI|NO_COLOR|FORCE_COLOR|COLUMNS|HOSTNAME|USER|npm_\w+|OTEL_\w+|NODE_\w+|KUBERNETES_\w+|XDG_\w+|TMPDIR|EDITOR)$/;
 
+const SETTINGS = "deploy/SETTINGS.md";
+
 export const settings: Rule = {
-  name: "the README's table has every setting, and no other",
+  name: "the settings page has every setting, and no other",
   check: (files) => {
     const documented = new Set(
       [
-        ...(files.find(({ path }) => path === "README.md")?.text ?? "").matchAll(
-          /^\|\s*`(FLEET_[A-Z0-9_]+)`/gm,
-        ),
+        ...(files.find(({ path }) => path === SETTINGS)?.text ?? "").matchAll(/^\|\s*`(FLEET_[A-Z0-9_]+)`/gm),
       ].map(([, name]) => name!),
     );
     const read = new Map(
@@ -113,18 +113,21 @@ export const settings: Rule = {
         .map(([name, path]) => `${path}: reads ${name}; settings of ours begin with FLEET_`),
       ...[...read]
         .filter(([name]) => name.startsWith("FLEET_") && !documented.has(name))
-        .map(([name, path]) => `${path}: reads ${name}; give it a row in README.md's table of settings`),
+        .map(
+          ([name, path]) =>
+            `${path}: reads ${name}; add its field to deploy/settings/settings-page.ts, then npm run generate`,
+        ),
       ...[...documented]
         .filter((name) => !read.has(name))
-        .map((name) => `README.md: describes ${name}, which nothing reads; take the row out`),
+        .map((name) => `${SETTINGS}: describes ${name}, which no program reads; take its field out`),
     ];
   },
   broken: [
-    file("README.md", "| `FLEET_OLD` | gone |"),
+    file(SETTINGS, "| `FLEET_OLD` | gone |"),
     file("services/writer/config.ts", 'text("FLEET_NEW", {})'),
   ],
   kept: [
-    file("README.md", "| `FLEET_NEW` | x |"),
+    file(SETTINGS, "| `FLEET_NEW` | x |"),
     file("services/writer/config.ts", 'text("FLEET_NEW", {}); process.env.PATH;'),
   ],
 };

@@ -21,7 +21,7 @@ const SECRET_FIELD = /(^|\.)(secret|url)$/;
 export const webhookFields = {
   webhooksFile: optional(
     text(NAME, {
-      description: "File that says where alerts are posted, as in services/watchdog/README.md; JSON",
+      description: "File with the webhooks that receive alerts, as in services/watchdog/README.md; JSON",
     }),
   ),
 } as const;

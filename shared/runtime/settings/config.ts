@@ -73,24 +73,6 @@ export function readConfig<const F extends Fields>(
   return Object.freeze(config) as ConfigOf<F>;
 }
 
-/** One row for each setting, for the README and for `--help`; a secret default is not shown. */
-export function describeConfig(
-  fields: Fields,
-): { name: string; type: string; default: string; description: string }[] {
-  return Object.values(fields).map((field) => ({
-    name: field.name,
-    type: field.type,
-    default: defaultShown(field),
-    description: field.description,
-  }));
-}
-
-function defaultShown(field: Field<unknown>): string {
-  if (field.required) return "required";
-  if (field.defaultText === undefined) return "unset";
-  return field.secret ? "secret" : field.defaultText;
-}
-
 /** A Service named fleet-… makes Kubernetes add such variables to every pod; nobody typed them. */
 const kubernetesServiceLink = /_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)$/;
 

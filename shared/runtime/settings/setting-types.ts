@@ -1,5 +1,5 @@
-// The kinds of setting a service can have. A field is data: its name, what it accepts in words, its default and
-// how to read it. The same data reads the environment, prints the problems and generates the table in the README.
+// The types of setting that a process can have. A field is data: its name, what it accepts in words, its default and
+// how to read it. The same data reads the environment, prints the problems and generates deploy/SETTINGS.md.
 
 import { formatDuration, parseDuration } from "./duration.ts";
 
@@ -11,6 +11,8 @@ export interface Field<T> {
   readonly default: T | undefined;
   /** The default as one would write it in the environment. */
   readonly defaultText: string | undefined;
+  /** The default in words, where the program computes it. */
+  readonly defaultNote: string | undefined;
   readonly required: boolean;
   readonly secret: boolean;
   /** The value, or undefined when the text is not acceptable. */
@@ -21,7 +23,9 @@ export interface FieldOptions<T> {
   description: string;
   /** Without a default the setting is required, unless the field is wrapped in `optional`. */
   default?: T;
-  /** A secret is never echoed, neither in a problem nor in the table. */
+  /** The default in words, where the program computes it: "the host name". */
+  defaultNote?: string;
+  /** A secret is never echoed, neither in a problem nor on the settings page. */
   secret?: boolean;
 }
 
@@ -146,7 +150,7 @@ function field<T>(
   parse: (raw: string) => T | undefined,
   write: (value: T) => string,
 ): Field<T> {
-  const { description, default: fallback, secret = false } = options;
+  const { description, default: fallback, defaultNote, secret = false } = options;
   const defaultText = fallback === undefined ? undefined : write(fallback);
   // A default that its own field would refuse is a mistake in the program, so it must not wait for a user to see it.
   if (defaultText !== undefined && defaultText !== "" && parse(defaultText) === undefined) {
@@ -158,6 +162,7 @@ function field<T>(
     description,
     default: fallback,
     defaultText,
+    defaultNote,
     required: fallback === undefined,
     secret,
     parse,

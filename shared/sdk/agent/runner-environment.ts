@@ -8,18 +8,26 @@ import { clientFields } from "../client/connect.ts";
 import { type Assignment, RESUME_MS } from "./assignment.ts";
 
 export const startFields = {
-  task: optional(text("FLEET_TASK", { description: "Of an agent that a runner starts: its task" })),
-  agentType: optional(text("FLEET_AGENT_TYPE", { description: "As an agent of which type it was started" })),
-  handoffId: optional(text("FLEET_HANDOFF", { description: "The handoff that brings the task" })),
-  checkpointId: optional(text("FLEET_CHECKPOINT", { description: "The checkpoint that was handed over" })),
-  promptFile: optional(text("FLEET_PROMPT_FILE", { description: "File with the prompt" })),
-  exitFile: optional(text("FLEET_EXIT_FILE", { description: "File in which it may say why it ends" })),
+  task: optional(text("FLEET_TASK", { description: "Task of an agent that a runner started" })),
+  agentType: optional(
+    text("FLEET_AGENT_TYPE", { description: "Agent type as which the runner started the agent" }),
+  ),
+  handoffId: optional(text("FLEET_HANDOFF", { description: "Handoff by which the agent got the task" })),
+  checkpointId: optional(text("FLEET_CHECKPOINT", { description: "Checkpoint that was handed over" })),
+  promptFile: optional(text("FLEET_PROMPT_FILE", { description: "File with the continuation prompt" })),
+  exitFile: optional(
+    text("FLEET_EXIT_FILE", { description: "File in which the agent may report why it ends" }),
+  ),
   agentId: clientFields.agentId,
 } as const;
 
-/** Together with the task only. */
-const fenceFields = {
-  fence: integer("FLEET_FENCE", { min: 0, description: "The fence under which it has the task" }),
+/** Read only together with the task. */
+export const fenceFields = {
+  fence: integer("FLEET_FENCE", {
+    min: 0,
+    description: "Fence under which the agent owns the task",
+    defaultNote: "required with `FLEET_TASK`",
+  }),
 } as const;
 
 export interface Start {

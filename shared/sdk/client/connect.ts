@@ -19,14 +19,18 @@ import { BusLink } from "./connection.ts";
 import { type Fallback, publish } from "./delivery.ts";
 
 export const clientFields = {
-  tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "The tenant whose tasks are meant" }),
+  tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "Tenant of the tasks" }),
   agentId: optional(
     text("FLEET_AGENT_ID", {
-      description: "Who is asking; becomes part of the subject and of the audit trail",
+      description: "Id of the caller, in the subjects and in the audit trail",
+      defaultNote: "host and process id; `cli-<user>` for commands",
     }),
   ),
   spoolDir: optional(
-    text("FLEET_SPOOL_DIR", { description: "Where commands wait on this machine while there is no bus" }),
+    text("FLEET_SPOOL_DIR", {
+      description: "Folder of the spool, which keeps commands while the bus is unavailable",
+      defaultNote: "`<FLEET_HOME>/spool`",
+    }),
   ),
 } as const;
 

@@ -90,7 +90,7 @@ describe("the file", () => {
     );
     expect(() => readRunnerSettings(file("{ agents: "))).toThrow(/expected JSON in/);
     expect(() => readRunnerConfig({})).toThrow(
-      /FLEET_RUNNER_CONFIG: expected text \(File that says .*README\.md.*\); got nothing/,
+      /FLEET_RUNNER_CONFIG: expected text \(File with the agents .*README\.md.*\); got nothing/,
     );
   });
 });

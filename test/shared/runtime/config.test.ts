@@ -5,7 +5,6 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 import {
   boolean,
   ConfigError,
-  describeConfig,
   duration,
   type Field,
   integer,
@@ -170,24 +169,6 @@ describe("problems", () => {
     expect(() => integer("FLEET_N", { description, default: 0, min: 1 })).toThrow(TypeError);
     expect(() => duration("FLEET_D", { description, default: "30" })).toThrow(TypeError);
   });
-});
-
-test("the table has one row for each field and hides secrets", () => {
-  const rows = describeConfig({
-    ...fields,
-    key: text("FLEET_KEY", { description, secret: true, default: "hunter2" }),
-  });
-  expect(rows.map((row) => [row.name, row.default])).toEqual([
-    ["FLEET_STORE", "lmdb:./.fleet/store"],
-    ["FLEET_PORT", "8080"],
-    ["FLEET_LEASE", "30s"],
-    ["FLEET_LOG_LEVEL", "info"],
-    ["FLEET_SERVERS", "nats://127.0.0.1:4222"],
-    ["FLEET_PRETTY", "false"],
-    ["FLEET_TOKEN", "required"],
-    ["FLEET_OPS_PORT", "unset"],
-    ["FLEET_KEY", "secret"],
-  ]);
 });
 
 test("a duration is written so that it reads back the same", () => {
