@@ -109,7 +109,8 @@ export class HandoffBench {
       ...(dies !== undefined && { FLEET_TEST_DIES: dies }),
       ...(freezes !== undefined && { FLEET_TEST_FREEZES: freezes }),
     };
-    const program = Object.keys(moments).length === 0 ? undefined : `test/harness/processes/${role}.program.ts`;
+    const program =
+      Object.keys(moments).length === 0 ? undefined : `test/harness/processes/${role}.program.ts`;
     return this.#start(role, { FLEET_POLICY: path, ...env, ...moments }, program);
   }
 
