@@ -8,8 +8,8 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import { startTicker } from "../runtime/ticker.ts";
-import { type Camel, toSnake } from "./client/case-convert.ts";
-import type { Link } from "./client/connection.ts";
+import { type Camel, toSnake } from "./case-convert.ts";
+import type { Link } from "./request/connection.ts";
 
 /** What an agent is at. `pid`: default this process; null: nobody knows it. */
 export type Pulse = Pick<

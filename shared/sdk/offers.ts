@@ -17,7 +17,7 @@ import { withSpan } from "../runtime/observability/tracing.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import { retry } from "../runtime/retry.ts";
 import { startTicker } from "../runtime/ticker.ts";
-import type { AcknowledgeOptions } from "./client/operations.ts";
+import type { AcknowledgeOptions } from "./client/options.ts";
 import type { Acknowledged } from "./client/task.ts";
 
 export interface OfferOptions {

@@ -1,6 +1,6 @@
 // Spools for people: one line for each agent that has something waiting on this machine.
 
-import type { ListedSpool } from "../../../shared/sdk/spool/listing.ts";
+import type { ListedSpool } from "../../../shared/sdk/spool/spool-list.ts";
 import { tableLines } from "./table.ts";
 import { bytesText, count, plain } from "./text.ts";
 import { ago, brieflyAgo } from "./time.ts";

@@ -1,9 +1,9 @@
 /** What an agent is started with, and how its run ends. */
 import type { OfferData } from "../../protocol/offer.ts";
 import type { TriggerThresholds } from "../../protocol/triggers.ts";
-import type { CheckpointRules } from "../checkpoint-policy.ts";
 import type { FleetClient } from "../client/client.ts";
 import type { ConnectOptions } from "../client/connect.ts";
+import type { CheckpointRules } from "./checkpoint-policy.ts";
 import type { Classify } from "./failure.ts";
 import type { AgentRun } from "./run.ts";
 import type { Beginning } from "./state.ts";

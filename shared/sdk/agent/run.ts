@@ -15,16 +15,16 @@ import type { OfferData } from "../../protocol/offer.ts";
 import { signsOf, type TriggerSigns, type TriggerThresholds } from "../../protocol/triggers.ts";
 import type { WorkspaceDrift } from "../../protocol/workspace.ts";
 import type { Clock } from "../../runtime/clock.ts";
-import { CheckpointPolicy, type CheckpointRules, type Occasion } from "../checkpoint-policy.ts";
-import { toSnake } from "../client/case-convert.ts";
-import type { HandoffWish } from "../client/operations.ts";
+import { toSnake } from "../case-convert.ts";
+import type { HandoffWish } from "../client/options.ts";
 import type { Outcome } from "../client/outcome.ts";
 import type { TaskHandle } from "../client/task.ts";
-import { TriggerMonitor } from "../triggers.ts";
 import { takeWorkspace } from "../workspace/snapshot.ts";
+import { CheckpointPolicy, type CheckpointRules, type Occasion } from "./checkpoint-policy.ts";
 import { reasonText, triggerOf } from "./messages.ts";
 import { RunOver } from "./run-ended.ts";
 import { sameItem, type WorkItem, type WorkState } from "./state.ts";
+import { TriggerMonitor } from "./trigger-monitor.ts";
 
 export interface Usage {
   /** Tokens that are in the context now; with `contextLimit` they say how full it is. */

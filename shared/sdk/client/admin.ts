@@ -20,9 +20,9 @@ import type {
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
 import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { Stop } from "../../runtime/process/service.ts";
+import { type Camel, toCamel, toSnake } from "../case-convert.ts";
+import type { AskOptions } from "../request/request.ts";
 import { type Calls, type ClientContext, orNull } from "./calls.ts";
-import { type Camel, toCamel, toSnake } from "./case-convert.ts";
-import type { AskOptions } from "./request.ts";
 
 export type AlertsOptions = Camel<QueryInput<"alerts">>;
 

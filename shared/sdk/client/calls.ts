@@ -7,14 +7,14 @@ import type { CorruptCheckpoint, QueryResults } from "../../protocol/queries.ts"
 import { type CommandOp, type QueryOp, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
+import { toCamel, toSnake } from "../case-convert.ts";
+import { type Answer, type Applied, Delivery, type Fallback } from "../delivery/command-delivery.ts";
+import type { TaskOrder } from "../delivery/command-order.ts";
+import type { Link } from "../request/connection.ts";
+import { type AskOptions, ask } from "../request/request.ts";
 import type { Spool } from "../spool/spool.ts";
-import { toCamel, toSnake } from "./case-convert.ts";
-import type { TaskOrder } from "./command-order.ts";
-import type { Link } from "./connection.ts";
-import { type Answer, type Applied, Delivery, type Fallback } from "./delivery.ts";
-import type { ChangeOptions, CommandOptions, TakeOptions } from "./operations.ts";
+import type { ChangeOptions, CommandOptions, TakeOptions } from "./options.ts";
 import type { Committed, Outcome } from "./outcome.ts";
-import { type AskOptions, ask } from "./request.ts";
 
 /** Something that is not an error of the call, but must not go unseen. */
 export interface FleetWarning {

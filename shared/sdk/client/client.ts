@@ -24,12 +24,13 @@ import type { Task } from "../../protocol/task.ts";
 import { validate } from "../../protocol/validation.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import type { Stop } from "../../runtime/process/service.ts";
+import { toCamel, toSnake } from "../case-convert.ts";
 import { Heart, type Pulse } from "../heartbeat.ts";
 import { type OfferHandler, type OfferOptions, type OfferParts, takeOffers } from "../offers.ts";
+import type { AskOptions } from "../request/request.ts";
 import type { Pending } from "../spool/spool.ts";
 import { FleetAdmin } from "./admin.ts";
 import { Calls, type ClientContext, orNull } from "./calls.ts";
-import { toCamel, toSnake } from "./case-convert.ts";
 import type {
   AcknowledgeOptions,
   AgentRange,
@@ -45,9 +46,8 @@ import type {
   SearchOptions,
   TakeOptions,
   TaskOperations,
-} from "./operations.ts";
+} from "./options.ts";
 import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
-import type { AskOptions } from "./request.ts";
 import { type Acknowledged, TaskHandle } from "./task.ts";
 
 /** A process that only ever does one thing, such as a hook, must bring the spool on a little as well. */

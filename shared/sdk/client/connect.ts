@@ -10,13 +10,13 @@ import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import { type Environment, optional, readConfig, text } from "../../runtime/settings/config.ts";
 import { addressFields, discoverBus } from "../address.ts";
-import { spoolName } from "../spool/listing.ts";
+import { type Fallback, publish } from "../delivery/command-delivery.ts";
+import { TaskOrder } from "../delivery/command-order.ts";
+import { BusLink } from "../request/connection.ts";
 import { Spool } from "../spool/spool.ts";
+import { spoolName } from "../spool/spool-list.ts";
 import type { FleetWarning } from "./calls.ts";
 import { FleetClient } from "./client.ts";
-import { TaskOrder } from "./command-order.ts";
-import { BusLink } from "./connection.ts";
-import { type Fallback, publish } from "./delivery.ts";
 
 export const clientFields = {
   tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "Tenant of the tasks" }),

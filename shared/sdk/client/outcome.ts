@@ -3,7 +3,7 @@
  * nothing happened, except for TIMEOUT, where it is not known.
  */
 import type { CommittedAnswer, HandoffAnswer } from "../../protocol/answers.ts";
-import type { Camel } from "./case-convert.ts";
+import type { Camel } from "../case-convert.ts";
 
 /** In the store, durable, with its audit entry and event. */
 export interface Committed extends Omit<Camel<CommittedAnswer>, "status"> {

@@ -4,7 +4,7 @@ import type { Checkpoint, CheckpointInput, FinalStatus } from "../../protocol/ch
 import { invalid } from "../../protocol/errors.ts";
 import type { CheckpointPage, LatestResult } from "../../protocol/queries.ts";
 import type { Task } from "../../protocol/task.ts";
-import type { Camel } from "./case-convert.ts";
+import type { Camel } from "../case-convert.ts";
 import type {
   CancelHandoffOptions,
   CommandOptions,
@@ -12,7 +12,7 @@ import type {
   HandoffWish,
   HistoryOptions,
   TaskOperations,
-} from "./operations.ts";
+} from "./options.ts";
 import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
 
 /** The task is this agent's, under the fence of the handle; the first checkpoint has to be written until the deadline. */

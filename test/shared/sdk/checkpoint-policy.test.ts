@@ -1,6 +1,6 @@
 /** The loop's policy against a clock that is moved by hand. */
 import { expect, test } from "vitest";
-import { CheckpointPolicy, type Occasion } from "../../../shared/sdk/checkpoint-policy.ts";
+import { CheckpointPolicy, type Occasion } from "../../../shared/sdk/agent/checkpoint-policy.ts";
 import { manualClock } from "../../harness/clock.ts";
 
 const MINUTE = 60_000;

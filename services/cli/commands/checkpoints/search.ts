@@ -2,7 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import type { SearchOptions } from "../../../../shared/sdk/client/operations.ts";
+import type { SearchOptions } from "../../../../shared/sdk/client/options.ts";
 import { limitOption } from "../../input/limit.ts";
 import { parseMoment } from "../../input/moment.ts";
 import { type Acting, withExamples } from "../../runtime/action.ts";

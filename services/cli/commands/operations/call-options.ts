@@ -1,7 +1,7 @@
 // Options of every command that changes something.
 
 import { type Command, Option } from "commander";
-import type { CommandOptions } from "../../../../shared/sdk/client/operations.ts";
+import type { CommandOptions } from "../../../../shared/sdk/client/options.ts";
 import { bareId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
 import type { Session } from "../../runtime/session.ts";

@@ -3,7 +3,7 @@
 
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
-import type { ListedSpool } from "../../../../shared/sdk/spool/listing.ts";
+import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { type Acting, withExamples } from "../../runtime/action.ts";
 import { Session } from "../../runtime/session.ts";
 
@@ -64,7 +64,7 @@ async function sendAs(session: Session, tenant: string, agent: string): Promise<
 
 async function spoolsOf({ settings, world }: Session): Promise<ListedSpool[]> {
   const [{ listSpools }, { spoolFolder }] = await Promise.all([
-    import("../../../../shared/sdk/spool/listing.ts"),
+    import("../../../../shared/sdk/spool/spool-list.ts"),
     import("../../../../shared/sdk/client/connect.ts"),
   ]);
   const all = await listSpools(spoolFolder({}, world.env));

@@ -7,11 +7,11 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import type { Logger } from "../../../../shared/runtime/observability/log.ts";
 import { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import { TaskOrder } from "../../../../shared/sdk/client/command-order.ts";
-import { BusLink, linkTo } from "../../../../shared/sdk/client/connection.ts";
-import { publish } from "../../../../shared/sdk/client/delivery.ts";
-import { spoolName } from "../../../../shared/sdk/spool/listing.ts";
+import { publish } from "../../../../shared/sdk/delivery/command-delivery.ts";
+import { TaskOrder } from "../../../../shared/sdk/delivery/command-order.ts";
+import { BusLink, linkTo } from "../../../../shared/sdk/request/connection.ts";
 import { Spool } from "../../../../shared/sdk/spool/spool.ts";
+import { spoolName } from "../../../../shared/sdk/spool/spool-list.ts";
 
 const SEND_MS = 2_000;
 const settings = { clock: systemClock, tenant: DEFAULT_TENANT, onWarning: () => {} } as const;

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import type { OfferData } from "../../../../shared/protocol/offer.ts";
-import type { AcknowledgeOptions } from "../../../../shared/sdk/client/operations.ts";
+import type { AcknowledgeOptions } from "../../../../shared/sdk/client/options.ts";
 import type { OfferInHand } from "../../../../shared/sdk/offers.ts";
 import { type Deaths, die, strikes } from "../environment/kill-points.ts";
 import { type AgentContext, type Ending, failure, someDeadline, takeStep } from "./agent.ts";

@@ -7,7 +7,7 @@ import {
   FINAL_STATUSES,
   type FinalStatus,
 } from "../../../../shared/protocol/checkpoint.ts";
-import type { HandoffWish } from "../../../../shared/sdk/client/operations.ts";
+import type { HandoffWish } from "../../../../shared/sdk/client/options.ts";
 import { createWorkload } from "../../../load/workload.ts";
 
 /** `fence`: the one under which the agent believes to own the task. */

@@ -3,9 +3,9 @@
  * own thresholds where it was given some; else the fleet's policy, which the writer applies to each checkpoint; and while no writer
  * answers, the defaults.
  */
-import type { FiredTrigger } from "../protocol/checkpoint.ts";
-import { DEFAULT_POLICY } from "../protocol/policy.ts";
-import { evaluateTriggers, type TriggerSigns, type TriggerThresholds } from "../protocol/triggers.ts";
+import type { FiredTrigger } from "../../protocol/checkpoint.ts";
+import { DEFAULT_POLICY } from "../../protocol/policy.ts";
+import { evaluateTriggers, type TriggerSigns, type TriggerThresholds } from "../../protocol/triggers.ts";
 
 /** What a checkpoint came to, as far as the triggers go. */
 export type Judged =

@@ -27,11 +27,19 @@ import {
 import { validate } from "../../protocol/validation.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { currentTraceparent, withSpan } from "../../runtime/observability/tracing.ts";
+import type { Link } from "../request/connection.ts";
+import {
+  type AskOptions,
+  ATTEMPT_MS_LEAST,
+  ask,
+  attempt,
+  operationOf,
+  pauseMs,
+  refusal,
+} from "../request/request.ts";
 import type { SpooledCommand } from "../spool/line.ts";
 import type { Spool } from "../spool/spool.ts";
 import type { TaskOrder } from "./command-order.ts";
-import type { Link } from "./connection.ts";
-import { type AskOptions, ATTEMPT_MS_LEAST, ask, attempt, operationOf, pauseMs, refusal } from "./request.ts";
 
 /** How far a command may go when no writer answers: nowhere, to the queue, or to the queue and then to this machine's disk. */
 export type Fallback = "none" | "queue" | "spool";

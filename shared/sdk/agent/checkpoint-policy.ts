@@ -1,6 +1,6 @@
 /** When the agent loop writes a checkpoint: after so many items, after so long with changes, and on the occasions that always ask for one. */
-import type { TriggerReason } from "../protocol/checkpoint.ts";
-import type { Clock } from "../runtime/clock.ts";
+import type { TriggerReason } from "../../protocol/checkpoint.ts";
+import type { Clock } from "../../runtime/clock.ts";
 
 /** What happened, or is about to. `time`: nothing but time went by. */
 export type Occasion = "item" | "time" | "phase" | "long_operation" | "error";

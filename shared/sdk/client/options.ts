@@ -4,10 +4,10 @@ import type { HandoffWish as ProtocolWish } from "../../protocol/handoff-record.
 import type { OfferData } from "../../protocol/offer.ts";
 import type { CheckpointPage, LatestResult, QueryInput } from "../../protocol/queries.ts";
 import type { Task } from "../../protocol/task.ts";
-import type { Camel } from "./case-convert.ts";
-import type { Fallback } from "./delivery.ts";
+import type { Camel } from "../case-convert.ts";
+import type { Fallback } from "../delivery/command-delivery.ts";
+import type { AskOptions } from "../request/request.ts";
 import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
-import type { AskOptions } from "./request.ts";
 
 export interface CommandOptions extends AskOptions {
   /** Make it yourself to be able to ask again after a TIMEOUT. Default: a new UUIDv7. */

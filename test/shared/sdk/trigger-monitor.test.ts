@@ -1,7 +1,7 @@
 /** Whose word counts when an agent watches its own signs: its own thresholds, the writer's advice, the defaults. */
 import { describe, expect, test } from "vitest";
 import type { TriggerSigns } from "../../../shared/protocol/triggers.ts";
-import { TriggerMonitor } from "../../../shared/sdk/triggers.ts";
+import { TriggerMonitor } from "../../../shared/sdk/agent/trigger-monitor.ts";
 
 const signs = (contextUtilization: number, changes: Partial<TriggerSigns> = {}): TriggerSigns => ({
   contextUtilization,
