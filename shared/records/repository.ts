@@ -386,8 +386,7 @@ export class CheckpointRepository {
           deadlineMs - waitedMs,
         ),
       )
-      .catch(async (failure: unknown) => {
-        const error = asFleetError(failure);
+      .catch(async (error: unknown) => {
         await this.#findings.keepOf(actor.tenant, actor.task, error);
         throw error;
       });

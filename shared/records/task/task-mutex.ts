@@ -6,7 +6,6 @@
  */
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { StoreError } from "../../store/store.ts";
 
 /** A lane in which somebody is at work. */
 interface Lane {
@@ -21,7 +20,7 @@ export class Lanes {
 
   /**
    * Does the work when nobody is before it, and tells it how long it waited. After `waitMs` in the lane it throws, the work not
-   * begun: UNAVAILABLE when there were too many; the store's `deadline` when in all that time nobody before it was done.
+   * begun: UNAVAILABLE, and says whether too many were before it or the store answered none of them.
    */
   async run<T>(name: string, waitMs: number, work: (waitedMs: number) => Promise<T>): Promise<T> {
     const lane = this.#lanes.get(name);
@@ -68,8 +67,8 @@ function turn(lane: Lane, waitMs: number): Promise<void> {
   });
 }
 
-function stuck(): StoreError {
-  return new StoreError("deadline", "the store did not answer those before this one");
+function stuck(): FleetError {
+  return new FleetError("UNAVAILABLE", "the store did not answer the earlier commands on this task in time");
 }
 
 function busy(waiting: number): FleetError {
