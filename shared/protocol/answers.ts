@@ -112,12 +112,10 @@ export type AcknowledgedAnswer = z.output<typeof acknowledgedAnswerSchema>;
 export type HandoffAnswer = z.output<typeof handoffAnswerSchema>;
 export type RecoveryAnswer = z.output<typeof recoveryAnswerSchema>;
 export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
+/** The answer to a command that was carried out. */
 export type CommandAnswer =
   | CommittedAnswer
   | OwnershipAnswer
   | AcknowledgedAnswer
   | HandoffAnswer
-  | RecoveryAnswer
-  | QueuedAnswer
-  | ErrorAnswer;
-export type QueryAnswer = z.output<typeof okAnswerSchema> | ErrorAnswer;
+  | RecoveryAnswer;

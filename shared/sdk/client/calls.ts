@@ -1,6 +1,6 @@
 /** What every operation of the client is made of: a command sent on its way, a query asked, and which task a checkpoint belongs to. */
 import { uuidv7 } from "uuidv7";
-import type { CommittedAnswer } from "../../protocol/answers.ts";
+import type { CommandAnswer, CommittedAnswer } from "../../protocol/answers.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import type { CorruptCheckpoint, QueryResults } from "../../protocol/queries.ts";
@@ -8,7 +8,7 @@ import { type CommandOp, type QueryOp, SUBJECTS } from "../../protocol/subjects.
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
 import { toCamel, toSnake } from "../case-convert.ts";
-import { type Answer, type Applied, Delivery, type Fallback } from "../delivery/command-delivery.ts";
+import { type Answer, Delivery, type Fallback } from "../delivery/command-delivery.ts";
 import type { TaskOrder } from "../delivery/command-order.ts";
 import type { Link } from "../request/connection.ts";
 import { type AskOptions, ask } from "../request/request.ts";
@@ -58,7 +58,7 @@ export class Calls {
     this.#delivery = new Delivery(context);
   }
 
-  async send<A extends Applied>(
+  async send<A extends CommandAnswer>(
     op: CommandOp,
     taskId: string,
     body: object,

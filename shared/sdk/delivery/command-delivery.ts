@@ -6,14 +6,7 @@
 import { type Bus, BusError } from "../../bus/bus.ts";
 import { queueMessageId, requestHash } from "../../integrity/request-hash.ts";
 import { decodeBody, encodeBody } from "../../integrity/wire.ts";
-import type {
-  AcknowledgedAnswer,
-  CommittedAnswer,
-  HandoffAnswer,
-  OwnershipAnswer,
-  QueuedAnswer,
-  RecoveryAnswer,
-} from "../../protocol/answers.ts";
+import type { CommandAnswer, QueuedAnswer } from "../../protocol/answers.ts";
 import { COMMAND_SCHEMAS } from "../../protocol/commands.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -54,8 +47,7 @@ export interface Command {
 
 type QueuedCommand = Command & { readonly op: QueuedOp };
 
-export type Applied = CommittedAnswer | OwnershipAnswer | AcknowledgedAnswer | HandoffAnswer | RecoveryAnswer;
-export type Answer<A extends Applied> = A | QueuedAnswer | { readonly status: "spooled" };
+export type Answer<A extends CommandAnswer> = A | QueuedAnswer | { readonly status: "spooled" };
 
 export interface DeliveryParts {
   readonly link: Link;
@@ -94,7 +86,7 @@ export class Delivery {
   }
 
   /** Throws FleetError; TIMEOUT alone leaves open whether the command was carried out. */
-  async deliver<A extends Applied>(
+  async deliver<A extends CommandAnswer>(
     command: Command,
     options: AskOptions & { fallback?: Fallback | undefined },
   ): Promise<Answer<A>> {
@@ -120,7 +112,7 @@ export class Delivery {
   }
 
   /** What cannot be queued cannot go behind what waits here either: it waits itself, but for what makes the agent the owner. */
-  async #ask<A extends Applied>(command: Command, options: AskOptions): Promise<A | QueuedAnswer> {
+  async #ask<A extends CommandAnswer>(command: Command, options: AskOptions): Promise<A | QueuedAnswer> {
     const { link, clock } = this.#parts;
     const { op, taskId } = command;
     const waits = !OVERTAKING.has(op) && !isQueuedOp(op);
@@ -129,7 +121,7 @@ export class Delivery {
     return ask({ bus: link.bus, clock }, this.#subject(command), this.#bytes(command), asked);
   }
 
-  async #find<A extends Applied>(
+  async #find<A extends CommandAnswer>(
     command: QueuedCommand,
     options: AskOptions,
     fallback: Fallback,
@@ -164,7 +156,7 @@ export class Delivery {
   }
 
   /** Asks while a writer says that asking again can help, and for a moment while there is none. */
-  async #askWriter<A extends Applied>(
+  async #askWriter<A extends CommandAnswer>(
     command: Command,
     bytes: Uint8Array,
     o: AskOptions & { end: number; budget: number },

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Bus, BusError, type Outgoing } from "../../../../shared/bus/bus.ts";
-import type { CommandAnswer } from "../../../../shared/protocol/answers.ts";
+import type { CommandAnswer, ErrorAnswer } from "../../../../shared/protocol/answers.ts";
 import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import type { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { type CommandOp, parseCommandSubject } from "../../../../shared/protocol/subjects.ts";
@@ -29,7 +29,7 @@ export function committedFacts(answer: Readonly<Record<string, unknown>>): Commi
 type Ending = Omit<DoneLine, "line" | "call" | "at">;
 
 /** What a raw answer says about its command. */
-export function endingOf(answer: CommandAnswer | { status: "queued" }): Ending {
+export function endingOf(answer: CommandAnswer | ErrorAnswer | { status: "queued" }): Ending {
   if (answer.status === "committed")
     return { outcome: "committed", committed: committedFacts(answer as never) };
   if (answer.status === "queued") return { outcome: "queued" };
