@@ -4,6 +4,7 @@
  */
 import type { DurableMessage } from "../../shared/bus/bus.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
+import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { commandIdSchema } from "../../shared/protocol/ids.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -18,7 +19,7 @@ import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import { withSpan } from "../../shared/runtime/observability/tracing.ts";
 import { backoffMs } from "../../shared/runtime/retry.ts";
-import type { Command, Commands, Promised } from "./commands.ts";
+import type { ParseCommand, ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
 import { burialOf } from "./dead-letter.ts";
 
@@ -39,9 +40,9 @@ export function createApplying(
 /** Resolves when the message may be acknowledged, or was given back. */
 async function settle(context: WriterParts, message: DurableMessage, signal: AbortSignal): Promise<void> {
   const { clock, log, metrics } = context;
-  let command: Command | null = null;
+  let command: ValidCommand | null = null;
   try {
-    command = read(context.commands, message);
+    command = read(context.parseCommand, message);
     const answer = await apply(context, command, signal);
     respond(context, command, message, answer);
     metrics.queueAppliedTotal.inc({ op: command.op });
@@ -65,7 +66,7 @@ async function settle(context: WriterParts, message: DurableMessage, signal: Abo
 /** The writer stops asking before the command is settled. */
 class GivenBack extends Error {}
 
-function read(commands: Commands, message: DurableMessage): Command {
+function read(parseCommand: ParseCommand, message: DurableMessage): ValidCommand {
   const address = parseQueuedSubject(message.subject);
   if (!isQueuedOp(address.op)) throw invalid("op", `one of ${QUEUED_OPS.join(", ")}`, address.op);
   if (message.deliveries > LIMITS.queue_deliveries_max) {
@@ -74,11 +75,15 @@ function read(commands: Commands, message: DurableMessage): Command {
     });
   }
   const body = decodeBody(message.body, message.headers.get(HEADERS.contentType));
-  return commands.read(address, body, message.body);
+  return parseCommand(address, body, message.body);
 }
 
 /** Tries until the command is applied or refused for good; throws GivenBack when `signal` ends the trying. */
-async function apply(context: WriterParts, command: Command, signal: AbortSignal): Promise<Promised> {
+async function apply(
+  context: WriterParts,
+  command: ValidCommand,
+  signal: AbortSignal,
+): Promise<CommandAnswer> {
   const { breaker, clock, log } = context;
   for (let tries = 1, faults = 0; ; tries += 1) {
     if (signal.aborted) throw new GivenBack();
@@ -133,7 +138,7 @@ async function done(
 /** To the caller's inbox, if it named one; to nobody else's, whatever the header says. */
 function respond(
   { backgroundBus, log }: WriterParts,
-  command: Command | null,
+  command: ValidCommand | null,
   message: DurableMessage,
   answer: object,
 ): void {

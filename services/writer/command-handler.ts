@@ -9,13 +9,14 @@
  */
 
 import type { Answer, Request } from "../../shared/bus/request/endpoint.ts";
+import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { isQueuedOp, parseCommandSubject } from "../../shared/protocol/subjects.ts";
 import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import type { Backlog } from "./backlog.ts";
-import type { Command, Promised } from "./commands.ts";
+import type { ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
 import { putIntoQueue } from "./queue.ts";
 
@@ -39,12 +40,12 @@ interface Detour {
 }
 
 export function createEntrance(context: WriterParts): (request: Request) => Promise<Answer> {
-  const { bus, backlog, commands, clock, metrics } = context;
+  const { bus, backlog, parseCommand, clock, metrics } = context;
   const direct = createDirect(context);
 
   return async (request) => {
     const begin = clock.monotonic();
-    const command = commands.read(parseCommandSubject(request.subject), request.body, request.bytes);
+    const command = parseCommand(parseCommandSubject(request.subject), request.body, request.bytes);
     const outcome = await direct(command);
     if ("status" in outcome) {
       const { task_id, checkpoint_id, version, replayed } = outcome;
@@ -64,7 +65,7 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
     return { value, outcome: "queued", facts };
   };
 
-  async function detour(command: Command, request: Request, { isOpen }: Detour, timeoutMs: number) {
+  async function detour(command: ValidCommand, request: Request, { isOpen }: Detour, timeoutMs: number) {
     try {
       command.check();
       return await putIntoQueue(bus, command, request, timeoutMs);
@@ -84,9 +85,9 @@ function createDirect({
   breaker,
   backlog,
   repository,
-}: WriterParts): (command: Command) => Promise<Promised | Detour> {
+}: WriterParts): (command: ValidCommand) => Promise<CommandAnswer | Detour> {
   /** Whether it must wait behind a queued command. Throws FENCED: a fence never falls, so who is superseded is told now. */
-  async function isBehind({ actor, after, fence, id }: Command): Promise<boolean> {
+  async function isBehind({ actor, after, fence, id }: ValidCommand): Promise<boolean> {
     const deadlineMs = LIMITS.command_answer_ms_max;
     const isApplied = (one: string) => repository.isApplied(actor.tenant, one, deadlineMs);
     if (after === undefined || (await isApplied(after))) return false;
@@ -97,7 +98,7 @@ function createDirect({
     return !(await repository.isAppliedSoon(actor.tenant, after, BEHIND_MS, deadlineMs));
   }
 
-  const attempt = (command: Command, { isOrdered }: { isOrdered: boolean }) =>
+  const attempt = (command: ValidCommand, { isOrdered }: { isOrdered: boolean }) =>
     breaker
       .run(async () => {
         if (isOrdered && (await isBehind(command))) return { why: "after", isOpen: false } as const;
@@ -128,10 +129,10 @@ function createDirect({
 const isLong = async (backlog: Backlog): Promise<boolean> =>
   ((await backlog.recentCount()) ?? 0) > LIMITS.queue_long_count;
 
-function waiting({ after }: Command, retryAfterMs: number, message: string): FleetError {
+function waiting({ after }: ValidCommand, retryAfterMs: number, message: string): FleetError {
   return new FleetError("UNAVAILABLE", message, { details: { after }, retryAfterMs });
 }
 
-function who({ actor, id }: Command) {
+function who({ actor, id }: ValidCommand) {
   return { tenant: actor.tenant, agent_id: actor.agent, command_id: id };
 }

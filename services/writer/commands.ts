@@ -1,29 +1,10 @@
 /**
- * The writer's commands: from a request, direct or out of the queue, to something that can be checked and applied. The subject says
- * who acts on which task, and the server's permissions guard the subject, so the body is never asked.
+ * The writer's commands: one handler for each, from a request, direct or queued, to a command that can be checked and applied. The
+ * subject says which agent acts on which task, and the server's permissions guard the subject, so the body has no say in it.
  */
-
 import { requestHash } from "../../shared/integrity/request-hash.ts";
-import type {
-  AcknowledgedAnswer,
-  CommittedAnswer,
-  HandoffAnswer,
-  OwnershipAnswer,
-  RecoveryAnswer,
-} from "../../shared/protocol/answers.ts";
-import {
-  type Actor,
-  acknowledgeCommandSchema,
-  cancelHandoffCommandSchema,
-  createCommandSchema,
-  finalizeCommandSchema,
-  handoffCommandSchema,
-  linkCommandSchema,
-  recoverCommandSchema,
-  releaseCommandSchema,
-  takeCommandSchema,
-  updateCommandSchema,
-} from "../../shared/protocol/commands.ts";
+import type { CommandAnswer } from "../../shared/protocol/answers.ts";
+import { type Actor, COMMAND_SCHEMAS, type CommandBody } from "../../shared/protocol/commands.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import { COMMAND_OPS, type CommandAddress, type CommandOp } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
@@ -34,155 +15,110 @@ import { requireRemembered } from "../../shared/records/task/expiry.ts";
 import { currentTraceparent } from "../../shared/runtime/observability/tracing.ts";
 import { requireAgentType } from "../../shared/service-host/policy-file.ts";
 
-/** A command that has the right form. */
-export interface Command {
+/** A command whose body matches its schema. */
+export interface ValidCommand {
   readonly op: CommandOp;
   readonly actor: Actor;
   readonly id: string;
-  /** A command that must have been applied before. */
+  /** The id of a command that must be applied before this one. */
   readonly after: string | undefined;
-  /** Of the caller, when it has one. */
+  /** The caller's fence, if the command has one. */
   readonly fence: number | undefined;
-  /** Tells a retry, which repeats its subject and its bytes, from another command under the same id. */
+  /** The hash of subject and bytes. It tells a retry, which repeats both, from another command under the same id. */
   readonly hash: string;
-  /** Throws what can be refused without the store. */
+  /** Throws the refusals for which no store is needed. */
   check(): void;
-  apply(deadlineMs: number): Promise<Promised>;
+  apply(deadlineMs: number): Promise<CommandAnswer>;
 }
 
-export type Promised =
-  | CommittedAnswer
-  | OwnershipAnswer
-  | AcknowledgedAnswer
-  | HandoffAnswer
-  | RecoveryAnswer;
+/** Throws INVALID, with every field that is wrong. */
+export type ParseCommand = (address: CommandAddress, body: unknown, bytes: Uint8Array) => ValidCommand;
 
-export interface Commands {
-  /** Throws INVALID, with every field that is wrong. */
-  read(address: CommandAddress, body: unknown, bytes: Uint8Array): Command;
+interface Handler<Op extends CommandOp> {
+  /** The agent types that a command names, by path. Each must be registered. */
+  readonly agentTypes?: (command: CommandBody<Op>) => Readonly<Record<string, string | undefined>>;
+  readonly check?: (context: { actor: Actor; nowMs: number }, command: CommandBody<Op>) => void;
+  readonly apply: (by: Caller, command: CommandBody<Op>) => Promise<CommandAnswer>;
 }
 
-type Envelope = { command_id: string; fence?: number | undefined; after?: string | undefined };
-
-/** One kind of command, read: its envelope, and what can be done with it. */
-interface Read {
-  readonly envelope: Envelope;
-  readonly check: (context: { actor: Actor; nowMs: number }) => void;
-  readonly apply: (by: Caller) => Promise<Promised>;
-}
+/** Complete by compilation: a command without a handler is a type error. */
+type Handlers = { readonly [Op in CommandOp]: Handler<Op> };
 
 export function isCommandOp(op: string): op is CommandOp {
   return (COMMAND_OPS as readonly string[]).includes(op);
 }
 
-const nothing = (): void => {};
-
-/** Complete by compilation: one reader for each kind of command. */
-function readersOf(
-  repository: CheckpointRepository,
-  agentTypes: ReadonlySet<string>,
-): Readonly<Record<CommandOp, (body: unknown) => Read>> {
+function handlersOf(repository: CheckpointRepository): Handlers {
   return {
-    create(body) {
-      const command = validate(createCommandSchema, body);
-      requireAgentType("checkpoint.metadata.agent_type", command.checkpoint.metadata.agent_type, agentTypes);
-      requireAgentType("handoff.to_agent_type", command.handoff?.to_agent_type, agentTypes);
-      return {
-        envelope: command,
-        check: (context) => checkNewCheckpoint(context, command),
-        apply: (by) => repository.create(by, command),
-      };
+    create: {
+      agentTypes: ({ checkpoint, handoff }) => ({
+        "checkpoint.metadata.agent_type": checkpoint.metadata.agent_type,
+        "handoff.to_agent_type": handoff?.to_agent_type,
+      }),
+      check: checkNewCheckpoint,
+      apply: (by, command) => repository.create(by, command),
     },
-    update(body) {
-      const command = validate(updateCommandSchema, body);
-      return {
-        envelope: command,
-        check: () => void checkPatch(command),
-        apply: (by) => repository.update(by, command),
-      };
+    update: {
+      check: (_, command) => void checkPatch(command),
+      apply: (by, command) => repository.update(by, command),
     },
-    finalize(body) {
-      const command = validate(finalizeCommandSchema, body);
-      return { envelope: command, check: nothing, apply: (by) => repository.finalize(by, command) };
+    finalize: { apply: (by, command) => repository.finalize(by, command) },
+    link: { apply: (by, command) => repository.link(by, command) },
+    take: { apply: (by, command) => repository.take(by, command) },
+    release: { apply: (by) => repository.release(by) },
+    handoff: {
+      agentTypes: ({ to_agent_type }) => ({ to_agent_type }),
+      apply: (by, command) => repository.initiateHandoff(by, command),
     },
-    link(body) {
-      const command = validate(linkCommandSchema, body);
-      return { envelope: command, check: nothing, apply: (by) => repository.link(by, command) };
+    acknowledge: { apply: (by, command) => repository.acknowledgeHandoff(by, command) },
+    recover: {
+      agentTypes: ({ to_agent_type }) => ({ to_agent_type }),
+      apply: (by, command) => repository.recover(by, command),
     },
-    take(body) {
-      const command = validate(takeCommandSchema, body);
-      const { command_id, fence } = command;
-      return { envelope: { command_id, fence }, check: nothing, apply: (by) => repository.take(by, command) };
-    },
-    release(body) {
-      const command = validate(releaseCommandSchema, body);
-      return { envelope: command, check: nothing, apply: (by) => repository.release(by) };
-    },
-    handoff(body) {
-      const command = validate(handoffCommandSchema, body);
-      requireAgentType("to_agent_type", command.to_agent_type, agentTypes);
-      return { envelope: command, check: nothing, apply: (by) => repository.initiateHandoff(by, command) };
-    },
-    acknowledge(body) {
-      const command = validate(acknowledgeCommandSchema, body);
-      const { command_id, fence } = command;
-      return {
-        envelope: { command_id, fence },
-        check: nothing,
-        apply: (by) => repository.acknowledgeHandoff(by, command),
-      };
-    },
-    recover(body) {
-      const command = validate(recoverCommandSchema, body);
-      requireAgentType("to_agent_type", command.to_agent_type, agentTypes);
-      const { command_id, fence } = command;
-      return {
-        envelope: { command_id, fence },
-        check: nothing,
-        apply: (by) => repository.recover(by, command),
-      };
-    },
-    cancel_handoff(body) {
-      const command = validate(cancelHandoffCommandSchema, body);
-      return { envelope: command, check: nothing, apply: (by) => repository.cancelHandoff(by, command) };
-    },
+    cancel_handoff: { apply: (by, command) => repository.cancelHandoff(by, command) },
   };
 }
 
-export function createCommands(
+export function createCommandParser(
   repository: CheckpointRepository,
   agentTypes: ReadonlySet<string>,
   now: () => number,
-): Commands {
-  const readers = readersOf(repository, agentTypes);
-  return {
-    read({ op, ...actor }, body, bytes) {
-      if (!isCommandOp(op)) throw invalid("op", `one of ${COMMAND_OPS.join(", ")}`, op);
-      const { envelope, check, apply } = readers[op](body);
-      const { command_id: id, fence, after } = envelope;
-      const hash = requestHash({ ...actor, op }, bytes);
-      return {
-        op,
-        actor,
-        id,
-        after,
-        fence,
-        hash,
-        check: () => {
-          const context = { actor, nowMs: now() };
-          requireRemembered(id, undefined, context.nowMs);
-          check(context);
-        },
-        apply: (deadlineMs) =>
-          apply({
-            actor,
-            commandId: id,
-            fence,
-            requestHash: hash,
-            traceparent: currentTraceparent(),
-            deadlineMs,
-          }),
-      };
-    },
+): ParseCommand {
+  const handlers = handlersOf(repository);
+
+  function parse<Op extends CommandOp>(op: Op, actor: Actor, body: unknown, bytes: Uint8Array): ValidCommand {
+    const schema = COMMAND_SCHEMAS[op];
+    const command = validate(schema, body) as CommandBody<Op>;
+    const handler = handlers[op];
+    for (const [path, type] of Object.entries(handler.agentTypes?.(command) ?? {})) {
+      requireAgentType(path, type, agentTypes);
+    }
+    const { command_id: id, fence } = command;
+    // A body may have fields that its schema does not name; such an `after` was not validated.
+    const after = "after" in schema.shape ? (command.after as string | undefined) : undefined;
+    const hash = requestHash({ ...actor, op }, bytes);
+    return {
+      op,
+      actor,
+      id,
+      after,
+      fence,
+      hash,
+      check() {
+        const nowMs = now();
+        requireRemembered(id, undefined, nowMs);
+        handler.check?.({ actor, nowMs }, command);
+      },
+      apply: (deadlineMs) =>
+        handler.apply(
+          { actor, commandId: id, fence, requestHash: hash, traceparent: currentTraceparent(), deadlineMs },
+          command,
+        ),
+    };
+  }
+
+  return ({ op, ...actor }, body, bytes) => {
+    if (!isCommandOp(op)) throw invalid("op", `one of ${COMMAND_OPS.join(", ")}`, op);
+    return parse(op, actor, body, bytes);
   };
 }

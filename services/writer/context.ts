@@ -4,7 +4,7 @@ import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Breaker } from "../../shared/runtime/breaker.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import type { Backlog } from "./backlog.ts";
-import type { Commands } from "./commands.ts";
+import type { ParseCommand } from "./commands.ts";
 
 /** For whatever takes commands, from callers or out of the queue. */
 export interface WriterParts extends ServiceContext {
@@ -13,6 +13,6 @@ export interface WriterParts extends ServiceContext {
   /** Around the store. */
   readonly breaker: Breaker;
   readonly backlog: Backlog;
-  readonly commands: Commands;
+  readonly parseCommand: ParseCommand;
   readonly repository: CheckpointRepository;
 }

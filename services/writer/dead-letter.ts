@@ -12,7 +12,7 @@ import type { FleetError } from "../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../shared/protocol/ids.ts";
 import { queuedTokens, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
-import type { Command } from "./commands.ts";
+import type { ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
 
 const PUBLISH_MS = 5_000;
@@ -38,7 +38,7 @@ export function burialOf(context: WriterParts, deceased: Deceased): readonly (()
 export interface Deceased {
   readonly message: DurableMessage;
   /** null: it has not the form of one. */
-  readonly command: Command | null;
+  readonly command: ValidCommand | null;
   readonly commandId: string | null;
   readonly error: FleetError;
 }
@@ -77,7 +77,7 @@ async function lettered({ backgroundBus, clock, log, metrics }: WriterParts, los
 async function audited(
   { repository, log }: WriterParts,
   occasion: string,
-  { actor, id }: Command,
+  { actor, id }: ValidCommand,
 ): Promise<void> {
   try {
     await repository.recordRefusal({

@@ -10,7 +10,7 @@ import { keptHeaders } from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { isQueuedOp, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { withSpan } from "../../shared/runtime/observability/tracing.ts";
-import type { Command } from "./commands.ts";
+import type { ValidCommand } from "./commands.ts";
 
 const RETRY_MS = 1_000;
 
@@ -22,7 +22,7 @@ export interface Sent {
 /** Throws UNAVAILABLE when it is certain that the stream has not taken the command, else TIMEOUT. */
 export async function putIntoQueue(
   bus: Bus,
-  command: Command,
+  command: ValidCommand,
   { bytes, headers }: Sent,
   timeoutMs: number,
 ): Promise<QueuedAnswer> {

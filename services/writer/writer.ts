@@ -13,7 +13,7 @@ import { openRepository } from "../../shared/service-host/repository.ts";
 import type { Store } from "../../shared/store/store.ts";
 import { createBacklog } from "./backlog.ts";
 import { createEntrance } from "./command-handler.ts";
-import { createCommands, isCommandOp } from "./commands.ts";
+import { createCommandParser, isCommandOp } from "./commands.ts";
 import type { WriterConfig } from "./config.ts";
 import { startExpiry } from "./expiry.ts";
 import { startDraining } from "./queue-consumer.ts";
@@ -38,10 +38,10 @@ export async function start(context: WriterContext): Promise<Stop> {
     policies: config.policies,
   });
   const agentTypes = knownAgentTypes(config.agentTypes);
-  const commands = createCommands(repository, agentTypes, () => clock.now());
+  const parseCommand = createCommandParser(repository, agentTypes, () => clock.now());
   const breaker = storeBreaker(context);
   const backlog = createBacklog(context.backgroundBus, clock);
-  const parts = { ...context, backlog, breaker, commands, repository };
+  const parts = { ...context, backlog, breaker, parseCommand, repository };
   const stopServing = await serveEndpoint(
     {
       bus,

@@ -134,6 +134,7 @@ export const COMMAND_SCHEMAS = {
   recover: recoverCommandSchema,
 } as const satisfies Record<CommandOp, z.ZodType>;
 
+export type CommandBody<Op extends CommandOp> = z.output<(typeof COMMAND_SCHEMAS)[Op]>;
 export type CreateCommand = z.output<typeof createCommandSchema>;
 export type UpdateCommand = z.output<typeof updateCommandSchema>;
 export type FinalizeCommand = z.output<typeof finalizeCommandSchema>;

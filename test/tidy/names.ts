@@ -69,7 +69,6 @@ const PENDING_NAMES: ReadonlySet<string> = new Set([
   "Attempt",
   "Check",
   "Circumstances",
-  "Command",
   "Committed",
   "CorruptVersion",
   "Ending",
