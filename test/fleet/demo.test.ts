@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { projectRoot } from "../harness/processes/fleet.ts";
+import { projectRoot } from "../harness/project-root.ts";
 
 async function freePort(): Promise<string> {
   const server = createServer().listen(0, "127.0.0.1");

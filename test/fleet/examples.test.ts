@@ -6,15 +6,15 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STREAMS } from "../../shared/protocol/subjects.ts";
 import type { AgentResult } from "../../shared/sdk/sdk.ts";
-import { projectRoot } from "../harness/processes/nats.ts";
-import { openFleetBench, type WriterBench } from "../harness/processes/writer.ts";
-import { offer, offeredTask } from "../harness/records/offers.ts";
+import { type InProcessFleet, openInProcessFleet } from "../harness/in-process-fleet.ts";
+import { projectRoot } from "../harness/project-root.ts";
+import { offer, offeredTask } from "../harness/records/handoffs.ts";
 
-let writer: WriterBench;
+let writer: InProcessFleet;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  writer = await openFleetBench();
+  writer = await openInProcessFleet();
 });
 afterAll(async () => {
   for (const child of children) child.kill("SIGKILL");
@@ -54,20 +54,20 @@ test("agent and orchestrator: the first agent's context fills up, the orchestrat
   const command = [process.execPath, "deploy/examples/agent.ts"];
   const orchestrator = start(undefined, "deploy/examples/orchestrator.ts", "implementation", ...command);
   await expect.poll(orchestrator.output, { timeout: 20_000 }).toContain("ready");
-  await offer(writer.bench.repository, result.handoffId ?? "");
+  await offer(writer.records.repository, result.handoffId ?? "", { toAgentType: "implementation" });
   await expect.poll(orchestrator.output, { timeout: 20_000 }).toContain('"code":0');
   expect(orchestrator.output()).toContain('"outcome":"completed","taskId":"shown"');
   orchestrator.child.kill("SIGTERM");
   expect(await orchestrator.ended).toBe(0);
 
   const owner = "orchestrator-implementation";
-  expect(await writer.bench.repository.task("default", "shown")).toMatchObject({
+  expect(await writer.records.repository.task("default", "shown")).toMatchObject({
     state: "completed",
     owner,
     fence: 2,
   });
   expect(
-    await writer.bench.repository.handoff("default", { handoff_id: result.handoffId ?? "" }),
+    await writer.records.repository.handoff("default", { handoff_id: result.handoffId ?? "" }),
   ).toMatchObject({ state: "confirmed", accepted_by: owner });
 }, 60_000);
 
@@ -87,10 +87,10 @@ async function documented(path: string, language: string): Promise<{ program: st
 }
 
 test("the orchestrator without the SDK in the API's documentation takes an offer", async () => {
-  const id = await offeredTask(writer.bench, "plain", "qa", { prompt: "Test it." });
+  const id = await offeredTask(writer.records, "plain", "qa", { prompt: "Test it." });
   const { output } = await documented("shared/protocol/API.md", "js");
   expect(output).toContain("start an agent on plain under fence 1, told: Test it.");
-  const record = await writer.bench.repository.handoff("default", { handoff_id: id });
+  const record = await writer.records.repository.handoff("default", { handoff_id: id });
   expect(record).toMatchObject({ state: "accepted", accepted_by: "tester-1", fence: 1 });
   await expect.poll(async () => (await writer.bus.stream(STREAMS.offers).state()).messages).toBe(0);
 }, 60_000);
@@ -99,7 +99,7 @@ test("the program in the SDK's documentation runs as it stands there", async () 
   const { program, output } = await documented("shared/sdk/README.md", "ts");
   expect(program.trimEnd().split("\n").length).toBeLessThanOrEqual(15);
   expect(output).toContain("completed");
-  const { checkpoints } = await writer.bench.repository.history("default", {
+  const { checkpoints } = await writer.records.repository.history("default", {
     task_id: "US-003",
     limit: 1,
     order: "newest",

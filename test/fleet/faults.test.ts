@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { projectRoot } from "../harness/processes/fleet.ts";
+import { projectRoot } from "../harness/project-root.ts";
 import { BROKEN, BROKEN_NAMES, type BrokenName } from "./faults/environment/broken.ts";
 import type { RoundResult } from "./faults/round.ts";
 

@@ -7,7 +7,13 @@ import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CheckpointInput, FleetClient } from "../../shared/sdk/sdk.ts";
 import { startNats, type TestNats } from "../harness/processes/nats.ts";
-import { at, clientOf, type Place, startService, type TestService } from "../harness/processes/services.ts";
+import {
+  connectClient,
+  environmentOf,
+  type ServiceUrls,
+  startService,
+  type TestService,
+} from "../harness/processes/services.ts";
 import {
   type FoundationdbServer,
   missingFoundationdb,
@@ -30,7 +36,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
   let server: FoundationdbServer;
   let nats: TestNats;
   let natsDir: string;
-  let place: Place;
+  let place: ServiceUrls;
   let services: TestService[];
   let clients: FleetClient[];
 
@@ -41,8 +47,8 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     [server, nats] = await Promise.all([startFoundationdb(), startNats({ dir: natsDir })]);
     place = { busUrl: nats.url, storeUrl: `fdb:${server.clusterFile}` };
     const roles = ["writer", "reader", "writer", "reader"] as const;
-    services = await Promise.all(roles.map((role) => startService(role, at(place))));
-    clients = await Promise.all([0, 1, 2, 3].map((n) => clientOf(place, `agent-${n}`)));
+    services = await Promise.all(roles.map((role) => startService(role, environmentOf(place))));
+    clients = await Promise.all([0, 1, 2, 3].map((n) => connectClient(place, `agent-${n}`)));
   }, 120_000);
 
   afterAll(async () => {
@@ -110,7 +116,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     await work.more(60);
     await services[0]!.kill9();
     await work.more(60);
-    services[0] = await startService("writer", at(place));
+    services[0] = await startService("writer", environmentOf(place));
     await work.more(60);
     await verify(tasks, await work.end());
   }, 180_000);
@@ -165,7 +171,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     const clusterFile = join(folder, "fdb.cluster");
     await writeFile(clusterFile, "absent:absent@127.0.0.1:1\n");
     const startedAt = performance.now();
-    const start = startService("writer", at({ ...place, storeUrl: `fdb:${clusterFile}` }));
+    const start = startService("writer", environmentOf({ ...place, storeUrl: `fdb:${clusterFile}` }));
     await expect(start).rejects.toThrow("the writer ended with 69");
     expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
     await rm(folder, { recursive: true });

@@ -12,10 +12,11 @@ import {
   type FleetClient,
   type FleetEvent,
 } from "../../shared/sdk/sdk.ts";
-import { projectRoot, startFleet, type TestFleet } from "../harness/processes/fleet.ts";
+import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { testLog } from "../harness/processes/nats.ts";
 import { EXAMPLE, startRunner } from "../harness/processes/runner-process.ts";
 import type { TestService } from "../harness/processes/services.ts";
+import { projectRoot } from "../harness/project-root.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -6,7 +6,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { projectRoot, startFleet, type TestFleet } from "../harness/processes/fleet.ts";
+import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
+import { projectRoot } from "../harness/project-root.ts";
 
 interface Ending {
   readonly code: number | null;

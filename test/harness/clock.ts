@@ -1,19 +1,19 @@
-// A clock that moves only when told. Waiting code runs against it unchanged, because it obeys the same waiting rules
-// as the real clock (clockFrom); an hour of leases and backoffs is judged at once and always the same way.
+// A clock that moves only when a test advances it. Code under test waits by it unchanged, because it obeys the same rules
+// as the real clock (clockFrom). An hour of leases and backoffs passes at once, and always in the same order.
 
 import { setImmediate as turn } from "node:timers/promises";
 import { type Clock, clockFrom } from "../../shared/runtime/clock.ts";
 
 export interface ManualClock extends Clock {
-  /** Moves time on, ending the sleeps that fall due in their order; code woken on the way may sleep again. */
+  /** Advances time and ends the sleeps that fall due, in their order; the code that wakes may sleep again. */
   advance(ms: number): Promise<void>;
-  /** Shifts the wall clock alone, as an operator or a time server would; negative goes back. */
+  /** Shifts the wall clock alone, as an operator or a time server would; a negative value shifts it back. */
   skew(ms: number): void;
-  /** Resolves as soon as at least `count` waits are under way: the way to meet code that works before it sleeps. */
+  /** Resolves as soon as at least `count` sleeps are open, so that a test can wait for code that works before it sleeps. */
   sleeping(count?: number): Promise<void>;
-  /** Waits under way now. */
+  /** The number of open sleeps. */
   readonly sleepers: number;
-  /** Lengths of all waits begun so far, in milliseconds. */
+  /** The lengths of all sleeps begun so far, in milliseconds. */
   readonly sleeps: readonly number[];
 }
 
@@ -70,7 +70,7 @@ export function manualClock(startMs = Date.UTC(2030, 0, 1)): ManualClock {
   };
 }
 
-/** A few turns of the event loop, so that promise chains started by a callback come to rest. */
+/** Waits a few turns of the event loop, so that promise chains started by a callback settle. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await turn();
 }

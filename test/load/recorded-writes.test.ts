@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { KeyValue } from "../../shared/store/store.ts";
-import { create, openBench } from "../harness/records/records.ts";
+import { create, openTestRecords } from "../harness/records/records.ts";
 import { recording } from "./recorded-writes.ts";
 
 // Below and above every key of the layout; what lies outside is the store's own.
 const EVERYTHING = { begin: Buffer.from([0x02]), end: Buffer.from([0x03]) };
 
 test("the recording has every key that a create leaves in the store, with the size of its value", async () => {
-  const bench = await openBench("memory");
+  const bench = await openTestRecords("memory");
   const { store, take } = recording(bench.store);
   const repository = new CheckpointRepository({ ...bench, store, now: Date.now, finder: "test" });
   const rows = async (): Promise<KeyValue[]> =>

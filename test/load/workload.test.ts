@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { canonicalBytes } from "../../shared/integrity/canonical.ts";
-import { create, openBench } from "../harness/records/records.ts";
+import { create, openTestRecords } from "../harness/records/records.ts";
 import { createWorkload, seededRandom } from "./workload.ts";
 
 describe("the workload", () => {
@@ -20,7 +20,7 @@ describe("the workload", () => {
 
   test("is accepted, and has 4 KB as it is stored", async () => {
     const workload = createWorkload();
-    const bench = await openBench("memory");
+    const bench = await openTestRecords("memory");
     const sizes: number[] = [];
     for (let step = 0; step < 60; step += 1) {
       const checkpoint = workload.checkpoint(step * 7, step);

@@ -46,7 +46,6 @@ const PENDING: readonly string[] = [
   "test/contract/",
   "test/deploy/",
   "test/fleet/",
-  "test/harness/",
   "test/load/",
   "test/services/cli/",
   "test/services/coordinator/",

@@ -2,13 +2,13 @@
 // done. It ends with its input.
 
 import { createInterface } from "node:readline";
-import { type Batch, connectPlainly, sendCopies } from "../../harness/processes/copies.ts";
+import { type CopyBatch, connectNats, sendCopies } from "../../harness/processes/copies.ts";
 
 const say = (line: object): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
 
-const nats = await connectPlainly(process.argv[2] ?? "");
+const nats = await connectNats(process.argv[2] ?? "");
 for await (const line of createInterface({ input: process.stdin })) {
-  await sendCopies(nats, JSON.parse(line) as Batch, (place, answer) => say({ place, answer }));
+  await sendCopies(nats, JSON.parse(line) as CopyBatch, (place, answer) => say({ place, answer }));
   say({ done: true });
 }
 await nats.close();

@@ -10,20 +10,21 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { COMMAND_OPS, type CommandOp, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { CheckpointInput, FleetClient } from "../../../shared/sdk/sdk.ts";
 import {
-  type Answer,
-  type Batch,
-  type Command,
-  connectPlainly,
+  type CopyBatch,
+  connectNats,
+  type RawAnswer,
+  type RawCommand,
   sendCopies,
-  settle,
+  sendUntilSettled,
 } from "../../harness/processes/copies.ts";
-import { projectRoot, startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 const AGENT = "repeater";
 const PROCESSES = 2;
 const CLIENTS = 3;
 
-interface Prepared extends Command {
+interface Prepared extends RawCommand {
   readonly op: CommandOp;
   readonly task: string;
   readonly commandId: string;
@@ -45,7 +46,7 @@ let tasks = 0;
 beforeAll(async () => {
   fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
   client = await fleet.client("preparer");
-  connections = await Promise.all(Array.from({ length: CLIENTS }, () => connectPlainly(fleet.url)));
+  connections = await Promise.all(Array.from({ length: CLIENTS }, () => connectNats(fleet.url)));
   copiers = Array.from({ length: PROCESSES }, () => {
     const child = spawn(process.execPath, ["test/fleet/bus/copier.program.ts", fleet.url], {
       cwd: projectRoot,
@@ -83,7 +84,7 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
 const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge");
 
 /** A command of that kind on a task of its own, which stands as the command needs it. */
-async function prepare(op: CommandOp): Promise<Prepared & { readonly other: Command }> {
+async function prepare(op: CommandOp): Promise<Prepared & { readonly other: RawCommand }> {
   tasks += 1;
   const task = `${op}-${tasks}`;
   const options = { deadlineMs: 60_000 };
@@ -92,7 +93,7 @@ async function prepare(op: CommandOp): Promise<Prepared & { readonly other: Comm
   if (op === "release") await client.takeTask(task, options);
   if (op === "cancel_handoff") await openHandoff(task);
   const commandId = uuidv7();
-  const command = (text: string): Command => ({
+  const command = (text: string): RawCommand => ({
     subject: SUBJECTS.command("default", AGENT, task, op),
     body: JSON.stringify({
       command_id: commandId,
@@ -112,7 +113,7 @@ async function prepare(op: CommandOp): Promise<Prepared & { readonly other: Comm
 async function openHandoff(task: string): Promise<void> {
   const [nats] = connections as [NatsConnection];
   const subject = SUBJECTS.command("default", AGENT, task, "handoff");
-  const answer = await settle(nats, { subject, body: JSON.stringify({ command_id: uuidv7() }) });
+  const answer = await sendUntilSettled(nats, { subject, body: JSON.stringify({ command_id: uuidv7() }) });
   expect(answer).toMatchObject({ status: "committed", state: "requested" });
 }
 
@@ -126,16 +127,16 @@ async function applied(task: string): Promise<string[]> {
 const prepareAll = () => Promise.all(OPS.map(prepare));
 
 /** Sends the batch from all processes and clients at once; the answers for each command, when all have been given. */
-async function sendEverywhere(batch: Batch, told = () => {}): Promise<Answer[][]> {
-  const answers: Answer[][] = batch.commands.map(() => []);
-  const take = (place: number, answer: Answer): void => {
+async function sendEverywhere(batch: CopyBatch, told = () => {}): Promise<RawAnswer[][]> {
+  const answers: RawAnswer[][] = batch.commands.map(() => []);
+  const take = (place: number, answer: RawAnswer): void => {
     answers[place]?.push(answer);
     told();
   };
   const fromProcesses = copiers.map(async ({ child, lines }) => {
     const done = Promise.withResolvers<void>();
     const hear = (text: string): void => {
-      const line = JSON.parse(text) as { done?: boolean; place: number; answer: Answer };
+      const line = JSON.parse(text) as { done?: boolean; place: number; answer: RawAnswer };
       if (line.done) done.resolve();
       else take(line.place, line.answer);
     };
@@ -154,14 +155,17 @@ async function sendEverywhere(batch: Batch, told = () => {}): Promise<Answer[][]
 }
 
 /** All answers are the first one again, and the task's trail has the command once. */
-async function requireOne(commands: readonly Prepared[], answers: readonly Answer[][]): Promise<Answer[]> {
+async function requireOne(
+  commands: readonly Prepared[],
+  answers: readonly RawAnswer[][],
+): Promise<RawAnswer[]> {
   const firsts = commands.map(({ op, commandId }, place) => {
     const all = answers[place] ?? [];
     const [first] = all;
     expect([op, first]).toMatchObject([op, { status: "committed", command_id: commandId }]);
     for (const answer of all) expect({ ...answer, replayed: true }).toEqual({ ...first, replayed: true });
     expect(all.filter(({ replayed }) => replayed === false).length).toBeLessThanOrEqual(1);
-    return { ...first, replayed: true } as Answer;
+    return { ...first, replayed: true } as RawAnswer;
   });
   for (const { task, commandId, before } of commands) {
     const ids = await applied(task);
@@ -174,7 +178,7 @@ async function requireOne(commands: readonly Prepared[], answers: readonly Answe
 
 test("many copies at once, from several clients and processes, have one effect and one answer", async () => {
   const commands = await prepareAll();
-  const answers = await sendEverywhere({ commands, lanes: 5, times: 8 });
+  const answers = await sendEverywhere({ commands, senders: 5, times: 8 });
   for (const all of answers) {
     expect(all).toHaveLength((PROCESSES + CLIENTS) * 5 * 8);
     expect(all.filter(({ replayed }) => replayed === false)).toHaveLength(1);
@@ -195,7 +199,7 @@ describe("through kills and restarts", () => {
     ],
     ["a stop in good order", async () => fleet.terminate().then(fleet.start)],
   ];
-  const settled: { commands: readonly Prepared[]; firsts: readonly Answer[] }[] = [];
+  const settled: { commands: readonly Prepared[]; firsts: readonly RawAnswer[] }[] = [];
 
   test.each(faults)(
     "%s, while copies are under way",
@@ -203,7 +207,7 @@ describe("through kills and restarts", () => {
       const commands = await prepareAll();
       const begun = Promise.withResolvers<void>();
       let told = 0;
-      const sending = sendEverywhere({ commands, lanes: 3, times: 12 }, () => {
+      const sending = sendEverywhere({ commands, senders: 3, times: 12 }, () => {
         told += 1;
         if (told === 100) begun.resolve();
       });
@@ -219,7 +223,7 @@ describe("through kills and restarts", () => {
   test("after all of them, every command of every round is answered as it was", async () => {
     expect(settled).toHaveLength(faults.length);
     for (const { commands, firsts } of settled) {
-      const again = await sendEverywhere({ commands, lanes: 1, times: 1 });
+      const again = await sendEverywhere({ commands, senders: 1, times: 1 });
       for (const [place, all] of again.entries())
         expect(all).toEqual(Array(PROCESSES + CLIENTS).fill(firsts[place]));
       await requireOne(commands, again);
@@ -233,12 +237,12 @@ test.each(OPS)(
     const command = await prepare(op);
     const { other, task, commandId } = command;
     const [nats] = connections as [NatsConnection];
-    const first = await settle(nats, command);
+    const first = await sendUntilSettled(nats, command);
     expect(first).toMatchObject({ status: "committed", replayed: false });
     const ids = await applied(task);
     const sibling = await prepare(op);
     const kinds = OPS.filter((kind) => kind !== op);
-    const misuses: Command[] = [
+    const misuses: RawCommand[] = [
       other,
       { ...command, body: `${command.body} ` },
       { ...command, subject: SUBJECTS.command("default", "somebody-else", task, op) },
@@ -249,14 +253,14 @@ test.each(OPS)(
       })),
     ];
     for (const misuse of misuses) {
-      expect(await settle(nats, misuse)).toMatchObject({
+      expect(await sendUntilSettled(nats, misuse)).toMatchObject({
         status: "error",
         error: { code: "CONFLICT", fields: [{ path: "command_id" }] },
       });
     }
     expect(await applied(task)).toEqual(ids);
     expect(await applied(sibling.task)).toHaveLength(sibling.before);
-    expect(await settle(nats, command)).toEqual({ ...first, replayed: true });
+    expect(await sendUntilSettled(nats, command)).toEqual({ ...first, replayed: true });
   },
   60_000,
 );

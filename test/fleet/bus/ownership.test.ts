@@ -6,7 +6,8 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { CheckpointInput } from "../../../shared/sdk/sdk.ts";
-import { projectRoot, startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 interface Line {
   readonly fence?: number;

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ALERT_TYPES } from "../../../shared/protocol/alerts.ts";
 import { BLOCK_REASONS } from "../../../shared/protocol/recovery-states.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
-import { projectRoot } from "../../harness/processes/fleet.ts";
+import { TestAgents } from "../../harness/processes/agents.ts";
 import { startNats } from "../../harness/processes/nats.ts";
-import { TestAgents } from "../../harness/processes/recoverable.ts";
-import { at, startService } from "../../harness/processes/services.ts";
+import { environmentOf, startService } from "../../harness/processes/services.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 import { sections } from "../runbook/blocks.ts";
 import { Night, TASK } from "../runbook/night.ts";
 
@@ -156,7 +156,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     const nats = await startNats();
     const folder = mkdtempSync(join(tmpdir(), "fleet-unwatched-"));
     const place = { busUrl: nats.url, storeUrl: `lmdb:${folder}?shared` };
-    const services = [await startService("writer", at(place)), await startService("reader", at(place))];
+    const services = [
+      await startService("writer", environmentOf(place)),
+      await startService("reader", environmentOf(place)),
+    ];
     const after = async (): Promise<void> => {
       await Promise.all(services.map((service) => service.terminate()));
       await nats.stop();
@@ -169,12 +172,12 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   },
   async "Agents are recovered that live"() {
     const frozen = agents.start({ agentId: "agent-7", tenant: "frozen", task: TASK, until: 1 });
-    await frozen.said("waiting");
+    await frozen.line("waiting");
     frozen.signal("SIGSTOP");
     await night.accepts("frozen", 2);
     frozen.signal("SIGCONT");
     // It looks by itself.
-    expect(await frozen.said("outcome")).toMatchObject({ outcome: "fenced" });
+    expect(await frozen.line("outcome")).toMatchObject({ outcome: "fenced" });
     return { tenant: "frozen" };
   },
   async "A zombie is refused again and again"() {

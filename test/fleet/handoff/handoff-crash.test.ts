@@ -5,12 +5,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { HANDOFF_STATES } from "../../../shared/protocol/handoff-states.ts";
 import { readHandoffCounts } from "../../../shared/records/kv/counters.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
-import { HandoffBench } from "../../harness/records/handoff-bench.ts";
+import { TestCluster } from "../../harness/processes/cluster.ts";
 import { seededRandom } from "../../load/workload.ts";
 
-let bench: HandoffBench;
+let bench: TestCluster;
 beforeAll(async () => {
-  bench = await HandoffBench.open();
+  bench = await TestCluster.open();
   for (const agentType of ["implementation", "qa"]) await bench.startAgents(agentType);
 }, 120_000);
 afterEach(() => bench.killCoordinators());
@@ -50,7 +50,7 @@ describe("a coordinator is killed", () => {
 
   /** One coordinator dies at the moment, the next one finishes. */
   async function through(moment: string, policy: Record<string, unknown> = impatient): Promise<void> {
-    const dying = await bench.startCoordinator({ policy, dies: moment });
+    const dying = await bench.startCoordinator({ policy, killAt: moment });
     expect(await dying.ended).toBe("SIGKILL");
     await bench.startCoordinator({ policy });
   }
@@ -67,7 +67,7 @@ describe("a coordinator is killed", () => {
     120_000,
   );
 
-  test.each(["before:escalate", "after:escalate", "published"])(
+  test.each(["before:escalate", "after:escalate", "publish:alert"])(
     "%s, of an offer that nobody took",
     async (moment) => {
       const task = `untaken-${moment.replace(":", "-")}`;

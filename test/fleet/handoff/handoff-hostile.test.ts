@@ -6,13 +6,13 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { Offer } from "../../../shared/protocol/offer.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { HandoffBench } from "../../harness/records/handoff-bench.ts";
+import { TestCluster } from "../../harness/processes/cluster.ts";
 import { input } from "../../harness/records/records.ts";
 
-let bench: HandoffBench;
+let bench: TestCluster;
 const offers: Offer[] = [];
 beforeAll(async () => {
-  bench = await HandoffBench.open();
+  bench = await TestCluster.open();
   const generous = { deadline_ms: 60_000, prompt_tokens: 20_000 };
   await bench.startCoordinator({
     policy: {

@@ -4,14 +4,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Offer } from "../../../shared/protocol/offer.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
-import { HandoffBench } from "../../harness/records/handoff-bench.ts";
+import { TestCluster } from "../../harness/processes/cluster.ts";
 import { input } from "../../harness/records/records.ts";
 
 type Json = Record<string, unknown>;
 
-let bench: HandoffBench;
+let bench: TestCluster;
 beforeAll(async () => {
-  bench = await HandoffBench.open();
+  bench = await TestCluster.open();
 }, 120_000);
 afterAll(() => bench?.close());
 

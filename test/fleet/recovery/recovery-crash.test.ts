@@ -4,17 +4,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { type TestAgent, TestAgents } from "../../harness/processes/recoverable.ts";
-import { HandoffBench } from "../../harness/records/handoff-bench.ts";
+import { type TestAgent, TestAgents } from "../../harness/processes/agents.ts";
+import { TestCluster } from "../../harness/processes/cluster.ts";
 
 const SILENCE_MS = 3_000;
 const policy = { defaults: { recovery: { silence_ms: SILENCE_MS } } };
 const SOON = { timeout: 60_000, interval: 20 };
 
-let bench: HandoffBench;
+let bench: TestCluster;
 let agents: TestAgents;
 beforeAll(async () => {
-  bench = await HandoffBench.open();
+  bench = await TestCluster.open();
   agents = new TestAgents(bench.nats.url);
   await Promise.all([bench.startReader(), bench.startCoordinator({ policy })]);
 }, 120_000);
@@ -27,7 +27,7 @@ afterAll(() => bench?.close());
 /** An agent that has its task, and will wait for ever. A tenant of its own keeps the offers of the tests apart. */
 async function busyAgent(task: string, tenant: string): Promise<TestAgent> {
   const agent = agents.start({ agentId: `agent-of-${task}`, tenant, task, until: 1 });
-  await agent.said("waiting");
+  await agent.line("waiting");
   return agent;
 }
 
@@ -46,7 +46,7 @@ const count = async (task: string, tenant: string, type: string): Promise<number
 /** Another agent has finished the task, after one failure and one attempt. */
 async function recoveredOnce(task: string, tenant: string): Promise<void> {
   const next = agents.start({ agentId: `next-of-${task}`, tenant });
-  expect(await next.said("outcome")).toMatchObject({ outcome: "completed" });
+  expect(await next.line("outcome")).toMatchObject({ outcome: "completed" });
   for (const type of ["AGENT_FAILED", "RECOVERY_INITIATED", "RECOVERY_COMPLETED"])
     expect([type, await count(task, tenant, type)]).toEqual([type, 1]);
 }
@@ -77,7 +77,7 @@ describe("a watchdog is killed", () => {
     "%s",
     async (moment) => {
       const name = `killed-${moment.replace(":", "-")}`;
-      const dying = await bench.startWatchdog({ policy, dies: moment });
+      const dying = await bench.startWatchdog({ policy, killAt: moment });
       const agent = await busyAgent(name, name);
       await untilHeard(name);
       agent.signal("SIGKILL");
@@ -90,7 +90,7 @@ describe("a watchdog is killed", () => {
 
   test("while another one watches, which goes on at once", async () => {
     const name = "one-of-two";
-    const dying = await bench.startWatchdog({ policy, dies: "after:note_failure" });
+    const dying = await bench.startWatchdog({ policy, killAt: "after:note_failure" });
     const agent = await busyAgent(name, name);
     await untilHeard(name);
     // Later, so that the other one is the first to note it.
@@ -138,7 +138,7 @@ test("two watchdogs recover twenty agents that die at once, each once", async ()
 
 test("a watchdog that is frozen in the middle of a recovery finds it made when it wakes", async () => {
   const name = "frozen-midway";
-  const frozen = await bench.startWatchdog({ policy, freezes: "before:attempt_recovery" });
+  const frozen = await bench.startWatchdog({ policy, pauseAt: "before:attempt_recovery" });
   const agent = await busyAgent(name, name);
   await untilHeard(name);
   agent.signal("SIGKILL");

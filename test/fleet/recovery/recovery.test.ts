@@ -11,8 +11,8 @@ import type { Offer } from "../../../shared/protocol/offer.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
-import { TestAgents } from "../../harness/processes/recoverable.ts";
-import { HandoffBench } from "../../harness/records/handoff-bench.ts";
+import { TestAgents } from "../../harness/processes/agents.ts";
+import { TestCluster } from "../../harness/processes/cluster.ts";
 import { input } from "../../harness/records/records.ts";
 
 const TYPE = "implementation";
@@ -22,10 +22,10 @@ const policy = {
   tenants: { patient: { defaults: { recovery: { silence_ms: 600_000 } } } },
 };
 
-let bench: HandoffBench;
+let bench: TestCluster;
 let agents: TestAgents;
 beforeAll(async () => {
-  bench = await HandoffBench.open();
+  bench = await TestCluster.open();
   agents = new TestAgents(bench.nats.url);
   await Promise.all([
     bench.startReader(),
@@ -86,17 +86,17 @@ describe("silence", () => {
   test("an agent that is killed loses its task, and another one goes on from its checkpoint", async () => {
     const task = "killed";
     const first = agents.start({ agentId: "first", task, until: 1 });
-    await first.said("waiting");
+    await first.line("waiting");
     first.signal("SIGKILL");
     const second = agents.start({ agentId: "second" });
     const latest = (await bench.repository.task("default", task)).latest_id;
-    expect((await second.said("began")).began).toEqual({
+    expect((await second.line("began")).began).toEqual({
       task,
       fence: 3,
       resumedFrom: latest,
       recovery: { attempt: 1, class: "crash" },
     });
-    expect(await second.said("outcome")).toMatchObject({ outcome: "completed" });
+    expect(await second.line("outcome")).toMatchObject({ outcome: "completed" });
     expect(second.lines.filter(({ done }) => done).map(({ done }) => done)).toEqual(["item 2", "item 3"]);
     const told = (await bench.events(task)).map(({ type }) => type);
     expect(told.filter((type) => !type.startsWith("CHECKPOINT"))).toEqual([
@@ -123,12 +123,12 @@ describe("silence", () => {
   test("an agent that is stopped loses its task, and is shut out when it wakes", async () => {
     const task = "stopped";
     const first = agents.start({ agentId: "first", task, until: 1 });
-    await first.said("waiting");
+    await first.line("waiting");
     first.signal("SIGSTOP");
     const second = agents.start({ agentId: "second" });
-    expect(await second.said("outcome")).toMatchObject({ outcome: "completed" });
+    expect(await second.line("outcome")).toMatchObject({ outcome: "completed" });
     first.signal("SIGCONT");
-    expect(await first.said("outcome")).toMatchObject({ outcome: "fenced" });
+    expect(await first.line("outcome")).toMatchObject({ outcome: "fenced" });
     const late = await bench.command("create", task, { checkpoint: input() }, { agent: "first", fence: 1 });
     expect(late).toMatchObject({ status: "error", error: { code: "FENCED" } });
     expect(await ofType("AGENT_FAILED", task)).toHaveLength(1);
@@ -147,13 +147,13 @@ describe("silence", () => {
   test("an agent that lives but whose step is overdue has failed as well", async () => {
     const task = "overdue";
     const first = agents.start({ agentId: "first", task, until: 1, after: "step" });
-    await first.said("waiting");
+    await first.line("waiting");
     const second = agents.start({ agentId: "second" });
-    expect((await second.said("began")).began).toMatchObject({ recovery: { attempt: 1, class: "timeout" } });
+    expect((await second.line("began")).began).toMatchObject({ recovery: { attempt: 1, class: "timeout" } });
     const [failed] = await ofType("AGENT_FAILED", task);
     expect(failed?.data).toMatchObject({ agentId: "first", signal: "step_overdue" });
     // It notices that it has lost its task.
-    expect(await first.said("outcome")).toMatchObject({ outcome: "fenced" });
+    expect(await first.line("outcome")).toMatchObject({ outcome: "fenced" });
   }, 120_000);
 });
 
@@ -162,10 +162,10 @@ describe("reports", () => {
     const [task, tenant] = ["threw", "patient"];
     const second = agents.start({ agentId: "second", tenant });
     const first = agents.start({ agentId: "first", tenant, task, until: 1, after: "throw" });
-    await first.said("failed");
-    const { began } = await second.said("began");
+    await first.line("failed");
+    const { began } = await second.line("began");
     expect(began).toMatchObject({ task, recovery: { attempt: 1, class: "crash" } });
-    expect(await second.said("outcome")).toMatchObject({ outcome: "completed" });
+    expect(await second.line("outcome")).toMatchObject({ outcome: "completed" });
     const [failed] = await ofType("AGENT_FAILED", task, tenant);
     expect(failed?.data).toMatchObject({ agentId: "first", signal: "exit_report" });
   }, 120_000);
@@ -175,7 +175,7 @@ describe("reports", () => {
     await ownedTask(task, agent, tenant);
     await report(task, agent, 1, "crash", tenant, { agentType: "astronomy" });
     const second = agents.start({ agentId: "second", tenant });
-    expect((await second.said("began")).began).toMatchObject({ task, recovery: { attempt: 1 } });
+    expect((await second.line("began")).began).toMatchObject({ task, recovery: { attempt: 1 } });
     const { recovery } = await bench.repository.task(tenant, task);
     expect(recovery).toMatchObject({ failure: { agent_type: TYPE }, blocked: null });
   }, 120_000);
@@ -183,7 +183,7 @@ describe("reports", () => {
   test("an agent whose end is reported when its task is done has done its part", async () => {
     await ownedTask("marker", "other");
     const first = agents.start({ agentId: "first", task: "done" });
-    expect(await first.said("outcome")).toMatchObject({ outcome: "completed" });
+    expect(await first.line("outcome")).toMatchObject({ outcome: "completed" });
     await report("done", "first", 1, "crash");
     await report("done", "first", 1, "completed");
     await report("marker", "other", 1, "completed");
@@ -327,7 +327,7 @@ describe("handoffs that come to nothing", () => {
     await damage(tenant, task, id);
     await bench.startCoordinator({ policy });
     const second = agents.start({ agentId: "second", tenant });
-    const { began } = await second.said("began");
+    const { began } = await second.line("began");
     expect(began).toMatchObject({
       task,
       resumedFrom: sound,

@@ -14,8 +14,9 @@ import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient, TaskHandle } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { projectRoot, startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { testLog } from "../../harness/processes/nats.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 import { cli, environment, type Result } from "../../services/cli/process.ts";
 
 export const TASK = "billing-42";

@@ -1,25 +1,26 @@
-// Copies of commands: the same bytes on the same subject, sent again and again by whoever likes, over a plain NATS connection, so that
-// nothing of the SDK stands between a copy and the fleet.
+// Copies of commands: the same bytes on the same subject, sent repeatedly by several senders over a plain NATS connection, without
+// the SDK between a copy and the fleet.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 
-export interface Command {
+export interface RawCommand {
   readonly subject: string;
   readonly body: string;
 }
 
-export interface Answer {
+export interface RawAnswer {
   readonly status: string;
   readonly command_id?: string;
   readonly replayed?: boolean;
   readonly error?: { readonly code: string };
 }
 
-/** Which command is sent, by how many lanes at once, and how often by each. */
-export interface Batch {
-  readonly commands: readonly Command[];
-  readonly lanes: number;
+export interface CopyBatch {
+  readonly commands: readonly RawCommand[];
+  /** The number of concurrent senders of each command. */
+  readonly senders: number;
+  /** The number of copies from each sender. */
   readonly times: number;
 }
 
@@ -27,18 +28,21 @@ const ATTEMPT_MS = 2_000;
 const PAUSE_MS = 20;
 const SETTLED_MS = 90_000;
 
-/** Reconnects for ever, quickly. */
-export function connectPlainly(url: string): Promise<NatsConnection> {
+/** A connection that reconnects quickly and without a limit. */
+export function connectNats(url: string): Promise<NatsConnection> {
   return connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 50, reconnectJitter: 50 });
 }
 
-/** Sends one copy until its answer settles it; no answer, no responder, UNAVAILABLE and TIMEOUT leave it open. */
-export async function settle(nats: NatsConnection, { subject, body }: Command): Promise<Answer> {
+/** Sends one copy until its result is known; it is unknown without an answer or a responder, and after UNAVAILABLE or TIMEOUT. */
+export async function sendUntilSettled(
+  nats: NatsConnection,
+  { subject, body }: RawCommand,
+): Promise<RawAnswer> {
   const end = performance.now() + SETTLED_MS;
   for (;;) {
     const answer = await nats
       .request(subject, body, { timeout: ATTEMPT_MS })
-      .then((message) => message.json<Answer>())
+      .then((message) => message.json<RawAnswer>())
       .catch(() => null);
     const code = answer?.error?.code ?? "";
     if (answer !== null && code !== "UNAVAILABLE" && code !== "TIMEOUT") return answer;
@@ -47,16 +51,16 @@ export async function settle(nats: NatsConnection, { subject, body }: Command): 
   }
 }
 
-/** Sends every command `lanes` × `times` times; tells each answer with the place of its command. */
+/** Sends every command `senders` × `times` times; `onAnswer` receives each answer with the index of its command. */
 export async function sendCopies(
   nats: NatsConnection,
-  { commands, lanes, times }: Batch,
-  told: (place: number, answer: Answer) => void,
+  { commands, senders, times }: CopyBatch,
+  onAnswer: (index: number, answer: RawAnswer) => void,
 ): Promise<void> {
-  const lane = async (command: Command, place: number): Promise<void> => {
-    for (let i = 0; i < times; i += 1) told(place, await settle(nats, command));
+  const sender = async (command: RawCommand, index: number): Promise<void> => {
+    for (let i = 0; i < times; i += 1) onAnswer(index, await sendUntilSettled(nats, command));
   };
   await Promise.all(
-    commands.flatMap((command, place) => Array.from({ length: lanes }, () => lane(command, place))),
+    commands.flatMap((command, index) => Array.from({ length: senders }, () => sender(command, index))),
   );
 }

@@ -1,14 +1,12 @@
-/** A real standalone fleet in a process of its own, on free ports and in a folder of its own; it can be killed and started again. */
+/** A real standalone fleet in a separate process, on free ports and in its own folder; it can be killed and restarted. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { type ConnectOptions, connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
-
-export const projectRoot = fileURLToPath(new URL("../../..", import.meta.url));
+import { projectRoot } from "../project-root.ts";
 
 interface Addresses {
   readonly busUrl: string;
@@ -18,22 +16,22 @@ interface Addresses {
 
 export interface TestFleet {
   readonly home: string;
-  /** The same after a restart, so that clients find it again. */
+  /** The URL of the bus, unchanged by a restart, so that clients reconnect. */
   readonly url: string;
   opsUrl(): string;
   pid(): number;
   client(agentId?: string, tenant?: string, options?: ConnectOptions): Promise<FleetClient>;
-  /** SIGKILL of the fleet's process; resolves when it is gone. */
+  /** Sends SIGKILL to the fleet; resolves when the process has ended. */
   kill9(): Promise<void>;
-  /** SIGKILL of the fleet's nats-server, which a running fleet starts again; resolves at once. */
+  /** Sends SIGKILL to the fleet's nats-server, which a running fleet restarts; resolves at once. */
   killNats(): Promise<void>;
-  /** SIGTERM; resolves with the exit code. */
+  /** Sends SIGTERM; resolves with the exit code. */
   terminate(): Promise<number | null>;
-  /** Resolves with the exit code of the process that runs now, when it ends by itself. */
+  /** Resolves with the exit code of the running process when it ends by itself. */
   ended(): Promise<number | null>;
-  /** Starts the process again with the same folder and the same bus port. */
+  /** Starts the process again with the same folder and bus port. */
   start(): Promise<void>;
-  /** What the process wrote so far. */
+  /** The text that the process has written so far. */
   output(): string;
   stop(): Promise<void>;
 }
@@ -109,14 +107,14 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
   };
 }
 
-function launch(env: Record<string, string>, see: (text: string) => void): ChildProcess {
+function launch(env: Record<string, string>, onOutput: (text: string) => void): ChildProcess {
   const child = spawn(process.execPath, ["services/standalone/main.ts"], {
     cwd: projectRoot,
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   for (const stream of [child.stdout, child.stderr])
-    stream.on("data", (chunk: Buffer) => see(chunk.toString()));
+    stream.on("data", (chunk: Buffer) => onOutput(chunk.toString()));
   return child;
 }
 

@@ -1,5 +1,5 @@
-// A real nats-server for one test file: on a random port, with its own folder, with the settings that Fleet runs with. It can be
-// killed, paused and brought back on the same port. Without a server the tests fail and say what to run; they never skip.
+// A real nats-server for one test file, on a random port, with its own folder and with the settings that Fleet uses. It can be
+// killed, paused and restarted on the same port. Without a server the tests fail and name the command to run; they never skip.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,24 +10,23 @@ import {
   startNatsServer,
 } from "../../../services/standalone/nats-server.ts";
 import { createLogger, type Logger } from "../../../shared/runtime/observability/log.ts";
+import { projectRoot } from "../project-root.ts";
 import { pauseProcess } from "./pause.ts";
 
 export interface TestNats {
   readonly url: string;
   readonly monitorUrl: string | undefined;
   readonly dir: string;
-  /** Resolves when the process is gone, without any chance to clean up. */
+  /** Sends SIGKILL, so that the server cannot clean up; resolves when the process has ended. */
   kill9(): Promise<void>;
-  /** On the same port and folder; stops the running server first, if there is one. */
+  /** Starts the server with the same port and folder; stops a running server first. */
   restart(): Promise<void>;
   pause(): void;
   resume(): void;
   stop(): Promise<void>;
 }
 
-export const projectRoot = new URL("../../..", import.meta.url).pathname;
-
-/** FLEET_TEST_LOG=debug shows what the parts under test write to their logs. */
+/** FLEET_TEST_LOG=debug shows the logs of the parts under test. */
 export const testLog: Logger = createLogger({
   service: "test",
   level: (process.env.FLEET_TEST_LOG as "debug" | undefined) ?? "silent",

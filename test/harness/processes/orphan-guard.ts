@@ -1,25 +1,25 @@
-// A test that is killed must not leave its servers behind: a shell waits for the end of this process and then cleans up.
-// It holds the reading end of a pipe whose other end nobody has but this process, so every way of ending is noticed.
+// A test that is killed must not leave its servers behind. A shell waits for the end of this process and then cleans up.
+// It reads from a pipe whose only writer is this process, so it notices the end of the process however it comes about.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 
 export interface Guard {
-  /** There is nothing left to clean up. */
+  /** Ends the guard without a cleanup. */
   dismiss(): void;
-  /** Cleans up now; resolves when that is done. */
+  /** Cleans up now; resolves when the cleanup is complete. */
   run(): Promise<void>;
 }
 
-/** `script` sees `args` as $1, $2, … */
+/** Runs `script`, a shell script with `args` as $1, $2, …, when this process ends. */
 export function whenThisProcessEnds(script: string, ...args: string[]): Guard {
   const shell = spawn("sh", ["-c", `read -r _; ${script}`, "sh", ...args], {
     stdio: ["pipe", "ignore", "ignore"],
-    detached: true, // Ctrl-C is for the tests, not for who cleans up after them
+    detached: true, // Ctrl-C must reach the tests only, not the cleanup
   });
   shell.unref();
   const pipe = shell.stdin as typeof shell.stdin & { unref?: () => void };
   pipe.unref?.();
-  pipe.on("error", () => {}); // the shell may have been killed together with everything else
+  pipe.on("error", () => {}); // the shell may have been killed together with this process
   return {
     dismiss: () => void shell.kill("SIGKILL"),
     async run() {

@@ -1,7 +1,7 @@
-// Stops a process so that it is alive and never answers.
+// Stops a process: it stays alive and never answers.
 import { existsSync, readFileSync } from "node:fs";
 
-/** SIGSTOP; returns when all threads are stopped: the signal takes a moment to reach each, in which it would still answer. */
+/** Sends SIGSTOP and returns when all threads are stopped. Until the signal has reached a thread, that thread would still answer. */
 export function pauseProcess(pid: number): void {
   process.kill(pid, "SIGSTOP");
   while (existsSync(`/proc/${pid}/stat`) && !isStopped(pid));

@@ -1,12 +1,13 @@
-/** A real runner in a process of its own, beside a fleet, in a folder of its own within the fleet's. */
+/** A real runner in a separate process beside a fleet, with its own folder inside the fleet's folder. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { projectRoot, type TestFleet } from "./fleet.ts";
+import { projectRoot } from "../project-root.ts";
+import type { TestFleet } from "./fleet.ts";
 import { startService, type TestService } from "./services.ts";
 
 export const EXAMPLE = [process.execPath, join(projectRoot, "deploy/examples/agent.ts")];
 
-/** Resolves when it takes offers. `agents`: as in the runner's file. */
+/** Resolves when the runner takes offers. `agents` is the section of that name in its settings file. */
 export function startRunner(
   fleet: TestFleet,
   agents: Record<string, object>,

@@ -1,8 +1,8 @@
-/** Services as processes of their own, as they run in a cluster. */
+/** Services as separate processes, as they run in a cluster. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
-import { projectRoot } from "./fleet.ts";
+import { projectRoot } from "../project-root.ts";
 import { pauseProcess } from "./pause.ts";
 
 export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner";
@@ -10,39 +10,42 @@ export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner";
 export interface TestService {
   readonly role: Role;
   readonly pid: number;
-  /** Resolves when it is gone, with the signal that ended it. */
+  /** Resolves when the process has ended, with the signal that ended it. */
   readonly ended: Promise<NodeJS.Signals | null>;
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL; resolves when the process has ended. */
   kill9(): Promise<void>;
-  /** SIGSTOP; returns when it is stopped. */
+  /** Sends SIGSTOP; returns when the process is stopped. */
   pause(): void;
   resume(): void;
-  /** SIGTERM; resolves with its exit code. */
+  /** Sends SIGTERM; resolves with the exit code. */
   terminate(): Promise<number | null>;
-  /** What it wrote so far. */
+  /** The text that the process has written so far. */
   output(): string;
 }
 
-export interface Place {
+export interface ServiceUrls {
   readonly busUrl: string;
   readonly storeUrl: string;
 }
 
-/** The environment of a service there. */
-export const at = ({ busUrl, storeUrl }: Place) => ({ FLEET_URL: busUrl, FLEET_STORE: storeUrl });
+/** The environment variables of a service that uses this bus and this store. */
+export const environmentOf = ({ busUrl, storeUrl }: ServiceUrls) => ({
+  FLEET_URL: busUrl,
+  FLEET_STORE: storeUrl,
+});
 
-export interface Starting {
+interface StartOptions {
   /** Default: the service's own main.ts. */
   readonly program?: string;
-  /** Default true. Who is to die early may never serve. */
+  /** Whether to wait until the service serves. Default: true. A service that is killed during its start never serves. */
   readonly untilServing?: boolean;
 }
 
-/** Resolves when it serves; throws with its output when it ends instead. */
+/** Resolves when the service serves; throws with its output when it ends instead. */
 export async function startService(
   role: Role,
   env: NodeJS.ProcessEnv,
-  { program = `services/${role}/main.ts`, untilServing = true }: Starting = {},
+  { program = `services/${role}/main.ts`, untilServing = true }: StartOptions = {},
 ): Promise<TestService> {
   const child = spawn(process.execPath, [program], {
     cwd: projectRoot,
@@ -69,7 +72,7 @@ export async function startService(
     pause: () => pauseProcess(child.pid as number),
     resume: () => void child.kill("SIGCONT"),
     terminate: () => {
-      // One that is stopped would never hear of it.
+      // A stopped process would not handle SIGTERM.
       child.kill("SIGCONT");
       return end(child, "SIGTERM");
     },
@@ -85,6 +88,6 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<number 
   return code;
 }
 
-export function clientOf({ busUrl }: Place, agentId: string): Promise<FleetClient> {
+export function connectClient({ busUrl }: ServiceUrls, agentId: string): Promise<FleetClient> {
   return connect({ url: busUrl, agentId, fallback: "none", onWarning: () => {} });
 }

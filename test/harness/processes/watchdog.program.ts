@@ -1,4 +1,4 @@
-/** A watchdog in a process of its own that dies or freezes at a chosen moment, in the words of `dying.ts`. */
+/** A watchdog in a separate process that ends or stops at a kill point; see `kill-points.ts`. */
 
 import { readWatchdogConfig, watchdogFields } from "../../../services/watchdog/config.ts";
 import { start } from "../../../services/watchdog/watchdog.ts";
@@ -7,7 +7,7 @@ import { readConfig } from "../../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../../shared/service-host/platform.ts";
 import { agentFields, readAgentRules } from "../../../shared/service-host/policy-file.ts";
 import { clusterFields, platformFields } from "../../../shared/service-host/service-settings.ts";
-import { dyingBus, dyingStore } from "./kill-switch.ts";
+import { killableBus, killableStore } from "./kill-points.ts";
 
 const fields = { ...platformFields, ...clusterFields, ...agentFields, ...watchdogFields };
 
@@ -16,7 +16,10 @@ await runMain({
   start: async (context) => {
     const config = readConfig(fields, process.env);
     const platform = await openPlatform(context, { service: "watchdog", ...config });
-    const parts = { store: dyingStore(platform.store), backgroundBus: dyingBus(platform.backgroundBus) };
+    const parts = {
+      store: killableStore(platform.store),
+      backgroundBus: killableBus(platform.backgroundBus),
+    };
     const rules = { ...readAgentRules(config), watchdog: readWatchdogConfig(config) };
     platform.closers.add("watchdog", await start({ ...platform, ...parts, config: rules }));
     return platform.stop;

@@ -1,4 +1,4 @@
-/** Records on real stores, for tests: a repository over a fresh store, and the commands that tests send to it. */
+/** A repository over a new, real store for tests, and the commands that tests send to it. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,10 +24,10 @@ import {
 
 export type Engine = Store["name"];
 const missing = await missingFoundationdb();
-/** All that can run on this machine. */
+/** The engines that can run on this machine. */
 export const ENGINES: readonly Engine[] = ["memory", "lmdb", ...(missing ? [] : ["foundationdb" as const])];
 
-export interface Bench {
+export interface TestRecords {
   readonly store: Store;
   readonly format: Format;
   readonly repository: CheckpointRepository;
@@ -35,11 +35,11 @@ export interface Bench {
   close(): Promise<void>;
 }
 
-export async function openBench(
+export async function openTestRecords(
   engine: Engine,
   now: () => number = Date.now,
   policies: Policies = DEFAULT_POLICIES,
-): Promise<Bench> {
+): Promise<TestRecords> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-records-"));
   const store = await openEmpty(engine, folder);
   const format = await openFormat(store);
@@ -64,7 +64,7 @@ export async function openBench(
   };
 }
 
-/** One server for all benches of a test file, emptied for each; it ends with the process. */
+/** One server for all stores of a test file, emptied for each of them. It ends with the process. */
 let server: Promise<FoundationdbServer> | undefined;
 
 async function openEmpty(engine: Engine, folder: string): Promise<Store> {
@@ -76,7 +76,7 @@ async function openEmpty(engine: Engine, folder: string): Promise<Store> {
   return store;
 }
 
-export interface Sending {
+export interface SendOptions {
   tenant?: string;
   agent?: string;
   task?: string;
@@ -84,7 +84,7 @@ export interface Sending {
   fence?: number;
 }
 
-/** Where the repository's method is not called as the command is. */
+/** The methods of the repository whose name differs from the command's. */
 const METHODS = {
   handoff: "initiateHandoff",
   acknowledge: "acknowledgeHandoff",
@@ -94,12 +94,12 @@ type Methods = typeof METHODS;
 type MethodOf<Op extends CommandOp> = Op extends keyof Methods ? Methods[Op] : Exclude<Op, keyof Methods>;
 type AnswerOf<Op extends CommandOp> = Awaited<ReturnType<CheckpointRepository[MethodOf<Op>]>>;
 
-/** Sends a command as the writer does: validated, with the hash of its content. */
+/** Validates a command and passes it on with the hash of its content, as the writer does. */
 export async function send<Op extends CommandOp>(
   repository: CheckpointRepository,
   op: Op,
   body: Record<string, unknown>,
-  by: Sending = {},
+  by: SendOptions = {},
 ): Promise<AnswerOf<Op>> {
   const { tenant = "default", agent = "agent-1", task = "task-1", commandId = uuidv7(), fence } = by;
   const request = { command_id: commandId, ...body, ...(fence !== undefined && { fence }) };
@@ -115,8 +115,8 @@ export async function send<Op extends CommandOp>(
     traceparent: undefined,
   };
   const method = (METHODS[op as keyof Methods] ?? op) as MethodOf<CommandOp>;
-  const verb: (caller: Caller, command: never) => Promise<unknown> = repository[method];
-  return (await verb.call(repository, caller, command as never)) as AnswerOf<Op>;
+  const apply: (caller: Caller, command: never) => Promise<unknown> = repository[method];
+  return (await apply.call(repository, caller, command as never)) as AnswerOf<Op>;
 }
 
 export function input(changes: Partial<CheckpointInput["execution_state"]> = {}): CheckpointInput {
@@ -133,7 +133,7 @@ export function input(changes: Partial<CheckpointInput["execution_state"]> = {})
 
 export function create(
   repository: CheckpointRepository,
-  by: Sending & { checkpoint?: CheckpointInput; expectedVersion?: number } = {},
+  by: SendOptions & { checkpoint?: CheckpointInput; expectedVersion?: number } = {},
 ): Promise<CommittedAnswer> {
   const { checkpoint = input(), expectedVersion, ...sending } = by;
   const body = { checkpoint, ...(expectedVersion !== undefined && { expected_version: expectedVersion }) };
@@ -144,7 +144,7 @@ export function finalize(
   repository: CheckpointRepository,
   id: string,
   status: FinalStatus = "succeeded",
-  by: Sending = {},
+  by: SendOptions = {},
 ): Promise<CommittedAnswer> {
   return send(repository, "finalize", { checkpoint_id: id, status }, by);
 }

@@ -1,32 +1,36 @@
-/** A scrub without a service around it: passes over a bench's store, step by step, as whoever has the duty makes them. */
+/** A scrub without its service: passes over a test store, step by step, as the instance with the lease makes them. */
 import { setImmediate } from "node:timers/promises";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubFinding } from "../../../shared/protocol/scrub.ts";
 import { stepScrub } from "../../../shared/records/scrub/scrub.ts";
 import { readScrubState } from "../../../shared/records/scrub/state.ts";
 import type { Store } from "../../../shared/store/store.ts";
-import type { Bench } from "./records.ts";
+import type { TestRecords } from "./records.ts";
 
-export interface ScrubOptions {
-  /** Of one step; small ones have a task verified over many snapshots. */
+interface ScrubOptions {
+  /** The size of one step; a small one spreads the verification of a task over many snapshots. */
   readonly stepBytes?: number;
-  /** Default: as the service does. */
-  readonly marks?: boolean;
-  /** After each step. */
+  /** Whether to quarantine corrupt checkpoints. Default: true, as the service does. */
+  readonly quarantines?: boolean;
+  /** Called after each step. */
   readonly between?: () => Promise<unknown>;
 }
 
-export interface Scrubbed {
+interface ScrubResult {
   readonly pass: EndedScrubPass;
   readonly steps: number;
   readonly findings: readonly ScrubFinding[];
 }
 
-/** One whole pass. */
+/** Makes one complete pass. */
 export async function scrub(
-  { store, repository }: Pick<Bench, "store" | "repository">,
-  { stepBytes = LIMITS.scrub_step_bytes_max, marks = true, between = async () => {} }: ScrubOptions = {},
-): Promise<Scrubbed> {
+  { store, repository }: Pick<TestRecords, "store" | "repository">,
+  {
+    stepBytes = LIMITS.scrub_step_bytes_max,
+    quarantines = true,
+    between = async () => {},
+  }: ScrubOptions = {},
+): Promise<ScrubResult> {
   await nextMillisecond();
   await repository.startScrub();
   for (let steps = 1; ; steps += 1) {
@@ -36,7 +40,7 @@ export async function scrub(
       now: Date.now,
       guard: async () => {},
       quarantine: async ({ tenant, task, corrupt }) => {
-        if (marks) await repository.quarantine(tenant, task, [corrupt]);
+        if (quarantines) await repository.quarantine(tenant, task, [corrupt]);
       },
     });
     if (done?.kind === "ended") {
@@ -46,7 +50,10 @@ export async function scrub(
   }
 }
 
-/** A pass counts what was quarantined in the very millisecond in which it begins as its own: it cannot know which came first. */
+/**
+ * Waits for the next millisecond. A pass counts a quarantine of the millisecond in which it begins as its own, because it cannot
+ * know which of the two was first.
+ */
 async function nextMillisecond(): Promise<void> {
   for (const now = Date.now(); Date.now() === now; ) await setImmediate();
 }
@@ -57,7 +64,7 @@ async function lastPass(store: Store): Promise<EndedScrubPass> {
   return last;
 }
 
-/** Of the default tenant. */
-export async function findingsOf(repository: Bench["repository"]): Promise<readonly ScrubFinding[]> {
+/** The findings of the default tenant. */
+export async function findingsOf(repository: TestRecords["repository"]): Promise<readonly ScrubFinding[]> {
   return (await repository.scrubFindings("default", { limit: LIMITS.scrub_findings_limit_max })).findings;
 }

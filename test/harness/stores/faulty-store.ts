@@ -1,5 +1,5 @@
-// A store whose commit results get lost. It wraps a real one and runs real transactions: only the answer is taken away,
-// which is all a caller can ever see of a broken connection or a dying process.
+// A store whose commit results get lost. It wraps a real store and runs real transactions. Only the result is withheld,
+// because a caller sees nothing else of a broken connection or of a process that ends.
 
 import {
   type Committed,
@@ -12,20 +12,20 @@ import { wrappedStore } from "./wrapped-store.ts";
 
 export type Fault =
   | "none"
-  | "applied" // committed, but the caller is told that nobody knows
-  | "lost" // not committed, and the caller is told the same
-  | "late"; // still on its way: its commit is tried after the caller's next attempt has succeeded
+  | "applied" // committed, with an unknown result for the caller
+  | "lost" // not committed, with an unknown result for the caller
+  | "late"; // delayed: the commit is tried after the caller's next attempt has succeeded
 
 export interface FaultyStore extends Store {
-  /** Attempts so far whose result was taken away. */
+  /** The number of attempts so far whose result was withheld. */
   readonly faults: number;
-  /** Lets the late commits go, and waits for them; returns how many of them took effect. */
+  /** Releases the late commits and waits for them; returns how many of them took effect. */
   settle(): Promise<number>;
 }
 
-class Lost extends Error {}
+class LostCommit extends Error {}
 
-/** `next` is asked once per attempt. */
+/** `next` is called once per attempt. */
 export function faultyStore(store: Store, next: () => Fault): FaultyStore {
   const late: (() => Promise<boolean>)[] = [];
   let faults = 0;
@@ -56,10 +56,10 @@ export function faultyStore(store: Store, next: () => Fault): FaultyStore {
     await store
       .transact(options, async (tx) => {
         await body(tx);
-        if (fault === "lost") throw new Lost();
+        if (fault === "lost") throw new LostCommit();
       })
       .catch((error) => {
-        if (!(error instanceof Lost)) throw error;
+        if (!(error instanceof LostCommit)) throw error;
       });
   }
 

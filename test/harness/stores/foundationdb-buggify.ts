@@ -1,7 +1,7 @@
-// FoundationDB's client library can fail on purpose ("client buggify"), in the ways that real clusters make rare.
+// FoundationDB's client library can fail on purpose ("client buggify"), in ways that are rare on real clusters.
 import { loadClient } from "../../../shared/store/foundationdb/client.ts";
 
-/** `percent`: how often each place fails. Once per process, before its first database is opened. */
+/** `percent` is how often each failure point fails. Call it once per process, before the first database is opened. */
 export async function injectFailures(percent: number): Promise<void> {
   const client = await loadClient();
   client.configNetwork({
@@ -11,5 +11,5 @@ export async function injectFailures(percent: number): Promise<void> {
   });
 }
 
-/** A commit whose result the library withheld lands within this time, or never. */
-export const LANDED_MS = 6_000;
+/** A commit whose result the library withheld takes effect within this time, or never. */
+export const COMMIT_SETTLED_MS = 6_000;

@@ -1,10 +1,10 @@
-// A FoundationDB server in a container of its own, by the `docker` program: four commands need no library. The port
-// inside must be the one outside, because the server tells its clients where it is.
+// A FoundationDB server in its own container, started with the `docker` program: four commands need no library. The port
+// inside and outside must be the same, because the server sends its address to its clients.
 import { execFile, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { promisify } from "node:util";
 import { type Guard, whenThisProcessEnds } from "../processes/orphan-guard.ts";
-import { CLI_TIMEOUT_S, type Machine } from "./foundationdb-machine.ts";
+import { CLI_TIMEOUT_S, type FoundationdbMachine } from "./foundationdb-machine.ts";
 
 const IMAGE = "foundationdb/foundationdb:7.3.63";
 const ENGINE_MS = 5_000;
@@ -15,7 +15,7 @@ async function docker(...args: string[]): Promise<string> {
   return stdout;
 }
 
-/** Why no container can be started, in a few words. */
+/** The reason why no container can be started, in a few words. */
 export async function missingDocker(): Promise<string | undefined> {
   try {
     await run("docker", ["info", "--format", "{{.ServerVersion}}"], { timeout: ENGINE_MS });
@@ -25,10 +25,10 @@ export async function missingDocker(): Promise<string | undefined> {
   }
 }
 
-export function containerMachine(port: number): Machine {
+export function containerMachine(port: number): FoundationdbMachine {
   const name = `fleet-fdb-${randomUUID()}`;
   let guard: Guard | undefined;
-  const now = (...args: string[]) => void spawnSync("docker", args, { stdio: "ignore" });
+  const runSync = (...args: string[]) => void spawnSync("docker", args, { stdio: "ignore" });
   return {
     connection: `docker:docker@127.0.0.1:${port}`,
     async start() {
@@ -42,8 +42,8 @@ export function containerMachine(port: number): Machine {
       await docker("kill", name).catch(() => {}); // it may be down already
     },
     remove: async () => guard?.run(),
-    pause: () => now("pause", name),
-    continue: () => now("unpause", name),
+    pause: () => runSync("pause", name),
+    continue: () => runSync("unpause", name),
     cli: (command) => docker("exec", name, "fdbcli", "--exec", command, "--timeout", CLI_TIMEOUT_S),
     version: () => docker("exec", name, "fdbserver", "--version"),
   };

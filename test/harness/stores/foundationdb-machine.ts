@@ -1,19 +1,18 @@
-// What a FoundationDB server for tests can run on: a process or a container.
+// The two ways to run a FoundationDB server for tests: as a process or in a container.
 
-/** Whatever runs the server. */
-export interface Machine {
-  /** The line of its cluster file. */
+export interface FoundationdbMachine {
+  /** The line of the cluster file. */
   readonly connection: string;
   start(): Promise<void>;
   kill(): Promise<void>;
-  /** Kills it, if it runs, and removes what `start` made outside its directory. */
+  /** Kills a running server and removes everything that `start` made outside its directory. */
   remove(): Promise<void>;
   pause(): void;
   continue(): void;
-  /** Runs `fdbcli` with one command and returns what it printed. */
+  /** Runs `fdbcli` with one command and returns its output. */
   cli(command: string): Promise<string>;
   version(): Promise<string>;
 }
 
-/** For `fdbcli --timeout`, in seconds. */
+/** The value of `fdbcli --timeout`, in seconds. */
 export const CLI_TIMEOUT_S = "10";

@@ -7,17 +7,17 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { type Guard, whenThisProcessEnds } from "../processes/orphan-guard.ts";
 import { pauseProcess } from "../processes/pause.ts";
-import { CLI_TIMEOUT_S, type Machine } from "./foundationdb-machine.ts";
+import { CLI_TIMEOUT_S, type FoundationdbMachine } from "./foundationdb-machine.ts";
 
 const run = promisify(execFile);
 
-/** Which of its programs cannot be found, in a few words. */
+/** The programs of FoundationDB that cannot be found, in a few words. */
 export function missingPrograms(): string | undefined {
   const absent = ["fdbserver", "fdbcli"].filter((program) => programPath(program) === undefined);
   return absent.length === 0 ? undefined : `no ${absent.join(" and ")} on PATH`;
 }
 
-export function processMachine(port: number, directory: string, clusterFile: string): Machine {
+export function processMachine(port: number, directory: string, clusterFile: string): FoundationdbMachine {
   const [data, log] = [join(directory, "data"), join(directory, "log")];
   const address = `127.0.0.1:${port}`;
   const flags = ["-p", address, "-l", address, "-C", clusterFile, "-d", data, "-L", log];

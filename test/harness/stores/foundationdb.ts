@@ -1,14 +1,14 @@
 /**
- * One real FoundationDB server for tests: a single node with the durable `ssd` engine, an empty database, a free port.
- * Where it comes from, in this order:
+ * One real FoundationDB server for tests: a single node with the durable `ssd` engine, an empty database and a free port.
+ * The sources of the server, in this order:
  *
- * 1. FLEET_TEST_FDB_CLUSTER_FILE names a running cluster. Its keys are at the tests' disposal, all of them; it is never
- *    configured, stopped or removed from here. Test files must not share it at the same time (`--no-file-parallelism`).
+ * 1. FLEET_TEST_FDB_CLUSTER_FILE names a running cluster. The tests may erase all its keys; they never configure, stop or
+ *    remove it. Test files must not share it at the same time (`--no-file-parallelism`).
  * 2. `fdbserver` and `fdbcli` on PATH.
  * 3. A Docker engine that answers.
  *
- * The client library libfdb_c is needed in every case. What is missing is said in one line, by one test file, and the
- * others skip in silence.
+ * The client library libfdb_c is needed in every case. One test file names the missing parts in one line, and the others skip
+ * in silence.
  */
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -20,32 +20,32 @@ import { loadClient } from "../../../shared/store/foundationdb/client.ts";
 import { KEY_SPACE } from "../../../shared/store/limits.ts";
 import { type Store, StoreError } from "../../../shared/store/store.ts";
 import { containerMachine, missingDocker } from "./foundationdb-container.ts";
-import type { Machine } from "./foundationdb-machine.ts";
+import type { FoundationdbMachine } from "./foundationdb-machine.ts";
 import { missingPrograms, processMachine } from "./foundationdb-process.ts";
 
 const READY_MS = 60_000;
 
 export interface FoundationdbServer {
   readonly clusterFile: string;
-  /** Absent for a cluster that was not started here. */
+  /** Absent for a cluster that the tests did not start. */
   readonly control?: FoundationdbControl;
-  /** Stops the server and removes its data; nothing for a cluster that was not started here. */
+  /** Stops the server and removes its data; does nothing to a cluster that the tests did not start. */
   stop(): Promise<void>;
 }
 
 export interface FoundationdbControl {
-  /** SIGKILL, as a power cut would; waits until the process is gone. */
+  /** Sends SIGKILL, which has the effect of a power cut; waits until the process has ended. */
   kill(): Promise<void>;
-  /** SIGSTOP: alive, and never answering. */
+  /** Stops the process, which stays alive and never answers. */
   pause(): void;
   continue(): void;
-  /** Kills it if it runs, starts it with the same data, and waits until the database is available. */
+  /** Kills a running server, starts it with the same data and waits until the database is available. */
   restart(): Promise<void>;
-  /** What `fdbserver --version` says. */
+  /** The output of `fdbserver --version`. */
   version(): Promise<string>;
 }
 
-/** Why no test with a FoundationDB server can run here, in one line; undefined when they can. */
+/** The reason why tests with a FoundationDB server cannot run here, in one line; undefined when they can. */
 export async function missingFoundationdb(): Promise<string | undefined> {
   const programs = clusterFileGiven() === undefined ? missingPrograms() : undefined;
   const docker = programs === undefined ? undefined : await missingDocker();
@@ -53,7 +53,7 @@ export async function missingFoundationdb(): Promise<string | undefined> {
   return await missingClient();
 }
 
-/** The cluster that was given, emptied, or a new server with an empty database. */
+/** The given cluster, emptied, or a new server with an empty database. */
 export async function startFoundationdb(): Promise<FoundationdbServer> {
   const given = clusterFileGiven();
   if (given === undefined) return await startServer();
@@ -87,7 +87,7 @@ async function startServer(): Promise<FoundationdbServer> {
   };
   try {
     await machine.start();
-    await configured(machine);
+    await configure(machine);
     await untilAvailable(machine);
   } catch (error) {
     await stop();
@@ -97,10 +97,10 @@ async function startServer(): Promise<FoundationdbServer> {
 }
 
 /**
- * Only ever on the cluster file written above: on a cluster in use this would begin a new database. A server that is
- * just coming up can lose the order, so it is given until somebody has taken it.
+ * Runs only with the cluster file written above, because on a cluster in use it would create a new database. A server that is
+ * starting can lose the command, so it is repeated until the database exists.
  */
-async function configured(machine: Machine): Promise<void> {
+async function configure(machine: FoundationdbMachine): Promise<void> {
   const endsAt = performance.now() + READY_MS;
   for (;;) {
     try {
@@ -113,7 +113,7 @@ async function configured(machine: Machine): Promise<void> {
   }
 }
 
-async function untilAvailable(machine: Machine): Promise<void> {
+async function untilAvailable(machine: FoundationdbMachine): Promise<void> {
   const endsAt = performance.now() + READY_MS;
   let last: unknown;
   while (performance.now() < endsAt) {

@@ -1,21 +1,21 @@
-// Whether what callers saw fits one order. Every write here tells its place in the order that it claims (a seq, a version, a commit
-// position), so no order has to be searched for; it is enough that real time does not contradict it: nothing may have returned before
-// something was invoked that stands earlier.
+// Linearizability: the results of all callers fit one order. Every write returns its place in the order (a seq, a version or a commit
+// position), so no order has to be found. It is enough that real time does not contradict it: no call may return before a call with
+// an earlier place is invoked.
 
 export interface Call {
   readonly kind: "write" | "read";
-  /** Of a write: its place. Of a read: the place of the write that it saw; null: it saw nothing yet. */
+  /** The place of the write, or of the write that the read returned; null: the read returned no write. */
   readonly place: number | null;
-  /** On one clock for all callers, in milliseconds. */
+  /** By one clock for all callers, in milliseconds. */
   readonly invoked: number;
   readonly returned: number;
-  /** Who called, for the report. */
+  /** The caller, for the report. */
   readonly by: string;
 }
 
 const NOTHING = Number.NEGATIVE_INFINITY;
 
-/** Sentences about what contradicts the order, at most ten; empty when the history is linearizable. */
+/** Descriptions of the contradictions, at most ten; empty when the history is linearizable. */
 export function contradictions(history: readonly Call[]): string[] {
   const place = (call: Call): number => call.place ?? NOTHING;
   const calls = [...history].sort(
@@ -23,7 +23,7 @@ export function contradictions(history: readonly Call[]): string[] {
   );
   const found: string[] = [];
   const written = new Set<number>();
-  /** The latest begin of all that must come before the present call: writes up to its place, reads of earlier places. */
+  /** The last invocation among the calls that precede the current one: writes up to its place, reads of earlier places. */
   let before: Call | undefined;
   let sameReads: Call[] = [];
   let current = NOTHING;
@@ -36,7 +36,7 @@ export function contradictions(history: readonly Call[]): string[] {
     }
     if (call.kind === "write" && written.has(current)) found.push(`two writes have the place ${current}`);
     if (call.kind === "read" && call.place !== null && !written.has(call.place))
-      found.push(`${call.by} read ${call.place}, which nobody wrote`);
+      found.push(`${call.by} read ${call.place}, which no caller wrote`);
     if (before !== undefined && call.returned < before.invoked) {
       found.push(
         `${call.kind} of ${call.place} by ${call.by} returned before ${before.kind} of ${before.place} by ${before.by} began`,

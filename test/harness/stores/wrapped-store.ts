@@ -1,4 +1,4 @@
-// A store whose transactions go another way; everything else is the real one's.
+// A store with another `transact`; all other operations are those of the real store.
 
 import type { Store } from "../../../shared/store/store.ts";
 

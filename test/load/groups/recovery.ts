@@ -1,7 +1,7 @@
 // Agents that die: from the moment at which the last sign of life is too old to the checkpoint of the next agent; and what it costs a
 // watchdog to hear ten thousand of them.
 
-import { at, startService } from "../../harness/processes/services.ts";
+import { environmentOf, startService } from "../../harness/processes/services.ts";
 import { processorTime } from "../measure/cpu-time.ts";
 import type { Group } from "../measure/table.ts";
 import { type Row, row, TARGETS } from "../measure/targets.ts";
@@ -56,7 +56,7 @@ function rowsOf({ noted, offered, resumed, failed }: Recoveries): Row[] {
 async function measureHearing(session: Session): Promise<Row[]> {
   session.say(`recovery: ${AGENTS} agents take a task each`);
   const nats = await session.nats();
-  const place = at({ busUrl: nats.url, storeUrl: `lmdb:${session.folder()}/store?shared` });
+  const place = environmentOf({ busUrl: nats.url, storeUrl: `lmdb:${session.folder()}/store?shared` });
   const services = await Promise.all(
     (["writer", "watchdog"] as const).map((role) => startService(role, place)),
   );

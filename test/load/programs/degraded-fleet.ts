@@ -11,7 +11,7 @@ import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
-import { type Away, awayStore } from "../../harness/stores/away-store.ts";
+import { type Outage, outageStore } from "../../harness/stores/outage-store.ts";
 import { serveJobs } from "../jobs.ts";
 
 interface Params {
@@ -26,7 +26,7 @@ const BREAKER_CLOSED = 0;
 
 const log = createLogger({ service: "bench", level: "silent" });
 const metrics = createMetrics();
-let away: Away = "no";
+let away: Outage = "none";
 let depth: () => Promise<number>;
 
 const jobs = { start, leave, comeBack };
@@ -39,7 +39,7 @@ async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
   await bus.reconcileStreams(fleetStreams({ storageBytes: storeBytesMax }));
   const store = await openLmdb({ path: folder });
   await startWriter({
-    store: awayStore(store, () => away),
+    store: outageStore(store, () => away),
     format: await openFormat(store),
     bus,
     backgroundBus,
@@ -67,7 +67,7 @@ async function comeBack(_: object): Promise<{ queued: number; ms: number }> {
   if (!(await isKnown())) throw new Error("the writer never noticed that its store was away");
   const queued = await depth();
   const begin = performance.now();
-  away = "no";
+  away = "none";
   while ((await depth()) > 0) {
     if (performance.now() - begin > DRAIN_MS_MAX) throw new Error("the queue is not drained in time");
     await sleep(10);

@@ -18,14 +18,14 @@ import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { RecoveryResult, Task } from "../../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
-import { type Bench, create, openBench, send } from "../../harness/records/records.ts";
+import { create, openTestRecords, send, type TestRecords } from "../../harness/records/records.ts";
 import { noteFailure } from "../../harness/records/recoveries.ts";
 import { resultOf, startCli } from "./process.ts";
 import { view } from "./view.ts";
 
 let nats: TestNats;
 let bus: Bus;
-let bench: Bench;
+let bench: TestRecords;
 let stop: () => Promise<void>;
 
 /** A fleet that can be asked, and has nobody who writes. */
@@ -33,7 +33,7 @@ beforeAll(async () => {
   nats = await startNats();
   bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
-  bench = await openBench("lmdb");
+  bench = await openTestRecords("lmdb");
   const { store, format } = bench;
   const parts = { log: testLog, metrics: createMetrics(), clock: systemClock, bus, store, format };
   stop = await start({

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { invocationOf } from "../../../services/cli/runtime/program-name.ts";
-import { projectRoot } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 const own = join(projectRoot, "services/cli/main.ts");
 

@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { projectRoot } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 export const cli = join(projectRoot, "deploy/local/fleet.mjs");
 

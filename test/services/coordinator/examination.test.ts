@@ -4,13 +4,13 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createExamination } from "../../../services/coordinator/offer-builder.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { initiate } from "../../harness/records/handoffs.ts";
-import { type Bench, create, input, openBench } from "../../harness/records/records.ts";
+import { create, input, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
 
 const MANY = 40;
 
-let bench: Bench;
+let bench: TestRecords;
 beforeAll(async () => {
-  bench = await openBench("lmdb");
+  bench = await openTestRecords("lmdb");
 });
 afterAll(() => bench?.close());
 

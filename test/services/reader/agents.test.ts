@@ -17,17 +17,17 @@ import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { listenToHeartbeats } from "../../../shared/service-host/heartbeat-subscription.ts";
 import { manualClock } from "../../harness/clock.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
-import { type Bench, create, openBench, send } from "../../harness/records/records.ts";
+import { create, openTestRecords, send, type TestRecords } from "../../harness/records/records.ts";
 
 let nats: TestNats;
 let bus: Bus;
-let bench: Bench;
+let bench: TestRecords;
 let stop: Stop;
 
 beforeAll(async () => {
   nats = await startNats();
   bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
-  bench = await openBench("lmdb");
+  bench = await openTestRecords("lmdb");
   const { store, format } = bench;
   stop = await start({
     log: testLog,

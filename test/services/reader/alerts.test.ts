@@ -17,14 +17,14 @@ import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { connect as connectSdk, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
-import { type Bench, create, openBench, send } from "../../harness/records/records.ts";
+import { create, openTestRecords, send, type TestRecords } from "../../harness/records/records.ts";
 import { sightingOf } from "../../harness/records/recoveries.ts";
 
 const DAY_MS = 86_400_000;
 
 let nats: TestNats;
 let bus: Bus;
-let bench: Bench;
+let bench: TestRecords;
 let stop: () => Promise<void>;
 const clients: FleetClient[] = [];
 const metrics = createMetrics();
@@ -36,7 +36,7 @@ beforeAll(async () => {
   nats = await startNats();
   bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
-  bench = await openBench("lmdb");
+  bench = await openTestRecords("lmdb");
   const { store, format } = bench;
   const config = { agentTypes: [], policies: DEFAULT_POLICIES };
   const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, config };

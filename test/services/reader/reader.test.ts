@@ -24,7 +24,14 @@ import { createMetrics, type Metrics } from "../../../shared/runtime/observabili
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { initiate } from "../../harness/records/handoffs.ts";
-import { type Bench, create, finalize, input, openBench, send } from "../../harness/records/records.ts";
+import {
+  create,
+  finalize,
+  input,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../harness/records/records.ts";
 import { noteFailure } from "../../harness/records/recoveries.ts";
 import { flip } from "../../shared/records/search/corpus.ts";
 
@@ -36,7 +43,7 @@ interface Answered {
 
 let nats: TestNats;
 let bus: Bus;
-let bench: Bench;
+let bench: TestRecords;
 let metrics: Metrics;
 let stops: Stop[];
 
@@ -64,7 +71,7 @@ afterAll(async () => {
 
 beforeEach(async () => {
   stops = [];
-  bench = await openBench("lmdb");
+  bench = await openTestRecords("lmdb");
   metrics = createMetrics();
   await startReader("reader-1");
 });

@@ -5,13 +5,13 @@ import { type Alert, alertOf } from "../../../shared/protocol/alerts.ts";
 import type { EventType, FleetEvent } from "../../../shared/protocol/events.ts";
 import { offer } from "../../harness/records/handoffs.ts";
 import { create, finalize, input, send } from "../../harness/records/records.ts";
-import { RecoveryPlace } from "../../harness/records/recoveries.ts";
+import { TestTasks } from "../../harness/records/tasks.ts";
 
-let place: RecoveryPlace;
+let place: TestTasks;
 beforeAll(async () => {
-  place = await RecoveryPlace.open("memory");
+  place = await TestTasks.open("memory");
 });
-afterAll(() => place.bench.close());
+afterAll(() => place.close());
 
 /** The newest event of that type, as it is told to people. */
 async function newest<T extends EventType>(task: string, type: T): Promise<FleetEvent<T>> {

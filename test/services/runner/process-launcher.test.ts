@@ -8,7 +8,7 @@ import type { LaunchSpec, Running } from "../../../services/runner/launchers/lau
 import { ProcessLauncher } from "../../../services/runner/launchers/process.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
-import { projectRoot } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 import { gone, said, scratch, specOf } from "./started.ts";
 
 const root = scratch();

@@ -7,7 +7,7 @@ import type { AgentRecord } from "../../../services/runner/agent-record.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
-import { offeredTask } from "../../harness/records/offers.ts";
+import { offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
 import { openRunnerBench, type RunnerBench } from "./runners.ts";
 import { gone } from "./started.ts";
@@ -22,10 +22,10 @@ beforeAll(async () => {
 afterEach(() => bench.stopRunners());
 afterAll(() => bench?.close());
 
-const handoff = (id: string) => bench.writer.bench.repository.handoff("default", { handoff_id: id });
-const task = (id: string) => bench.writer.bench.repository.task("default", id);
+const handoff = (id: string) => bench.writer.records.repository.handoff("default", { handoff_id: id });
+const task = (id: string) => bench.writer.records.repository.task("default", id);
 const offer = (id: string, type: string, more: object = {}) =>
-  offeredTask(bench.writer.bench, id, type, more);
+  offeredTask(bench.writer.records, id, type, more);
 
 vi.setConfig({ testTimeout: 90_000 });
 
@@ -112,7 +112,7 @@ describe("an offer", () => {
 
   test("of a task that somebody else has taken comes to nothing", async () => {
     await offer("work-late", "qa");
-    await send(bench.writer.bench.repository, "take", {}, { agent: "faster", task: "work-late" });
+    await send(bench.writer.records.repository, "take", {}, { agent: "faster", task: "work-late" });
     const runner = bench.runner({ qa: {} });
     const stop = await runner.start();
     const voided = async () => (await runner.metrics.runnerOffersVoidTotal.get()).values[0]?.value;
@@ -261,7 +261,7 @@ describe("a runner that was killed", () => {
     const runner = bench.runner({ qa: {} });
     const id = await offer("work-gone", "qa");
     runner.leave(recordOf(id, "work-gone", { state: "accepted", fence: 1 }), PROMPT);
-    await send(bench.writer.bench.repository, "take", {}, { agent: "other", task: "work-gone" });
+    await send(bench.writer.records.repository, "take", {}, { agent: "other", task: "work-gone" });
     const stop = await runner.start();
     expect(await bench.reported("work-gone")).toMatchObject({
       class: "not_started",

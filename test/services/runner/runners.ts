@@ -14,9 +14,10 @@ import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { projectRoot, testLog } from "../../harness/processes/nats.ts";
+import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
+import { testLog } from "../../harness/processes/nats.ts";
 import { startService, type TestService } from "../../harness/processes/services.ts";
-import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 import { scratch } from "./started.ts";
 
 const WORKER = join(projectRoot, "test/services/runner/worker.program.ts");
@@ -29,7 +30,7 @@ export interface AgentTold {
 }
 
 export class RunnerBench {
-  readonly writer: WriterBench;
+  readonly writer: InProcessFleet;
   readonly reports: ExitReport[] = [];
   readonly #root = scratch();
   readonly #bus: Bus;
@@ -37,7 +38,7 @@ export class RunnerBench {
   readonly #processes: TestService[] = [];
   #count = 0;
 
-  constructor(writer: WriterBench, bus: Bus) {
+  constructor(writer: InProcessFleet, bus: Bus) {
     this.writer = writer;
     this.#bus = bus;
   }
@@ -182,7 +183,7 @@ class TestRunner {
 }
 
 export async function openRunnerBench(): Promise<RunnerBench> {
-  const writer = await openFleetBench();
+  const writer = await openInProcessFleet();
   const bus = await connectBus({ url: writer.nats.url, name: "bench", identity: "bench", log: testLog });
   const bench = new RunnerBench(writer, bus);
   await bench.follow();

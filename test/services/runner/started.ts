@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LaunchSpec } from "../../../services/runner/launchers/launcher.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
-import { projectRoot } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 export const PROGRAM = join(projectRoot, "test/services/runner/agent.program.ts");
 

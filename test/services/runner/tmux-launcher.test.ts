@@ -7,7 +7,7 @@ import { afterAll, afterEach, describe, expect, test } from "vitest";
 import type { LaunchSpec, Running } from "../../../services/runner/launchers/launcher.ts";
 import { pasteable, TmuxLauncher } from "../../../services/runner/launchers/tmux.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
-import { projectRoot } from "../../harness/processes/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 import { gone, said, scratch, specOf } from "./started.ts";
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0;

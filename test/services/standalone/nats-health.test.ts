@@ -9,7 +9,8 @@ import { superviseNatsServer } from "../../../services/standalone/nats-superviso
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { projectRoot, testLog } from "../../harness/processes/nats.ts";
+import { testLog } from "../../harness/processes/nats.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

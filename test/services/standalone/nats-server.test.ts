@@ -15,7 +15,8 @@ import { superviseNatsServer } from "../../../services/standalone/nats-superviso
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { StartupError, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
-import { projectRoot, testLog } from "../../harness/processes/nats.ts";
+import { testLog } from "../../harness/processes/nats.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

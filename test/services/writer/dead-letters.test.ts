@@ -6,15 +6,15 @@ import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { CONTENT_TYPES, HEADERS, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { creation, openWriterBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { creation, type InProcessFleet, openInProcessWriter } from "../../harness/in-process-fleet.ts";
 import { input } from "../../harness/records/records.ts";
 
 type Json = Record<string, unknown>;
 
-let writer: WriterBench;
+let writer: InProcessFleet;
 
 beforeEach(async () => {
-  writer = await openWriterBench();
+  writer = await openInProcessWriter();
 });
 afterEach(() => writer.close());
 
@@ -99,14 +99,14 @@ test("a queued command that is refused becomes a letter, and what comes behind i
 });
 
 test("a fault of ours is tried a few times, and then holds up nobody", async () => {
-  writer.away = "breaks";
+  writer.outage = "breaks";
   const doomed = creation();
   await writer.enqueue("create", doomed);
   await writer.drained();
   expect(await writer.letters()).toMatchObject([
     { reason: "internal", error: { code: "INTERNAL" }, command_id: doomed.command_id },
   ]);
-  writer.away = "no";
+  writer.outage = "none";
   const next = creation();
   await writer.enqueue("create", next);
   await writer.drained();
@@ -242,7 +242,7 @@ describe("dead letters", () => {
   test("are listed while the store is away, where nobody knows whether they were applied", async () => {
     await lost();
     await writer.drained();
-    writer.away = "refuses";
+    writer.outage = "refuses";
     expect((await listed()).letters).toMatchObject([{ applied_at: null }]);
   });
 

@@ -16,9 +16,9 @@ import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { openStore } from "../../../shared/store/open.ts";
+import { creation } from "../../harness/in-process-fleet.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
-import { at, startService, type TestService } from "../../harness/processes/services.ts";
-import { creation } from "../../harness/processes/writer.ts";
+import { environmentOf, startService, type TestService } from "../../harness/processes/services.ts";
 
 type Json = Record<string, unknown>;
 
@@ -52,14 +52,14 @@ async function writer(
   env: Record<string, string> = {},
   untilServing = true,
 ): Promise<TestService> {
-  const settings = { ...at({ busUrl: place.nats.url, storeUrl: place.store }), ...env };
+  const settings = { ...environmentOf({ busUrl: place.nats.url, storeUrl: place.store }), ...env };
   const service = await startService("writer", settings, { program: PROGRAM, untilServing });
   place.writers.push(service);
   return service;
 }
 
 async function dies(place: Place, moment: string): Promise<void> {
-  await killed(await writer(place, { FLEET_TEST_DIES: moment }, false));
+  await killed(await writer(place, { FLEET_TEST_KILL_AT: moment }, false));
 }
 
 async function killed(service: TestService): Promise<void> {
@@ -109,7 +109,7 @@ const applied = (entries: readonly Json[]) => entries.map(({ op, command_id }) =
 
 // The next writer gets the message when its wait is over; side by side the tests wait together.
 describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () => {
-  test.each(["transact:create", "publish:reply"])("%s of a queued command", async (moment) => {
+  test.each(["after:create", "publish:reply"])("%s of a queued command", async (moment) => {
     await withPlace(async (place) => {
       const commands = Array.from({ length: 3 }, () => creation());
       for (const one of commands) {
@@ -122,33 +122,30 @@ describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () =
     });
   });
 
-  test.each(["publish:dead", "transact:refuse", "publish:alert"])(
-    "%s of a fenced command",
-    async (moment) => {
-      await withPlace(async (place) => {
-        const first = await writer(place);
-        const take = { command_id: uuidv7() };
-        expect(await ask(place, "take", take)).toMatchObject({ fence: 1 });
-        await finished(place, first);
-        const [fenced, allowed] = [creation(), creation({ fence: 1 })];
-        await enqueue(place, "create", fenced);
-        await enqueue(place, "create", allowed);
-        await dies(place, moment);
-        await finished(place, await writer(place));
-        expect(applied(await trail(place))).toEqual([
-          `take ${take.command_id}`,
-          `refuse ${fenced.command_id}`,
-          `create ${allowed.command_id}`,
-        ]);
-        expect(await count(place, STREAMS.dead)).toBe(1);
-        expect(await count(place, STREAMS.alerts)).toBe(1);
-      });
-    },
-  );
+  test.each(["publish:dead", "after:refuse", "publish:alert"])("%s of a fenced command", async (moment) => {
+    await withPlace(async (place) => {
+      const first = await writer(place);
+      const take = { command_id: uuidv7() };
+      expect(await ask(place, "take", take)).toMatchObject({ fence: 1 });
+      await finished(place, first);
+      const [fenced, allowed] = [creation(), creation({ fence: 1 })];
+      await enqueue(place, "create", fenced);
+      await enqueue(place, "create", allowed);
+      await dies(place, moment);
+      await finished(place, await writer(place));
+      expect(applied(await trail(place))).toEqual([
+        `take ${take.command_id}`,
+        `refuse ${fenced.command_id}`,
+        `create ${allowed.command_id}`,
+      ]);
+      expect(await count(place, STREAMS.dead)).toBe(1);
+      expect(await count(place, STREAMS.alerts)).toBe(1);
+    });
+  });
 
   test("publish:queue of a command whose caller waits", async () => {
     await withPlace(async (place) => {
-      const dying = await writer(place, { FLEET_TEST_DIES: "publish:queue", FLEET_TEST_AWAY: "yes" });
+      const dying = await writer(place, { FLEET_TEST_KILL_AT: "publish:queue", FLEET_TEST_OUTAGE: "yes" });
       const command = creation();
       const answer = ask(place, "create", command, 5_000).catch((error: unknown) => error);
       await killed(dying);

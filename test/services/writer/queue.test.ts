@@ -6,15 +6,15 @@ import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Message } from "../../../shared/bus/bus.ts";
 import { HEADERS, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { creation, openWriterBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { creation, type InProcessFleet, openInProcessWriter } from "../../harness/in-process-fleet.ts";
 import { input } from "../../harness/records/records.ts";
 
 type Json = Record<string, unknown>;
 
-let writer: WriterBench;
+let writer: InProcessFleet;
 
 beforeEach(async () => {
-  writer = await openWriterBench();
+  writer = await openInProcessWriter();
 });
 afterEach(() => writer.close());
 
@@ -22,7 +22,7 @@ const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[
 
 describe("the queue", () => {
   test("full is a clear error and loses nothing", async () => {
-    writer.away = "refuses";
+    writer.outage = "refuses";
     const body = (n: number) => creation({ checkpoint: input({ goal: `${n}`.padEnd(400_000, "x") }) });
     const queued: string[] = [];
     let refusal: Json | undefined;
@@ -39,7 +39,7 @@ describe("the queue", () => {
       retry_after_ms: expect.any(Number),
     });
     expect(await writer.depth()).toBe(queued.length);
-    writer.away = "no";
+    writer.outage = "none";
     await writer.drained();
     const found = await Promise.all(Array.from({ length: 7 }, (_, n) => writer.applied(`task-${n}`)));
     expect(found.flat().sort()).toEqual([...queued].sort());
@@ -70,13 +70,13 @@ test("a trace goes into the queue and out of it, to the event", async () => {
   await writer.bus.subscribe(SUBJECTS.everyEvent, ({ body }) => {
     events.push(JSON.parse(Buffer.from(body).toString()) as Json);
   });
-  writer.away = "refuses";
+  writer.outage = "refuses";
   const [asked, published] = [creation(), creation()];
   expect(await writer.send("create", asked, { headers })).toMatchObject({ status: "queued" });
   await writer.enqueue("create", published, { headers });
   const queue = writer.bus.stream(STREAMS.queue);
   for (const seq of [1, 2]) expect((await queue.get(seq))?.headers.get("traceparent")).toContain(trace);
-  writer.away = "no";
+  writer.outage = "none";
   await writer.drained();
   await expect.poll(() => events, { timeout: 10_000 }).toHaveLength(2);
   for (const event of events) expect(event.traceparent).toContain(trace);
@@ -87,11 +87,11 @@ describe("order", () => {
     const [first, second, third] = [creation(), creation(), creation()];
     second.after = first.command_id;
     third.after = second.command_id;
-    writer.away = "refuses";
+    writer.outage = "refuses";
     await writer.send("create", creation());
     await writer.opened();
     await writer.stopAll();
-    writer.away = "no";
+    writer.outage = "none";
     // It lies in the queue while nobody drains it, and a writer without a partition in hand is asked.
     await writer.enqueue("create", first);
     expect(await writer.depth()).toBe(2);
@@ -105,12 +105,12 @@ describe("order", () => {
   });
 
   test("who writes as fast as it is answered leaves the queue when the store is back, also behind a dead letter", async () => {
-    writer.away = "refuses";
+    writer.outage = "refuses";
     await writer.send("create", creation());
     await writer.opened();
     const dead = creation({ expected_version: 99 });
     expect(await writer.send("create", dead)).toMatchObject({ status: "queued" });
-    writer.away = "no";
+    writer.outage = "none";
     let after = dead.command_id;
     const ways: unknown[] = [];
     while (ways.at(-1) !== "committed") {
@@ -151,7 +151,7 @@ describe("order", () => {
     expect(await writer.send("create", behind)).toMatchObject({ status: "queued" });
     await writer.drained();
     expect(await writer.applied()).toEqual([behind.command_id]);
-    writer.away = "refuses";
+    writer.outage = "refuses";
     const take = { command_id: uuidv7() };
     expect(await writer.send("take", take)).toMatchObject({
       error: { code: "UNAVAILABLE", details: { op: "take" } },
@@ -182,7 +182,7 @@ describe("order", () => {
   test("holds with two writers, one of which goes away with messages in its hands", async () => {
     const tasks = Array.from({ length: 12 }, (_, n) => `task-${n}`);
     const sent = new Map(tasks.map((task) => [task, Array.from({ length: 8 }, () => creation())]));
-    writer.away = "hangs";
+    writer.outage = "hangs";
     for (let n = 0; n < 8; n += 1) {
       await Promise.all(tasks.map((task) => writer.enqueue("create", sent.get(task)![n]!, { task })));
     }
@@ -190,7 +190,7 @@ describe("order", () => {
     // Both ask for messages; the first gives back what it holds and stops.
     await writer.startWriter();
     const stopped = writer.stopFirst();
-    writer.away = "no";
+    writer.outage = "none";
     await stopped;
     await writer.drained();
     for (const task of tasks) {
@@ -206,7 +206,7 @@ describe("while the store is away", () => {
     async (how) => {
       expect(await writer.send("create", creation())).toMatchObject({ status: "committed" });
       const [before] = await writer.applied();
-      writer.away = how;
+      writer.outage = how;
       const first = Array.from({ length: 5 }, () => creation());
       const begin = performance.now();
       const answers = await Promise.all(first.map((body) => writer.send("create", body)));
@@ -234,7 +234,7 @@ describe("while the store is away", () => {
       // On a machine that is busy with other tests a single one may be unlucky.
       expect(median(took)).toBeLessThan(100);
       expect(await writer.depth()).toBe(25);
-      writer.away = "no";
+      writer.outage = "none";
       await writer.drained();
       const order = await writer.applied();
       expect(order.slice(0, 1)).toEqual([before]);

@@ -15,12 +15,12 @@ import { createMetrics } from "../../../shared/runtime/observability/metrics.ts"
 import type { TransactOptions, Tx } from "../../../shared/store/store.ts";
 import { startNats, testLog } from "../../harness/processes/nats.ts";
 import { initiate, offer } from "../../harness/records/handoffs.ts";
-import { type Bench, create, openBench } from "../../harness/records/records.ts";
+import { create, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
 
 describe("relay", () => {
   let nats: Awaited<ReturnType<typeof startNats>>;
   let bus: Bus;
-  let bench: Bench;
+  let bench: TestRecords;
   let admin: NatsConnection;
   const received: FleetEvent[] = [];
 
@@ -28,7 +28,7 @@ describe("relay", () => {
     nats = await startNats();
     bus = await connectBus({ url: nats.url, name: "relay-test", identity: "relay-test", log: testLog });
     await bus.reconcileStreams(fleetStreams({ storageBytes: 1_000_000_000 }));
-    bench = await openBench("memory");
+    bench = await openTestRecords("memory");
     admin = await connect({ servers: nats.url });
     await bus.follow({ stream: STREAMS.events, filter: SUBJECTS.everyEvent, from: "all" }, (message) => {
       received.push(JSON.parse(new TextDecoder().decode(message.body)) as FleetEvent);

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { projectRoot, testLog } from "../../harness/processes/nats.ts";
+import { testLog } from "../../harness/processes/nats.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 let server: ChildProcess;
 let url: string;

@@ -6,7 +6,8 @@ import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { missingSmallDisk, openZone } from "../../fleet/faults/environment/zone.ts";
-import { projectRoot, testLog } from "../../harness/processes/nats.ts";
+import { testLog } from "../../harness/processes/nats.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

@@ -12,7 +12,7 @@ import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { Lanes } from "../../../shared/records/task/task-mutex.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { create, ENGINES, openBench, send } from "../../harness/records/records.ts";
+import { create, ENGINES, openTestRecords, send } from "../../harness/records/records.ts";
 import { type Call, contradictions } from "../../harness/stores/linearizability.ts";
 import { type Calls, contend } from "./contention.ts";
 
@@ -55,7 +55,7 @@ async function requireOneStory(
 
 describe.each(ENGINES)("many writers on %s", (engine) => {
   test("of one task, over four repositories, all get through, and the order is linearizable", async () => {
-    const bench = await openBench(engine);
+    const bench = await openTestRecords(engine);
     cleanups.push(() => bench.close());
     const { checkpoint_id: shared } = await create(bench.repository, { task: TASK });
     const { store, format } = bench;
@@ -68,7 +68,7 @@ describe.each(ENGINES)("many writers on %s", (engine) => {
   }, 60_000);
 
   test("of one task are served in the order in which they came, so that none is left behind", async () => {
-    const bench = await openBench(engine);
+    const bench = await openTestRecords(engine);
     cleanups.push(() => bench.close());
     const answers = await Promise.all(
       upTo(64).map((n) => create(bench.repository, { task: TASK, agent: `agent-${n}` })),
@@ -77,7 +77,7 @@ describe.each(ENGINES)("many writers on %s", (engine) => {
   }, 60_000);
 
   test("of many updates that expect one version exactly one succeeds, each time", async () => {
-    const bench = await openBench(engine);
+    const bench = await openTestRecords(engine);
     cleanups.push(() => bench.close());
     const { checkpoint_id: id } = await create(bench.repository, { task: TASK });
     for (let version = 1; version <= 5; version += 1) {

@@ -8,14 +8,14 @@ import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { type AgentOptions, RunOver, runAgent } from "../../../shared/sdk/sdk.ts";
-import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
-import { offer, offeredTask } from "../../harness/records/offers.ts";
+import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
+import { offer, offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
 
-let writer: WriterBench;
+let writer: InProcessFleet;
 
 beforeAll(async () => {
-  writer = await openFleetBench();
+  writer = await openInProcessFleet();
 });
 afterAll(() => writer?.close());
 
@@ -24,7 +24,7 @@ const run = async (agentId: string, options: Omit<AgentOptions, "fleet">) =>
 
 const history = async (task: string) =>
   (
-    await writer.bench.repository.history("default", {
+    await writer.records.repository.history("default", {
       task_id: task,
       order: "oldest",
       limit: 100,
@@ -35,8 +35,8 @@ const reasons = async (task: string) =>
   (await history(task)).map(
     ({ metadata, execution_state }) => `${metadata.trigger.reason} ${execution_state.phase}`,
   );
-const head = (task: string) => writer.bench.repository.task("default", task);
-const record = (task: string) => writer.bench.repository.handoff("default", { task_id: task });
+const head = (task: string) => writer.records.repository.task("default", task);
+const record = (task: string) => writer.records.repository.handoff("default", { task_id: task });
 
 async function beatsOf(agentId: string): Promise<{ beats: Heartbeat[]; unwatch: () => Promise<void> }> {
   const beats: Heartbeat[] = [];
@@ -87,7 +87,7 @@ test("a task by name: from nothing to complete, with a checkpoint every so many 
 });
 
 test("an offer: acknowledged, resumed, confirmed by the first checkpoint, and completed", async () => {
-  const id = await offeredTask(writer.bench, "by-offer", "implementation", { prompt: "Do the rest." });
+  const id = await offeredTask(writer.records, "by-offer", "implementation", { prompt: "Do the rest." });
   const before = (await head("by-offer")).latest_id;
   const result = await run("taker", {
     type: "implementation",
@@ -127,7 +127,7 @@ test("an offer that is not wanted goes to somebody else", async () => {
     },
     work: () => Promise.reject(new Error("never")),
   });
-  await offeredTask(writer.bench, "unwanted", "documentation");
+  await offeredTask(writer.records, "unwanted", "documentation");
   await expect.poll(() => asked).toContain("unwanted");
   const willing = await run("willing", {
     type: "documentation",
@@ -167,7 +167,7 @@ test("a full context: the writer advises it, the task is handed off, and the nex
     trigger: { reason: "context_utilization", value: 0.75, threshold: 0.7 },
     reason: "the context is filling up: 0.75, over 0.7",
   });
-  await offer(writer.bench.repository, handoff.handoff_id);
+  await offer(writer.records.repository, handoff.handoff_id, { toAgentType: "implementation" });
   const next = await run("fresh", {
     type: "implementation",
     async work(one) {
@@ -251,7 +251,7 @@ test("an agent whose task is taken over is told while it works, and writes nothi
     },
   });
   await working.promise;
-  await send(writer.bench.repository, "take", {}, { task: "contested", agent: "other" });
+  await send(writer.records.repository, "take", {}, { task: "contested", agent: "other" });
   expect(await result).toMatchObject({ outcome: "fenced", taskId: "contested", checkpointId: null });
   expect(await head("contested")).toMatchObject({ owner: "other", fence: 2, seq: 0 });
 });
@@ -265,7 +265,7 @@ test("one that hears nothing finds out at its next checkpoint, also if it swallo
     checkpoints: { items: 1 },
     async work(one) {
       await one.done("a");
-      await send(writer.bench.repository, "take", {}, { task: "deaf", agent: "other" });
+      await send(writer.records.repository, "take", {}, { task: "deaf", agent: "other" });
       for (const item of one.items()) await one.done(item).catch(() => {});
       expect(one.signal.aborted).toBe(true);
     },

@@ -7,17 +7,17 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
-import { projectRoot } from "../../harness/processes/nats.ts";
-import { openWriterBench, type WriterBench } from "../../harness/processes/writer.ts";
-import { offeredTask } from "../../harness/records/offers.ts";
+import { type InProcessFleet, openInProcessWriter } from "../../harness/in-process-fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+import { offeredTask } from "../../harness/records/handoffs.ts";
 
 type Line = { step: string; fence?: number; checkpointId?: string; code?: string };
 
-let writer: WriterBench;
+let writer: InProcessFleet;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  writer = await openWriterBench();
+  writer = await openInProcessWriter();
 });
 afterAll(async () => {
   for (const child of children) child.kill("SIGKILL");
@@ -46,7 +46,7 @@ function taker(agentId: string, agentType: string, dies = "") {
 }
 
 const waiting = async () => (await writer.bus.stream(STREAMS.offers).state()).messages;
-const record = (id: string) => writer.bench.repository.handoff("default", { handoff_id: id });
+const record = (id: string) => writer.records.repository.handoff("default", { handoff_id: id });
 
 // An offer in a dead hand comes to the next one when its acknowledgement wait is over; side by side they wait together.
 describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
@@ -57,13 +57,13 @@ describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
     const task = `task-${dies}`;
     const dying = taker(`dying-${dies}`, type, dies);
     await dying.said("ready");
-    const id = await offeredTask(writer.bench, task, type);
+    const id = await offeredTask(writer.records, task, type);
     expect(await dying.ended).toBe("SIGKILL");
     expect(await record(id)).toMatchObject({ state: "offered", accepted_by: null });
     const next = taker(`next-${dies}`, type);
     await next.said("begun");
     expect(await record(id)).toMatchObject({ state: "confirmed", accepted_by: `next-${dies}`, fence: 1 });
-    const head = await writer.bench.repository.task("default", task);
+    const head = await writer.records.repository.task("default", task);
     expect(head).toMatchObject({ owner: `next-${dies}`, fence: 1, handoff_id: null });
     await writer.audit(task);
   });
@@ -72,7 +72,7 @@ describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
     const [task, type] = ["task-acknowledged", "architecture"];
     const dying = taker("dying-acknowledged", type, "acknowledged");
     await dying.said("ready");
-    const id = await offeredTask(writer.bench, task, type);
+    const id = await offeredTask(writer.records, task, type);
     expect(await dying.ended).toBe("SIGKILL");
     const next = taker("next-acknowledged", type);
     expect(await next.said("refused", "begun")).toEqual({ step: "refused", code: "CONFLICT" });
@@ -81,7 +81,7 @@ describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
       accepted_by: "dying-acknowledged",
       fence: 1,
     });
-    const head = await writer.bench.repository.task("default", task);
+    const head = await writer.records.repository.task("default", task);
     expect(head).toMatchObject({ owner: "dying-acknowledged", fence: 1, handoff_id: id });
     await writer.audit(task);
   });
@@ -90,7 +90,7 @@ describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
     const [task, type] = ["task-begun", "documentation"];
     const dying = taker("dying-begun", type, "begun");
     await dying.said("ready");
-    const id = await offeredTask(writer.bench, task, type);
+    const id = await offeredTask(writer.records, task, type);
     expect(await dying.ended).toBe("SIGKILL");
     const { checkpointId } = await dying.said("begun");
     expect(await record(id)).toMatchObject({
@@ -98,7 +98,7 @@ describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
       accepted_by: "dying-begun",
       first_checkpoint_id: checkpointId,
     });
-    expect(await writer.bench.repository.task("default", task)).toMatchObject({
+    expect(await writer.records.repository.task("default", task)).toMatchObject({
       owner: "dying-begun",
       fence: 1,
     });

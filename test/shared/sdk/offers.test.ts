@@ -2,21 +2,21 @@
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
-import { offeredTask } from "../../harness/records/offers.ts";
+import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
+import { offeredTask } from "../../harness/records/handoffs.ts";
 import { create, input, send } from "../../harness/records/records.ts";
 
-let writer: WriterBench;
+let writer: InProcessFleet;
 
 beforeAll(async () => {
-  writer = await openFleetBench();
+  writer = await openInProcessFleet();
 });
 afterAll(() => writer?.close());
 
 test("an offer that is void by the time it is acknowledged is reported and gone; what is no offer too", async () => {
   const fleet = await writer.client("late");
-  const id = await offeredTask(writer.bench, "gone", "architecture");
-  await send(writer.bench.repository, "take", {}, { task: "gone", agent: "quick" });
+  const id = await offeredTask(writer.records, "gone", "architecture");
+  await send(writer.records.repository, "take", {}, { task: "gone", agent: "quick" });
   const subject = SUBJECTS.offer("default", "architecture", "rubbish");
   await writer.publish(subject, { body: Buffer.from("{}") });
   const voids: [string, string][] = [];
@@ -31,7 +31,7 @@ test("an offer that is void by the time it is acknowledged is reported and gone;
 test("several offers at once, no more than wanted, and handoffs as the client shows them", async () => {
   const fleet = await writer.client("many");
   const ids = await Promise.all(
-    ["m1", "m2", "m3"].map((task) => offeredTask(writer.bench, task, "architecture")),
+    ["m1", "m2", "m3"].map((task) => offeredTask(writer.records, task, "architecture")),
   );
   let [now, most] = [0, 0];
   const taken: string[] = [];
@@ -62,7 +62,7 @@ test("several offers at once, no more than wanted, and handoffs as the client sh
 
 test("a handoff asked for by name and taken back", async () => {
   const fleet = await writer.client("asker");
-  const { checkpoint_id } = await create(writer.bench.repository, { task: "asked", checkpoint: input() });
+  const { checkpoint_id } = await create(writer.records.repository, { task: "asked", checkpoint: input() });
   const asked = await fleet.initiateHandoff(checkpoint_id, {
     toAgentType: "qa",
     nextPhase: "testing",

@@ -1,24 +1,24 @@
 /** Recoveries as the client has them, against a real writer, reader, store and nats-server. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
-import { openFleetBench, type WriterBench } from "../../harness/processes/writer.ts";
+import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
 import { create, input, send } from "../../harness/records/records.ts";
-import { carryOn, noteFailure } from "../../harness/records/recoveries.ts";
+import { advanceRecovery, noteFailure } from "../../harness/records/recoveries.ts";
 import { flip } from "../records/search/corpus.ts";
 
-let writer: WriterBench;
+let writer: InProcessFleet;
 let fleet: FleetClient;
 const warnings: FleetWarning[] = [];
 
 beforeAll(async () => {
-  writer = await openFleetBench();
+  writer = await openInProcessFleet();
   fleet = await writer.client("person", { onWarning: (warning) => warnings.push(warning) });
 });
 afterAll(() => writer?.close());
 
 /** A task that an agent owns and has written to; its checkpoints, oldest first. */
 async function owned(task: string, checkpoints = 2): Promise<string[]> {
-  const { repository } = writer.bench;
+  const { repository } = writer.records;
   await send(repository, "take", {}, { task });
   const ids: string[] = [];
   for (let n = 0; n < checkpoints; n += 1) {
@@ -31,7 +31,7 @@ async function owned(task: string, checkpoints = 2): Promise<string[]> {
 test("the recovery point is the newest checkpoint that verifies; what is passed over is a warning", async () => {
   const ids = await owned("pointed");
   expect((await fleet.admin.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[1]);
-  await flip(writer.bench.store, "pointed", ids[1] as string);
+  await flip(writer.records.store, "pointed", ids[1] as string);
   expect((await fleet.admin.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[0]);
   expect(warnings).toMatchObject([
     { code: "CHECKPOINT_CORRUPT", details: { task_id: "pointed", checkpoint_id: ids[1] } },
@@ -45,7 +45,7 @@ test("the recovery point is the newest checkpoint that verifies; what is passed 
 test("where nothing was written there is none; where the chain is broken somebody has to decide", async () => {
   expect(await fleet.admin.findRecoveryPoint("nowhere")).toBe(null);
   const [first] = await owned("broken");
-  await flip(writer.bench.store, "broken", first as string);
+  await flip(writer.records.store, "broken", first as string);
   await expect(fleet.admin.findRecoveryPoint("broken")).rejects.toMatchObject({
     code: "CORRUPT",
     details: { task_id: "broken", corrupt: [{ checkpoint_id: first }] },
@@ -67,7 +67,7 @@ test("a recovery is executed from a checkpoint, by force when the agent lives, a
   expect((await fleet.admin.recoveries({ state: "waiting" })).tasks).toMatchObject([
     { task_id: "executed", owner: null, recovery: { wish: { reason: "it goes in circles" } } },
   ]);
-  await carryOn(writer.bench.repository, "executed");
+  await advanceRecovery(writer.records.repository, "executed");
   expect(await fleet.handoffOf("executed")).toMatchObject({
     checkpoint_id: target,
     reason: "it goes in circles",
@@ -76,7 +76,7 @@ test("a recovery is executed from a checkpoint, by force when the agent lives, a
 
 test("of a task by its name, with the whole budget", async () => {
   await owned("reset", 1);
-  await noteFailure(writer.bench.repository, "reset", { class: "unrecoverable" });
+  await noteFailure(writer.records.repository, "reset", { class: "unrecoverable" });
   expect((await fleet.getTask("reset"))?.recovery).toMatchObject({ state: "blocked", failures: 1 });
   await fleet.admin.executeRecovery(null, { taskId: "reset", reset: true });
   expect((await fleet.getTask("reset"))?.recovery).toMatchObject({ state: "waiting", failures: 0 });

@@ -15,7 +15,7 @@ import {
   missingFoundationdb,
   startFoundationdb,
 } from "../../harness/stores/foundationdb.ts";
-import { injectFailures, LANDED_MS } from "../../harness/stores/foundationdb-buggify.ts";
+import { COMMIT_SETTLED_MS, injectFailures } from "../../harness/stores/foundationdb-buggify.ts";
 
 const PERCENT = 10;
 const COMMANDS = 200;
@@ -58,7 +58,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
         return { committed: failure?.committed, kind: failure?.kind, atOnce: await isStored(space, id) };
       }),
     );
-    await pause(LANDED_MS);
+    await pause(COMMIT_SETTLED_MS);
     const seen = new Set<string>();
     for (const [id, { committed, kind, atOnce }] of outcomes.entries()) {
       const atLast = await isStored(space, id);
@@ -99,7 +99,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
     expect(results.reduce((sum, { attempts }) => sum + attempts, 0)).toBeGreaterThan(2 * COMMANDS);
     const once = { count: BigInt(COMMANDS), entries: COMMANDS };
     expect(await effects()).toEqual(once);
-    await pause(LANDED_MS);
+    await pause(COMMIT_SETTLED_MS);
     expect(await effects()).toEqual(once);
   }, 120_000);
 
@@ -123,7 +123,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
     const answers = await Promise.all(
       commands.map(async (one) => Promise.all([send(one), send(one), send(one)])),
     );
-    await pause(LANDED_MS);
+    await pause(COMMIT_SETTLED_MS);
     for (const copies of answers) {
       const [first, ...rest] = copies.map(({ replayed: _, ...answer }) => answer);
       for (const other of rest) expect(other).toEqual(first);

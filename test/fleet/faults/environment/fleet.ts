@@ -5,7 +5,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { projectRoot } from "../../../harness/processes/fleet.ts";
+import { projectRoot } from "../../../harness/project-root.ts";
 import { seededRandom } from "../../../load/workload.ts";
 import type { AgentsArguments } from "../agents/agents.ts";
 import type { CrewArguments, Progress } from "../agents/crew.ts";

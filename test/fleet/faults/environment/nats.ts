@@ -4,7 +4,7 @@ import { needsRestart } from "../../../../services/standalone/nats-health.ts";
 import { type NatsServer, startNatsServer } from "../../../../services/standalone/nats-server.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { createLogger } from "../../../../shared/runtime/observability/log.ts";
-import { projectRoot } from "../../../harness/processes/fleet.ts";
+import { projectRoot } from "../../../harness/project-root.ts";
 
 const AGAIN_MS = 200;
 const LOOK_EVERY_MS = 1_000;

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { projectRoot } from "../../../harness/processes/fleet.ts";
+import { projectRoot } from "../../../harness/project-root.ts";
 import type { Dying } from "./kill-points.ts";
 
 export interface ProcessOptions {

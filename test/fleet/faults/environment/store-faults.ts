@@ -3,8 +3,8 @@
  * whose transactions really run; only what the service learns of them is changed.
  */
 import type { Store } from "../../../../shared/store/store.ts";
-import { type Away, awayStore } from "../../../harness/stores/away-store.ts";
 import { type Fault, faultyStore } from "../../../harness/stores/faulty-store.ts";
+import { type Outage, outageStore } from "../../../harness/stores/outage-store.ts";
 
 export type StoreMode =
   | { readonly kind: "sound" }
@@ -23,11 +23,11 @@ export interface StoreFaults {
 }
 
 const UNKNOWN: readonly Fault[] = ["applied", "lost", "late"];
-const AWAY: Readonly<Record<StoreMode["kind"], Away>> = {
-  sound: "no",
+const AWAY: Readonly<Record<StoreMode["kind"], Outage>> = {
+  sound: "none",
   away: "refuses",
   hanging: "hangs",
-  unknown: "no",
+  unknown: "none",
 };
 const SETTLE_EVERY_MS = 300;
 
@@ -41,7 +41,7 @@ export function storeFaults(real: Store, random: () => number): StoreFaults {
   const settling = setInterval(() => void faulty.settle(), SETTLE_EVERY_MS);
   settling.unref();
 
-  const store = awayStore(faulty, () => AWAY[mode.kind]);
+  const store = outageStore(faulty, () => AWAY[mode.kind]);
   return {
     store,
     set(next) {

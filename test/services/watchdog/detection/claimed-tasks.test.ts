@@ -4,13 +4,13 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { Claims } from "../../../../services/watchdog/detection/claimed-tasks.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { Heard } from "../../../../shared/service-host/heartbeat-subscription.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
-let place: RecoveryPlace;
+let place: TestTasks;
 beforeEach(async () => {
-  place = await RecoveryPlace.open("memory");
+  place = await TestTasks.open("memory");
 });
-afterEach(() => place.bench.close());
+afterEach(() => place.close());
 
 const heard = (agent: string): Heard => ({
   tenant: "default",

@@ -12,13 +12,13 @@ import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
-let place: RecoveryPlace;
+let place: TestTasks;
 beforeEach(async () => {
-  place = await RecoveryPlace.open("memory");
+  place = await TestTasks.open("memory");
 });
-afterEach(() => place.bench.close());
+afterEach(() => place.close());
 
 const silent = (task: string): Watch => ({
   tenant: "default",
@@ -37,7 +37,7 @@ const silent = (task: string): Watch => ({
 
 async function damageHead(task: string): Promise<void> {
   const key = tenantKeys("default").task(task);
-  await place.bench.store.transact({ label: "damage", deadlineMs: 1_000, onUnknown: "safe" }, async (tx) => {
+  await place.store.transact({ label: "damage", deadlineMs: 1_000, onUnknown: "safe" }, async (tx) => {
     const value = Uint8Array.from((await tx.get(key)) ?? []);
     value[value.length - 20]! ^= 1;
     tx.set(key, value);

@@ -15,8 +15,8 @@ import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../../shared/runtime/process/service.ts";
 import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
+import { creation, type InProcessFleet, openInProcessWriter } from "../../../harness/in-process-fleet.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
-import { creation, openWriterBench, type WriterBench } from "../../../harness/processes/writer.ts";
 
 const PATIENTLY = { timeout: 25_000 };
 
@@ -54,13 +54,13 @@ describe("patience", () => {
 });
 
 describe("reports", () => {
-  let writer: WriterBench;
+  let writer: InProcessFleet;
   let stop: Stop;
   /** How often each report was looked at. */
   let looks: Map<string, number>;
 
   beforeEach(async () => {
-    writer = await openWriterBench();
+    writer = await openInProcessWriter();
     looks = new Map();
   });
   afterEach(async () => {
@@ -70,7 +70,7 @@ describe("reports", () => {
 
   /** Begins to see to reports. */
   function start(): void {
-    const { bus, bench } = writer;
+    const { bus, records } = writer;
     const counting: Bus = Object.create(bus, {
       stream: { value: (name: string) => bus.stream(name) },
       consume: {
@@ -82,7 +82,7 @@ describe("reports", () => {
       },
     });
     const context = { clock: systemClock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
-    const { repository } = bench;
+    const { repository } = records;
     const recovering = createRecovering(context, repository, createAdmission(repository, systemClock, 256));
     const note = createNoting(context, repository, {
       recovering,
@@ -111,7 +111,7 @@ describe("reports", () => {
     });
   }
 
-  const ownerOf = async (task: string) => (await writer.bench.repository.task("default", task)).owner;
+  const ownerOf = async (task: string) => (await writer.records.repository.task("default", task)).owner;
 
   test.each(["crash", "completed"] as const)(
     "of an agent whose end is a %s wait for what it has queued",

@@ -11,11 +11,12 @@ import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts"
 import { manualClock } from "../../../harness/clock.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 import { send } from "../../../harness/records/records.ts";
-import { RecoveryPlace, sightingOf } from "../../../harness/records/recoveries.ts";
+import { sightingOf } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
-let place: RecoveryPlace;
+let place: TestTasks;
 beforeEach(async () => {
-  place = await RecoveryPlace.open("memory", {
+  place = await TestTasks.open("memory", {
     defaults: { recovery: { actions: { tool_error: ["other_agent_type"] } } },
     tenants: {
       default: {
@@ -25,7 +26,7 @@ beforeEach(async () => {
     },
   });
 });
-afterEach(() => place.bench.close());
+afterEach(() => place.close());
 
 function noting() {
   const { repository } = place;

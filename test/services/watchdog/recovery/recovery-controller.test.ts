@@ -10,13 +10,13 @@ import { createMetrics } from "../../../../shared/runtime/observability/metrics.
 import { manualClock } from "../../../harness/clock.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 import { send } from "../../../harness/records/records.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
-let place: RecoveryPlace;
+let place: TestTasks;
 beforeEach(async () => {
-  place = await RecoveryPlace.open("memory");
+  place = await TestTasks.open("memory");
 });
-afterEach(() => place.bench.close());
+afterEach(() => place.close());
 
 const context = (clock: Clock) => ({ clock, log: testLog, metrics: createMetrics({ ofProcess: false }) });
 
@@ -151,7 +151,7 @@ test("what is not due is left alone, and so is a task that there is not", async 
 test("while the store is away nothing is made, and the task is kept back, longer and longer", async () => {
   const { recovering, clock } = watchdog();
   const one = await failed();
-  await place.bench.store.close({ drainMs: 0 });
+  await place.store.close({ drainMs: 0 });
   await recovering.carryOn(one);
   expect(recovering.isKeptBack(one)).toBe(true);
   await clock.advance(500);

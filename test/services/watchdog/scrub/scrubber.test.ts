@@ -25,8 +25,8 @@ import { openStore } from "../../../../shared/store/open.ts";
 import type { Reader, Store } from "../../../../shared/store/store.ts";
 import { manualClock } from "../../../harness/clock.ts";
 import { startNats, type TestNats, testLog } from "../../../harness/processes/nats.ts";
-import { at, startService, type TestService } from "../../../harness/processes/services.ts";
-import { type Bench, create, input, openBench, send } from "../../../harness/records/records.ts";
+import { environmentOf, startService, type TestService } from "../../../harness/processes/services.ts";
+import { create, input, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
 import { wrappedStore } from "../../../harness/stores/wrapped-store.ts";
 
 const DAY_MS = 86_400_000;
@@ -73,12 +73,12 @@ function counting(store: Store): { store: Store; bytes: () => number } {
 }
 
 describe("in one process", () => {
-  let bench: Bench;
+  let bench: TestRecords;
   let metrics: Metrics;
   let stops: Stop[];
 
   beforeEach(async () => {
-    bench = await openBench("memory");
+    bench = await openTestRecords("memory");
     metrics = createMetrics();
     stops = [];
   });
@@ -232,7 +232,7 @@ test("what a killed watchdog has begun, another one finishes, and nothing is rea
   const repository = new CheckpointRepository({ store, format, finder: "test", now: Date.now });
   const services: TestService[] = [];
   const env = {
-    ...at({ busUrl: nats.url, storeUrl }),
+    ...environmentOf({ busUrl: nats.url, storeUrl }),
     FLEET_SCRUB_RATE: "60000",
     FLEET_SCRUB_EVERY: "off",
   };

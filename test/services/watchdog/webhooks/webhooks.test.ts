@@ -21,7 +21,8 @@ import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../../shared/runtime/observability/log.ts";
 import { createMetrics, type Metrics } from "../../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../../shared/runtime/process/service.ts";
-import { projectRoot, startNats, type TestNats, testLog } from "../../../harness/processes/nats.ts";
+import { startNats, type TestNats, testLog } from "../../../harness/processes/nats.ts";
+import { projectRoot } from "../../../harness/project-root.ts";
 import { type Answer, isGenuine, type Receiver, startReceiver, status } from "./receiver.ts";
 
 const SECRET = `whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`;

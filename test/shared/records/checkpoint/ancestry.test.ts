@@ -3,7 +3,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
-import { type Bench, create, ENGINES, input, openBench } from "../../../harness/records/records.ts";
+import {
+  create,
+  ENGINES,
+  input,
+  openTestRecords,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 import { flip } from "../search/corpus.ts";
 
 const TASK = "task-1";
@@ -11,9 +17,9 @@ const keys = tenantKeys("default");
 const writing = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
 
 describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   beforeEach(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
   });
   afterEach(() => bench.close());
 

@@ -9,15 +9,22 @@ import { recoveriesDue } from "../../../../shared/records/recovery/due.ts";
 import type { LeaseKey } from "../../../../shared/records/recovery/leases.ts";
 import { readHeads, readOwned } from "../../../../shared/records/task/task-list.ts";
 import { type Bytes, STAMP_BYTES } from "../../../../shared/store/store.ts";
-import { type Bench, create, finalize, input, openBench, send } from "../../../harness/records/records.ts";
+import {
+  create,
+  finalize,
+  input,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 import { noteFailure } from "../../../harness/records/recoveries.ts";
 
 const keys: TenantKeys = tenantKeys("default");
 const TASK = "task-1";
-let bench: Bench;
+let bench: TestRecords;
 
 beforeEach(async () => {
-  bench = await openBench("memory");
+  bench = await openTestRecords("memory");
 });
 afterEach(() => bench.close());
 

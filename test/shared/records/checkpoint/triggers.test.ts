@@ -5,14 +5,14 @@ import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import { policySchema } from "../../../../shared/protocol/policy.ts";
 import {
-  type Bench,
   create,
   ENGINES,
   finalize,
   input,
-  openBench,
-  type Sending,
+  openTestRecords,
+  type SendOptions,
   send,
+  type TestRecords,
 } from "../../../harness/records/records.ts";
 
 const policies = policySchema.parse({
@@ -33,9 +33,9 @@ const full = (utilization: number, changes: Partial<CheckpointInput> = {}): Chec
 const over = (value: number, threshold = 0.7) => [{ reason: "context_utilization", threshold, value }];
 
 describe.each(ENGINES)("on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   beforeEach(async () => {
-    bench = await openBench(engine, Date.now, policies);
+    bench = await openTestRecords(engine, Date.now, policies);
   });
   afterEach(() => bench.close());
 
@@ -44,7 +44,7 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(hashOf(checkpoint)).toBe(checkpoint.compliance.hash);
     return checkpoint.metadata.handoff_triggers;
   };
-  const update = (id: string, patch: Record<string, unknown>, by: Sending = {}) =>
+  const update = (id: string, patch: Record<string, unknown>, by: SendOptions = {}) =>
     send(bench.repository, "update", { checkpoint_id: id, patch }, by);
 
   test("what fires is sealed into the checkpoint and answered, also to who asks again", async () => {

@@ -5,23 +5,16 @@ import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { HandoffState } from "../../../../shared/protocol/handoff-states.ts";
-import {
-  acknowledge,
-  type Entry,
-  HandoffPlace,
-  handingOff,
-  initiate,
-  offering,
-  refusal,
-} from "../../../harness/records/handoffs.ts";
+import { acknowledge, handoffInput, initiate, offering, refusal } from "../../../harness/records/handoffs.ts";
 import { create, ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { type AuditRecord, TestTasks } from "../../../harness/records/tasks.ts";
 
 describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
-  let place: HandoffPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await HandoffPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   describe("a bad acknowledgement leaves everything as it was", () => {
     async function refused(task: string, attempt: () => Promise<unknown>): Promise<FleetError> {
@@ -52,7 +45,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
     test("by another type, of another checkpoint, of an unknown handoff or another task's", async () => {
       const { task, offer: made } = await place.offered();
       const ack =
-        (body: Entry, by = task) =>
+        (body: AuditRecord, by = task) =>
         () =>
           acknowledge(place.repository, made, { body, task: by });
       const wrong = await refused(task, ack({ agent_type: "architecture" }));
@@ -236,7 +229,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
         task,
         agent: "giver",
         fence: 1,
-        checkpoint: handingOff(),
+        checkpoint: handoffInput(),
       });
       expect(await place.handoff(id)).toMatchObject({
         state: "cancelled",

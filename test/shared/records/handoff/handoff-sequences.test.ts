@@ -12,21 +12,16 @@ import {
 } from "../../../../shared/protocol/handoff-states.ts";
 import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
 import { isOffer } from "../../../../shared/records/outbox/outbox.ts";
-import {
-  acknowledge,
-  type Entry,
-  HandoffPlace,
-  handingOff,
-  offering,
-} from "../../../harness/records/handoffs.ts";
+import { acknowledge, handoffInput, offering } from "../../../harness/records/handoffs.ts";
 import { create, ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { type AuditRecord, TestTasks } from "../../../harness/records/tasks.ts";
 
 describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
-  let place: HandoffPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await HandoffPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   describe("any sequence of commands and moves", () => {
     const step = fc.record({
@@ -56,12 +51,12 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
       const last = await place.repository.handoff("default", { task_id: task }).catch(() => null);
       const id = last?.handoff_id ?? uuidv7();
       const { repository } = place;
-      const command = (name: CommandOp, body: Entry = {}) => send(repository, name, body, by);
+      const command = (name: CommandOp, body: AuditRecord = {}) => send(repository, name, body, by);
       switch (op) {
         case "create":
           return create(repository, by);
         case "hand":
-          return create(repository, { ...by, checkpoint: handingOff() });
+          return create(repository, { ...by, checkpoint: handoffInput() });
         case "acknowledge":
           return (
             last && acknowledge(repository, last, { agent, body: { agent_type: isRight ? "qa" : "other" } })

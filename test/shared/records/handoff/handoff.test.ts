@@ -8,21 +8,21 @@ import { offerSchema } from "../../../../shared/protocol/offer.ts";
 import { isOffer, type OutboxEntry } from "../../../../shared/records/outbox/outbox.ts";
 import {
   acknowledge,
-  HandoffPlace,
-  handingOff,
+  handoffInput,
   initiate,
   offer,
   offering,
   refusal,
 } from "../../../harness/records/handoffs.ts";
 import { create, ENGINES, input, send } from "../../../harness/records/records.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
 describe.each(ENGINES)("handoffs on %s", (engine) => {
-  let place: HandoffPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await HandoffPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   test("a checkpoint in phase handoff opens one: two transitions, two entries, two events, one answer", async () => {
     const task = place.fresh();
@@ -32,7 +32,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       place.repository,
       "create",
       {
-        checkpoint: handingOff(),
+        checkpoint: handoffInput(),
         handoff: { to_agent_type: "qa", next_phase: "testing", reason: "written" },
       },
       { task, commandId },
@@ -189,7 +189,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
         task,
         agent: "taker",
         fence: 2,
-        checkpoint: handingOff(),
+        checkpoint: handoffInput(),
       });
       expect(await place.handoff(id)).toMatchObject({
         state: "confirmed",

@@ -19,13 +19,13 @@ import { STAMP_BYTES, STORE_LIMITS } from "../../../../shared/store/store.ts";
 import { type ManualClock, manualClock } from "../../../harness/clock.ts";
 import { acknowledge, initiate, offer } from "../../../harness/records/handoffs.ts";
 import {
-  type Bench,
   create,
   ENGINES,
   finalize,
   input,
-  openBench,
+  openTestRecords,
   send,
+  type TestRecords,
 } from "../../../harness/records/records.ts";
 import { checkpointOf, flip, spec, T0 } from "../search/corpus.ts";
 
@@ -50,7 +50,11 @@ const noise = (bytes: number): string =>
   ).join("");
 
 /** Every operation of the repository and of the duties, refused and repeated ones included. */
-async function runScript({ repository, store }: Bench, clock: ManualClock, seed: number): Promise<void> {
+async function runScript(
+  { repository, store }: TestRecords,
+  clock: ManualClock,
+  seed: number,
+): Promise<void> {
   const id = idsFrom(clock);
   const refused = (command: Promise<unknown>) => expect(command).rejects.toThrow();
   const made: { id: string; by: { tenant: string; agent: string; task: string } }[] = [];
@@ -174,7 +178,7 @@ function stampAtEnd(key: Bytes, of: (stamp: Bytes) => Bytes): Bytes {
 
 async function dumpOn(engine: (typeof ENGINES)[number], seed: number): Promise<Dump> {
   const clock = manualClock(T0);
-  const bench = await openBench(engine, () => clock.now());
+  const bench = await openTestRecords(engine, () => clock.now());
   try {
     await runScript(bench, clock, seed);
     return await dump(bench.store);

@@ -5,16 +5,16 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
 import { offer } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
 
 describe.each(ENGINES)("blocked tasks on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   const take = (task: string, agent = "agent-1") =>
     send(place.repository, "take", { heartbeats: true }, { task, agent });
@@ -264,7 +264,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
 });
 
 test("a breaker that half-opens tells of one block, and goes on by itself when a taker has failed", async () => {
-  const place = await RecoveryPlace.open("memory", {
+  const place = await TestTasks.open("memory", {
     defaults: { recovery: { half_open_ms: 60_000, attempts: 1, previous_attempts: 0 } },
     tenants: {},
   });
@@ -284,5 +284,5 @@ test("a breaker that half-opens tells of one block, and goes on by itself when a
   expect((await place.recovery(task)).due_at).toBe(null);
   await place.fail(task);
   expect((await place.recovery(task)).due_at).toBe(new Date(place.now + 60_000).toISOString());
-  await place.bench.close();
+  await place.close();
 });

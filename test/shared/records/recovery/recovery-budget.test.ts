@@ -3,17 +3,18 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Policies } from "../../../../shared/protocol/policy.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
-import { items, RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { items } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 import { flip } from "../search/corpus.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 describe.each(ENGINES)("the budget on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   test("more completed items than ever give the budget back; what was attempted lately still counts", async () => {
     const task = await place.resumed(2);
@@ -99,7 +100,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
       { task, agent: "agent-2", fence },
     );
     expect(await place.recovery(task)).toMatchObject({ state: "idle", completed_items: 9 });
-    await flip(place.bench.store, task, latest_id as string);
+    await flip(place.store, task, latest_id as string);
     await place.fail(task);
     await place.attempt(task);
     await place.takeOver(task, "agent-3");
@@ -109,15 +110,15 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
 });
 
 describe.each(ENGINES)("a breaker that half-opens, on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   const policies: Policies = {
     defaults: { recovery: { half_open_ms: 60_000, attempts: 1, previous_attempts: 0 } },
     tenants: {},
   };
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine, policies);
+    place = await TestTasks.open(engine, policies);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   test("makes one attempt after a while; when that fails it is blocked for as long again", async () => {
     const task = await place.spent(1);

@@ -5,17 +5,17 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
 import { refusal } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 import { flip } from "../search/corpus.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
 
 describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   const recover = (task: string, wish: Record<string, unknown> = {}, commandId = uuidv7()) =>
     send(place.repository, "recover", wish, { task, agent: "somebody", commandId });
@@ -156,9 +156,9 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
   test("a checkpoint that does not verify is refused and quarantined", async () => {
     const task = await place.spent();
     const id = await firstOf(task);
-    await flip(place.bench.store, task, id);
+    await flip(place.store, task, id);
     expect((await refusal(recover(task, { checkpoint_id: id }))).code).toBe("CORRUPT");
-    expect(place.bench.corrupt.map(({ checkpoint_id }) => checkpoint_id)).toContain(id);
+    expect(place.corrupt.map(({ checkpoint_id }) => checkpoint_id)).toContain(id);
     expect((await place.recovery(task)).state).toBe("blocked");
   });
 });

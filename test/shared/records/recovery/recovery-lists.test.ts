@@ -5,17 +5,17 @@ import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
 import { RECOVERING_STATES } from "../../../../shared/protocol/recovery-states.ts";
 import { refusal } from "../../../harness/records/handoffs.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 import { flip } from "../search/corpus.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
 
 describe.each(ENGINES)("recoveries for people on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeEach(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterEach(() => place.bench.close());
+  afterEach(() => place.close());
 
   const list = (query = {}) => place.repository.recoveries("default", { limit: 20, ...query });
   const names = (page: Awaited<ReturnType<typeof list>>) => page.tasks.map(({ task_id }) => task_id);
@@ -61,7 +61,7 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
   test("a point with what was passed over, which is quarantined, and who would lose the task", async () => {
     const task = await place.owned(3);
     const { latest_id } = await place.head(task);
-    await flip(place.bench.store, task, latest_id as string);
+    await flip(place.store, task, latest_id as string);
     const point = await place.repository.recoveryPoint("default", { task_id: task });
     expect(point).toMatchObject({
       checkpoint: { metadata: { seq: 2 } },
@@ -73,7 +73,7 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
         alive_until: new Date(place.now + SILENCE_MS).toISOString(),
       },
     });
-    expect(place.bench.corrupt).toMatchObject([{ checkpoint_id: latest_id }]);
+    expect(place.corrupt).toMatchObject([{ checkpoint_id: latest_id }]);
     place.now += SILENCE_MS + 1;
     const later = await place.repository.recoveryPoint("default", { task_id: task });
     // The quarantine of a moment ago was nobody's sign of life, but it is as far as the store can tell.

@@ -4,18 +4,19 @@ import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { create, ENGINES, input, send } from "../../../harness/records/records.ts";
-import { carryOn, RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { advanceRecovery } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 import { flip } from "../search/corpus.ts";
 
 const keys = tenantKeys("default");
 const writing = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
 
 describe.each(ENGINES)("the recovery point on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeEach(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterEach(() => place.bench.close());
+  afterEach(() => place.close());
 
   /** A task with so many checkpoints, each on the one before. */
   async function line(length: number): Promise<{ task: string; ids: string[] }> {
@@ -26,7 +27,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
   }
   const find = (task: string, wish = {}) =>
     place.repository.recovery.findPoint({ tenant: "default", task }, wish);
-  const damage = (task: string, id: string | undefined) => flip(place.bench.store, task, id as string);
+  const damage = (task: string, id: string | undefined) => flip(place.store, task, id as string);
   const idOf = (search: Awaited<ReturnType<typeof find>>) =>
     search.found ? search.checkpoint.metadata.checkpoint_id : search.reason;
 
@@ -63,7 +64,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
       passed_over: [{ checkpoint_id: ids[1] }],
     });
     await place.fail(task);
-    await carryOn(place.repository, task);
+    await advanceRecovery(place.repository, task);
     expect(await place.head(task)).toMatchObject({
       state: "blocked",
       recovery: { state: "blocked", blocked: { reason: "chain_broken" }, attempts: 0 },
@@ -86,7 +87,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(await find(task)).toMatchObject({ found: false, reason: "no_checkpoint", passed_over: [] });
     expect(await find("nowhere")).toMatchObject({ found: false, reason: "no_checkpoint" });
     await place.fail(task);
-    await carryOn(place.repository, task);
+    await advanceRecovery(place.repository, task);
     expect(await place.recovery(task)).toMatchObject({ blocked: { reason: "no_checkpoint" } });
   });
 
@@ -194,7 +195,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     const { task, ids } = await line(3);
     const lost = ids[2] as string;
     const { seq } = (await place.repository.get("default", lost)).metadata;
-    await place.bench.store.transact(writing, async (tx) => {
+    await place.store.transact(writing, async (tx) => {
       tx.clear(entry === "id" ? keys.id(lost) : keys.order(task, seq));
     });
     // With its entry is lost where it says that work can go on.

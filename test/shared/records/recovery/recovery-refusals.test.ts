@@ -5,17 +5,18 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
 import { refusal } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
-import { carryOn, RecoveryPlace, sightingOf } from "../../../harness/records/recoveries.ts";
+import { advanceRecovery, sightingOf } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
 const lapsed = { signal: "lease_lapsed", class: "timeout" } as const;
 
 describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   const lease = (task: string, lapsesAt: number, fence = 1) => ({
     ...{ tenant: "default", task, fence, agentId: "agent-1", agentType: "qa", lapsesAt },
@@ -156,7 +157,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
   test("of fifty who attempt one recovery at once, one does: one handoff, one attempt", async () => {
     const task = await place.owned();
     await place.fail(task);
-    const made = await Promise.all(Array.from({ length: 50 }, () => carryOn(place.repository, task)));
+    const made = await Promise.all(Array.from({ length: 50 }, () => advanceRecovery(place.repository, task)));
     expect(made.filter(({ applied }) => applied)).toHaveLength(1);
     expect(await place.recovery(task)).toMatchObject({ state: "attempted", attempts: 1 });
     const { handoffs } = await place.repository.handoffs("default", { task_id: task, limit: 100 });
@@ -177,7 +178,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     place.now = Date.parse(dueAt ?? "");
     const late = { dueAt: dueAt ?? "", handoffId: uuidv7(), point };
     expect(await place.repository.recovery.attempt(key, late)).toMatchObject({ applied: false });
-    expect((await carryOn(place.repository, task)).applied).toBe(true);
+    expect((await advanceRecovery(place.repository, task)).applied).toBe(true);
   });
 
   test("nothing is attempted or blocked that nobody waits for", async () => {
@@ -202,7 +203,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     await place.fail(task);
     const { latest_id } = await place.head(task);
     await finalize(place.repository, latest_id as string, "cancelled", { task, agent: "somebody" });
-    expect(await carryOn(place.repository, task)).toMatchObject({
+    expect(await advanceRecovery(place.repository, task)).toMatchObject({
       applied: false,
       head: { state: "cancelled" },
     });

@@ -2,14 +2,14 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ENGINES, send } from "../../../harness/records/records.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
 describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   const take = (task: string, agent = "agent-1", heartbeats = false) =>
     send(place.repository, "take", heartbeats ? { heartbeats } : {}, { task, agent });

@@ -20,7 +20,8 @@ import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { wantedType } from "../../../../shared/records/recovery/due.ts";
 import { acknowledge, offering } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
-import { carryOn, RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { advanceRecovery } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
 const ATTEMPTS = 2;
 const PREVIOUS = 1;
@@ -55,11 +56,11 @@ const step = fc.record({
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
 describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine, policies);
+    place = await TestTasks.open(engine, policies);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   /** The move that brings a recovery further from where it is. */
   async function forward(task: string): Promise<Step["op"]> {
@@ -112,7 +113,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         return place.fail(task, { ...failed, agent_id: isRight ? known.owner : agent });
       case "carry_on":
         if (dueAt !== "" && isRight) place.now = Math.max(place.now, Date.parse(dueAt));
-        return known.recovery?.state === "waiting" && carryOn(repository, task);
+        return known.recovery?.state === "waiting" && advanceRecovery(repository, task);
       case "probe":
         return repository.recovery.probe(key, { dueAt });
       case "offer":

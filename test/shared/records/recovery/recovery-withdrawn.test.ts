@@ -4,14 +4,14 @@ import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { acknowledge, offer, refusal } from "../../../harness/records/handoffs.ts";
 import { create, ENGINES, finalize, send } from "../../../harness/records/records.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
 describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   const cancel = (task: string, wish: Record<string, unknown> = {}, by = {}) =>
     send(place.repository, "cancel_handoff", wish, { task, agent: "anna", ...by });

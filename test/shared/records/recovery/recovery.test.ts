@@ -3,16 +3,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
-import { RecoveryPlace } from "../../../harness/records/recoveries.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
 describe.each(ENGINES)("recoveries on %s", (engine) => {
-  let place: RecoveryPlace;
+  let place: TestTasks;
   beforeAll(async () => {
-    place = await RecoveryPlace.open(engine);
+    place = await TestTasks.open(engine);
   });
-  afterAll(() => place.bench.close());
+  afterAll(() => place.close());
 
   test("a failure deposes the agent, raises its fence and makes an attempt due, all on record", async () => {
     const task = await place.owned();
@@ -346,17 +346,17 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
 
 const allOf = (task: string) => ({ task_id: task, order: "oldest", limit: 50 }) as const;
 
-async function waiting(place: RecoveryPlace): Promise<string> {
+async function waiting(place: TestTasks): Promise<string> {
   const task = await place.owned();
   await place.fail(task);
   return task;
 }
 
-async function blocked(place: RecoveryPlace): Promise<string> {
+async function blocked(place: TestTasks): Promise<string> {
   const task = await place.owned();
   await place.fail(task, { class: "unrecoverable" });
   return task;
 }
 
-const attempted = (place: RecoveryPlace) => place.attempted();
-const resumed = (place: RecoveryPlace) => place.resumed();
+const attempted = (place: TestTasks) => place.attempted();
+const resumed = (place: TestTasks) => place.resumed();

@@ -11,7 +11,14 @@ import { KEY_SPACE } from "../../../../shared/store/limits.ts";
 import { openStore } from "../../../../shared/store/open.ts";
 import { type KeyValue, STORE_LIMITS, type Store } from "../../../../shared/store/store.ts";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
-import { type Bench, create, finalize, input, openBench, send } from "../../../harness/records/records.ts";
+import {
+  create,
+  finalize,
+  input,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 
 const TASK = "task-1";
@@ -20,7 +27,7 @@ const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const
 const noise = (chars: number) =>
   Array.from({ length: chars }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
 
-let bench: Bench;
+let bench: TestRecords;
 let rows: KeyValue[];
 let all: KeyValue[];
 let sound: string;
@@ -84,7 +91,7 @@ async function answers(repository: CheckpointRepository): Promise<string> {
 }
 
 beforeAll(async () => {
-  bench = await openBench("memory");
+  bench = await openTestRecords("memory");
   const { repository } = bench;
   const first = await create(repository);
   const second = await create(repository, { checkpoint: input({ goal: "to do ".repeat(4_000) }) });
@@ -111,7 +118,7 @@ afterAll(() => bench.close());
 async function isFound(store: Store): Promise<boolean> {
   const { pass } = await scrub(
     { store, repository: repositoryOn(store) },
-    { marks: false, stepBytes: 50_000 },
+    { quarantines: false, stepBytes: 50_000 },
   );
   return pass.findings > 0;
 }
@@ -176,7 +183,7 @@ test("another tenant's task is verified like the default one's", async () => {
   await store.transact(options, async (tx) =>
     tx.clear(tenantKeys("clinic").checkpoint("t", made.checkpoint_id)),
   );
-  expect((await scrub(bench, { marks: false })).pass.findings).toBe(1);
+  expect((await scrub(bench, { quarantines: false })).pass.findings).toBe(1);
   expect((await repository.scrubFindings("default", { limit: 10 })).findings).toEqual([]);
   expect((await repository.scrubFindings("clinic", { limit: 10 })).findings).toMatchObject([
     { task_id: "t", kind: "checkpoint", checkpoint_id: made.checkpoint_id },

@@ -3,7 +3,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
-import { type Bench, create, finalize, input, openBench, send } from "../../../harness/records/records.ts";
+import {
+  create,
+  finalize,
+  input,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 
 /** Refusals are a part of the game: others were faster, or the task is somebody else's. */
@@ -22,7 +29,7 @@ const pick = <T>(some: readonly T[]): T => some[Math.floor(Math.random() * some.
 const AT_FIRST = 200;
 
 /** Everything that can happen to a task, in any order, until it is told to stop. */
-async function work({ repository }: Bench, task: string, isOver: () => boolean): Promise<number> {
+async function work({ repository }: TestRecords, task: string, isOver: () => boolean): Promise<number> {
   const made: string[] = [];
   let fence = 0;
   const by = () => ({ task, ...(fence > 0 && { fence }) });
@@ -65,9 +72,9 @@ describe.each([
   { engine: "memory", leastBytes: 2_500 },
   { engine: "lmdb", leastBytes: 10_000 },
 ] as const)("under writers on $engine", ({ engine, leastBytes }) => {
-  let bench: Bench;
+  let bench: TestRecords;
   beforeEach(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
   });
   afterEach(() => bench.close());
 

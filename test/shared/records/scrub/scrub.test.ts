@@ -12,13 +12,13 @@ import { stepScrub, tellFindings } from "../../../../shared/records/scrub/scrub.
 import type { Bytes } from "../../../../shared/store/store.ts";
 import { initiate } from "../../../harness/records/handoffs.ts";
 import {
-  type Bench,
   create,
   ENGINES,
   finalize,
   input,
-  openBench,
+  openTestRecords,
   send,
+  type TestRecords,
 } from "../../../harness/records/records.ts";
 import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
 
@@ -28,7 +28,7 @@ const options = { label: "test", deadlineMs: 5_000, onUnknown: "unsafe" } as con
 const noise = (chars: number) =>
   Array.from({ length: chars }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
 
-let bench: Bench;
+let bench: TestRecords;
 
 const read = async (key: Bytes): Promise<Bytes> => {
   const value = await bench.store.read(options, (reader) => reader.get(key));
@@ -61,7 +61,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
   let made: CommittedAnswer[];
 
   beforeEach(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
     made = [];
     for (let i = 0; i < 4; i += 1) made.push(await create(bench.repository));
     await update(made[1]!.checkpoint_id);

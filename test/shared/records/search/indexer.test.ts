@@ -13,7 +13,14 @@ import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import { readPostings } from "../../../../shared/records/search/postings.ts";
 import { wordsIn, wordsOf } from "../../../../shared/records/search/tokenizer.ts";
 import type { KeyRange, Reader, Store } from "../../../../shared/store/store.ts";
-import { type Bench, create, ENGINES, input, openBench, send } from "../../../harness/records/records.ts";
+import {
+  create,
+  ENGINES,
+  input,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 import { indexAll, search, searchAll, spec, write } from "./corpus.ts";
 
 const reading = { label: "test", deadlineMs: 3_000 };
@@ -66,9 +73,9 @@ describe("words", () => {
 });
 
 describe.each(ENGINES)("the index on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   beforeEach(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
   });
   afterEach(() => bench.close());
 

@@ -6,7 +6,13 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { readOutbox } from "../../../../shared/records/outbox/outbox.ts";
 import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import type { Store } from "../../../../shared/store/store.ts";
-import { type Bench, create, ENGINES, input, openBench } from "../../../harness/records/records.ts";
+import {
+  create,
+  ENGINES,
+  input,
+  openTestRecords,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 import { flip, indexAll, search } from "./corpus.ts";
 
 const options = { label: "test", deadlineMs: 3_000, onUnknown: "safe" } as const;
@@ -22,9 +28,9 @@ async function eventsOf(store: Store, type: string): Promise<FleetEvent[]> {
 }
 
 describe.each(ENGINES)("corrupt checkpoints on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   beforeEach(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
   });
   afterEach(() => bench.close());
 

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
-import { type Bench, ENGINES, openBench } from "../../../harness/records/records.ts";
+import { ENGINES, openTestRecords, type TestRecords } from "../../../harness/records/records.ts";
 import {
   FILTERS,
   indexAll,
@@ -25,11 +25,11 @@ const sorted = (ids: readonly string[]) => [...ids].sort();
 const isOrdered = ({ from = "", to = "~" }: Query): boolean => String(from) <= String(to);
 
 describe.each(ENGINES)("search on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   let all: Checkpoint[];
 
   beforeAll(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
     const { repository, store } = bench;
     const ids: string[] = [];
     let commands = 0;
@@ -147,9 +147,9 @@ describe.each(ENGINES)("search on %s", (engine) => {
 });
 
 describe.each(ENGINES)("pages on %s while others write", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   beforeAll(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
   });
   afterAll(() => bench.close());
 

@@ -5,13 +5,13 @@ import { canonicalText } from "../../../../shared/integrity/canonical.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import {
-  type Bench,
   create,
   ENGINES,
   finalize,
   input,
-  openBench,
+  openTestRecords,
   send,
+  type TestRecords,
 } from "../../../harness/records/records.ts";
 
 async function refusal(promise: Promise<unknown>): Promise<FleetError> {
@@ -25,7 +25,7 @@ async function refusal(promise: Promise<unknown>): Promise<FleetError> {
 }
 
 describe.each(ENGINES)("commands on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   let tasks = 0;
   const fresh = (): string => {
     tasks += 1;
@@ -33,7 +33,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
   };
 
   beforeAll(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
   });
   afterAll(() => bench.close());
 

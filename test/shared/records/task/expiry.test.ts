@@ -10,7 +10,14 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { COMMAND_OPS } from "../../../../shared/protocol/subjects.ts";
 import { clearExpired } from "../../../../shared/records/task/expiry.ts";
 import { initiate, offer } from "../../../harness/records/handoffs.ts";
-import { type Bench, create, ENGINES, input, openBench, send } from "../../../harness/records/records.ts";
+import {
+  create,
+  ENGINES,
+  input,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -33,12 +40,12 @@ const codeOf = (promise: Promise<{ replayed: boolean }>): Promise<string> =>
   );
 
 describe.each(ENGINES)("late commands on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   let now: number;
 
   beforeEach(async () => {
     now = START;
-    bench = await openBench(engine, () => now);
+    bench = await openTestRecords(engine, () => now);
   });
   afterEach(() => bench.close());
 

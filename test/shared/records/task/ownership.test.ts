@@ -8,13 +8,13 @@ import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
 import { readOutbox } from "../../../../shared/records/outbox/outbox.ts";
 import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import {
-  type Bench,
   create,
   ENGINES,
   finalize,
   input,
-  openBench,
+  openTestRecords,
   send,
+  type TestRecords,
 } from "../../../harness/records/records.ts";
 
 async function refusal(promise: Promise<unknown>): Promise<FleetError> {
@@ -27,7 +27,7 @@ async function refusal(promise: Promise<unknown>): Promise<FleetError> {
 }
 
 describe.each(ENGINES)("ownership on %s", (engine) => {
-  let bench: Bench;
+  let bench: TestRecords;
   let tasks = 0;
   const fresh = (): string => {
     tasks += 1;
@@ -35,7 +35,7 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
   };
 
   beforeAll(async () => {
-    bench = await openBench(engine);
+    bench = await openTestRecords(engine);
   });
   afterAll(() => bench.close());
 

@@ -1,11 +1,11 @@
-/** Agents as processes of their own, which do as they are told and can be killed and stopped; see `test/fleet/recovery/recoverable.program.ts`. */
+/** Scripted agents as separate processes that can be killed and stopped; see `agent.program.ts`. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import type { Recoverable } from "../../fleet/recovery/recoverable.program.ts";
-import { projectRoot } from "./fleet.ts";
+import { projectRoot } from "../project-root.ts";
+import type { AgentScript } from "./agent.program.ts";
 
-export interface Line {
+interface Line {
   readonly began?: { task: string; fence: number; resumedFrom: string | null; recovery: object | null };
   readonly done?: string;
   readonly waiting?: true;
@@ -15,8 +15,8 @@ export interface Line {
 
 export interface TestAgent {
   readonly lines: Line[];
-  /** Resolves with the line of that kind, the last of `count`; rejects when the agent ends before. */
-  said(kind: keyof Line, count?: number): Promise<Line>;
+  /** Resolves with the `count`-th line of that kind; rejects when the agent ends before. */
+  line(kind: keyof Line, count?: number): Promise<Line>;
   signal(name: NodeJS.Signals): void;
   readonly ended: Promise<number | null>;
 }
@@ -29,9 +29,9 @@ export class TestAgents {
     this.#url = url;
   }
 
-  start(told: Omit<Recoverable, "url">): TestAgent {
-    const argument = JSON.stringify({ url: this.#url, ...told });
-    const child = spawn(process.execPath, ["test/fleet/recovery/recoverable.program.ts", argument], {
+  start(script: Omit<AgentScript, "url">): TestAgent {
+    const argument = JSON.stringify({ url: this.#url, ...script });
+    const child = spawn(process.execPath, ["test/harness/processes/agent.program.ts", argument], {
       cwd: projectRoot,
       stdio: ["ignore", "pipe", "inherit"],
     });
@@ -42,24 +42,24 @@ export class TestAgents {
     const closed = once(reader, "close");
     return {
       lines,
-      async said(kind, count = 1) {
-        const said = (): Line[] => lines.filter((line) => kind in line);
-        while (said().length < count) {
+      async line(kind, count = 1) {
+        const found = (): Line[] => lines.filter((line) => kind in line);
+        while (found().length < count) {
           const isClosed = await Promise.race([
             once(reader, "line").then(() => false),
             closed.then(() => true),
           ]);
-          if (isClosed && said().length < count)
-            throw new Error(`${told.agentId} ended before it said ${kind}: ${JSON.stringify(lines)}`);
+          if (isClosed && found().length < count)
+            throw new Error(`${script.agentId} ended before its line ${kind}: ${JSON.stringify(lines)}`);
         }
-        return said()[count - 1] as Line;
+        return found()[count - 1] as Line;
       },
       signal: (name) => void child.kill(name),
       ended: once(child, "exit").then(([code]) => code as number | null),
     };
   }
 
-  /** SIGKILL of all. */
+  /** Kills all agents with SIGKILL. */
   kill(): void {
     for (const child of this.#children) child.kill("SIGKILL");
     this.#children.clear();

@@ -1,4 +1,4 @@
-/** Handoffs and recoveries end to end: services as processes of their own, on one bus and one store, and what agents do between them. */
+/** A cluster for end-to-end tests of handoffs and recoveries: services as separate processes on one bus and one store, with simple agents. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,24 +18,25 @@ import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Store } from "../../../shared/store/store.ts";
-import { startNats, type TestNats, testLog } from "../processes/nats.ts";
-import { at, type Role, startService, type TestService } from "../processes/services.ts";
-import { input } from "./records.ts";
+import { input } from "../records/records.ts";
+import { startNats, type TestNats, testLog } from "./nats.ts";
+import { environmentOf, type Role, startService, type TestService } from "./services.ts";
 
 type Json = Record<string, unknown>;
 
-export interface Act {
+/** The sender of a command. */
+interface Actor {
   readonly tenant?: string;
   readonly agent?: string;
   readonly fence?: number;
 }
 
-export interface Starting {
+interface ControllerOptions {
   readonly policy?: Json;
-  /** The moment at which it kills itself, in the words of `dying.ts`. */
-  readonly dies?: string;
-  /** The moment at which it stops itself. */
-  readonly freezes?: string;
+  /** The kill point (see `kill-points.ts`) at which the process kills itself. */
+  readonly killAt?: string;
+  /** The kill point at which the process stops itself with SIGSTOP. */
+  readonly pauseAt?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -47,19 +48,19 @@ interface Parts {
   readonly bus: Bus;
 }
 
-const SOON = { timeout: 60_000, interval: 20 };
+const POLL = { timeout: 60_000, interval: 20 };
 
-export class HandoffBench {
+export class TestCluster {
   readonly repository: CheckpointRepository;
   readonly store: Store;
   readonly bus: Bus;
-  /** By handoff, who of {@link HandoffBench.startAgents} took it. */
+  /** Handoff id to the agent of {@link TestCluster.startAgents} that accepted it. */
   readonly taken = new Map<string, string>();
   readonly #parts: Parts;
   readonly #services = new Set<TestService>();
   readonly #stops: Stop[] = [];
 
-  static async open(): Promise<HandoffBench> {
+  static async open(): Promise<TestCluster> {
     const folder = mkdtempSync(join(tmpdir(), "fleet-handoff-"));
     const nats = await startNats();
     const store = await openStore(`lmdb:${folder}/store?shared`);
@@ -70,10 +71,10 @@ export class HandoffBench {
       now: Date.now,
     });
     const bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
-    const bench = new HandoffBench({ folder, nats, store, repository, bus });
-    // It knows a type of agent that the coordinators do not.
-    await bench.#start("writer", { FLEET_AGENT_TYPES: "astrologer" });
-    return bench;
+    const cluster = new TestCluster({ folder, nats, store, repository, bus });
+    // The writer knows an agent type that the coordinators do not know.
+    await cluster.#start("writer", { FLEET_AGENT_TYPES: "astrologer" });
+    return cluster;
   }
 
   constructor(parts: Parts) {
@@ -91,39 +92,39 @@ export class HandoffBench {
     return this.#start("reader");
   }
 
-  startCoordinator(how: Starting = {}): Promise<TestService> {
-    return this.#startRuled("coordinator", how);
+  startCoordinator(options: ControllerOptions = {}): Promise<TestService> {
+    return this.#startController("coordinator", options);
   }
 
-  startWatchdog(how: Starting = {}): Promise<TestService> {
-    return this.#startRuled("watchdog", how);
+  startWatchdog(options: ControllerOptions = {}): Promise<TestService> {
+    return this.#startController("watchdog", options);
   }
 
-  #startRuled(
+  #startController(
     role: "coordinator" | "watchdog",
-    { policy = {}, dies, freezes, env = {} }: Starting,
+    { policy = {}, killAt, pauseAt, env = {} }: ControllerOptions,
   ): Promise<TestService> {
     const path = join(this.#parts.folder, `policy-${uuidv7()}.json`);
     writeFileSync(path, JSON.stringify(policy));
-    const moments = {
-      ...(dies !== undefined && { FLEET_TEST_DIES: dies }),
-      ...(freezes !== undefined && { FLEET_TEST_FREEZES: freezes }),
+    const points = {
+      ...(killAt !== undefined && { FLEET_TEST_KILL_AT: killAt }),
+      ...(pauseAt !== undefined && { FLEET_TEST_PAUSE_AT: pauseAt }),
     };
     const program =
-      Object.keys(moments).length === 0 ? undefined : `test/harness/processes/${role}.program.ts`;
-    return this.#start(role, { FLEET_POLICY: path, ...env, ...moments }, program);
+      Object.keys(points).length === 0 ? undefined : `test/harness/processes/${role}.program.ts`;
+    return this.#start(role, { FLEET_POLICY: path, ...env, ...points }, program);
   }
 
   async #start(role: Role, env: Record<string, string> = {}, program?: string): Promise<TestService> {
     const { nats, folder } = this.#parts;
-    const place = { busUrl: nats.url, storeUrl: `lmdb:${folder}/store?shared` };
-    const starting = program === undefined ? {} : { program, untilServing: false };
-    const service = await startService(role, { ...at(place), ...env }, starting);
+    const urls = { busUrl: nats.url, storeUrl: `lmdb:${folder}/store?shared` };
+    const options = program === undefined ? {} : { program, untilServing: false };
+    const service = await startService(role, { ...environmentOf(urls), ...env }, options);
     this.#services.add(service);
     return service;
   }
 
-  async command(op: CommandOp, task: string, body: Json, by: Act = {}): Promise<Json> {
+  async command(op: CommandOp, task: string, body: Json, by: Actor = {}): Promise<Json> {
     const { tenant = "default", agent = "agent-a", fence } = by;
     const request = { command_id: uuidv7(), ...body, ...(fence !== undefined && { fence }) };
     const out = { body: Buffer.from(JSON.stringify(request)) };
@@ -134,16 +135,16 @@ export class HandoffBench {
   }
 
   /** Writes a checkpoint; the answer must be `committed`. */
-  async write(task: string, by: Act = {}, more: Json = {}): Promise<Json> {
+  async write(task: string, by: Actor = {}, more: Json = {}): Promise<Json> {
     const answer = await this.command("create", task, { checkpoint: input(), ...more }, by);
     expect(answer).toMatchObject({ status: "committed" });
     return answer;
   }
 
-  /** The last checkpoint of an agent that hands off; resolves with the handoff's id. */
-  async handOff(task: string, wish: Json = {}, by: Act = {}): Promise<string> {
+  /** Writes the last checkpoint of an agent that hands off; resolves with the id of the handoff. */
+  async handOff(task: string, handoff: Json = {}, by: Actor = {}): Promise<string> {
     const checkpoint = input({ phase: "handoff" });
-    const answer = await this.write(task, by, { checkpoint, handoff: wish });
+    const answer = await this.write(task, by, { checkpoint, handoff });
     return answer.handoff_id as string;
   }
 
@@ -151,9 +152,9 @@ export class HandoffBench {
     return this.repository.handoff(tenant, { handoff_id: id });
   }
 
-  /** Resolves with the handoff when it has come into the state. */
+  /** Resolves with the handoff when it has reached the state. */
   async until(id: string, state: HandoffState, tenant = "default"): Promise<Handoff> {
-    await expect.poll(async () => (await this.handoff(id, tenant)).state, SOON).toBe(state);
+    await expect.poll(async () => (await this.handoff(id, tenant)).state, POLL).toBe(state);
     return this.handoff(id, tenant);
   }
 
@@ -167,7 +168,7 @@ export class HandoffBench {
     return this.command("acknowledge", task_id, body, { tenant, agent });
   }
 
-  /** What is offered to agents of a type, each offer once more as often as the handler throws. */
+  /** Consumes the offers to an agent type; an offer is redelivered when the handler throws. */
   async onOffer(
     agentType: string,
     handler: (offer: Offer) => Promise<void>,
@@ -186,12 +187,12 @@ export class HandoffBench {
     this.#stops.push(stop);
   }
 
-  /** Agents that take whatever is offered to their type and go on with it. */
+  /** Starts an agent type that accepts every offer and writes one checkpoint. */
   async startAgents(agentType: string): Promise<void> {
     await this.onOffer(agentType, async ({ data }) => {
       const agent = `${agentType}-${uuidv7().slice(-6)}`;
       const answer = await this.acknowledge(data, agent);
-      // Taken, taken back or superseded: the offer is void.
+      // The offer is void: another agent accepted it, or its handoff was cancelled or superseded.
       if (answer.status !== "committed") return;
       this.taken.set(data.handoff_id, agent);
       const fence = answer.fence as number;
@@ -199,7 +200,7 @@ export class HandoffBench {
     });
   }
 
-  /** A task's events so far; every audit entry has one. */
+  /** The events of a task so far, one for each audit entry. */
   async events(task: string, tenant = "default"): Promise<FleetEvent[]> {
     const { audit_seq } = await this.repository.task(tenant, task);
     const found: FleetEvent[] = [];
@@ -207,13 +208,13 @@ export class HandoffBench {
       { stream: STREAMS.events, filter: SUBJECTS.taskEvents(tenant, task), from: "all" },
       ({ body }) => void found.push(JSON.parse(Buffer.from(body).toString()) as FleetEvent),
     );
-    await expect.poll(() => found.some(({ sequence }) => sequence >= audit_seq), SOON).toBe(true);
+    await expect.poll(() => found.some(({ sequence }) => sequence >= audit_seq), POLL).toBe(true);
     await stop();
     expect(found.map(({ sequence }) => sequence)).toEqual(found.map((_, i) => i + 1));
     return found;
   }
 
-  /** The alerts about a task, when there are so many; ids are of one alert each. */
+  /** Resolves with the distinct alerts about a task as soon as there are `count` of them. */
   async alerts<T extends AlertType = "HANDOFF_FAILED">(task: string, count: number): Promise<Alert<T>[]> {
     const found = new Map<string, Alert<T>>();
     const stop = await this.bus.follow(
@@ -223,12 +224,12 @@ export class HandoffBench {
         if (alert.subject === task) found.set(alert.id, alert);
       },
     );
-    await expect.poll(() => found.size, SOON).toBe(count);
+    await expect.poll(() => found.size, POLL).toBe(count);
     await stop();
     return [...found.values()];
   }
 
-  /** A task's audit entries; their chain verifies. */
+  /** The audit entries of a task; asserts that their chain is valid. */
   async audit(task: string, tenant = "default"): Promise<Json[]> {
     const chain = createChainVerifier();
     const page = await this.repository.audit(tenant, { task_id: task, from_seq: 1, limit: 500 });
@@ -251,7 +252,7 @@ export class HandoffBench {
     return this.#kill("watchdog");
   }
 
-  /** SIGKILL of all of that role. */
+  /** Kills all services of a role with SIGKILL. */
   async #kill(role: Role): Promise<void> {
     const services = [...this.#services].filter((one) => one.role === role);
     for (const one of services) this.#services.delete(one);

@@ -1,37 +1,34 @@
-/**
- * A writer with a store that goes away when told to, on a real nats-server and a real store, for tests of the queue; and what such a
- * test asks of it.
- */
+/** A writer and a reader in this process, on a real nats-server and a real store with outages, for tests of the queue and the SDK. */
 import { uuidv7 } from "uuidv7";
 import { expect } from "vitest";
-import { start as startReader } from "../../../services/reader/reader.ts";
-import { start as startWriter } from "../../../services/writer/writer.ts";
-import type { Bus, Outgoing } from "../../../shared/bus/bus.ts";
-import { connectBus } from "../../../shared/bus/connection.ts";
-import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
-import { createChainVerifier } from "../../../shared/integrity/chain.ts";
-import { type Letter, readDeadLetter } from "../../../shared/protocol/dead-letter.ts";
-import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
+import { start as startReader } from "../../services/reader/reader.ts";
+import { start as startWriter } from "../../services/writer/writer.ts";
+import type { Bus, Outgoing } from "../../shared/bus/bus.ts";
+import { connectBus } from "../../shared/bus/connection.ts";
+import { fleetStreams } from "../../shared/bus/streams/streams.ts";
+import { createChainVerifier } from "../../shared/integrity/chain.ts";
+import { type Letter, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
+import { DEFAULT_POLICIES } from "../../shared/protocol/policy.ts";
 import {
   type CommandOp,
   type QueryOp,
   type QueuedOp,
   STREAMS,
   SUBJECTS,
-} from "../../../shared/protocol/subjects.ts";
-import { systemClock } from "../../../shared/runtime/clock.ts";
-import { createMetrics, type Metrics } from "../../../shared/runtime/observability/metrics.ts";
-import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { type ConnectOptions, connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
-import { type Bench, input, openBench } from "../records/records.ts";
-import { type Away, awayStore } from "../stores/away-store.ts";
-import { startNats, type TestNats, testLog } from "./nats.ts";
+} from "../../shared/protocol/subjects.ts";
+import { systemClock } from "../../shared/runtime/clock.ts";
+import { createMetrics, type Metrics } from "../../shared/runtime/observability/metrics.ts";
+import type { Stop } from "../../shared/runtime/process/service.ts";
+import { type ConnectOptions, connect, type FleetClient } from "../../shared/sdk/sdk.ts";
+import { startNats, type TestNats, testLog } from "./processes/nats.ts";
+import { input, openTestRecords, type TestRecords } from "./records/records.ts";
+import { type Outage, outageStore } from "./stores/outage-store.ts";
 
 type Json = Record<string, unknown>;
 
 const MIB = 1024 * 1024;
 
-export interface Sender {
+interface Sender {
   readonly tenant?: string;
   readonly agent?: string;
   readonly task?: string;
@@ -49,10 +46,10 @@ const bytes = (body: unknown): Uint8Array => {
   return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
 };
 
-export class WriterBench {
-  away: Away = "no";
+export class InProcessFleet {
+  outage: Outage = "none";
   readonly nats: TestNats;
-  readonly bench: Bench;
+  readonly records: TestRecords;
   readonly metrics: Metrics = createMetrics();
   /** The connection of an agent, `agent-1`. */
   readonly bus: Bus;
@@ -60,9 +57,9 @@ export class WriterBench {
   readonly #clients: FleetClient[] = [];
   readonly #stops: Stop[] = [];
 
-  constructor(nats: TestNats, bench: Bench, bus: Bus) {
+  constructor(nats: TestNats, records: TestRecords, bus: Bus) {
     this.nats = nats;
-    this.bench = bench;
+    this.records = records;
     this.bus = bus;
     this.#buses = [bus];
   }
@@ -90,7 +87,7 @@ export class WriterBench {
     await Promise.all(this.#stops.splice(0).map((stop) => stop()));
   }
 
-  /** An agent's client without queue and spool, so that what is not committed is an error. */
+  /** An agent's client without queue and spool, so that every command that is not committed fails. */
   async client(agentId: string, options: ConnectOptions = {}): Promise<FleetClient> {
     const quiet = { fallback: "none", onWarning: () => {} } as const;
     const client = await connect({ url: this.nats.url, agentId, ...quiet, ...options });
@@ -107,7 +104,7 @@ export class WriterBench {
     return this.#request(SUBJECTS.query(tenant, op), { body: bytes(body) });
   }
 
-  /** As an agent does that sends and forgets; resolves with the place in the queue. */
+  /** Puts a command in the queue, as an agent does that does not wait for an answer; resolves with its seq in the stream. */
   async enqueue(op: QueuedOp, body: unknown, by: Sender = {}): Promise<number> {
     const { tenant = "default", agent = "agent-1", task = "task-1", headers = {} } = by;
     const subject = SUBJECTS.queue(tenant, agent, task, op);
@@ -126,7 +123,7 @@ export class WriterBench {
     return expect.poll(() => this.depth(), { timeout: 30_000, interval: 20 }).toBe(0);
   }
 
-  /** Until the writer's breaker is open. */
+  /** Resolves when the writer's breaker is open. */
   async opened(): Promise<void> {
     const state = async () => (await this.metrics.storeBreakerState.get()).values[0]?.value;
     await expect.poll(state, { timeout: 10_000, interval: 10 }).toBe(2);
@@ -136,12 +133,12 @@ export class WriterBench {
     return (await this.bus.stream(STREAMS.dead).list(1, 100)).map(readDeadLetter);
   }
 
-  /** A task's audit entries; their chain verifies. */
+  /** The audit entries of a task; asserts that their chain is valid. */
   async audit(task = "task-1"): Promise<Json[]> {
     const chain = createChainVerifier();
     const entries: Json[] = [];
     for (let from_seq = 1; ; from_seq = entries.length + 1) {
-      const page = await this.bench.repository.audit("default", { task_id: task, from_seq, limit: 500 });
+      const page = await this.records.repository.audit("default", { task_id: task, from_seq, limit: 500 });
       for (const record of page.entries) {
         chain.add(record);
         entries.push(JSON.parse(record.entry) as Json);
@@ -160,11 +157,11 @@ export class WriterBench {
   }
 
   async close(): Promise<void> {
-    this.away = "no";
+    this.outage = "none";
     await Promise.all(this.#clients.map((one) => one.close()));
     await this.stopAll();
     await Promise.all(this.#buses.map((one) => one.close()));
-    await this.bench.close();
+    await this.records.close();
     await this.nats.stop();
   }
 
@@ -181,8 +178,8 @@ export class WriterBench {
     ];
     this.#buses.push(bus, backgroundBus);
     return {
-      store: awayStore(this.bench.store, () => this.away),
-      format: this.bench.format,
+      store: outageStore(this.records.store, () => this.outage),
+      format: this.records.format,
       bus,
       backgroundBus,
       instance,
@@ -197,19 +194,19 @@ function connectTestBus(nats: TestNats, identity: string): Promise<Bus> {
   return connectBus({ url: nats.url, name: identity, identity, log: testLog });
 }
 
-/** With one writer and one reader running. */
-export async function openFleetBench(): Promise<WriterBench> {
-  const bench = await openWriterBench();
-  await bench.startReader();
-  return bench;
+/** A fleet with one writer and one reader. */
+export async function openInProcessFleet(): Promise<InProcessFleet> {
+  const fleet = await openInProcessWriter();
+  await fleet.startReader();
+  return fleet;
 }
 
-/** With one writer running. `storageBytes`: what the streams may take together. */
-export async function openWriterBench({ storageBytes = 200 * MIB } = {}): Promise<WriterBench> {
+/** A fleet with one writer and no reader. `storageBytes` is the storage limit of all streams together. */
+export async function openInProcessWriter({ storageBytes = 200 * MIB } = {}): Promise<InProcessFleet> {
   const nats = await startNats();
   const bus = await connectTestBus(nats, "agent-1");
   await bus.reconcileStreams(fleetStreams({ storageBytes }));
-  const bench = new WriterBench(nats, await openBench("lmdb"), bus);
-  await bench.startWriter();
-  return bench;
+  const fleet = new InProcessFleet(nats, await openTestRecords("lmdb"), bus);
+  await fleet.startWriter();
+  return fleet;
 }

@@ -1,26 +1,26 @@
-// An agent as a process of its own, which does as it is told in its argument: it completes so many items of its task, then goes on, waits
-// for ever, throws, or ends. One line of JSON for each thing that happens to it.
+// A scripted agent in a separate process: it completes a number of items of its task and then waits for ever, throws or ends. It
+// writes one line of JSON for each event. Its script is its argument.
 
 import { connect, FleetError, runAgent } from "../../../shared/sdk/sdk.ts";
 
-export interface Recoverable {
+export interface AgentScript {
   readonly url: string;
   readonly agentId: string;
   readonly tenant?: string;
-  /** undefined: it waits for an offer. */
+  /** Undefined: the agent waits for an offer. */
   readonly task?: string;
-  /** Items that a task which begins has. */
+  /** The number of items of a new task. */
   readonly items?: number;
-  /** After so many items of its own. Default: after all. */
+  /** The number of items that the agent completes before `after` applies. Default: all. */
   readonly until?: number;
   readonly after?: "wait" | "throw" | "exit" | "step";
   readonly heartbeatMs?: number;
   readonly pauseMs?: number;
 }
 
-const told = JSON.parse(process.argv[2] ?? "{}") as Recoverable;
-const say = (line: object): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
-const { url, agentId, tenant = "default", task, items = 3, until, heartbeatMs = 200, pauseMs = 0 } = told;
+const script = JSON.parse(process.argv[2] ?? "{}") as AgentScript;
+const print = (line: object): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
+const { url, agentId, tenant = "default", task, items = 3, until, heartbeatMs = 200, pauseMs = 0 } = script;
 const fleet = await connect({ url, agentId, tenant, fallback: "none", onWarning: () => {} });
 const pending = Array.from({ length: items }, (_, i) => ({ title: `item ${i + 1}` }));
 try {
@@ -33,7 +33,7 @@ try {
     checkpoints: { items: 1 },
     async work(run) {
       const resumedFrom = run.resumedFrom?.metadata.checkpoint_id ?? null;
-      say({
+      print({
         began: { task: run.taskId, fence: run.fence, resumedFrom, recovery: run.offer?.recovery ?? null },
       });
       let done = 0;
@@ -41,20 +41,20 @@ try {
         if (done === until) break;
         await run.done(item);
         done += 1;
-        say({ done: item.title });
+        print({ done: item.title });
         await new Promise((resolve) => setTimeout(resolve, pauseMs));
       }
       if (until === undefined || done < until) return;
-      if (told.after === "throw") throw new Error("as it was told");
-      if (told.after === "exit") process.exit(0);
-      if (told.after === "step") await run.beforeLong("as it was told", { withinMs: 300 });
-      say({ waiting: true });
+      if (script.after === "throw") throw new Error("the script ends with an error");
+      if (script.after === "exit") process.exit(0);
+      if (script.after === "step") await run.beforeLong("a step of the script", { withinMs: 300 });
+      print({ waiting: true });
       await new Promise((_, reject) => run.signal.addEventListener("abort", () => reject(run.signal.reason)));
     },
   });
-  say({ outcome });
+  print({ outcome });
 } catch (error) {
-  say({ failed: error instanceof FleetError ? error.code : String(error) });
+  print({ failed: error instanceof FleetError ? error.code : String(error) });
 } finally {
   await fleet.close();
 }
