@@ -142,7 +142,13 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     expect(parsed).toMatchObject({
       id: `${id}/1`,
       subject: task,
-      data: { handoff_id: id, agent_type: "qa", fence_to_be: 2, attempt: 1, prompt: "Go on where it says." },
+      data: {
+        handoff_id: id,
+        agent_type: "qa",
+        fence_to_be: 2,
+        attempt: 1,
+        prompt: "Continue from the checkpoint.",
+      },
     });
     const again = await place.repository.coordination.offerHandoff(
       "default",
