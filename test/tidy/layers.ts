@@ -65,7 +65,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@langchain/*": ["shared/sdk/"],
   commander: ["services/cli/"],
   "@clack/prompts": ["services/cli/"],
-  "cli-table3": ["services/cli/", "deploy/demo/"],
+  "string-width": ["services/cli/"],
   picocolors: ["services/cli/", "deploy/demo/"],
   yaml: ["shared/protocol/generate/"],
 };

@@ -11,7 +11,7 @@ export interface Shape {
   readonly anyOf?: readonly Shape[];
 }
 
-export interface Slip {
+export interface Misspelling {
   /** Dotted, as in error answers. */
   readonly path: string;
   readonly meant: string;
@@ -28,17 +28,17 @@ export async function checkpointShape(): Promise<Shape> {
 }
 
 /** Members that the schema does not know and whose name is close to one that it knows. */
-export function slipsOf(value: unknown, shape: Shape, path: readonly string[] = []): Slip[] {
+export function misspellingsOf(value: unknown, shape: Shape, path: readonly string[] = []): Misspelling[] {
   if (typeof value !== "object" || value === null) return [];
   const forms = [shape, ...(shape.anyOf ?? [])];
   if (Array.isArray(value)) {
     const items = forms.find((form) => form.items !== undefined)?.items ?? {};
-    return value.flatMap((item, i) => slipsOf(item, items, [...path, String(i)]));
+    return value.flatMap((item, i) => misspellingsOf(item, items, [...path, String(i)]));
   }
   const known = forms.find((form) => form.properties !== undefined)?.properties ?? {};
   return Object.entries(value).flatMap(([name, inner]) => {
     const own = [...path, name];
-    if (Object.hasOwn(known, name)) return slipsOf(inner, known[name]!, own);
+    if (Object.hasOwn(known, name)) return misspellingsOf(inner, known[name]!, own);
     const meant = name.length < LETTERS_LEAST ? undefined : nearestName(name, Object.keys(known));
     return meant === undefined ? [] : [{ path: own.join("."), meant }];
   });

@@ -3,20 +3,23 @@
 
 import type { Command } from "commander";
 import { settingsOf } from "../config.ts";
-import type { World } from "./environment.ts";
+import type { ProcessContext } from "./process-context.ts";
 import { Session } from "./session.ts";
 
 /** What a command does: its session first, then commander's arguments and options. */
 // biome-ignore lint/suspicious/noExplicitAny: commander knows the options' types only while it runs.
-export type Work = (session: Session, ...args: any[]) => Promise<void>;
-export type Acting = (work: Work) => (...args: unknown[]) => Promise<void>;
+export type CommandHandler = (session: Session, ...args: any[]) => Promise<void>;
+export type ActionFactory = (work: CommandHandler) => (...args: unknown[]) => Promise<void>;
 
 /** `ended` is told each command's exit code. */
-export function createActing(world: World, ended: (exitCode: number) => void): Acting {
+export function createActionFactory(
+  context: ProcessContext,
+  ended: (exitCode: number) => void,
+): ActionFactory {
   return (work) =>
     async (...args) => {
       const command = args.at(-1) as Command;
-      const session = new Session(world, settingsOf(command));
+      const session = new Session(context, settingsOf(command));
       try {
         await work(session, ...args.slice(0, -1));
       } catch (error) {

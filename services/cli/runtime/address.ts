@@ -55,7 +55,7 @@ export function namedAddress({ url: option }: Settings, env: Environment): Addre
 }
 
 /** The fleet that runs in a folder, by default in that of the environment. */
-export function fleetOfHome(env: Environment, given?: string): Address | undefined {
+export function homeAddress(env: Environment, given?: string): Address | undefined {
   return fleetOfFolder(given ?? readConfig(fields, env).home);
 }
 

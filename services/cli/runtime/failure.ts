@@ -5,7 +5,7 @@ import { type ErrorBody, type ErrorCode, FleetError } from "../../../shared/prot
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
-export interface Failure {
+export interface CallFailure {
   /** As in an error answer; USAGE and SETTINGS are found here, before anything was asked. */
   readonly body: Omit<ErrorBody, "code"> & { readonly code: ErrorCode | "USAGE" | "SETTINGS" };
   readonly exitCode: number;
@@ -13,7 +13,7 @@ export interface Failure {
   readonly hint: string;
 }
 
-export interface FailurePlace {
+export interface FailureContext {
   /** The address of the bus that was asked. */
   readonly url?: string | undefined;
   /** Where that address was found, in words. */
@@ -25,7 +25,7 @@ export interface FailurePlace {
   readonly fleet?: string | undefined;
 }
 
-export function failureOf(error: unknown, place: FailurePlace = {}): Failure {
+export function callFailureOf(error: unknown, place: FailureContext = {}): CallFailure {
   if (error instanceof UsageError) {
     const body = { code: "USAGE", message: error.message, retryable: false } as const;
     return { body, exitCode: USAGE_EXIT, hint: error.hint };
@@ -47,11 +47,11 @@ export function failureOf(error: unknown, place: FailurePlace = {}): Failure {
       hint: "",
     };
   }
-  return failureOf(defect(error), place);
+  return callFailureOf(defect(error), place);
 }
 
 /** The error as JSON: the body of an error answer, and what to do next. */
-export function failureData({ body, hint }: Failure): object {
+export function failureData({ body, hint }: CallFailure): object {
   return hint === "" ? body : { ...body, hint };
 }
 
@@ -70,7 +70,7 @@ function defect(error: unknown): FleetError {
   return new FleetError("INTERNAL", message, { details: { stack: stack ?? "" } });
 }
 
-type Place = FailurePlace & { readonly fleet: string };
+type Place = FailureContext & { readonly fleet: string };
 
 const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => string>> = {
   INVALID: () => "Correct what is named above; --help shows what each option takes.",

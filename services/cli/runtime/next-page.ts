@@ -1,12 +1,25 @@
 // The command that shows the next page: the call that was made, with the cursor, ready to be copied. Relative times are
 // replaced by what they meant, because a cursor belongs to one query and "2h" means another one a minute later.
 
+import type { Session } from "./session.ts";
+
 export interface NextPage {
   /** The option that moves on, and its value. */
   readonly option: string;
   readonly value: string;
   /** Options whose value must stay what it was in this call. */
   readonly fixed?: Readonly<Record<string, string | undefined>>;
+}
+
+/** The command for the next page of a list that moves by a cursor; undefined when there is none. */
+export function nextPage(
+  session: Session,
+  cursor: string | undefined,
+  fixed: Readonly<Record<string, string | undefined>> = {},
+): string | undefined {
+  return cursor === undefined
+    ? undefined
+    : nextCommand(session.programName, session.context.argv, { option: "--cursor", value: cursor, fixed });
 }
 
 /** `fleet`: how the program is called here. */

@@ -4,12 +4,12 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { World } from "./environment.ts";
+import type { ProcessContext } from "./process-context.ts";
 
 const CHECKOUT = fileURLToPath(new URL("../../..", import.meta.url));
 
 /** `npx fleet` when npm started it, or when it runs from its own folder and the shell knows no `fleet`; else `fleet`. */
-export function invocationOf({ env, script }: Pick<World, "env" | "script">): string {
+export function programNameOf({ env, script }: Pick<ProcessContext, "env" | "script">): string {
   const npm = env.npm_command === "exec" || (env.npm_execpath ?? "") !== "";
   const ownFolder = script?.startsWith(CHECKOUT) ?? false;
   return npm || (ownFolder && !isOnPath("fleet", env.PATH ?? "")) ? "npx fleet" : "fleet";

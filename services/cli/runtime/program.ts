@@ -9,7 +9,6 @@ import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
 import { addFinalize } from "../commands/checkpoints/finalize.ts";
 import { addLink } from "../commands/checkpoints/link.ts";
 import { addResume } from "../commands/checkpoints/resume.ts";
-import { addSearchIndex } from "../commands/checkpoints/search-index.ts";
 import { addUpdate } from "../commands/checkpoints/update.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoff } from "../commands/handoff/handoff.ts";
@@ -20,37 +19,65 @@ import { addAudit } from "../commands/operations/audit.ts";
 import { addEvents } from "../commands/operations/events.ts";
 import { addQueue } from "../commands/operations/queue.ts";
 import { addScrub } from "../commands/operations/scrub.ts";
+import { addSearchIndex } from "../commands/operations/search-index.ts";
 import { addSpool } from "../commands/operations/spool.ts";
 import { addStatus } from "../commands/operations/status.ts";
-import { addTask } from "../commands/operations/task-options.ts";
+import { addTask } from "../commands/operations/task.ts";
 import { addUp } from "../commands/operations/up.ts";
 import { addVersion } from "../commands/operations/version.ts";
 import { addRecover } from "../commands/recovery/recover.ts";
 import { addRecovery } from "../commands/recovery/recovery.ts";
 import { addGlobalOptions } from "../config.ts";
-import { createActing } from "./action.ts";
-import type { World } from "./environment.ts";
-import { invocationOf } from "./program-name.ts";
+import { createActionFactory } from "./action.ts";
+import type { ProcessContext } from "./process-context.ts";
+import { programNameOf } from "./program-name.ts";
 import { Session } from "./session.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 import { ownVersion } from "./version.ts";
 
+/** In the order of the help. */
+const COMMANDS = [
+  addUp,
+  addStatus,
+  addCheckpoint,
+  addUpdate,
+  addFinalize,
+  addLink,
+  addCheckpoints,
+  addTask,
+  addResume,
+  addAgents,
+  addFence,
+  addHandoff,
+  addHandoffs,
+  addRecover,
+  addRecovery,
+  addAlerts,
+  addAudit,
+  addSearchIndex,
+  addScrub,
+  addQueue,
+  addSpool,
+  addEvents,
+  addVersion,
+] as const;
+
 /** Runs one call; resolves with its exit code. Never rejects. */
-export async function run(world: World): Promise<number> {
+export async function run(context: ProcessContext): Promise<number> {
   let exitCode = 0;
-  const program = createProgram(world, (code) => {
+  const program = createProgram(context, (code) => {
     exitCode = code;
   });
   try {
-    await program.parseAsync(world.argv, { from: "user" });
+    await program.parseAsync(context.argv, { from: "user" });
     return exitCode;
   } catch (error) {
-    return endedEarly(error, program, world);
+    return endedEarly(error, program, context);
   }
 }
 
-export function createProgram(world: World, ended: (exitCode: number) => void): Command {
-  const program = new Command(invocationOf(world))
+export function createProgram(context: ProcessContext, ended: (exitCode: number) => void): Command {
+  const program = new Command(programNameOf(context))
     .description("Checkpoint, handoff and recovery for AI agents.")
     .version(ownVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
@@ -63,37 +90,15 @@ export function createProgram(world: World, ended: (exitCode: number) => void): 
         [command.name(), ...command.registeredArguments.map(argumentTerm)].join(" "),
     })
     .configureOutput({
-      writeOut: (text) => void world.stdout.write(text),
-      writeErr: (text) => void world.stderr.write(text),
-      getOutHelpWidth: () => world.stdout.columns ?? 100,
-      getErrHelpWidth: () => world.stderr.columns ?? 100,
+      writeOut: (text) => void context.stdout.write(text),
+      writeErr: (text) => void context.stderr.write(text),
+      getOutHelpWidth: () => context.stdout.columns ?? 100,
+      getErrHelpWidth: () => context.stderr.columns ?? 100,
       // Said once, in the form that all errors have.
       outputError: () => {},
     });
-  const acting = createActing(world, ended);
-  addUp(program, acting);
-  addStatus(program, acting);
-  addCheckpoint(program, acting);
-  addUpdate(program, acting);
-  addFinalize(program, acting);
-  addLink(program, acting);
-  addCheckpoints(program, acting);
-  addTask(program, acting);
-  addResume(program, acting);
-  addAgents(program, acting);
-  addFence(program, acting);
-  addHandoff(program, acting);
-  addHandoffs(program, acting);
-  addRecover(program, acting);
-  addRecovery(program, acting);
-  addAlerts(program, acting);
-  addAudit(program, acting);
-  addSearchIndex(program, acting);
-  addScrub(program, acting);
-  addQueue(program, acting);
-  addSpool(program, acting);
-  addEvents(program, acting);
-  addVersion(program, acting);
+  const action = createActionFactory(context, ended);
+  for (const addCommand of COMMANDS) addCommand(program, action);
   addGlobalOptions(program);
   return program.addHelpText("after", () => closing(program.name()));
 }
@@ -127,15 +132,15 @@ function closing(fleet: string): string {
   ].join("\n");
 }
 
-async function endedEarly(error: unknown, program: Command, world: World): Promise<number> {
+async function endedEarly(error: unknown, program: Command, context: ProcessContext): Promise<number> {
   // Help that was asked for is an answer; help instead of an answer is a mistake in the call.
   if (error instanceof CommanderError && error.code === "commander.help") return USAGE_EXIT;
   if (error instanceof CommanderError && error.exitCode === 0) return 0;
-  const session = new Session(world, {
-    json: world.argv.includes("--json"),
-    color: !world.argv.includes("--no-color"),
+  const session = new Session(context, {
+    json: context.argv.includes("--json"),
+    color: !context.argv.includes("--no-color"),
   });
-  await session.fail(error instanceof CommanderError ? usageError(error, program, world.argv) : error);
+  await session.fail(error instanceof CommanderError ? usageError(error, program, context.argv) : error);
   return session.exitCode;
 }
 

@@ -4,15 +4,15 @@
 import { userInfo } from "node:os";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
 import type { Settings } from "../config.ts";
-import { createView, type View } from "../rendering/view.ts";
+import { createView, type View } from "../rendering/terminal/view.ts";
 import type { Address } from "./address.ts";
-import type { Output, World } from "./environment.ts";
-import type { FailurePlace } from "./failure.ts";
-import { invocationOf } from "./program-name.ts";
+import type { FailureContext } from "./failure.ts";
+import type { Output, ProcessContext } from "./process-context.ts";
+import { programNameOf } from "./program-name.ts";
 
 export class Session {
   readonly settings: Settings;
-  readonly world: World;
+  readonly context: ProcessContext;
   /** How standard output looks. */
   readonly view: View;
   /** Handed to the shell when the command ends. */
@@ -20,10 +20,10 @@ export class Session {
   #client: FleetClient | undefined;
   #address: Address | undefined;
 
-  constructor(world: World, settings: Settings) {
-    this.world = world;
+  constructor(context: ProcessContext, settings: Settings) {
+    this.context = context;
     this.settings = settings;
-    this.view = this.#viewOf(world.stdout);
+    this.view = this.#viewOf(context.stdout);
   }
 
   get json(): boolean {
@@ -32,17 +32,17 @@ export class Session {
 
   /** Whether a person is there to be asked. */
   get interactive(): boolean {
-    const { stdin, stderr } = this.world;
+    const { stdin, stderr } = this.context;
     return !this.json && stdin.isTTY === true && stderr.isTTY === true;
   }
 
   /** How the program is called here: for everything printed to be copied. */
-  get called(): string {
-    return invocationOf(this.world);
+  get programName(): string {
+    return programNameOf(this.context);
   }
 
   /** For every call of the client. */
-  get ask(): { readonly deadlineMs?: number } {
+  get deadline(): { readonly deadlineMs?: number } {
     const { timeout } = this.settings;
     return timeout === undefined ? {} : { deadlineMs: timeout };
   }
@@ -55,17 +55,17 @@ export class Session {
       import("../../../shared/sdk/client/connect.ts"),
       import("./address.ts"),
     ]);
-    const { settings, world } = this;
+    const { settings, context } = this;
     const { timeout } = settings;
-    const identity = readIdentity(settings, world.env);
-    this.#address = discover(settings, world.env);
+    const identity = readIdentity(settings, context.env);
+    this.#address = discover(settings, context.env);
     this.#client = await connect({
       url: this.#address.url,
       tenant: identity.tenant,
       agentId: identity.agentId ?? agentId ?? personName(),
       ...(timeout !== undefined && { connectTimeoutMs: timeout }),
       onWarning: (warning) => this.warn(warning),
-      env: this.world.env,
+      env: this.context.env,
     });
     return this.#client;
   }
@@ -78,16 +78,16 @@ export class Session {
   /** The command's answer: `data` as one JSON document, or `text`, made only when it is wanted. */
   async show(data: unknown, text: () => string | Promise<string>): Promise<void> {
     const answer = this.json ? JSON.stringify(data, null, 2) : await text();
-    this.world.stdout.write(`${answer}\n`);
+    this.context.stdout.write(`${answer}\n`);
   }
 
   /** One line of an answer that has no end. */
   line(data: unknown, text: () => string): void {
-    this.world.stdout.write(`${this.json ? JSON.stringify(data) : text()}\n`);
+    this.context.stdout.write(`${this.json ? JSON.stringify(data) : text()}\n`);
   }
 
   warn(warning: Omit<FleetWarning, "code"> & { readonly code: string }): void {
-    const { stderr } = this.world;
+    const { stderr } = this.context;
     if (this.json) {
       stderr.write(`${JSON.stringify({ warning })}\n`);
       return;
@@ -99,23 +99,23 @@ export class Session {
   }
 
   /** Something that a caller may have to wait for, on standard error. */
-  tell(text: string): void {
-    this.world.stderr.write(`${this.json ? JSON.stringify({ note: text }) : text}\n`);
+  notice(text: string): void {
+    this.context.stderr.write(`${this.json ? JSON.stringify({ note: text }) : text}\n`);
   }
 
   /** What a person at a terminal may like to know meanwhile; not said in a pipe or a script. */
-  note(text: string): void {
-    const { stderr } = this.world;
+  progress(text: string): void {
+    const { stderr } = this.context;
     if (stderr.isTTY === true && !this.json) stderr.write(text);
   }
 
   /** Prints the failure and sets its exit code; with what is known of the command that failed. */
-  async fail(error: unknown, of: Pick<FailurePlace, "commandId" | "taskId"> = {}): Promise<void> {
-    const { failureData, failureOf } = await import("./failure.ts");
-    const { renderFailure } = await import("../rendering/failure.ts");
-    const failure = failureOf(error, { ...this.#address, ...of, fleet: this.called });
+  async fail(error: unknown, of: Pick<FailureContext, "commandId" | "taskId"> = {}): Promise<void> {
+    const { failureData, callFailureOf } = await import("./failure.ts");
+    const { renderFailure } = await import("../rendering/terminal/failure.ts");
+    const failure = callFailureOf(error, { ...this.#address, ...of, fleet: this.programName });
     this.exitCode = failure.exitCode;
-    const { stderr } = this.world;
+    const { stderr } = this.context;
     stderr.write(
       `${this.json ? JSON.stringify({ error: failureData(failure) }) : renderFailure(failure, this.#viewOf(stderr))}\n`,
     );
@@ -128,8 +128,8 @@ export class Session {
   #viewOf(output: Output): View {
     return createView(output, {
       color: this.settings.color ?? true,
-      env: this.world.env,
-      now: this.world.now(),
+      env: this.context.env,
+      now: this.context.now(),
     });
   }
 }

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Foresight } from "../../../services/cli/rendering/recovery/recovery-preview.ts";
+import type { RecoveryDryRun } from "../../../services/cli/rendering/recovery/recovery-preview.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { RecoveryPage } from "../../../shared/protocol/queries.ts";
 import type { FleetClient, Handoff, Task } from "../../../shared/sdk/sdk.ts";
@@ -105,7 +105,7 @@ async function goOn(task: string, completed: number): Promise<Handoff> {
   return handoff;
 }
 
-test("a task is taken from an agent that hangs: seen first, then done, and followed to its end", async () => {
+test("a dry run shows what a recovery would do, and changes nothing", async () => {
   const [first, second] = await owned("auth", 2);
   expect((await fleet("recovery", "status", "auth")).out).toBe("No agent of task auth has failed.\n");
 
@@ -116,7 +116,14 @@ test("a task is taken from an agent that hangs: seen first, then done, and follo
   );
   expect(looked.out).toContain(`From: chk-${second}, number 2`);
   expect(looked.out).toContain("Has the task: agent-7, fence 1");
-  const forced = await json<Foresight>("recover", "auth", "--dry-run", "--force", "--from", `chk-${first}`);
+  const forced = await json<RecoveryDryRun>(
+    "recover",
+    "auth",
+    "--dry-run",
+    "--force",
+    "--from",
+    `chk-${first}`,
+  );
   expect(forced).toMatchObject({ dry_run: true, from: { checkpoint_id: first, seq: 1 }, refused: null });
   // Once the fleet has listened for long enough to say so.
   const toQa = () => fleet("recover", "auth", "--dry-run", "--force", "--to", "qa");
@@ -138,7 +145,10 @@ test("a task is taken from an agent that hangs: seen first, then done, and follo
     .toMatch(/^It would go on\. .*\nSeen of them: agent-7 \(free, /s);
   await waiting.stop();
   expect(await agent.getTask("auth")).toMatchObject({ owner: "agent-7", fence: 1, recovery: null });
+}, 120_000);
 
+test("a task is taken from an agent that hangs, and the recovery is followed to its end", async () => {
+  const latest = (await agent.getTask("auth"))?.latest_id;
   const refused = await fleet("recover", "auth");
   expect(refused).toMatchObject({ exit: 5, out: "" });
   expect(refused.err).toContain("fleet recover auth --force");
@@ -166,7 +176,7 @@ test("a task is taken from an agent that hangs: seen first, then done, and follo
   expect(again.out).toContain(`\nComes to nothing: handoff ${open}, which was attempt 1; it counts as one\n`);
   await expect.poll(() => stateOf("auth"), SOON).toBe("attempted");
   const handoff = await goOn("auth", 2);
-  expect(handoff).toMatchObject({ checkpoint_id: second, reason: "it goes in circles" });
+  expect(handoff).toMatchObject({ checkpoint_id: latest, reason: "it goes in circles" });
   expect((await fleet("handoffs", "show", "auth")).out).toContain(
     "Recovery: attempt 2, asked for\nReason: it goes in circles\n",
   );

@@ -1,16 +1,16 @@
 // Whatever goes wrong, a person reads what to do next and a script gets an exit code.
 
 import { describe, expect, test } from "vitest";
-import { renderFailure } from "../../../services/cli/rendering/failure.ts";
-import { failureData, failureOf } from "../../../services/cli/runtime/failure.ts";
+import { renderFailure } from "../../../services/cli/rendering/terminal/failure.ts";
+import { callFailureOf, failureData } from "../../../services/cli/runtime/failure.ts";
 import { UsageError } from "../../../services/cli/runtime/usage.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { ERROR_CODES, ERROR_TABLE, FleetError } from "../../../shared/protocol/errors.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
-import { view } from "./view.ts";
+import { view } from "./rendering/view.ts";
 
 test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {
-  const failure = failureOf(new FleetError(code, "text"), { url: "nats://h:1" });
+  const failure = callFailureOf(new FleetError(code, "text"), { url: "nats://h:1" });
   expect(failure.exitCode).toBe(ERROR_TABLE[code].exit);
   expect(failure.hint).toMatch(/^[A-Z].*\.$/);
   expect(failureData(failure)).toMatchObject({ code, message: "text", hint: failure.hint });
@@ -18,7 +18,7 @@ test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {
 
 describe("nobody answers", () => {
   test("no bus: how to start one, without the password", () => {
-    const failure = failureOf(new BusError("unavailable", { reason: "refused" }), {
+    const failure = callFailureOf(new BusError("unavailable", { reason: "refused" }), {
       url: "nats://u:secret@h:4222",
     });
     expect(failure.exitCode).toBe(69);
@@ -30,39 +30,39 @@ describe("nobody answers", () => {
   });
   test("a bus without a fleet is another case", () => {
     const error = new FleetError("UNAVAILABLE", "nobody", { details: { bus: "no_responders" } });
-    expect(failureOf(error, { url: "nats://h:1" }).hint).toMatch(
+    expect(callFailureOf(error, { url: "nats://h:1" }).hint).toMatch(
       /^NATS answers at nats:\/\/h:1, but no Fleet/,
     );
   });
   test("who named the address, and how the program is called", () => {
     const place = { url: "nats://h:1", origin: "from FLEET_URL", fleet: "npx fleet" };
-    expect(failureOf(new BusError("unavailable"), place).hint).toMatch(
+    expect(callFailureOf(new BusError("unavailable"), place).hint).toMatch(
       /^No fleet answers at nats:\/\/h:1 \(from FLEET_URL\): start one with `npx fleet up`\. /,
     );
-    expect(failureOf(new FleetError("TIMEOUT", "no answer"), place).hint).toContain(
+    expect(callFailureOf(new FleetError("TIMEOUT", "no answer"), place).hint).toContain(
       "nats://h:1 (from FLEET_URL)",
     );
   });
   test("a position that the index does not know", () => {
     const details = { indexed_through: "00000000000000000042", wait_for: "f".repeat(20) };
-    const { hint } = failureOf(new FleetError("UNAVAILABLE", "not yet", { details }));
+    const { hint } = callFailureOf(new FleetError("UNAVAILABLE", "not yet", { details }));
     expect(hint).toBe(
       "The index has not reached this position, which may not exist yet: it is complete through 00000000000000000042.",
     );
   });
   test("a fleet that is overloaded is a third", () => {
-    expect(failureOf(new FleetError("UNAVAILABLE", "busy")).hint).toContain("try again");
+    expect(callFailureOf(new FleetError("UNAVAILABLE", "busy")).hint).toContain("try again");
   });
-  test("the bus refuses", () => expect(failureOf(new BusError("permission")).exitCode).toBe(77));
+  test("the bus refuses", () => expect(callFailureOf(new BusError("permission")).exitCode).toBe(77));
 });
 
 test("after a timeout the same command id can be asked again", () => {
   const error = new FleetError("TIMEOUT", "no answer", { details: { command_id: "made-by-the-sdk" } });
-  expect(failureOf(error).hint).toContain("--command-id made-by-the-sdk");
-  expect(failureOf(new FleetError("TIMEOUT", "no answer"), { commandId: "mine" }).hint).toContain(
+  expect(callFailureOf(error).hint).toContain("--command-id made-by-the-sdk");
+  expect(callFailureOf(new FleetError("TIMEOUT", "no answer"), { commandId: "mine" }).hint).toContain(
     "--command-id mine",
   );
-  expect(failureOf(new FleetError("TIMEOUT", "no answer")).hint).not.toContain("--command-id");
+  expect(callFailureOf(new FleetError("TIMEOUT", "no answer")).hint).not.toContain("--command-id");
 });
 
 test.each([
@@ -75,27 +75,27 @@ test.each([
   ["FENCED", {}, "fleet fence take <task>"],
   ["FENCED", { task_id: "auth" }, "fleet fence take auth"],
 ] as const)("%s of %o: where to look is the command for it", (code, details, command) => {
-  expect(failureOf(new FleetError(code, "text", { details })).hint).toContain(`\`${command}\``);
+  expect(callFailureOf(new FleetError(code, "text", { details })).hint).toContain(`\`${command}\``);
 });
 
 test("a defect keeps its stack", () => {
-  const failure = failureOf(new TypeError("x is not a function"));
+  const failure = callFailureOf(new TypeError("x is not a function"));
   expect(failure).toMatchObject({ exitCode: 70, body: { code: "INTERNAL" } });
   expect(renderFailure(failure, view)).toMatch(/failure\.test\.ts/);
-  expect(failureOf("thrown text")).toMatchObject({ body: { message: "thrown text" } });
+  expect(callFailureOf("thrown text")).toMatchObject({ body: { message: "thrown text" } });
 });
 
 test.each(ERROR_CODES)("%s names the program as it was called", (code) => {
-  const { hint } = failureOf(new FleetError(code, "text"), { fleet: "npx fleet" });
+  const { hint } = callFailureOf(new FleetError(code, "text"), { fleet: "npx fleet" });
   expect(hint).not.toMatch(/`fleet /);
 });
 
 test("settings and calls have codes of their own", () => {
-  expect(failureOf(new StartupError("wrong", { exitCode: 78 }))).toMatchObject({
+  expect(callFailureOf(new StartupError("wrong", { exitCode: 78 }))).toMatchObject({
     exitCode: 78,
     body: { code: "SETTINGS" },
   });
-  expect(failureOf(new UsageError("wrong", "Do this."))).toMatchObject({
+  expect(callFailureOf(new UsageError("wrong", "Do this."))).toMatchObject({
     exitCode: 64,
     hint: "Do this.",
     body: { code: "USAGE" },
@@ -109,7 +109,7 @@ test("every wrong field stands on a line of its own", () => {
       { path: "", expected: "an object" },
     ],
   });
-  expect(renderFailure(failureOf(error), view).split("\n")).toEqual([
+  expect(renderFailure(callFailureOf(error), view).split("\n")).toEqual([
     "error: the input is not valid [INVALID]",
     '  execution_state.phase: expected one of a, b; got "c"',
     "  the whole input: expected an object",

@@ -4,13 +4,17 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { renderLetters, renderQueue, renderRetried } from "../../../services/cli/rendering/queue.ts";
+import {
+  renderLetters,
+  renderQueue,
+  renderRetriedLetter,
+} from "../../../services/cli/rendering/operations/queue.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { storedOf } from "../../shared/sdk/stored.ts";
 import { type Result, resultOf, startCli } from "./process.ts";
-import { view } from "./view.ts";
+import { view } from "./rendering/view.ts";
 
 const NOWHERE = "nats://127.0.0.1:1";
 const home = mkdtempSync(join(tmpdir(), "fleet-cli-outage-"));
@@ -146,10 +150,10 @@ test("the queue and its dead letters, for people", () => {
     / fenced +applied meanwhile, just now; it was: another agent/,
   );
   const retried = { seq: 17, command_id: "id", position: 4 };
-  expect(renderRetried({ ...retried, applied_at: null }, view)).toBe(
+  expect(renderRetriedLetter({ ...retried, applied_at: null }, view)).toBe(
     "Back in the queue: letter 17, now at place 4",
   );
-  expect(renderRetried({ ...retried, applied_at: applied.applied_at }, view)).toBe(
+  expect(renderRetriedLetter({ ...retried, applied_at: applied.applied_at }, view)).toBe(
     "Back in the queue: letter 17, now at place 4. A copy of its command was applied meanwhile, just now: this changes nothing",
   );
 });

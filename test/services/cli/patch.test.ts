@@ -1,7 +1,7 @@
 // A slip in a patch is said; what is merely unknown is nobody's business.
 
 import { expect, test } from "vitest";
-import { checkpointShape, slipsOf } from "../../../services/cli/input/patch.ts";
+import { checkpointShape, misspellingsOf } from "../../../services/cli/input/patch.ts";
 
 const shape = await checkpointShape();
 
@@ -20,7 +20,7 @@ test.each([
     "next_action",
   ],
   [{ metadata: { label: {} } }, "metadata.label", "labels"],
-])("%j", (patch, path, meant) => expect(slipsOf(patch, shape)).toEqual([{ path, meant }]));
+])("%j", (patch, path, meant) => expect(misspellingsOf(patch, shape)).toEqual([{ path, meant }]));
 
 test.each([
   { execution_state: { phase: "testing", progress_percent: null, my_own_measure: 1 } },
@@ -29,4 +29,4 @@ test.each([
   { extra: { pahse: 1 }, at: 1, __proto__x: 2 },
   { execution_state: null },
   {},
-])("nothing to say about %j", (patch) => expect(slipsOf(patch, shape)).toEqual([]));
+])("nothing to say about %j", (patch) => expect(misspellingsOf(patch, shape)).toEqual([]));

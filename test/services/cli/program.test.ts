@@ -1,7 +1,7 @@
 // Calls that need no fleet: help, mistakes, and what a terminal changes.
 
 import { describe, expect, test } from "vitest";
-import type { World } from "../../../services/cli/runtime/environment.ts";
+import type { ProcessContext } from "../../../services/cli/runtime/process-context.ts";
 import { createProgram, run } from "../../../services/cli/runtime/program.ts";
 import { Session } from "../../../services/cli/runtime/session.ts";
 import { BUILTIN_AGENT_TYPES, FINAL_STATUSES, PHASES } from "../../../shared/protocol/checkpoint.ts";
@@ -16,7 +16,7 @@ interface Seen {
 function world(
   argv: readonly string[],
   { tty = false, env = {} } = {},
-): World & { seen: { out: string; err: string } } {
+): ProcessContext & { seen: { out: string; err: string } } {
   const seen = { out: "", err: "" };
   const output = (name: "out" | "err") => ({
     isTTY: tty,

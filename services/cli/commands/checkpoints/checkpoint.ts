@@ -2,6 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
 import {
   type CheckpointDocument,
   type CheckpointFlags,
@@ -14,11 +15,10 @@ import type { JsonObject } from "../../input/document.ts";
 import { bareId, collectIds } from "../../input/id.ts";
 import { collectLabel } from "../../input/label.ts";
 import { percent, wholeNumber } from "../../input/number.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { showOutcome } from "../../runtime/show-outcome.ts";
 import { UsageError } from "../../runtime/usage.ts";
-import { showOutcome } from "../handoff/outcome.ts";
-import { addCallOptions, type CallFlags, callOptions } from "../operations/call-options.ts";
 
 interface Flags extends CheckpointFlags, CallFlags {
   readonly file?: string;
@@ -26,7 +26,7 @@ interface Flags extends CheckpointFlags, CallFlags {
   readonly workspace?: string | true;
 }
 
-export function addCheckpoint(program: Command, acting: Acting): void {
+export function addCheckpoint(program: Command, action: ActionFactory): void {
   const command = program
     .command("checkpoint")
     .summary("Write a checkpoint of a task.")
@@ -56,7 +56,7 @@ export function addCheckpoint(program: Command, acting: Acting): void {
       "record the state of this folder: commit, uncommitted files, hashes (default .)",
     )
     .option("-f, --file <path>", "a checkpoint as JSON; - is standard input");
-  addCallOptions(command, "the task has so many checkpoints").action(acting(create));
+  addCallOptions(command, "the task has so many checkpoints").action(action(create));
   withExamples(command, (fleet) => ({
     "Say what was done and what comes next": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
     "Before something risky": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
@@ -80,7 +80,7 @@ async function create(session: Session, flags: Flags): Promise<void> {
     ...callOptions(session, flags),
     commandId: flags.commandId ?? (ownId === undefined ? undefined : bareId(ownId)),
   });
-  const { renderWritten } = await import("../../rendering/answer.ts");
+  const { renderWritten } = await import("../../rendering/checkpoints/outcome.ts");
   await showOutcome(session, outcome, {
     done: "Checkpoint created",
     quiet: flags.quiet,
@@ -103,12 +103,12 @@ async function recordWorkspace(checkpoint: JsonObject, folder: string | true): P
  */
 async function fileOf(session: Session, flags: Flags): Promise<JsonObject | undefined> {
   const { inputKind, readObject, readPiped } = await import("../../input/document.ts");
-  const { stdin } = session.world;
+  const { stdin } = session.context;
   if (flags.file !== undefined) return readObject(flags.file, stdin);
   const kind = inputKind();
   const needed = missingOptions(checkpointDocument(flags)).some((option) => option !== "task");
   if (kind === "nothing" || (kind === "pipe" && !needed)) return undefined;
-  return readPiped(stdin, session.ask.deadlineMs ?? LIMITS.request_deadline_ms_default);
+  return readPiped(stdin, session.deadline.deadlineMs ?? LIMITS.request_deadline_ms_default);
 }
 
 /** Asks a person for what is missing; tells a script. */
@@ -127,6 +127,6 @@ async function completed(
   const options = missing.map((name) => `--${name}`).join(", ");
   throw new UsageError(
     `a checkpoint needs ${options}`,
-    `Give what is missing as options, or in the document that --file names; see \`${session.called} checkpoint --help\`.`,
+    `Give what is missing as options, or in the document that --file names; see \`${session.programName} checkpoint --help\`.`,
   );
 }

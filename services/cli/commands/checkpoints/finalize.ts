@@ -2,11 +2,11 @@
 
 import { type Command, Option } from "commander";
 import type { FinalStatus } from "../../../../shared/sdk/sdk.ts";
+import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
-import { showOutcome } from "../handoff/outcome.ts";
-import { addCallOptions, type CallFlags, callOptions } from "../operations/call-options.ts";
+import { showOutcome } from "../../runtime/show-outcome.ts";
 
 interface Flags extends CallFlags {
   readonly status: FinalStatus;
@@ -17,7 +17,7 @@ interface Flags extends CallFlags {
 /** The protocol's own list comes with its schemas, which take longer to load than help may take. */
 const STATUSES = ["succeeded", "failed", "cancelled", "handed_off"] as const satisfies readonly FinalStatus[];
 
-export function addFinalize(program: Command, acting: Acting): void {
+export function addFinalize(program: Command, action: ActionFactory): void {
   const command = program
     .command("finalize")
     .summary("Finalize a checkpoint: it never changes again.")
@@ -26,7 +26,7 @@ export function addFinalize(program: Command, acting: Acting): void {
     .addOption(new Option("-s, --status <status>", "how it ended").choices(STATUSES).makeOptionMandatory())
     .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
     .option("-t, --task <id>", "its task, which spares a look-up");
-  addCallOptions(command, "the checkpoint has this version").action(acting(finalize));
+  addCallOptions(command, "the checkpoint has this version").action(action(finalize));
   withExamples(command, (fleet) => ({
     "The work is done": `${fleet} finalize chk-0199… --status succeeded`,
     "Keep it for six years": `${fleet} finalize chk-0199… --status succeeded --retention P6Y`,

@@ -3,9 +3,10 @@
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { limitOption } from "../../input/limit.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { nextPage, warnAbout } from "./print-page.ts";
+import { warnAbout } from "./print-page.ts";
 
 interface Flags {
   readonly order: "newest" | "oldest";
@@ -13,7 +14,7 @@ interface Flags {
   readonly cursor?: string;
 }
 
-export function addHistory(group: Command, acting: Acting): void {
+export function addHistory(group: Command, action: ActionFactory): void {
   const command = group
     .command("history")
     .description("Show a task's checkpoints as a chain, each with those it was made from.")
@@ -23,7 +24,7 @@ export function addHistory(group: Command, acting: Acting): void {
     )
     .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
-    .action(acting(history));
+    .action(action(history));
   withExamples(command, (fleet) => ({
     "From the beginning": `${fleet} checkpoints history auth --order oldest`,
   }));
@@ -31,8 +32,8 @@ export function addHistory(group: Command, acting: Acting): void {
 
 async function history(session: Session, task: string, { order, limit, cursor }: Flags): Promise<void> {
   const client = await session.client();
-  const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.ask });
-  const { renderHistory } = await import("../../rendering/history.ts");
+  const page = await client.getCheckpointHistory(task, { order, limit, cursor, ...session.deadline });
+  const { renderHistory } = await import("../../rendering/checkpoints/history.ts");
   const next = nextPage(session, page.cursor);
   await session.show(page, () =>
     renderHistory({ task, order, checkpoints: page.checkpoints, next }, session.view),

@@ -1,24 +1,24 @@
 // `fleet link`: says that one checkpoint was made from another of the same task.
 
 import type { Command } from "commander";
+import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
-import { showOutcome } from "../handoff/outcome.ts";
-import { addCallOptions, type CallFlags, callOptions } from "../operations/call-options.ts";
+import { showOutcome } from "../../runtime/show-outcome.ts";
 
 interface Flags extends CallFlags {
   readonly task?: string;
 }
 
-export function addLink(program: Command, acting: Acting): void {
+export function addLink(program: Command, action: ActionFactory): void {
   const command = program
     .command("link")
     .description("Add a parent to a checkpoint of the same task.")
     .argument("<parent>", "the checkpoint it was made from", bareId)
     .argument("<child>", "the checkpoint that gets the parent", bareId)
     .option("-t, --task <id>", "their task, which spares a look-up");
-  addCallOptions(command, "the child has this version").action(acting(link));
+  addCallOptions(command, "the child has this version").action(action(link));
   withExamples(command, (fleet) => ({
     "Two strands of work come together": `${fleet} link chk-0199…a chk-0199…b`,
   }));
@@ -30,7 +30,7 @@ async function link(session: Session, parent: string, child: string, flags: Flag
     ...callOptions(session, flags),
     taskId: flags.task,
   });
-  const { shownId } = await import("../../rendering/text.ts");
+  const { shownId } = await import("../../rendering/terminal/text.ts");
   await showOutcome(session, outcome, {
     done: "Checkpoint linked",
     quiet: flags.quiet,

@@ -1,26 +1,17 @@
 // The end of every command that finds checkpoints: a table, how to go on, and what must not go unseen.
 
 import type { CheckpointPage } from "../../../../shared/protocol/queries.ts";
-import { nextCommand } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 
-export function nextPage(
-  session: Session,
-  cursor: string | undefined,
-  fixed: Readonly<Record<string, string | undefined>> = {},
-): string | undefined {
-  return cursor === undefined
-    ? undefined
-    : nextCommand(session.called, session.world.argv, { option: "--cursor", value: cursor, fixed });
-}
-
-export async function showFound(
+export async function showCheckpoints(
   session: Session,
   page: CheckpointPage,
   text: { title: string; withTask: boolean; next: string | undefined; none?: string },
 ): Promise<void> {
-  const { renderPage } = await import("../../rendering/page.ts");
-  await session.show(page, () => renderPage({ ...text, checkpoints: page.checkpoints }, session.view));
+  const { renderCheckpointTable } = await import("../../rendering/checkpoints/checkpoint-table.ts");
+  await session.show(page, () =>
+    renderCheckpointTable({ ...text, checkpoints: page.checkpoints }, session.view),
+  );
   warnAbout(session, page);
 }
 

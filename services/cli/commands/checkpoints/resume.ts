@@ -7,7 +7,7 @@ import { PROMPT_STYLES, type PromptBudget, type PromptStyle } from "../../../../
 import type { Checkpoint, Handoff, Task, WorkspaceDrift } from "../../../../shared/sdk/sdk.ts";
 import { promptBudget } from "../../input/budget.ts";
 import { bareId } from "../../input/id.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 
 interface Flags {
@@ -26,7 +26,7 @@ interface Found {
   readonly passedOver: readonly string[];
 }
 
-export function addResume(program: Command, acting: Acting): void {
+export function addResume(program: Command, action: ActionFactory): void {
   const command = program
     .command("resume")
     .summary("Print what an agent needs to go on with a task.")
@@ -49,7 +49,7 @@ export function addResume(program: Command, acting: Acting): void {
     .option("--no-workspace", "compare no workspace")
     .option("-o, --out <file>", "write the prompt there, for its owner alone; print what it says of itself")
     .option("--dry-run", "print what the prompt would leave out and how the workspace stands, not the prompt")
-    .action(acting(resume));
+    .action(action(resume));
   withExamples(command, (fleet) => ({
     "What would be said, and is the workspace still as it was": `${fleet} resume auth --dry-run`,
     "Start an agent with it": `${fleet} resume auth | claude -p`,
@@ -60,7 +60,7 @@ export function addResume(program: Command, acting: Acting): void {
 
 async function resume(session: Session, task: string, flags: Flags): Promise<void> {
   const place = await workspaceFolder(flags.workspace);
-  const head = await (await import("../operations/existing-task.ts")).requireTask(session, task);
+  const head = await (await import("../../runtime/existing-task.ts")).requireTask(session, task);
   const { checkpoint, passedOver } = await found(session, task, flags.checkpoint);
   const drift = await compared(checkpoint, place);
   const handoff = await openHandoff(session, head, checkpoint);
@@ -73,13 +73,13 @@ async function resume(session: Session, task: string, flags: Flags): Promise<voi
     passedOver,
     handoff,
     // An offer does not know how the command is called here, and this is to be the same text.
-    fleet: handoff === undefined ? session.called : undefined,
+    fleet: handoff === undefined ? session.programName : undefined,
   });
   warnAbout(session, head, drift);
   const isWritten = flags.out !== undefined && !flags.dryRun;
   if (isWritten) await (await import("../../runtime/output.ts")).writeOwn(flags.out, prompt.text);
   const resumed = { task: head, checkpoint, prompt, drift, place, out: isWritten ? flags.out : undefined };
-  const { renderResumed, resumedData } = await import("../../rendering/resume.ts");
+  const { renderResumed, resumedData } = await import("../../rendering/checkpoints/resume.ts");
   const isShown = !isWritten && !flags.dryRun;
   await session.show({ ...resumedData(resumed), ...(isShown && { prompt: prompt.text }) }, () =>
     isShown ? prompt.text.trimEnd() : renderResumed(resumed, session.view),
@@ -99,13 +99,13 @@ async function found(session: Session, task: string, id: string | undefined): Pr
   const client = await session.client();
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
   if (id !== undefined) {
-    const checkpoint = await client.getCheckpoint(id, session.ask);
+    const checkpoint = await client.getCheckpoint(id, session.deadline);
     if (checkpoint !== null && checkpoint.metadata.task_id === task) return { checkpoint, passedOver: [] };
     throw new FleetError("NOT_FOUND", "the task has no such checkpoint", {
       details: { task_id: task, checkpoint_id: id },
     });
   }
-  const { checkpoint, passed_over } = await client.latest(task, session.ask);
+  const { checkpoint, passed_over } = await client.latest(task, session.deadline);
   if (checkpoint === null) {
     throw new FleetError("NOT_FOUND", "the task has no checkpoint to go on from", {
       details: { task_id: task },
@@ -121,7 +121,7 @@ async function openHandoff(
   { metadata }: Checkpoint,
 ): Promise<Handoff | undefined> {
   if (handoff_id === null) return undefined;
-  const handoff = await (await session.client()).handoff(handoff_id, session.ask);
+  const handoff = await (await session.client()).handoff(handoff_id, session.deadline);
   return handoff?.checkpoint_id === metadata.checkpoint_id ? handoff : undefined;
 }
 

@@ -5,10 +5,11 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { SearchOptions } from "../../../../shared/sdk/client/options.ts";
 import { limitOption } from "../../input/limit.ts";
 import { parseMoment } from "../../input/moment.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
-import { nextPage, showFound } from "./print-page.ts";
+import { showCheckpoints } from "./print-page.ts";
 
 interface Flags {
   readonly agent?: string;
@@ -25,7 +26,7 @@ interface Flags {
   readonly waitFor?: string;
 }
 
-export function addSearch(group: Command, acting: Acting): void {
+export function addSearch(group: Command, action: ActionFactory): void {
   const command = group
     .command("search")
     .description("Find checkpoints, newest first. Filters add up: all of them must hold.")
@@ -44,7 +45,7 @@ export function addSearch(group: Command, acting: Acting): void {
     .addOption(limitOption(LIMITS.search_limit_default, LIMITS.search_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
     .option("--wait-for <position>", "first wait until the index has reached this commit position")
-    .action(acting(search));
+    .action(action(search));
   withExamples(command, (fleet) => ({
     "What failed today": `${fleet} checkpoints search --trigger error --from 24h`,
     "Where somebody decided about tokens": `${fleet} checkpoints search --text "token expiry" --type architecture`,
@@ -53,7 +54,7 @@ export function addSearch(group: Command, acting: Acting): void {
 
 async function search(session: Session, flags: Flags): Promise<void> {
   const { type, agent, task, from, to, ...rest } = flags;
-  const now = session.world.now();
+  const now = session.context.now();
   const range = { from: moment("--from", from, now), to: moment("--to", to, now) };
   const client = await session.client();
   const page = await client
@@ -63,10 +64,10 @@ async function search(session: Session, flags: Flags): Promise<void> {
       agentType: type,
       taskId: task,
       ...range,
-      ...session.ask,
+      ...session.deadline,
     })
     .catch((error: unknown) => whyLate(session, error, flags.waitFor));
-  await showFound(session, page, {
+  await showCheckpoints(session, page, {
     title: "Checkpoints found",
     none: "No checkpoint matches what was asked for.",
     withTask: task === undefined,
@@ -79,7 +80,7 @@ async function whyLate(session: Session, error: unknown, position: string | unde
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
   if (position === undefined || !(error instanceof FleetError) || error.code !== "TIMEOUT") throw error;
   const client = await session.client();
-  const index = await client.admin.indexStatus(session.ask).catch(() => undefined);
+  const index = await client.admin.indexStatus(session.deadline).catch(() => undefined);
   if (index === undefined || index.indexed_through >= position) throw error;
   throw new FleetError("UNAVAILABLE", "the index has not reached this position yet", {
     details: { indexed_through: index.indexed_through, wait_for: position },

@@ -3,14 +3,14 @@
 import { type Command, Option } from "commander";
 import { bareId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 
 interface Flags {
   readonly version?: number;
 }
 
-export function addShow(group: Command, acting: Acting): void {
+export function addShow(group: Command, action: ActionFactory): void {
   const command = group
     .command("show")
     .description("Show one checkpoint in full; --json prints it as it is stored.")
@@ -18,7 +18,7 @@ export function addShow(group: Command, acting: Acting): void {
     .addOption(
       new Option("--version <n>", "an earlier version (else the current one)").argParser(wholeNumber(1)),
     )
-    .action(acting(show));
+    .action(action(show));
   withExamples(command, (fleet) => ({
     "As it is": `${fleet} checkpoints show chk-0199…`,
     "As it was first written": `${fleet} checkpoints show chk-0199… --version 1`,
@@ -29,7 +29,7 @@ export function addShow(group: Command, acting: Acting): void {
 async function show(session: Session, id: string, { version }: Flags): Promise<void> {
   const client = await session.client();
   const checkpoint = await client.getCheckpoint(id, {
-    ...session.ask,
+    ...session.deadline,
     ...(version !== undefined && { version }),
   });
   if (checkpoint === null) {
@@ -38,6 +38,6 @@ async function show(session: Session, id: string, { version }: Flags): Promise<v
       details: { checkpoint_id: id, ...(version !== undefined && { version }) },
     });
   }
-  const { renderCheckpoint } = await import("../../rendering/checkpoint.ts");
+  const { renderCheckpoint } = await import("../../rendering/checkpoints/checkpoint.ts");
   await session.show(checkpoint, () => renderCheckpoint(checkpoint, session.view));
 }

@@ -1,18 +1,18 @@
 // `fleet update`: changes a draft by a JSON merge patch (RFC 7396).
 
 import type { Command } from "commander";
+import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
-import { showOutcome } from "../handoff/outcome.ts";
-import { addCallOptions, type CallFlags, callOptions } from "../operations/call-options.ts";
+import { showOutcome } from "../../runtime/show-outcome.ts";
 
 interface Flags extends CallFlags {
   readonly patch: string;
   readonly task?: string;
 }
 
-export function addUpdate(program: Command, acting: Acting): void {
+export function addUpdate(program: Command, action: ActionFactory): void {
   const command = program
     .command("update")
     .summary("Change a checkpoint that is not finalized.")
@@ -22,7 +22,7 @@ export function addUpdate(program: Command, acting: Acting): void {
     .argument("<id>", "the checkpoint", bareId)
     .requiredOption("-p, --patch <json>", "the patch: JSON, @file, or - for standard input")
     .option("-t, --task <id>", "its task, which spares a look-up");
-  addCallOptions(command, "the checkpoint has this version").action(acting(update));
+  addCallOptions(command, "the checkpoint has this version").action(action(update));
   withExamples(command, (fleet) => ({
     "Note progress": `${fleet} update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
     "From a file, if nobody was faster": `${fleet} update chk-0199… --patch @patch.json --expected-version 2`,
@@ -31,9 +31,9 @@ export function addUpdate(program: Command, acting: Acting): void {
 
 async function update(session: Session, id: string, flags: Flags): Promise<void> {
   const { readArgument } = await import("../../input/document.ts");
-  const { checkpointShape, slipsOf } = await import("../../input/patch.ts");
-  const patch = await readArgument(flags.patch, session.world.stdin, "--patch");
-  for (const { path, meant } of slipsOf(patch, await checkpointShape())) {
+  const { checkpointShape, misspellingsOf } = await import("../../input/patch.ts");
+  const patch = await readArgument(flags.patch, session.context.stdin, "--patch");
+  for (const { path, meant } of misspellingsOf(patch, await checkpointShape())) {
     session.warn({
       code: "UNKNOWN_FIELD",
       text: `unknown field, did you mean ${meant}?`,

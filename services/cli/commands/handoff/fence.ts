@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { ERROR_TABLE, FleetError, invalid } from "../../../../shared/protocol/errors.ts";
 import { bareId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 
 interface TakeFlags {
@@ -20,18 +20,18 @@ interface ReleaseFlags {
 
 const { FENCED, INVALID, UNAVAILABLE, TIMEOUT } = ERROR_TABLE;
 
-export function addFence(program: Command, acting: Acting): void {
+export function addFence(program: Command, action: ActionFactory): void {
   const group = program.command("fence").description("Own a task, and check who does.");
   const checking = group
     .command("check")
     .summary("Check whether a fence is the task's current one.")
     .description(
-      "Check whether a fence is the task's current one, before acting under it. The exit code is the answer:\n" +
+      "Check whether a fence is the task's current one, before action under it. The exit code is the answer:\n" +
         `0 current; ${FENCED.exit} another agent has taken the task over, stop; ${UNAVAILABLE.exit} or ${TIMEOUT.exit} the fleet could not be asked; ${INVALID.exit} the task never had such a fence.`,
     )
     .argument("<task>", "the task")
     .argument("<fence>", "the fence that you hold", wholeNumber(0))
-    .action(acting(check));
+    .action(action(check));
   withExamples(checking, (fleet) => ({
     "In a hook": `${fleet} fence check auth 3 --timeout 100ms || exit 2`,
   }));
@@ -49,7 +49,7 @@ export function addFence(program: Command, acting: Acting): void {
     )
     .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
     .option("-q, --quiet", "print only the fence")
-    .action(acting(take));
+    .action(action(take));
   withExamples(taking, (fleet) => ({
     "In a script": `FENCE=$(${fleet} fence take auth -q) && ${fleet} checkpoint -t auth --fence $FENCE --type qa --phase testing`,
     "Only if nobody was faster": `${fleet} fence take auth --expected-fence 3`,
@@ -64,13 +64,13 @@ export function addFence(program: Command, acting: Acting): void {
         .makeOptionMandatory(),
     )
     .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
-    .action(acting(release));
+    .action(action(release));
   withExamples(releasing, (fleet) => ({ "The work is done": `${fleet} fence release auth --fence 3` }));
 }
 
 async function check(session: Session, id: string, fence: number): Promise<void> {
   const client = await session.client();
-  const task = await client.getTask(id, session.ask);
+  const task = await client.getTask(id, session.deadline);
   // A task that does not exist yet has never been taken.
   const { fence: current, owner } = task ?? { fence: 0, owner: null };
   if (fence > current) throw invalid("fence", `at most ${current}, the task's fence`, fence);
@@ -79,7 +79,7 @@ async function check(session: Session, id: string, fence: number): Promise<void>
       details: { task_id: id, fence, current_fence: current, owner },
     });
   }
-  const { plain } = await import("../../rendering/text.ts");
+  const { plain } = await import("../../rendering/terminal/text.ts");
   await session.show(
     { task_id: id, fence, current: true, owner },
     () =>
@@ -90,9 +90,9 @@ async function check(session: Session, id: string, fence: number): Promise<void>
 async function take(session: Session, id: string, flags: TakeFlags): Promise<void> {
   const client = await session.client();
   const { commandId, expectedFence } = flags;
-  const { fence } = await client.takeTask(id, { ...session.ask, commandId, expectedFence });
+  const { fence } = await client.takeTask(id, { ...session.deadline, commandId, expectedFence });
   const owner = client.agentId;
-  const { plain } = await import("../../rendering/text.ts");
+  const { plain } = await import("../../rendering/terminal/text.ts");
   await session.show({ task_id: id, owner, fence }, () =>
     flags.quiet
       ? String(fence)
@@ -102,8 +102,8 @@ async function take(session: Session, id: string, flags: TakeFlags): Promise<voi
 
 async function release(session: Session, id: string, { commandId, fence }: ReleaseFlags): Promise<void> {
   const client = await session.client();
-  const outcome = await client.releaseTask(id, { ...session.ask, commandId, fence });
-  const { plain } = await import("../../rendering/text.ts");
+  const outcome = await client.releaseTask(id, { ...session.deadline, commandId, fence });
+  const { plain } = await import("../../rendering/terminal/text.ts");
   const how = { committed: "Released", queued: "Queued, to be released", spooled: "Spooled, to be released" };
   await session.show(
     { status: outcome, task_id: id, fence },

@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import { bareId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
@@ -21,7 +21,7 @@ interface Flags {
   readonly quiet?: boolean;
 }
 
-export function addHandoff(program: Command, acting: Acting): void {
+export function addHandoff(program: Command, action: ActionFactory): void {
   const command = program
     .command("handoff")
     .summary("Hand a task over to the next agent.")
@@ -40,7 +40,7 @@ export function addHandoff(program: Command, acting: Acting): void {
     .addOption(new Option("--fence <n>", "the fence under which you own the task").argParser(wholeNumber(0)))
     .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
     .option("-q, --quiet", "print only the handoff's id")
-    .action(acting(handoff));
+    .action(action(handoff));
   withExamples(command, (fleet) => ({
     "To whoever the policy says": `${fleet} handoff auth --fence 3 --reason "context is full"`,
     "To the testers": `${fleet} handoff auth --next-phase testing`,
@@ -54,7 +54,7 @@ async function handoff(session: Session, task: string, flags: Flags): Promise<vo
   const client = await session.client();
   const { commandId, fence, to: toAgentType, nextPhase, reason } = flags;
   const outcome = await client.initiateHandoff(flags.checkpoint ?? null, {
-    ...session.ask,
+    ...session.deadline,
     taskId: task,
     commandId,
     fence,
@@ -62,9 +62,9 @@ async function handoff(session: Session, task: string, flags: Flags): Promise<vo
     ...(nextPhase !== undefined && { nextPhase }),
     ...(reason !== undefined && { reason }),
   });
-  const { outcomeData } = await import("../../rendering/answer.ts");
-  const { renderHandedOff } = await import("../../rendering/handoff.ts");
-  const told = { outcome, fleet: session.called };
+  const { outcomeData } = await import("../../rendering/checkpoints/outcome.ts");
+  const { renderHandedOff } = await import("../../rendering/handoff/handoff.ts");
+  const told = { outcome, fleet: session.programName };
   await session.show(outcomeData(outcome), () =>
     flags.quiet ? outcome.handoffId : renderHandedOff(told, session.view),
   );
@@ -82,7 +82,7 @@ async function cancel(session: Session, task: string, flags: Flags): Promise<voi
   const client = await session.client();
   const { commandId, fence, reason } = flags;
   const asked = client.cancelHandoff(task, {
-    ...session.ask,
+    ...session.deadline,
     commandId,
     fence,
     ...(reason !== undefined && { reason }),
@@ -91,10 +91,10 @@ async function cancel(session: Session, task: string, flags: Flags): Promise<voi
     throw fence === undefined ? await withoutHandoff(session, task, error) : error;
   });
   // It is taken back; that nobody can say what became of the task is no failure of it.
-  const head = await client.getTask(task, session.ask).catch(() => null);
-  const { cancelledData, renderCancelled } = await import("../../rendering/handoff.ts");
+  const head = await client.getTask(task, session.deadline).catch(() => null);
+  const { cancelledData, renderCancelled } = await import("../../rendering/handoff/handoff.ts");
   await session.show(cancelledData(cancelled, head), () =>
-    flags.quiet ? cancelled.handoffId : renderCancelled(cancelled, head, session.called, session.view),
+    flags.quiet ? cancelled.handoffId : renderCancelled(cancelled, head, session.programName, session.view),
   );
 }
 
@@ -103,7 +103,7 @@ async function withoutHandoff(session: Session, taskId: string, error: unknown):
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
   if (!(error instanceof FleetError) || error.code !== "FENCED") return error;
   const client = await session.client();
-  const head = await client.getTask(taskId, session.ask).catch(() => null);
+  const head = await client.getTask(taskId, session.deadline).catch(() => null);
   if (head === null || head.handoff_id !== null) return error;
   return new FleetError("CONFLICT", "no handoff of this task is open", { details: { task_id: taskId } });
 }

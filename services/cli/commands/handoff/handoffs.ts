@@ -5,9 +5,9 @@ import { HANDOFF_STATES, type HandoffState } from "../../../../shared/protocol/h
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { bareId } from "../../input/id.ts";
 import { limitOption } from "../../input/limit.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { nextPage } from "../checkpoints/print-page.ts";
 
 interface Flags {
   readonly task?: string;
@@ -16,7 +16,7 @@ interface Flags {
   readonly cursor?: string;
 }
 
-export function addHandoffs(program: Command, acting: Acting): void {
+export function addHandoffs(program: Command, action: ActionFactory): void {
   const group = program.command("handoffs").description("Look at handoffs.");
   const listing = group
     .command("list")
@@ -25,7 +25,7 @@ export function addHandoffs(program: Command, acting: Acting): void {
     .addOption(new Option("-s, --state <state>", "in this state").choices(HANDOFF_STATES))
     .addOption(limitOption(LIMITS.handoffs_limit_default, LIMITS.handoffs_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
-    .action(acting(list));
+    .action(action(list));
   withExamples(listing, (fleet) => ({
     "What waits for an agent": `${fleet} handoffs list --state offered`,
     "What nobody took": `${fleet} handoffs list --state escalated --json | jq -r '.handoffs[].task_id'`,
@@ -34,7 +34,7 @@ export function addHandoffs(program: Command, acting: Acting): void {
     .command("show")
     .description("Show one handoff in full: a handoff by its id, or a task's open one, else its latest.")
     .argument("<handoff>", "the handoff, or its task")
-    .action(acting(show));
+    .action(action(show));
   withExamples(showing, (fleet) => ({
     "How it goes": `${fleet} handoffs show auth`,
     "Who has it, in a script": `${fleet} handoffs show auth --json | jq -r .accepted_by`,
@@ -44,13 +44,13 @@ export function addHandoffs(program: Command, acting: Acting): void {
 async function list(session: Session, { task, state, limit, cursor }: Flags): Promise<void> {
   const client = await session.client();
   const page = await client.handoffs({
-    ...session.ask,
+    ...session.deadline,
     ...(task !== undefined && { taskId: task }),
     ...(state !== undefined && { state }),
     ...(limit !== undefined && { limit }),
     ...(cursor !== undefined && { cursor }),
   });
-  const { renderHandoffs } = await import("../../rendering/handoff.ts");
+  const { renderHandoffs } = await import("../../rendering/handoff/handoff.ts");
   const next = nextPage(session, page.cursor);
   await session.show(page, () => renderHandoffs({ handoffs: page.handoffs, next }, session.view));
 }
@@ -60,12 +60,12 @@ const ID = /^(chk-)?[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12
 async function show(session: Session, name: string): Promise<void> {
   const client = await session.client();
   const found = ID.test(name)
-    ? await client.handoff(bareId(name), session.ask)
-    : await client.handoffOf(name, session.ask);
+    ? await client.handoff(bareId(name), session.deadline)
+    : await client.handoffOf(name, session.deadline);
   if (found === null) {
     const { FleetError } = await import("../../../../shared/protocol/errors.ts");
     throw new FleetError("NOT_FOUND", "there is no such handoff", { details: { handoff: name } });
   }
-  const { renderHandoff } = await import("../../rendering/handoff.ts");
+  const { renderHandoff } = await import("../../rendering/handoff/handoff.ts");
   await session.show(found, () => renderHandoff(found, session.view));
 }

@@ -3,16 +3,16 @@
 import type { Command } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { limitOption } from "../../input/limit.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { nextPage } from "../checkpoints/print-page.ts";
 
 interface Flags {
   readonly limit?: number;
   readonly cursor?: string;
 }
 
-export function addAgents(program: Command, acting: Acting): void {
+export function addAgents(program: Command, action: ActionFactory): void {
   const group = program.command("agents").description("Look at agents.");
   const command = group
     .command("list")
@@ -22,7 +22,7 @@ export function addAgents(program: Command, acting: Acting): void {
     )
     .addOption(limitOption(LIMITS.agents_limit_default, LIMITS.agents_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
-    .action(acting(list));
+    .action(action(list));
   withExamples(command, (fleet) => ({
     "Who is at work": `${fleet} agents list`,
     "Who has gone silent, in a script": `${fleet} agents list --json | jq -r '.agents[] | select(.state == "silent").agent_id'`,
@@ -31,8 +31,8 @@ export function addAgents(program: Command, acting: Acting): void {
 
 async function list(session: Session, { limit, cursor }: Flags): Promise<void> {
   const client = await session.client();
-  const page = await client.admin.agents({ limit, cursor, ...session.ask });
-  const { renderAgents } = await import("../../rendering/agents.ts");
+  const page = await client.admin.agents({ limit, cursor, ...session.deadline });
+  const { renderAgents } = await import("../../rendering/operations/agents.ts");
   const next = nextPage(session, page.cursor);
   await session.show(page, () => renderAgents(page, next, session.view));
 }

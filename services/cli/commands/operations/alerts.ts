@@ -5,10 +5,10 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { SEVERITIES, type Severity } from "../../../../shared/protocol/severity.ts";
 import type { FleetClient, Task } from "../../../../shared/sdk/sdk.ts";
 import { limitOption } from "../../input/limit.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 import { untilInterrupted } from "../../runtime/sigint.ts";
-import { nextPage } from "../checkpoints/print-page.ts";
 
 interface Which {
   readonly task?: string;
@@ -22,14 +22,14 @@ interface ListFlags extends Which {
   readonly cursor?: string;
 }
 
-export function addAlerts(program: Command, acting: Acting): void {
+export function addAlerts(program: Command, action: ActionFactory): void {
   const group = program.command("alerts").description("Look at alerts, and say that you know of them.");
-  addList(group, acting);
+  addList(group, action);
   const showing = group
     .command("show")
     .description("Show one alert: what happened, what to do, and who knows of it.")
     .argument("<alert>", "the alert, as `alerts list` shows it")
-    .action(acting(show));
+    .action(action(show));
   withExamples(showing, (fleet) => ({
     "What to do": `${fleet} alerts show default/auth/17`,
     "What it says, in full": `${fleet} alerts show default/auth/17 --json | jq .alert`,
@@ -42,7 +42,7 @@ export function addAlerts(program: Command, acting: Acting): void {
     )
     .argument("<alert...>", `the alerts, at most ${LIMITS.alert_acks_count_max} at once`)
     .option("--note <text>", "what is being done about them")
-    .action(acting(acknowledge));
+    .action(action(acknowledge));
   withExamples(acknowledging, (fleet) => ({
     "I know of it": `${fleet} alerts ack default/auth/17 --note "starting a qa agent"`,
     "Of all warnings":
@@ -51,7 +51,7 @@ export function addAlerts(program: Command, acting: Acting): void {
   }));
 }
 
-function addList(group: Command, acting: Acting): void {
+function addList(group: Command, action: ActionFactory): void {
   const listing = group
     .command("list")
     .summary("List alerts that are open.")
@@ -69,7 +69,7 @@ function addList(group: Command, acting: Acting): void {
         "limit",
       ]),
     )
-    .action(acting(list));
+    .action(action(list));
   withExamples(listing, (fleet) => ({
     "What needs somebody": `${fleet} alerts list`,
     "What was critical for a task": `${fleet} alerts list --all --severity critical --task auth`,
@@ -82,27 +82,27 @@ async function list(session: Session, flags: ListFlags): Promise<void> {
   if (flags.follow) return follow(session, client, flags);
   const { task, severity, all, limit, cursor } = flags;
   const page = await client.admin.listAlerts({
-    ...session.ask,
+    ...session.deadline,
     ...(task !== undefined && { taskId: task }),
     ...(severity !== undefined && { severity }),
     ...(all !== true && { acknowledged: false, resolved: false }),
     ...(limit !== undefined && { limit }),
     ...(cursor !== undefined && { cursor }),
   });
-  const { renderAlerts } = await import("../../rendering/alerts.ts");
+  const { renderAlerts } = await import("../../rendering/operations/alerts.ts");
   const text = { alerts: page.alerts, all: all === true, next: nextPage(session, page.cursor) };
-  await session.show(page, () => renderAlerts({ ...text, fleet: session.called }, session.view));
+  await session.show(page, () => renderAlerts({ ...text, fleet: session.programName }, session.view));
 }
 
 async function follow(session: Session, client: FleetClient, { task, severity }: Which): Promise<void> {
-  const { renderAlertLine } = await import("../../rendering/alerts.ts");
+  const { renderAlertLine } = await import("../../rendering/operations/alerts.ts");
   const interrupted = untilInterrupted();
   const stop = await client.admin.onAlert(
-    (alert) => session.line(alert, () => renderAlertLine(alert, session.called, session.view)),
+    (alert) => session.line(alert, () => renderAlertLine(alert, session.programName, session.view)),
     { taskId: task, severity },
   );
   // Also told to a program: from here on it misses nothing.
-  session.tell(
+  session.notice(
     `Following ${severity ?? "all"} alerts${task === undefined ? "" : ` of task ${task}`}; Ctrl-C ends.`,
   );
   await interrupted;
@@ -111,16 +111,16 @@ async function follow(session: Session, client: FleetClient, { task, severity }:
 
 async function show(session: Session, id: string): Promise<void> {
   const client = await session.client();
-  const found = await client.admin.alert(id, session.ask);
+  const found = await client.admin.alert(id, session.deadline);
   if (found === null) {
     const { FleetError } = await import("../../../../shared/protocol/errors.ts");
     throw new FleetError("NOT_FOUND", "there is no such alert", { details: { alert_ids: [id] } });
   }
   // What the alert says was so then; it is shown also when nobody can say how it is now.
-  const task = await client.getTask(found.alert.subject, session.ask).catch(() => null);
+  const task = await client.getTask(found.alert.subject, session.deadline).catch(() => null);
   const text = { ...found, state: task?.state ?? null, newer: await newerAlert(task) };
-  const { renderAlert } = await import("../../rendering/alerts.ts");
-  await session.show(found, () => renderAlert(text, session.called, session.view));
+  const { renderAlert } = await import("../../rendering/operations/alerts.ts");
+  await session.show(found, () => renderAlert(text, session.programName, session.view));
 }
 
 /** The alert of the block that the task is in. */
@@ -137,7 +137,7 @@ async function acknowledge(
   { note }: { readonly note?: string },
 ): Promise<void> {
   const client = await session.client();
-  const done = await client.admin.acknowledgeAlert(ids, { ...session.ask, note });
-  const { renderAcknowledged } = await import("../../rendering/alerts.ts");
+  const done = await client.admin.acknowledgeAlert(ids, { ...session.deadline, note });
+  const { renderAcknowledged } = await import("../../rendering/operations/alerts.ts");
   await session.show(done, () => renderAcknowledged(done, session.view));
 }

@@ -6,7 +6,7 @@ import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { limitOption } from "../../input/limit.ts";
 import { wholeNumber } from "../../input/number.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextCommand } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 
@@ -15,7 +15,7 @@ interface Flags {
   readonly limit?: number;
 }
 
-export function addAudit(program: Command, acting: Acting): void {
+export function addAudit(program: Command, action: ActionFactory): void {
   const group = program.command("audit").description("Read and verify a task's audit trail.");
   const showing = group
     .command("show")
@@ -23,13 +23,13 @@ export function addAudit(program: Command, acting: Acting): void {
     .argument("<task>", "the task")
     .addOption(new Option("--from <n>", "the first entry wanted, from 1").argParser(wholeNumber(1)))
     .addOption(limitOption(LIMITS.audit_limit_default, LIMITS.audit_limit_max))
-    .action(acting(show));
+    .action(action(show));
   withExamples(showing, (fleet) => ({ "From the tenth entry on": `${fleet} audit show auth --from 10` }));
   const verifying = group
     .command("verify")
     .description("Recompute the whole chain of a task's audit trail here (exit 8 when it does not verify).")
     .argument("<task>", "the task")
-    .action(acting(verify));
+    .action(action(verify));
   withExamples(verifying, (fleet) => ({
     "In a nightly job": `${fleet} audit verify auth --json > report.json`,
   }));
@@ -38,31 +38,34 @@ export function addAudit(program: Command, acting: Acting): void {
 async function show(session: Session, task: string, { from, limit }: Flags): Promise<void> {
   const client = await session.client();
   const page = await client.getAudit(task, {
-    ...session.ask,
+    ...session.deadline,
     ...(from !== undefined && { fromSeq: from }),
     ...(limit !== undefined && { limit }),
   });
   const last = page.entries.at(-1);
   const next =
     page.more && last !== undefined
-      ? nextCommand(session.called, session.world.argv, { option: "--from", value: String(last.seq + 1) })
+      ? nextCommand(session.programName, session.context.argv, {
+          option: "--from",
+          value: String(last.seq + 1),
+        })
       : undefined;
-  const { renderAudit } = await import("../../rendering/audit.ts");
+  const { renderAudit } = await import("../../rendering/operations/audit.ts");
   await session.show(page, () => renderAudit({ task, entries: page.entries, next }, session.view));
 }
 
 async function verify(session: Session, id: string): Promise<void> {
-  const { requireTask } = await import("./existing-task.ts");
-  const { renderReport } = await import("../../rendering/audit.ts");
-  const { PROGRESS_END, progressLine } = await import("../../rendering/progress.ts");
+  const { requireTask } = await import("../../runtime/existing-task.ts");
+  const { renderReport } = await import("../../rendering/operations/audit.ts");
+  const { PROGRESS_END, progressLine } = await import("../../rendering/terminal/progress.ts");
   // Read first: it says how long the chain is.
   const task = await requireTask(session, id);
   const client = await session.client();
   const onProgress = (done: number) =>
-    session.note(progressLine({ what: "Verifying", done, total: task.audit_seq }, session.view));
+    session.progress(progressLine({ what: "Verifying", done, total: task.audit_seq }, session.view));
   const report = await client
-    .verifyAudit(id, { ...session.ask, onProgress })
-    .finally(() => session.note(PROGRESS_END));
+    .verifyAudit(id, { ...session.deadline, onProgress })
+    .finally(() => session.progress(PROGRESS_END));
   await session.show(report, () => renderReport(id, report, session.view));
   if (!report.ok) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }

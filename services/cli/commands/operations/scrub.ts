@@ -7,9 +7,9 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubFindingPage, ScrubStatus } from "../../../../shared/protocol/scrub.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
 import { limitOption } from "../../input/limit.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { nextPage } from "../checkpoints/print-page.ts";
 
 const POLL_MS = 300;
 /** A watchdog that has just been killed leaves its duty to the next one after some seconds; longer, and there is none. */
@@ -17,14 +17,14 @@ const NOBODY_MS = 4 * LIMITS.duty_lease_ms;
 /** Findings shown with the state; `scrub findings` shows all. */
 const SHOWN = 10;
 
-export function addScrub(program: Command, acting: Acting): void {
+export function addScrub(program: Command, action: ActionFactory): void {
   const group = program
     .command("scrub")
     .summary("Show whether everything that is stored verifies.")
     .description(
       "Show when everything that is stored was last read and verified, how far that is now, and what was found damaged (exit 8).",
     )
-    .action(acting(status));
+    .action(action(status));
   withExamples(group, (fleet) => ({
     "When was everything last verified": `${fleet} scrub`,
     "For a monitor": `${fleet} scrub --json | jq '{last: .last.ended_at, findings: .findings | length}'`,
@@ -37,7 +37,7 @@ export function addScrub(program: Command, acting: Acting): void {
       "Begin a pass over everything that is stored, at the scrubber's rate. One that is under way is finished first, because it has read some of it already.",
     )
     .option("--wait", "until it has ended (exit 0: all is sound, 8: something is damaged)")
-    .action(acting(start));
+    .action(action(start));
   withExamples(starting, (fleet) => ({
     "After a restore, or a fault of the disk": `${fleet} scrub start --wait`,
     "In a nightly job": `${fleet} scrub start --wait --json > report.json || ${fleet} scrub findings`,
@@ -49,7 +49,7 @@ export function addScrub(program: Command, acting: Acting): void {
     )
     .addOption(limitOption(LIMITS.scrub_findings_limit_default, LIMITS.scrub_findings_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
-    .action(acting(findings));
+    .action(action(findings));
   withExamples(listing, (fleet) => ({
     "What is damaged": `${fleet} scrub findings`,
     "Which tasks": `${fleet} scrub findings --json | jq -r '.findings[].task_id' | sort -u`,
@@ -58,23 +58,23 @@ export function addScrub(program: Command, acting: Acting): void {
 
 async function status(session: Session): Promise<void> {
   const client = await session.client();
-  await showScrub(session, client, await client.admin.scrubStatus(session.ask));
+  await showScrub(session, client, await client.admin.scrubStatus(session.deadline));
 }
 
 async function start(session: Session, { wait }: { readonly wait?: boolean }): Promise<void> {
   const client = await session.client();
-  const asked = await client.admin.startScrub(session.ask);
+  const asked = await client.admin.startScrub(session.deadline);
   const pass = asked.requested_pass;
   if (wait !== true || pass === null) return showAsked(session, asked);
   await showScrub(session, client, await waitFor(session, client, pass));
 }
 
 async function waitFor(session: Session, client: FleetClient, pass: number): Promise<ScrubStatus> {
-  const { PROGRESS_END, progressLine } = await import("../../rendering/progress.ts");
+  const { PROGRESS_END, progressLine } = await import("../../rendering/terminal/progress.ts");
   let attendedAt = performance.now();
   try {
     for (;;) {
-      const found = await client.admin.scrubStatus(session.ask);
+      const found = await client.admin.scrubStatus(session.deadline);
       if ((found.last?.pass ?? 0) >= pass) return found;
       if (found.by !== null) attendedAt = performance.now();
       else if (performance.now() - attendedAt > NOBODY_MS) throw await nobody(pass);
@@ -82,11 +82,11 @@ async function waitFor(session: Session, client: FleetClient, pass: number): Pro
       // The one under way may be another that this one waits for.
       const what = current !== null && current.pass < pass ? "Finishing the pass before" : "Verifying";
       const done = { what, done: current?.checkpoints ?? 0, total: total.checkpoints };
-      session.note(progressLine(done, session.view));
+      session.progress(progressLine(done, session.view));
       await sleep(POLL_MS);
     }
   } finally {
-    session.note(PROGRESS_END);
+    session.progress(PROGRESS_END);
   }
 }
 
@@ -98,16 +98,16 @@ async function nobody(pass: number): Promise<Error> {
 }
 
 async function showAsked(session: Session, asked: ScrubStatus): Promise<void> {
-  const { renderAsked } = await import("../../rendering/scrub.ts");
-  await session.show(asked, () => renderAsked(asked, session.called, session.view));
+  const { renderAsked } = await import("../../rendering/operations/scrub.ts");
+  await session.show(asked, () => renderAsked(asked, session.programName, session.view));
 }
 
 /** With the first findings; the exit code says whether there are any, here or in another tenant. */
 async function showScrub(session: Session, client: FleetClient, found: ScrubStatus): Promise<void> {
-  const page = await client.admin.scrubFindings({ ...session.ask, limit: SHOWN });
-  const { renderScrub } = await import("../../rendering/scrub.ts");
+  const page = await client.admin.scrubFindings({ ...session.deadline, limit: SHOWN });
+  const { renderScrub } = await import("../../rendering/operations/scrub.ts");
   await session.show({ ...found, findings: page.findings }, () =>
-    renderScrub({ status: found, page, fleet: session.called }, session.view),
+    renderScrub({ status: found, page, fleet: session.programName }, session.view),
   );
   if (isDamaged(found.last, page)) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }
@@ -121,8 +121,8 @@ async function findings(
   { limit, cursor }: { readonly limit?: number; readonly cursor?: string },
 ): Promise<void> {
   const client = await session.client();
-  const page = await client.admin.scrubFindings({ ...session.ask, limit, cursor });
-  const { renderFindings } = await import("../../rendering/scrub.ts");
+  const page = await client.admin.scrubFindings({ ...session.deadline, limit, cursor });
+  const { renderFindings } = await import("../../rendering/operations/scrub.ts");
   await session.show(page, () => renderFindings(page, nextPage(session, page.cursor), session.view));
   if (page.findings.length > 0) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }

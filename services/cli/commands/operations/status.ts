@@ -4,11 +4,11 @@ import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
-import type { OpenAlerts, Watching } from "../../rendering/status.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import type { OpenAlerts, RunningWatchdog } from "../../rendering/operations/status.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 
-export function addStatus(program: Command, acting: Acting): void {
+export function addStatus(program: Command, action: ActionFactory): void {
   const command = program
     .command("status")
     .summary("Show whether the fleet works.")
@@ -16,7 +16,7 @@ export function addStatus(program: Command, acting: Acting): void {
       "Show whether store, bus, index and outbox work, how much there is, whether alerts wait for somebody, and whether a watchdog runs " +
         "(exit 69 when store or bus does not work).",
     )
-    .action(acting(status));
+    .action(action(status));
   withExamples(command, (fleet) => ({
     "The fleet that FLEET_URL names, or the one of this folder": `${fleet} status`,
     "For a script": `${fleet} status --json --timeout 1s`,
@@ -25,22 +25,22 @@ export function addStatus(program: Command, acting: Acting): void {
 
 async function status(session: Session): Promise<void> {
   const client = await session.client();
-  const found = await client.admin.status(session.ask);
+  const found = await client.admin.status(session.deadline);
   const works = found.store.ok && found.bus.ok;
   const [alerts, watchdog] = works
-    ? await Promise.all([openAlerts(client, session), watching(client, session)])
+    ? await Promise.all([openAlerts(client, session), runningWatchdog(client, session)])
     : [null, null];
-  const { renderStatus } = await import("../../rendering/status.ts");
+  const { renderStatus } = await import("../../rendering/operations/status.ts");
   const whole = { ...found, ...(alerts !== null && { alerts }), ...(watchdog !== null && { watchdog }) };
   await session.show(whole, () =>
-    renderStatus(whole, { url: session.url ?? "", fleet: session.called }, session.view),
+    renderStatus(whole, { url: session.url ?? "", fleet: session.programName }, session.view),
   );
   if (!works) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
 /** Of this tenant, the newest; null when that cannot be said: the state of the fleet is what was asked for. */
 async function openAlerts(client: FleetClient, session: Session): Promise<OpenAlerts | null> {
-  const query = { ...session.ask, acknowledged: false, resolved: false, limit: LIMITS.alerts_limit_max };
+  const query = { ...session.deadline, acknowledged: false, resolved: false, limit: LIMITS.alerts_limit_max };
   try {
     const { alerts, cursor } = await client.admin.listAlerts(query);
     return { open: alerts.length, more: cursor !== undefined };
@@ -50,9 +50,9 @@ async function openAlerts(client: FleetClient, session: Session): Promise<OpenAl
 }
 
 /** The one of the watchdogs that has the duty to scrub: where any runs, one has it. null when that cannot be said. */
-async function watching(client: FleetClient, session: Session): Promise<Watching | null> {
+async function runningWatchdog(client: FleetClient, session: Session): Promise<RunningWatchdog | null> {
   try {
-    return { by: (await client.admin.scrubStatus(session.ask)).by };
+    return { by: (await client.admin.scrubStatus(session.deadline)).by };
   } catch {
     return null;
   }

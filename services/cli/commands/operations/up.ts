@@ -8,7 +8,7 @@ import { type Command, Option } from "commander";
 import { readConfig } from "../../../../shared/runtime/settings/config.ts";
 import { upFields } from "../../config.ts";
 import { wholeNumber } from "../../input/number.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Address } from "../../runtime/address.ts";
 import { Session } from "../../runtime/session.ts";
 
@@ -22,7 +22,7 @@ const MAIN = fileURLToPath(new URL("../../../standalone/main.ts", import.meta.ur
 const PORT_MAX = 65_535;
 const PROBE_MS = 1_000;
 
-export function addUp(program: Command, acting: Acting): void {
+export function addUp(program: Command, action: ActionFactory): void {
   const command = program
     .command("up")
     .summary("Start the standalone fleet here.")
@@ -38,7 +38,7 @@ export function addUp(program: Command, acting: Acting): void {
         wholeNumber(0, PORT_MAX),
       ),
     )
-    .action(acting(up));
+    .action(action(up));
   withExamples(command, (fleet) => ({
     "With what the environment says": `${fleet} up`,
     "A second fleet on the same machine": `${fleet} up --port 5222 --home ./other --ops-port 9222`,
@@ -55,7 +55,7 @@ async function up(session: Session, flags: Flags): Promise<void> {
     return;
   }
   const env = {
-    ...session.world.env,
+    ...session.context.env,
     ...(flags.port !== undefined && { FLEET_NATS_PORT: String(flags.port) }),
     ...(flags.home !== undefined && { FLEET_HOME: flags.home }),
     ...(flags.opsPort !== undefined && { FLEET_OPS_PORT: String(flags.opsPort) }),
@@ -65,10 +65,10 @@ async function up(session: Session, flags: Flags): Promise<void> {
 
 /** Where a fleet may answer that makes another one needless: where commands look, the folder and the port that this one would take. */
 async function candidates(session: Session, { port: given, home }: Flags): Promise<Address[]> {
-  const { fleetOfHome, namedAddress } = await import("../../runtime/address.ts");
-  const { settings, world } = session;
-  const port = given ?? readConfig(upFields, world.env).port;
-  const named = namedAddress(settings, world.env);
+  const { homeAddress, namedAddress } = await import("../../runtime/address.ts");
+  const { settings, context } = session;
+  const port = given ?? readConfig(upFields, context.env).port;
+  const named = namedAddress(settings, context.env);
   // Who names a port or a folder asks for that fleet: options win over the environment.
   const meant = settings.url !== undefined || (given === undefined && home === undefined);
   const own =
@@ -78,17 +78,17 @@ async function candidates(session: Session, { port: given, home }: Flags): Promi
           origin: given === undefined ? "the port it would take" : "from --port",
         }
       : undefined;
-  const found = [meant ? named : undefined, fleetOfHome(world.env, home), own].filter(
+  const found = [meant ? named : undefined, homeAddress(context.env, home), own].filter(
     (one) => one !== undefined,
   );
   return [...new Map(found.toReversed().map((one) => [one.url, one])).values()].toReversed();
 }
 
 async function fleetAnswers(session: Session, url: string): Promise<boolean> {
-  const probe = new Session(session.world, { ...session.settings, url, timeout: PROBE_MS });
+  const probe = new Session(session.context, { ...session.settings, url, timeout: PROBE_MS });
   try {
     const client = await probe.client();
-    await client.admin.status(probe.ask);
+    await client.admin.status(probe.deadline);
     return true;
   } catch {
     // Somebody else's port: the fleet's own start says best what is wrong with it.

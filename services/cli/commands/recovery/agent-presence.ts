@@ -17,14 +17,14 @@ export const isFree = ({ state }: Agent): boolean => state === "idle";
 
 /** Of all that the fleet hears; only a reader that has listened for long enough can say that nobody is there. */
 export async function presenceOf(session: Session, client: FleetClient, type: string): Promise<Presence> {
-  const { HEARD_ALL_MS } = await import("../../rendering/agents.ts");
+  const { HEARD_ALL_MS } = await import("../../rendering/operations/agents.ts");
   const found: Agent[] = [];
   let listenedMs: number;
   let cursor: string | undefined;
   do {
-    const page = await client.admin.agents({ ...session.ask, limit: LIMITS.agents_limit_max, cursor });
+    const page = await client.admin.agents({ ...session.deadline, limit: LIMITS.agents_limit_max, cursor });
     found.push(...page.agents.filter((one) => one.agent_type === type && one.state !== "silent"));
-    listenedMs = session.world.now() - Date.parse(page.listening_since);
+    listenedMs = session.context.now() - Date.parse(page.listening_since);
     // Who is never heard stands behind all who are.
     cursor = page.agents.some(({ last_beat_at }) => last_beat_at === null) ? undefined : page.cursor;
   } while (cursor !== undefined);

@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { bareId } from "../../input/id.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 
 interface Flags {
@@ -17,7 +17,7 @@ interface Flags {
 
 const { NOT_FOUND, CONFLICT, CORRUPT, INVALID } = ERROR_TABLE;
 
-export function addRecover(program: Command, acting: Acting): void {
+export function addRecover(program: Command, action: ActionFactory): void {
   const command = program
     .command("recover")
     .summary("Have a task go on with another agent, from its last sound checkpoint.")
@@ -40,7 +40,7 @@ export function addRecover(program: Command, acting: Acting): void {
       ]),
     )
     .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
-    .action(acting(recover));
+    .action(action(recover));
   withExamples(command, (fleet) => ({
     "What would it do": `${fleet} recover auth --dry-run`,
     "The agent hangs, and its heart beats on": `${fleet} recover auth --force --reason "it goes in circles"`,
@@ -51,28 +51,28 @@ export function addRecover(program: Command, acting: Acting): void {
 async function recover(session: Session, taskId: string, flags: Flags): Promise<void> {
   if (flags.dryRun) return lookAhead(session, taskId, flags);
   const { from, to: toAgentType, reason, force, commandId } = flags;
-  const { recoverTask } = await import("./request-recovery.ts");
+  const { requestRecovery } = await import("./request-recovery.ts");
   const wish = { toAgentType, reason, force, commandId };
-  await recoverTask(session, { taskId, checkpointId: from ?? null, wish });
+  await requestRecovery(session, { taskId, checkpointId: from ?? null, wish });
 }
 
 /** The same judgements as the fleet makes, a moment earlier. */
 async function lookAhead(session: Session, taskId: string, flags: Flags): Promise<void> {
   const client = await session.client();
-  const { requireTask } = await import("../operations/existing-task.ts");
+  const { requireTask } = await import("../../runtime/existing-task.ts");
   const task = await requireTask(session, taskId);
   const { recovery } = task;
   const onPrevious = flags.from === undefined && recovery?.rung === "previous";
   const point = await client.admin.recoveryPoint(taskId, {
-    ...session.ask,
+    ...session.deadline,
     checkpointId: flags.from,
     before: onPrevious ? (recovery?.avoid_id ?? undefined) : undefined,
     toAgentType: flags.to,
   });
   const { presenceOf } = await import("./agent-presence.ts");
   const presence = point.offer && (await presenceOf(session, client, point.offer.agent_type));
-  const { foresee, renderForesight } = await import("../../rendering/recovery/recovery-preview.ts");
-  const foresight = foresee(task, point, { force: flags.force, presence });
-  session.exitCode = foresight.refused === null ? 0 : ERROR_TABLE[foresight.refused.code].exit;
-  await session.show(foresight, () => renderForesight(foresight, session.view));
+  const { dryRunOf, renderDryRun } = await import("../../rendering/recovery/recovery-preview.ts");
+  const preview = dryRunOf(task, point, { force: flags.force, presence });
+  session.exitCode = preview.refused === null ? 0 : ERROR_TABLE[preview.refused.code].exit;
+  await session.show(preview, () => renderDryRun(preview, session.view));
 }

@@ -12,7 +12,7 @@ export async function attemptsOf(
   const found = tasks.map(async ({ owner, recovery }) => {
     const isShown = recovery?.state === "attempted" || recovery?.blocked?.reason === "no_agent";
     if (!isShown || owner !== null || recovery.handoff_id === null) return null;
-    return client.handoff(recovery.handoff_id, session.ask).catch(() => null);
+    return client.handoff(recovery.handoff_id, session.deadline).catch(() => null);
   });
   return (await Promise.all(found)).filter((one) => one !== null);
 }

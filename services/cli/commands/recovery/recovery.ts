@@ -4,10 +4,10 @@ import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { RECOVERING_STATES, type RecoveringState } from "../../../../shared/protocol/recovery-states.ts";
 import { limitOption } from "../../input/limit.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
-import { nextPage } from "../checkpoints/print-page.ts";
 import { addRetries } from "./retry.ts";
 
 interface StatusFlags {
@@ -16,7 +16,7 @@ interface StatusFlags {
   readonly cursor?: string;
 }
 
-export function addRecovery(program: Command, acting: Acting): void {
+export function addRecovery(program: Command, action: ActionFactory): void {
   const group = program
     .command("recovery")
     .description("Look at recoveries of tasks whose agents failed, and have one tried again.");
@@ -31,13 +31,13 @@ export function addRecovery(program: Command, acting: Acting): void {
     .addOption(new Option("-s, --state <state>", "in this state").choices(RECOVERING_STATES))
     .addOption(limitOption(LIMITS.recoveries_limit_default, LIMITS.recoveries_limit_max))
     .option("--cursor <cursor>", "go on after an earlier page")
-    .action(acting(status));
+    .action(action(status));
   withExamples(looking, (fleet) => ({
     "What waits for a person": `${fleet} recovery status --state blocked`,
     "Why, and what to do": `${fleet} recovery status auth`,
     "In a script": `${fleet} recovery status auth --json | jq -r .recovery.state`,
   }));
-  addRetries(group, acting);
+  addRetries(group, action);
 }
 
 async function status(session: Session, task: string | undefined, flags: StatusFlags): Promise<void> {
@@ -45,7 +45,7 @@ async function status(session: Session, task: string | undefined, flags: StatusF
   const { state, limit, cursor } = flags;
   const client = await session.client();
   const page = await client.admin.recoveries({
-    ...session.ask,
+    ...session.deadline,
     ...(state !== undefined && { state }),
     ...(limit !== undefined && { limit }),
     ...(cursor !== undefined && { cursor }),
@@ -59,7 +59,7 @@ async function status(session: Session, task: string | undefined, flags: StatusF
       ),
     );
     const next = nextPage(session, page.cursor);
-    const text = { tasks: page.tasks, offeredTo, next, fleet: session.called };
+    const text = { tasks: page.tasks, offeredTo, next, fleet: session.programName };
     return renderRecoveries(text, session.view);
   });
 }
@@ -69,17 +69,17 @@ async function one(session: Session, id: string, flags: StatusFlags): Promise<vo
     if (flags[name] === undefined) continue;
     throw new UsageError(`--${name} says nothing about one task`, `Leave --${name} or the task out.`);
   }
-  const { requireTask } = await import("../operations/existing-task.ts");
+  const { requireTask } = await import("../../runtime/existing-task.ts");
   const task = await requireTask(session, id);
-  const { goesOnWith, renderRecovery } = await import("../../rendering/recovery/recovery.ts");
+  const { awaitedAgentType, renderRecovery } = await import("../../rendering/recovery/recovery.ts");
   const { attemptsOf } = await import("./recovery-attempts.ts");
   const { presenceOf } = await import("./agent-presence.ts");
   const client = await session.client();
   const [handoff = null] = await attemptsOf(session, client, [task]);
-  const type = goesOnWith({ task, handoff });
+  const type = awaitedAgentType({ task, handoff });
   const presence = task.owner === null && type !== null ? await presenceOf(session, client, type) : null;
   const { task_id, state, owner, fence, recovery } = task;
   await session.show({ task_id, state, owner, fence, recovery, goes_on_with: presence }, () =>
-    renderRecovery({ task, handoff, presence }, session.called, session.view),
+    renderRecovery({ task, handoff, presence }, session.programName, session.view),
   );
 }

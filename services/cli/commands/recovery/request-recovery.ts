@@ -13,14 +13,14 @@ export interface Asked {
 }
 
 /** `task`: as it was just found, if it was looked at already; what cannot be looked at is recovered all the same. */
-export async function recoverTask(
+export async function requestRecovery(
   session: Session,
   { taskId, checkpointId, wish }: Asked,
   task?: Task | null,
 ): Promise<void> {
   const client = await session.client();
-  const found = task ?? (await client.getTask(taskId, session.ask).catch(() => null));
-  const asked = client.admin.executeRecovery(checkpointId, { ...session.ask, ...wish, taskId });
+  const found = task ?? (await client.getTask(taskId, session.deadline).catch(() => null));
+  const asked = client.admin.executeRecovery(checkpointId, { ...session.deadline, ...wish, taskId });
   const result = await asked.catch((error: unknown) => {
     throw found?.latest_id === null ? unwritten(error) : error;
   });
@@ -28,7 +28,7 @@ export async function recoverTask(
     found?.handoff_id == null ? null : await endedBy(session, result.commandId, found.handoff_id);
   const { renderRecovering, recoveringData } = await import("../../rendering/recovery/recovery.ts");
   await session.show({ ...recoveringData(result), replaced_handoff_id: replaced?.handoff_id ?? null }, () =>
-    renderRecovering({ ...result, reset: wish.reset ?? false, replaced }, session.called, session.view),
+    renderRecovering({ ...result, reset: wish.reset ?? false, replaced }, session.programName, session.view),
   );
 }
 
@@ -42,6 +42,6 @@ function unwritten(error: unknown): unknown {
 /** The handoff, if the command put an end to it. The recovery is on its way: that nobody can say this is no failure of it. */
 async function endedBy(session: Session, commandId: string, handoffId: string): Promise<Handoff | null> {
   const client = await session.client();
-  const handoff = await client.handoff(handoffId, session.ask).catch(() => null);
+  const handoff = await client.handoff(handoffId, session.deadline).catch(() => null);
   return handoff?.failure?.details === commandId ? handoff : null;
 }

@@ -6,17 +6,17 @@ import type { FleetClient, Task } from "../../../../shared/sdk/sdk.ts";
 import {
   blockedData,
   needsCheckpoint,
-  type Retried,
+  type RetryResult,
   renderBlocked,
-  renderRetried,
-  retriedData,
+  renderRetryResult,
+  retryResultData,
   summary,
 } from "../../rendering/recovery/blocked.ts";
-import { failureOf } from "../../runtime/failure.ts";
+import { callFailureOf } from "../../runtime/failure.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
-export interface Retrying {
+export interface BlockedRetry {
   readonly agentType: string | undefined;
   readonly dryRun: boolean;
   /** Nobody is asked. */
@@ -26,33 +26,33 @@ export interface Retrying {
   readonly reset: boolean;
 }
 
-export async function retryBlocked(session: Session, retrying: Retrying): Promise<void> {
+export async function retryBlocked(session: Session, retrying: BlockedRetry): Promise<void> {
   const client = await session.client();
   const { agentType, dryRun, sure } = retrying;
   const found = await blockedTasks(session, client, agentType);
   if (found.length === 0) {
     const which = agentType === undefined ? "" : ` whose agent was of type ${agentType}`;
-    return session.tell(`No task is blocked${which}.`);
+    return session.notice(`No task is blocked${which}.`);
   }
   const [tasks, needing] = parted(found);
   if (dryRun) return list(session, tasks, needing);
   for (const { task_id: taskId } of session.json ? needing : [])
-    session.line(retriedData({ taskId, outcome: "needs_checkpoint" }), () => "");
-  if (!session.json) session.tell(renderBlocked(tasks, needing, session));
+    session.line(retryResultData({ taskId, outcome: "needs_checkpoint" }), () => "");
+  if (!session.json) session.notice(renderBlocked(tasks, needing, session));
   if (tasks.length === 0) return;
   if (!sure) await requireConsent(session, tasks.length, retrying);
-  const told: Retried[] = [];
+  const told: RetryResult[] = [];
   for (const { task_id: id } of tasks) {
     const one = await retried(session, client, id, retrying);
     told.push(one);
     const place = { number: told.length, of: tasks.length };
-    session.line(retriedData(one), () => renderRetried(one, place, session.view));
+    session.line(retryResultData(one), () => renderRetryResult(one, place, session.view));
     if (one.outcome !== "failed") continue;
     if (session.exitCode === 0) session.exitCode = one.failure.exitCode;
     // It is not about this task: the next ones would wait for the same.
     if (one.failure.body.retryable) break;
   }
-  session.tell(summary(told, tasks.length));
+  session.notice(summary(told, tasks.length));
 }
 
 function list(session: Session, tasks: readonly Task[], needing: readonly Task[]): void {
@@ -73,7 +73,7 @@ async function blockedTasks(
 ): Promise<Task[]> {
   const found: Task[] = [];
   const query = {
-    ...session.ask,
+    ...session.deadline,
     state: "blocked",
     limit: LIMITS.recoveries_limit_max,
     ...(agentType !== undefined && { agentType }),
@@ -88,7 +88,7 @@ async function blockedTasks(
 }
 
 /** Throws UsageError where nobody can be asked. */
-async function requireConsent(session: Session, count: number, { reset }: Retrying): Promise<void> {
+async function requireConsent(session: Session, count: number, { reset }: BlockedRetry): Promise<void> {
   if (!session.interactive) {
     throw new UsageError(
       "nobody is there to be asked",
@@ -106,18 +106,18 @@ async function retried(
   session: Session,
   client: FleetClient,
   taskId: string,
-  { reason, reset }: Retrying,
-): Promise<Retried> {
+  { reason, reset }: BlockedRetry,
+): Promise<RetryResult> {
   try {
-    const task = await client.getTask(taskId, session.ask);
+    const task = await client.getTask(taskId, session.deadline);
     if (task?.recovery?.state !== "blocked") return { taskId, outcome: "passed_over" };
-    const result = await client.admin.executeRecovery(null, { ...session.ask, taskId, reason, reset });
+    const result = await client.admin.executeRecovery(null, { ...session.deadline, taskId, reason, reset });
     return { taskId, outcome: "asked", result };
   } catch (error) {
     return {
       taskId,
       outcome: "failed",
-      failure: failureOf(error, { url: session.url, fleet: session.called }),
+      failure: callFailureOf(error, { url: session.url, fleet: session.programName }),
     };
   }
 }

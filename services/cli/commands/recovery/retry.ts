@@ -2,7 +2,7 @@
 
 import { type Command, Option } from "commander";
 import { bareId } from "../../input/id.ts";
-import { type Acting, withExamples } from "../../runtime/action.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
@@ -15,7 +15,7 @@ interface Flags {
   readonly commandId?: string;
 }
 
-export function addRetries(group: Command, acting: Acting): void {
+export function addRetries(group: Command, action: ActionFactory): void {
   const bulk =
     "With --blocked: of every task that waits for a person, one after the other; those without a checkpoint are left out, since they need one " +
     "first. What will be done is shown first, and a person at a terminal is asked. With --json there is one line for each task. The exit code is 0, " +
@@ -37,7 +37,7 @@ export function addRetries(group: Command, acting: Acting): void {
           .conflicts("blocked"),
       )
       .action(
-        acting((session: Session, task: string | undefined, flags: Flags) =>
+        action((session: Session, task: string | undefined, flags: Flags) =>
           retry(session, task, flags, reset),
         ),
       );
@@ -97,7 +97,7 @@ async function retryOne(
   reset: boolean,
 ): Promise<void> {
   const client = await session.client();
-  const task = await client.getTask(taskId, session.ask);
+  const task = await client.getTask(taskId, session.deadline);
   // A retry under the same id gets its first answer.
   if (commandId === undefined && task?.recovery?.state === "attempted" && task.handoff_id !== null) {
     const { FleetError } = await import("../../../../shared/protocol/errors.ts");
@@ -105,13 +105,13 @@ async function retryOne(
       details: { handoff_id: task.handoff_id },
     });
   }
-  const { recoverTask } = await import("./request-recovery.ts");
-  await recoverTask(session, { taskId, checkpointId: null, wish: { commandId, reason, reset } }, task);
+  const { requestRecovery } = await import("./request-recovery.ts");
+  await requestRecovery(session, { taskId, checkpointId: null, wish: { commandId, reason, reset } }, task);
 }
 
 /** Without --dry-run it would be done. */
 function remedyOf(session: Session, task: string, option: string): string {
   return option === "--dry-run"
-    ? `\`${session.called} recover ${task} --dry-run\` shows from where it would go on, and with whom.`
+    ? `\`${session.programName} recover ${task} --dry-run\` shows from where it would go on, and with whom.`
     : `Leave ${option} out.`;
 }

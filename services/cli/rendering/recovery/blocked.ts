@@ -1,25 +1,25 @@
 // Tasks that are blocked, and what became of each when they are tried again together.
 
 import type { RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
-import { type Failure, failureData } from "../../runtime/failure.ts";
+import { type CallFailure, failureData } from "../../runtime/failure.ts";
 import type { Session } from "../../runtime/session.ts";
-import { tableLines } from "../table.ts";
-import { count, counted, plain } from "../text.ts";
-import { ago, brieflyAgo } from "../time.ts";
-import type { View } from "../view.ts";
+import { tableLines } from "../terminal/table.ts";
+import { count, counted, plain } from "../terminal/text.ts";
+import { ago, brieflyAgo } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
 import { failureText, recoveringData } from "./recovery.ts";
 
-export type Retried = { readonly taskId: string } & (
+export type RetryResult = { readonly taskId: string } & (
   | { readonly outcome: "asked"; readonly result: RecoveryResult }
   /** It is not blocked any more. */
   | { readonly outcome: "passed_over" }
   /** There is nothing to go on from: it was not tried. */
   | { readonly outcome: "needs_checkpoint" }
-  | { readonly outcome: "failed"; readonly failure: Failure }
+  | { readonly outcome: "failed"; readonly failure: CallFailure }
 );
 
 /** The task is what people copy. */
-const GIVE = [{ least: 12 }, undefined, { brief: brieflyAgo }, undefined, { leaves: 2 }] as const;
+const FIT = [{ least: 12 }, undefined, { brief: brieflyAgo }, undefined, { leaves: 2 }] as const;
 
 export const needsCheckpoint = ({ latest_id }: Task): boolean => latest_id === null;
 
@@ -27,7 +27,7 @@ export const needsCheckpoint = ({ latest_id }: Task): boolean => latest_id === n
 export function renderBlocked(
   tasks: readonly Task[],
   needing: readonly Task[],
-  { view, called }: Pick<Session, "view" | "called">,
+  { view, programName }: Pick<Session, "view" | "programName">,
 ): string {
   const parts = [
     ...(tasks.length === 0 ? [] : [[...tableOf(tasks, view), "", `Total: ${counted(tasks.length, "task")}`]]),
@@ -35,7 +35,7 @@ export function renderBlocked(
       ? []
       : [
           [
-            `Left out, for ${needing.length === 1 ? "it needs" : "they need"} a checkpoint first; \`${called} recovery status <task>\` says how:`,
+            `Left out, for ${needing.length === 1 ? "it needs" : "they need"} a checkpoint first; \`${programName} recovery status <task>\` says how:`,
             "",
             ...tableOf(needing, view),
           ],
@@ -56,7 +56,7 @@ function tableOf(tasks: readonly Task[], view: View): string[] {
     ];
   });
   const heads = ["TASK", "BLOCKED", "SINCE", "AGENT TYPE", "LAST FAILURE"];
-  return tableLines(rows, { heads, view, give: GIVE });
+  return tableLines(rows, { heads, view, fit: FIT });
 }
 
 /** Of one that would be tried again. */
@@ -73,15 +73,15 @@ export function blockedData(task: Task): object {
   };
 }
 
-export function renderRetried(
-  one: Retried,
+export function renderRetryResult(
+  one: RetryResult,
   { number, of }: { readonly number: number; readonly of: number },
   { colors }: View,
 ): string {
   return `${count(number)} of ${count(of)}  ${colors.bold(plain(one.taskId))}  ${outcomeText(one, colors)}`;
 }
 
-function outcomeText(one: Retried, colors: View["colors"]): string {
+function outcomeText(one: RetryResult, colors: View["colors"]): string {
   switch (one.outcome) {
     case "asked":
       return `${colors.green("asked for")}, under fence ${one.result.fence}`;
@@ -96,7 +96,7 @@ function outcomeText(one: Retried, colors: View["colors"]): string {
   }
 }
 
-export function retriedData(one: Retried): object {
+export function retryResultData(one: RetryResult): object {
   const named = { task_id: one.taskId, outcome: one.outcome };
   switch (one.outcome) {
     case "asked":
@@ -109,8 +109,9 @@ export function retriedData(one: Retried): object {
   }
 }
 
-export function summary(told: readonly Retried[], of: number): string {
-  const many = (outcome: Retried["outcome"]): number => told.filter((one) => one.outcome === outcome).length;
+export function summary(told: readonly RetryResult[], of: number): string {
+  const many = (outcome: RetryResult["outcome"]): number =>
+    told.filter((one) => one.outcome === outcome).length;
   const parts = [`${count(many("asked"))} asked for`];
   if (many("passed_over") > 0) parts.push(`${count(many("passed_over"))} not blocked any more`);
   if (many("failed") > 0) parts.push(`${count(many("failed"))} failed`);

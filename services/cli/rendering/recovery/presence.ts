@@ -1,8 +1,8 @@
 // Who of a type of agent is there, in a line.
 
 import { isFree, type Presence } from "../../commands/recovery/agent-presence.ts";
-import { counted, plain } from "../text.ts";
-import { ago } from "../time.ts";
+import { counted, plain } from "../terminal/text.ts";
+import { ago } from "../terminal/time.ts";
 
 const SHOWN = 3;
 

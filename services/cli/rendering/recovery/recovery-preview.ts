@@ -5,13 +5,13 @@ import type { CorruptCheckpoint, RecoveryPreview } from "../../../../shared/prot
 import { TASK_TABLE } from "../../../../shared/protocol/task.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
-import { field } from "../checkpoint.ts";
-import { counted, plain, shownId } from "../text.ts";
-import { exactly, span } from "../time.ts";
-import type { View } from "../view.ts";
+import { field } from "../terminal/fields.ts";
+import { counted, plain, shownId } from "../terminal/text.ts";
+import { exactly, span } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
 import { presenceText } from "./presence.ts";
 
-export interface Foresight {
+export interface RecoveryDryRun {
   readonly dry_run: true;
   readonly task_id: string;
   readonly state: Task["state"];
@@ -36,16 +36,16 @@ export interface Foresight {
   readonly refused: { readonly code: ErrorCode; readonly reason: string } | null;
 }
 
-export interface Circumstances {
+export interface PreviewOptions {
   readonly force?: boolean | undefined;
   readonly presence: Presence | null;
 }
 
-export function foresee(
+export function dryRunOf(
   task: Task,
   point: RecoveryPreview,
-  { force = false, presence }: Circumstances,
-): Foresight {
+  { force = false, presence }: PreviewOptions,
+): RecoveryDryRun {
   const found = point.checkpoint;
   return {
     dry_run: true,
@@ -73,7 +73,7 @@ function refusal(
   { state }: Task,
   { reason, details, owner }: RecoveryPreview,
   force: boolean,
-): Foresight["refused"] {
+): RecoveryDryRun["refused"] {
   if (TASK_TABLE[state].handoff === null)
     return {
       code: "CONFLICT",
@@ -89,14 +89,14 @@ function refusal(
   };
 }
 
-export function renderForesight(foresight: Foresight, view: View): string {
-  const { from, owner, refused, handoff_id: handoff } = foresight;
+export function renderDryRun(preview: RecoveryDryRun, view: View): string {
+  const { from, owner, refused, handoff_id: handoff } = preview;
   const { now } = view;
   const fact = (name: string, value: string | null): string[] =>
     value === null ? [] : [field(name, value, view)];
   return [
-    headline(foresight, view),
-    field("Task", `${plain(foresight.task_id)}, ${foresight.state}`, view),
+    headline(preview, view),
+    field("Task", `${plain(preview.task_id)}, ${preview.state}`, view),
     ...(from === null
       ? []
       : [
@@ -107,10 +107,10 @@ export function renderForesight(foresight: Foresight, view: View): string {
             view,
           ),
         ]),
-    ...foresight.passed_over.map(({ checkpoint_id: id, reason }) =>
+    ...preview.passed_over.map(({ checkpoint_id: id, reason }) =>
       field("Passed over", `${id === null ? "one" : shownId(id)}: ${plain(reason)}`, view),
     ),
-    ...offerLines(foresight, view),
+    ...offerLines(preview, view),
     field(
       refused === null ? "Loses the task" : "Has the task",
       owner === null ? "nobody, for nobody owns it" : `${plain(owner.agent_id)}, fence ${owner.fence}`,
@@ -120,7 +120,7 @@ export function renderForesight(foresight: Foresight, view: View): string {
   ].join("\n");
 }
 
-function headline({ refused, offer, presence }: Foresight, { colors }: View): string {
+function headline({ refused, offer, presence }: RecoveryDryRun, { colors }: View): string {
   if (refused !== null)
     return `${colors.red("It would not go on:")} ${plain(refused.reason)}. Nothing was changed.`;
   const how =
@@ -133,7 +133,7 @@ function headline({ refused, offer, presence }: Foresight, { colors }: View): st
 }
 
 /** With whom it goes on, and what follows when nobody is there to take it. */
-function offerLines({ task_id, refused, offer, presence }: Foresight, view: View): string[] {
+function offerLines({ task_id, refused, offer, presence }: RecoveryDryRun, view: View): string[] {
   if (offer === null) return [];
   const { agent_type: type, is_known: isKnown, max_attempts: times, deadline_ms: standsMs } = offer;
   const goesOn = field("Goes on with", `agents of type ${plain(type)}`, view);

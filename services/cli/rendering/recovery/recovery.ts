@@ -5,11 +5,11 @@ import type { Recovery } from "../../../../shared/protocol/recovery-record.ts";
 import type { BlockReason, RecoveryState } from "../../../../shared/protocol/recovery-states.ts";
 import type { Handoff, RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
-import { field } from "../checkpoint.ts";
-import { tableLines } from "../table.ts";
-import { counted, plain, shownId } from "../text.ts";
-import { ago, brieflyAgo, exactly } from "../time.ts";
-import type { View } from "../view.ts";
+import { field } from "../terminal/fields.ts";
+import { tableLines } from "../terminal/table.ts";
+import { counted, plain, shownId } from "../terminal/text.ts";
+import { ago, brieflyAgo, exactly } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
 import { presenceText } from "./presence.ts";
 
 const COLOR = {
@@ -41,7 +41,7 @@ export interface RecoveriesText {
 }
 
 /** As in the heads below. The task is what people copy. */
-const GIVE = [
+const FIT = [
   { least: 12 },
   undefined,
   undefined,
@@ -65,12 +65,12 @@ export function renderRecoveries({ tasks, offeredTo, next, fleet }: RecoveriesTe
             attemptsText(recovery),
             recovery.failure === null ? "-" : failureText(recovery.failure),
             recovery.failure === null ? "-" : ago(recovery.failure.noted_at, view.now),
-            nextText(task, recovery, offeredTo.get(task_id) ?? wantedType(task), view),
+            nextText(task, recovery, offeredTo.get(task_id) ?? expectedAgentType(task), view),
           ],
         ];
   });
   return [
-    ...tableLines(rows, { heads, view, give: GIVE }),
+    ...tableLines(rows, { heads, view, fit: FIT }),
     "",
     ...(next === undefined
       ? [`Total: ${counted(tasks.length, "task")}`]
@@ -89,7 +89,7 @@ export function failureText({
 }
 
 /** Of which type the agent should be that goes on, as far as that is known before it is offered. */
-export function wantedType({ recovery, agent_type }: Task): string | null {
+export function expectedAgentType({ recovery, agent_type }: Task): string | null {
   return recovery?.wish?.to_agent_type ?? agent_type;
 }
 
@@ -126,7 +126,7 @@ export function recoveryLine(task: Task, recovery: Recovery, view: View): string
   const { state, failure, attempts, attempts_max: max } = recovery;
   if (state === "idle" && recovery.attempts === 0) return stateText(state, view);
   const after = failure === null ? "" : ` after ${failureText(failure)}`;
-  const next = state === "idle" ? "" : `; ${nextText(task, recovery, wantedType(task), view)}`;
+  const next = state === "idle" ? "" : `; ${nextText(task, recovery, expectedAgentType(task), view)}`;
   const made = max === null ? counted(attempts, "attempt") : `${attemptsText(recovery)} attempts`;
   return `${stateText(state, view)}, ${made}${after}${next}`;
 }
@@ -140,11 +140,11 @@ export interface RecoveryText {
 }
 
 /** Whom it goes on with, or was offered to in vain; null: nobody goes on as it is. */
-export function goesOnWith({ task, handoff }: Pick<RecoveryText, "task" | "handoff">): string | null {
+export function awaitedAgentType({ task, handoff }: Pick<RecoveryText, "task" | "handoff">): string | null {
   const { state, blocked } = task.recovery ?? { state: "idle", blocked: null };
-  if (state === "waiting") return wantedType(task);
+  if (state === "waiting") return expectedAgentType(task);
   const wasOffered = state === "attempted" || blocked?.reason === "no_agent";
-  return wasOffered ? (handoff?.to_agent_type ?? wantedType(task)) : null;
+  return wasOffered ? (handoff?.to_agent_type ?? expectedAgentType(task)) : null;
 }
 
 export function renderRecovery({ task, handoff, presence }: RecoveryText, fleet: string, view: View): string {
@@ -155,7 +155,7 @@ export function renderRecovery({ task, handoff, presence }: RecoveryText, fleet:
     value === null ? [] : [field(name, value, view)];
   const at = (time: string | null): string | null => (time === null ? null : exactly(time, now));
   const { state, failure, blocked, wish } = recovery;
-  const type = goesOnWith({ task, handoff });
+  const type = awaitedAgentType({ task, handoff });
   const from =
     recovery.rung === "latest"
       ? "the newest checkpoint"

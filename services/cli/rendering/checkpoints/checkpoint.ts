@@ -1,0 +1,170 @@
+// One checkpoint in full, for a person who has to go on from it.
+
+import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+import { bulletList, field } from "../terminal/fields.ts";
+import { count, percentText, plain, shownId } from "../terminal/text.ts";
+import { exactly } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+import { renderMission } from "./mission.ts";
+
+export function renderCheckpoint(checkpoint: Checkpoint, view: View): string {
+  return [
+    ...heading(checkpoint, view),
+    ...work(checkpoint, view),
+    ...thinking(checkpoint, view),
+    ...measures(checkpoint, view),
+    ...recovery(checkpoint, view),
+    ...(checkpoint.fleet === undefined ? [] : renderMission(checkpoint.fleet, view)),
+    ...(checkpoint.verification === undefined ? [] : verification(checkpoint.verification, view)),
+    "",
+    field("Retention", checkpoint.compliance.retention_policy, view),
+    field("Audit", plain(checkpoint.compliance.event_log_ref), view),
+    field("Hash", checkpoint.compliance.hash, view),
+  ].join("\n");
+}
+
+function heading({ metadata: m, execution_state: state }: Checkpoint, view: View): string[] {
+  const { colors, now } = view;
+  const details = m.trigger.details === undefined ? "" : ` (${plain(m.trigger.details)})`;
+  const status = m.final_status === undefined ? m.status : `${m.status} (${m.final_status})`;
+  return [
+    field("Checkpoint", colors.bold(shownId(m.checkpoint_id)), view),
+    field("Task", plain(m.task_id), view),
+    field("Agent", `${plain(m.agent_id)} (${plain(m.agent_type)})`, view),
+    ...(m.session_id === undefined ? [] : [field("Session", plain(m.session_id), view)]),
+    field("Created", exactly(m.timestamp, now), view),
+    ...(m.committed_at === m.timestamp ? [] : [field("Committed", exactly(m.committed_at, now), view)]),
+    field("Trigger", `${m.trigger.reason}${details}`, view),
+    field(
+      "Status",
+      `${status}, version ${m.version}, checkpoint ${m.seq} of the task, iteration ${m.iteration}`,
+      view,
+    ),
+    field("Parents", m.parent_ids.length === 0 ? "none" : m.parent_ids.map(shownId).join(", "), view),
+    ...(m.labels === undefined
+      ? []
+      : [
+          field(
+            "Labels",
+            Object.entries(m.labels)
+              .map(([k, v]) => plain(`${k}=${v}`))
+              .join(", "),
+            view,
+          ),
+        ]),
+    field("Phase", state.phase, view),
+    ...(state.progress_percent === undefined
+      ? []
+      : [field("Progress", percentText(state.progress_percent), view)]),
+    ...(state.goal === undefined ? [] : [field("Goal", plain(state.goal), view)]),
+  ];
+}
+
+interface Item {
+  readonly title: string;
+  readonly files_created?: readonly string[] | undefined;
+  readonly files_modified?: readonly string[] | undefined;
+  readonly notes?: string | undefined;
+  readonly blocker?: unknown;
+}
+
+function work({ execution_state: state }: Checkpoint, view: View): string[] {
+  const { current_step: step, resume_pointer: pointer } = state;
+  return [
+    ...bulletList("Completed", state.completed_items.map(itemText), view),
+    ...bulletList("Pending", state.pending_items.map(itemText), view),
+    ...bulletList("Blocked", state.blocked_items.map(itemText), view),
+    ...(state.current_focus === undefined ? [] : ["", field("Focus", plain(state.current_focus), view)]),
+    ...(step === undefined ? [] : ["", field("Current step", plain(step.description), view)]),
+    ...(step?.partial_work === undefined ? [] : indented(step.partial_work)),
+    ...(pointer === undefined ? [] : ["", field("Next action", plain(pointer.next_action), view)]),
+    ...(pointer?.current_context === undefined ? [] : indented(pointer.current_context)),
+  ];
+}
+
+function itemText(item: Item): string {
+  const files = [...(item.files_created ?? []), ...(item.files_modified ?? [])];
+  return [
+    plain(item.title),
+    ...(typeof item.blocker === "string" ? [`blocked by: ${plain(item.blocker)}`] : []),
+    ...(item.notes === undefined ? [] : [plain(item.notes)]),
+    ...(files.length === 0 ? [] : [`[${files.map((file) => plain(file)).join(", ")}]`]),
+  ].join("  ");
+}
+
+function thinking({ context_summary: context }: Checkpoint, view: View): string[] {
+  const decisions = context.key_decisions.map((one: { decision: string; rationale?: string | undefined }) =>
+    one.rationale === undefined ? plain(one.decision) : `${plain(one.decision)} (${plain(one.rationale)})`,
+  );
+  return [
+    ...bulletList("Decisions", decisions, view),
+    ...bulletList(
+      "Assumptions",
+      context.assumptions.map((text) => plain(text)),
+      view,
+    ),
+    ...bulletList(
+      "Constraints",
+      context.constraints.map((text) => plain(text)),
+      view,
+    ),
+    ...bulletList(
+      "External dependencies",
+      context.external_dependencies.map((text) => plain(text)),
+      view,
+    ),
+  ];
+}
+
+function measures({ metrics }: Checkpoint, view: View): string[] {
+  const { tests_status: tests, context_utilization: used } = metrics;
+  const limit = metrics.context_limit === undefined ? "" : ` of ${count(metrics.context_limit)}`;
+  const part = used === undefined ? "" : `, ${Math.round(used * 100)}% of the context`;
+  return [
+    ...(metrics.tokens_consumed === 0
+      ? []
+      : ["", field("Tokens", `${count(metrics.tokens_consumed)}${limit}${part}`, view)]),
+    ...(tests === undefined
+      ? []
+      : [
+          "",
+          field("Tests", `${tests.passed} passed, ${tests.failed} failed, ${tests.skipped} skipped`, view),
+        ]),
+    ...bulletList(
+      "Files modified",
+      metrics.files_modified.map((file) => plain(file)),
+      view,
+    ),
+  ];
+}
+
+function recovery({ recovery: r }: Checkpoint, view: View): string[] {
+  return [
+    ...(r.last_successful_state === undefined
+      ? []
+      : ["", field("Falls back to", shownId(r.last_successful_state), view)]),
+    ...(r.rollback_instructions === undefined
+      ? []
+      : ["", field("Rollback", "", view).trimEnd(), ...indented(r.rollback_instructions)]),
+    ...(r.continuation_prompt === undefined
+      ? []
+      : ["", field("Continuation prompt", "", view).trimEnd(), ...indented(r.continuation_prompt)]),
+  ];
+}
+
+function verification(
+  { criteria, results }: { criteria: readonly unknown[]; results: readonly unknown[] },
+  view: View,
+): string[] {
+  const text = (value: unknown) => plain(typeof value === "string" ? value : JSON.stringify(value));
+  return [
+    ...bulletList("Criteria", criteria.map(text), view),
+    ...bulletList("Results", results.map(text), view),
+  ];
+}
+
+function indented(text: string): string[] {
+  return plain(text, { lines: true })
+    .split("\n")
+    .map((line) => `  ${line}`.trimEnd());
+}

@@ -1,0 +1,61 @@
+// The history of a task as a chain: each checkpoint with those it was made from.
+
+import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+import { tableLines } from "../terminal/table.ts";
+import { plain, progressText, shownId } from "../terminal/text.ts";
+import { ago, brieflyAgo } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+import { pageEnd } from "./checkpoint-table.ts";
+
+export interface HistoryText {
+  readonly task: string;
+  readonly order: "newest" | "oldest";
+  readonly checkpoints: readonly Checkpoint[];
+  readonly next: string | undefined;
+}
+
+export function renderHistory({ task, order, checkpoints, next }: HistoryText, view: View): string {
+  const title = `History of task ${plain(task)}, ${order} first`;
+  if (checkpoints.length === 0) return `${title}\n\nNone.`;
+  const rows = tableLines(
+    checkpoints.map((checkpoint) => row(checkpoint, view)),
+    { view, fit: FIT },
+  );
+  const lines = checkpoints.flatMap((checkpoint, i) => {
+    const last = i === checkpoints.length - 1;
+    return [rows[i]!, ...parentLines(checkpoint, { last: last && next === undefined }, view)];
+  });
+  return [title, "", ...lines, "", ...pageEnd(checkpoints.length, next, view)].join("\n");
+}
+
+/** As in {@link row}. */
+const FIT = [
+  undefined,
+  undefined,
+  { brief: brieflyAgo },
+  { leaves: 1 },
+  { leaves: 4 },
+  { leaves: 5 },
+  { leaves: 3 },
+  { leaves: 2 },
+] as const;
+
+function row({ metadata, execution_state: state }: Checkpoint, { colors, now }: View): string[] {
+  const final = metadata.status === "finalized";
+  return [
+    `${final ? "●" : "○"} #${metadata.seq}`,
+    colors.bold(shownId(metadata.checkpoint_id)),
+    ago(metadata.committed_at, now),
+    metadata.trigger.reason,
+    progressText(state),
+    state.phase,
+    metadata.final_status ?? metadata.status,
+    plain(metadata.agent_id),
+  ];
+}
+
+function parentLines({ metadata }: Checkpoint, { last }: { last: boolean }, { colors }: View): string[] {
+  const rail = last ? " " : "│";
+  if (metadata.parent_ids.length === 0) return [colors.dim(`${rail}   no parent`)];
+  return metadata.parent_ids.map((id) => colors.dim(`${rail}   from ${shownId(id)}`));
+}

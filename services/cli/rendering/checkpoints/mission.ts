@@ -1,0 +1,66 @@
+// A mission's snapshot inside a checkpoint: sorties, locks, messages. Its parts come from orchestrators of many kinds,
+// so what a row shows is what is there.
+
+import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+import { tableLines } from "../terminal/table.ts";
+import { plain, short } from "../terminal/text.ts";
+import { ago } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+type Mission = NonNullable<Checkpoint["fleet"]>;
+const INDENT = 2;
+/** Who and what stand in front; the rest can be read with --json. */
+const FIT = [{ least: 12 }, { least: 8 }, { least: 8 }, { least: 12 }] as const;
+
+type Part = Readonly<Record<string, unknown>>;
+
+export function renderMission(mission: Mission, view: View): string[] {
+  const { colors, now } = view;
+  const since = (at: unknown) => (typeof at === "string" ? `acquired ${ago(at, now)}` : "");
+  const sorties = mission.sorties.map((one: Part) => [
+    first(one, "id"),
+    first(one, "status"),
+    first(one, "assigned_to", "agent_id"),
+    first(one, "file", "files", "title"),
+  ]);
+  const locks = mission.active_locks.map((one: Part) => [
+    first(one, "file", "path", "id"),
+    first(one, "held_by", "agent_id"),
+    since(one.acquired_at),
+  ]);
+  const messages = mission.pending_messages.map((one: Part) => [
+    `From: ${first(one, "from")}`,
+    `To: ${[one.to].flat().map(short).join(", ")}`,
+    `Subject: ${first(one, "subject", "id")}`,
+  ]);
+  const part = (name: string, rows: string[][]) =>
+    rows.length === 0
+      ? []
+      : [
+          "",
+          colors.dim(`${name} (${rows.length}):`),
+          ...tableLines(rows, { view, fit: FIT, indent: INDENT }).map((line) => " ".repeat(INDENT) + line),
+        ];
+  return [
+    "",
+    `${colors.dim("Mission:")} ${plain(mission.mission_id)}`,
+    ...part("Sorties", sorties),
+    ...part("Active locks", locks),
+    ...part("Pending messages", messages),
+    ...recoveryContext(mission.recovery_context, view),
+  ];
+}
+
+function recoveryContext(context: Part | undefined, { colors }: View): string[] {
+  if (context === undefined) return [];
+  const lines = Object.entries(context).map(([name, value]) => {
+    const text = Array.isArray(value) ? value.map(short).join(", ") || "none" : short(value);
+    return `  ${plain(name.replaceAll("_", " "))}: ${text}`;
+  });
+  return ["", colors.dim("Recovery context:"), ...lines];
+}
+
+function first(part: Part, ...names: readonly string[]): string {
+  const found = names.map((name) => part[name]).find((value) => value !== undefined && value !== null);
+  return found === undefined ? "-" : Array.isArray(found) ? found.map(short).join(", ") : short(found);
+}

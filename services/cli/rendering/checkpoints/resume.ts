@@ -1,0 +1,94 @@
+// What a prompt says of itself, and how the workspace stands: for people, and as JSON.
+
+import { WORKSPACE_FINDINGS } from "../../../../shared/protocol/workspace.ts";
+import type { Checkpoint, Prompt, Task, WorkspaceDrift } from "../../../../shared/sdk/sdk.ts";
+import { bulletList, field } from "../terminal/fields.ts";
+import { count, plain, shownId } from "../terminal/text.ts";
+import { exactly } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+export interface Resumed {
+  readonly task: Task;
+  readonly checkpoint: Checkpoint;
+  readonly prompt: Prompt;
+  /** undefined: not compared, or nothing was recorded. */
+  readonly drift: WorkspaceDrift | undefined;
+  /** undefined: not to be compared. */
+  readonly place: string | undefined;
+  /** Where the prompt was written to. */
+  readonly out: string | undefined;
+}
+
+export function resumedData({ task, checkpoint, prompt, drift, place, out }: Resumed): object {
+  const { style, tokens, characters, tokenizer, secrets, leftOut } = prompt;
+  return {
+    task_id: task.task_id,
+    state: task.state,
+    owner: task.owner,
+    fence: task.fence,
+    checkpoint_id: checkpoint.metadata.checkpoint_id,
+    version: checkpoint.metadata.version,
+    agent_id: checkpoint.metadata.agent_id,
+    style,
+    tokens,
+    characters,
+    tokenizer,
+    secrets,
+    left_out: leftOut,
+    workspace: drift === undefined ? null : { folder: place, ...drift },
+    ...(out !== undefined && { out }),
+  };
+}
+
+export function renderResumed({ task, checkpoint, prompt, drift, place, out }: Resumed, view: View): string {
+  const { metadata } = checkpoint;
+  const { colors, now } = view;
+  const owner = task.owner === null ? "nobody" : plain(task.owner);
+  const where = out === undefined ? "not written" : `written to ${out}`;
+  return [
+    field("Task", `${colors.bold(plain(task.task_id))}, ${task.state}`, view),
+    field("Owner", `${owner}, fence ${task.fence}`, view),
+    field("Checkpoint", `${shownId(metadata.checkpoint_id)}, version ${metadata.version}`, view),
+    field("Agent", `${plain(metadata.agent_id)} (${plain(metadata.agent_type)})`, view),
+    field("Created", exactly(metadata.timestamp, now), view),
+    field("Prompt", `${sizes(prompt)}, ${where}`, view),
+    ...bulletList("Left out", prompt.leftOut.map(leftOutText), view),
+    "",
+    field("Workspace", workspaceText(checkpoint, drift, place, view), view),
+    ...(drift?.findings ?? []).map((finding) => `  - ${findingText(finding)}`),
+  ].join("\n");
+}
+
+function sizes({ style, tokens, characters, tokenizer, secrets }: Prompt): string {
+  const about = tokenizer === "o200k_base" ? "" : "about ";
+  const redacted = secrets === 0 ? "" : `, ${secrets} secrets replaced`;
+  return `${style}, ${about}${count(tokens)} tokens, ${count(characters)} characters${redacted}`;
+}
+
+function leftOutText({ section, items, shortened }: Prompt["leftOut"][number]): string {
+  const parts = [
+    ...(items === 0 ? [] : [`${count(items)} left out`]),
+    ...(shortened === 0 ? [] : [`${count(shortened)} shortened`]),
+  ];
+  return `${section.replaceAll("_", " ")}: ${parts.join(", ")}`;
+}
+
+function workspaceText(
+  { recovery }: Checkpoint,
+  drift: WorkspaceDrift | undefined,
+  place: string | undefined,
+  { colors }: View,
+): string {
+  if (drift === undefined) return recovery.workspace === undefined ? "not recorded" : "not compared";
+  const paint = { ok: colors.green, drift: colors.yellow, conflict: colors.red }[drift.grade];
+  return `${paint(drift.grade)} in ${plain(place ?? "")}`;
+}
+
+function findingText({ kind, grade, path, recorded, found }: WorkspaceDrift["findings"][number]): string {
+  const values = [
+    ...(recorded === undefined ? [] : [`recorded ${plain(recorded)}`]),
+    ...(found === undefined ? [] : [`now ${plain(found)}`]),
+  ].join(", ");
+  const about = path === undefined ? "" : `${plain(path)}: `;
+  return `${grade}  ${about}${WORKSPACE_FINDINGS[kind].text}${values === "" ? "" : ` (${values})`}`;
+}

@@ -1,0 +1,56 @@
+// Agents for people: one line each.
+
+import type { Agent, AgentPage } from "../../../../shared/protocol/agents.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
+import { tableLines } from "../terminal/table.ts";
+import { counted, plain } from "../terminal/text.ts";
+import { ago, brieflyAgo, span } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+const FIT = [
+  { least: 8 },
+  { leaves: 3 },
+  { least: 8 },
+  undefined,
+  undefined,
+  { brief: brieflyAgo },
+  { brief: brieflyAgo, leaves: 2 },
+  { least: 8, leaves: 1 },
+] as const;
+/** A reader that listens for less than this has not heard everybody. */
+export const HEARD_ALL_MS = 3 * LIMITS.heartbeat_ms;
+
+export function renderAgents(page: AgentPage, next: string | undefined, view: View): string {
+  const { agents, listening_since } = page;
+  const heads = ["AGENT", "TYPE", "TASK", "FENCE", "STATE", "LAST BEAT", "SINCE", "HOST"];
+  const rows = agents.map((agent) => [
+    plain(agent.agent_id),
+    plain(agent.agent_type ?? "-"),
+    plain(agent.task_id ?? "-"),
+    String(agent.fence ?? "-"),
+    stateText(agent, view),
+    agent.last_beat_at === null ? "-" : ago(agent.last_beat_at, view.now),
+    agent.first_beat_at === null ? "-" : ago(agent.first_beat_at, view.now),
+    plain(agent.host === null ? "-" : agent.pid === null ? agent.host : `${agent.host}/${agent.pid}`),
+  ]);
+  const listenedMs = view.now - Date.parse(listening_since);
+  return [
+    ...(rows.length === 0 ? ["No agents."] : tableLines(rows, { heads, view, right: [3], fit: FIT })),
+    ...(next === undefined
+      ? []
+      : ["", `${counted(agents.length, "agent")}; more with:`, `  ${view.colors.cyan(next)}`]),
+    ...(listenedMs < HEARD_ALL_MS
+      ? [
+          "",
+          view.colors.yellow(`The reader has listened for ${span(listenedMs)} only; ask again in a moment.`),
+        ]
+      : []),
+  ].join("\n");
+}
+
+/** Whoever works on a task that is somebody else's now must be seen. */
+function stateText({ state, owner }: Agent, { colors }: View): string {
+  if (owner === false) return colors.red(`${state}, not the owner`);
+  if (state === "silent") return colors.yellow(state);
+  return state === "working" ? colors.green(state) : state;
+}

@@ -1,0 +1,27 @@
+// One event as one line: when, what, which task, and its facts.
+
+import { objectOf } from "../../input/checkpoint.ts";
+import { plain, short } from "../terminal/text.ts";
+import type { View } from "../terminal/view.ts";
+
+export interface EventText {
+  readonly time: string;
+  readonly type: string;
+  readonly subject: string;
+  readonly data: unknown;
+}
+
+export function renderEvent(event: EventText, { colors }: View): string {
+  const facts = Object.entries(objectOf(event.data))
+    .filter(([name]) => name !== "taskId")
+    .map(
+      ([name, value]) => `${plain(name)}=${Array.isArray(value) ? value.map(word).join(",") : word(value)}`,
+    );
+  const type = event.type.padEnd(20);
+  return `${colors.dim(plain(event.time))}  ${colors.cyan(plain(type))}  ${plain(event.subject)}  ${facts.join(" ")}`.trimEnd();
+}
+
+/** In quotes where the next fact could not be told from it. */
+function word(value: unknown): string {
+  return typeof value === "string" && /[\s="]/.test(value) ? plain(JSON.stringify(value)) : short(value);
+}

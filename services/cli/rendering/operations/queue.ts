@@ -1,0 +1,70 @@
+// The queue and its dead letters for people.
+
+import type { DeadLetter, QueueStatus, RetriedLetter } from "../../../../shared/protocol/queries.ts";
+import { field } from "../terminal/fields.ts";
+import { tableLines } from "../terminal/table.ts";
+import { bytesText, count, counted, percentText, plain } from "../terminal/text.ts";
+import { ago, brieflyAgo, span } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+export function renderQueue(queue: QueueStatus, view: View): string {
+  const { colors } = view;
+  const since = queue.oldest_age_ms === null ? "" : `, the oldest for ${span(queue.oldest_age_ms)}`;
+  const full = queue.bytes_max === 0 ? 0 : (queue.bytes / queue.bytes_max) * 100;
+  const size = `${bytesText(queue.bytes)} of ${bytesText(queue.bytes_max)} (${percentText(full)})`;
+  const dead = counted(queue.dead, "letter");
+  return [
+    field("Store", queue.store === "ok" ? colors.green("ok") : colors.red("away; commands are queued"), view),
+    field("Waiting", `${counted(queue.depth, "command")}${since}`, view),
+    field("Size", full < 80 ? size : colors.yellow(size), view),
+    field("Left so far", counted(queue.left_total, "command"), view),
+    field("Dead", queue.dead === 0 ? dead : colors.yellow(dead), view),
+  ].join("\n");
+}
+
+export interface LettersText {
+  readonly letters: readonly DeadLetter[];
+  readonly next: string | undefined;
+  /** How the program is called here. */
+  readonly fleet: string;
+}
+
+const FIT = [
+  undefined,
+  { brief: brieflyAgo },
+  { leaves: 1 },
+  { leaves: 2 },
+  { least: 8 },
+  undefined,
+  { least: 20 },
+] as const;
+
+export function renderLetters({ letters, next, fleet }: LettersText, view: View): string {
+  if (letters.length === 0) return "No dead letters.";
+  const heads = ["NUMBER", "WHEN", "AGENT", "OP", "TASK", "REASON", "WHAT"];
+  const rows = letters.map((letter) => [
+    String(letter.seq),
+    ago(letter.dead_at, view.now),
+    plain(letter.agent_id ?? "-"),
+    plain(letter.op ?? "-"),
+    plain(letter.task_id ?? "-"),
+    view.colors.yellow(plain(letter.reason)),
+    letter.applied_at === null
+      ? plain(letter.error.message)
+      : `${view.colors.green("applied meanwhile")}, ${ago(letter.applied_at, view.now)}; it was: ${plain(letter.error.message)}`,
+  ]);
+  return [
+    ...tableLines(rows, { heads, view, right: [0], fit: FIT }),
+    "",
+    ...(next === undefined
+      ? [`Total shown: ${count(letters.length)}`]
+      : [`${counted(letters.length, "letter")}; more with:`, `  ${view.colors.cyan(next)}`]),
+    `Apply one again with \`${fleet} queue dead retry <number>\`, or give it up with \`${fleet} queue dead drop <number>\`.`,
+  ].join("\n");
+}
+
+export function renderRetriedLetter({ seq, position, applied_at }: RetriedLetter, view: View): string {
+  const back = `Back in the queue: letter ${seq}, now at place ${position}`;
+  if (applied_at === null) return back;
+  return `${back}. A copy of its command was applied meanwhile, ${ago(applied_at, view.now)}: this changes nothing`;
+}

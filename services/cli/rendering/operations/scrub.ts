@@ -1,0 +1,145 @@
+// The scrub for people: when everything was verified, how far that is now, and what is damaged.
+
+import type {
+  EndedScrubPass,
+  ScrubFinding,
+  ScrubFindingPage,
+  ScrubPass,
+  ScrubStatus,
+} from "../../../../shared/protocol/scrub.ts";
+import { field } from "../terminal/fields.ts";
+import { tableLines } from "../terminal/table.ts";
+import { bytesText, count, counted, percentText, plain, shownId } from "../terminal/text.ts";
+import { ago, brieflyAgo, span } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+export interface ScrubText {
+  readonly status: ScrubStatus;
+  /** The first findings. */
+  readonly page: ScrubFindingPage;
+  /** How the program is called here. */
+  readonly fleet: string;
+}
+
+export function renderScrub({ status, page, fleet }: ScrubText, view: View): string {
+  const { colors } = view;
+  const { current, last, requested_pass: requested, total } = status;
+  const sound = page.findings.length === 0 && (last?.findings ?? 0) === 0 && (current?.findings ?? 0) === 0;
+  const result = last === null ? colors.yellow("never verified") : endedText(last, view);
+  return [
+    field("Last pass", result, view),
+    ...(last === null ? [] : [`  ${tallyText(last)}, ${rateText(last)}`]),
+    ...(current === null
+      ? []
+      : [
+          field("Under way", underWayText(current, total.checkpoints, view), view),
+          `  ${tallyText(current)}`,
+        ]),
+    ...(requested === null || requested === current?.pass
+      ? []
+      : [field("Asked for", `pass ${requested}`, view)]),
+    field("Scrubber", scrubberText(status, view), view),
+    ...(known(status) === 0
+      ? []
+      : [field("Known", `${counted(known(status), "version")} in quarantine, found before`, view)]),
+    "",
+    ...(sound ? [soundText(last, view)] : damageLines(page, status, fleet, view)),
+  ].join("\n");
+}
+
+function endedText({ pass, ended_at, findings }: EndedScrubPass, { colors, now }: View): string {
+  const result = findings === 0 ? colors.green("sound") : colors.red(counted(findings, "finding"));
+  return `${result}, pass ${pass}, ended ${ago(ended_at, now)}`;
+}
+
+function underWayText({ pass, began_at, checkpoints }: ScrubPass, total: number, { now }: View): string {
+  const part = total === 0 ? 100 : Math.min(100, (checkpoints / total) * 100);
+  return `pass ${pass}, ${percentText(Math.floor(part))}, began ${ago(began_at, now)}`;
+}
+
+function tallyText({ tasks, checkpoints, versions, audit_entries, bytes }: ScrubPass): string {
+  return [
+    counted(tasks, "task"),
+    counted(checkpoints, "checkpoint"),
+    counted(versions, "earlier version"),
+    counted(audit_entries, "audit entry", "audit entries"),
+    bytesText(bytes),
+  ].join(", ");
+}
+
+function rateText({ began_at, ended_at, bytes }: EndedScrubPass): string {
+  const ms = Math.max(1, Date.parse(ended_at) - Date.parse(began_at));
+  return `in ${span(ms)} (${bytesText((bytes / ms) * 1_000)}/s)`;
+}
+
+function scrubberText({ by, rate_bytes, every_ms }: ScrubStatus, { colors }: View): string {
+  const who = by === null ? colors.yellow("no watchdog is running") : plain(by);
+  if (rate_bytes === null) return who;
+  const when = every_ms === null ? "only when asked" : `every ${span(every_ms)}`;
+  return `${who}; at most ${bytesText(rate_bytes)}/s, ${when}`;
+}
+
+const known = ({ current, last }: ScrubStatus): number => last?.quarantined ?? current?.quarantined ?? 0;
+
+function soundText(last: EndedScrubPass | null, { colors }: View): string {
+  if (last === null) return "Nothing is known to be damaged, but no pass has ended yet.";
+  return colors.green("Everything that was stored when the last pass read it verifies.");
+}
+
+function damageLines(page: ScrubFindingPage, status: ScrubStatus, fleet: string, view: View): string[] {
+  if (page.findings.length === 0) return ["The findings are not in this tenant's tasks."];
+  const isAll = page.cursor === undefined;
+  return [
+    ...findingLines(page.findings, view),
+    "",
+    ...(isAll ? [] : [`More with \`${fleet} scrub findings\`.`]),
+    ...(status.current === null ? [] : ["What the pass under way has not come to may be mended since."]),
+    ADVICE,
+  ];
+}
+
+const ADVICE =
+  "A checkpoint in quarantine is passed over; an agent goes on from the one before. Of the others, keep the store as it is and bring the task back from a backup.";
+
+const FIT = [undefined, { leaves: 2 }, { leaves: 1 }, { brief: brieflyAgo }, { least: 24 }] as const;
+
+function findingLines(findings: readonly ScrubFinding[], view: View): string[] {
+  const heads = ["KIND", "TASK", "CHECKPOINT", "FOUND", "WHAT"];
+  const rows = findings.map((finding) => [
+    view.colors.red(finding.kind),
+    plain(finding.task_id),
+    checkpointText(finding),
+    ago(finding.found_at, view.now),
+    `${plain(finding.details)}${finding.quarantined ? " (quarantined)" : ""}`,
+  ]);
+  return tableLines(rows, { heads, view, fit: FIT });
+}
+
+function checkpointText({ checkpoint_id: id, version }: ScrubFinding): string {
+  if (id === null) return "-";
+  return version === null ? shownId(id) : `${shownId(id)} v${count(version)}`;
+}
+
+export function renderFindings(page: ScrubFindingPage, next: string | undefined, view: View): string {
+  if (page.findings.length === 0 && next === undefined) return "No findings.";
+  return [
+    ...findingLines(page.findings, view),
+    "",
+    ...(next === undefined
+      ? [`Total shown: ${counted(page.findings.length, "finding")}`]
+      : [`${counted(page.findings.length, "finding")}; more with:`, `  ${view.colors.cyan(next)}`]),
+    ADVICE,
+  ].join("\n");
+}
+
+export function renderAsked({ current, requested_pass, by }: ScrubStatus, fleet: string, view: View): string {
+  const behind =
+    current === null || current.pass === requested_pass
+      ? ""
+      : `, behind pass ${current.pass}, which is under way`;
+  return [
+    `Asked for: pass ${requested_pass}${behind}`,
+    ...(by === null ? [view.colors.yellow("No watchdog is running now; it begins when one does.")] : []),
+    `See how it goes with \`${fleet} scrub\`.`,
+  ].join("\n");
+}

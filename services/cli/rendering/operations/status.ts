@@ -1,0 +1,72 @@
+// The state of the fleet on one screen: what works, what waits, how much there is.
+
+import type { FleetStatus, IndexStatus } from "../../../../shared/protocol/queries.ts";
+import { tableLines } from "../terminal/table.ts";
+import { count, counted, plain } from "../terminal/text.ts";
+import { span } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+/** Alerts that nobody has acknowledged and that are not over; `more`: at least so many. */
+export interface OpenAlerts {
+  readonly open: number;
+  readonly more: boolean;
+}
+
+/** `by`: a watchdog that runs; null: none does. */
+export interface RunningWatchdog {
+  readonly by: string | null;
+}
+
+export function renderStatus(
+  status: FleetStatus & { readonly alerts?: OpenAlerts; readonly watchdog?: RunningWatchdog },
+  { url, fleet }: { readonly url: string; readonly fleet: string },
+  view: View,
+): string {
+  const { colors } = view;
+  const mark = (ok: boolean) => (ok ? colors.green("ok") : colors.red("down"));
+  const { store, bus, index, outbox, counts } = status;
+  const waiting = outbox.depth === 0 ? "" : `, the oldest for ${span(outbox.oldest_ms)}`;
+  const rows = [
+    ["store", mark(store.ok), plain(`${store.engine}  ${store.detail}`.trim())],
+    ["bus", mark(bus.ok), plain(`nats-server ${bus.server_version}  ${bus.detail}`.trim())],
+    ["index", indexMark(index, view), indexText(index)],
+    ["outbox", colors.green("ok"), `${counted(outbox.depth, "event")} to publish${waiting}`],
+    ...(status.alerts === undefined ? [] : [alertsRow(status.alerts, fleet, view)]),
+    ...(status.watchdog === undefined ? [] : [watchdogRow(status.watchdog, view)]),
+  ];
+  // Why something is down must be readable to the last word.
+  const fit = store.ok && bus.ok ? [undefined, undefined, { least: 20 }] : [];
+  return [
+    `Fleet ${plain(status.version)} at ${url}, up for ${span(status.uptime_ms)}`,
+    "",
+    ...tableLines(rows, { view, fit }),
+    "",
+    `${counted(counts.tasks, "task")}, ${counted(counts.checkpoints, "checkpoint")}, ${counted(counts.events, "event")}`,
+  ].join("\n");
+}
+
+function alertsRow({ open, more }: OpenAlerts, fleet: string, { colors }: View): string[] {
+  if (open === 0 && !more) return ["alerts", colors.green("ok"), "none open"];
+  const many = more ? `${count(open)} or more` : count(open);
+  return ["alerts", colors.yellow("open"), `${many} to look at: ${fleet} alerts list`];
+}
+
+function watchdogRow({ by }: RunningWatchdog, { colors }: View): string[] {
+  if (by !== null) return ["watchdog", colors.green("ok"), plain(by)];
+  return ["watchdog", colors.yellow("none"), "no task of an agent that fails goes on until one runs"];
+}
+
+export function renderIndex(index: IndexStatus, view: View): string {
+  return `Search index: ${indexMark(index, view)}, ${indexText(index)}`;
+}
+
+function indexMark({ state }: IndexStatus, { colors }: View): string {
+  return state === "ready" ? colors.green("ready") : colors.yellow("rebuilding");
+}
+
+function indexText(index: IndexStatus): string {
+  const behind = index.behind === 0 ? "up to date" : `${counted(index.behind, "commit")} behind`;
+  return index.state === "ready"
+    ? `${counted(index.indexed, "checkpoint")}, ${behind}`
+    : `${count(index.indexed)} of ${counted(index.total, "checkpoint")}`;
+}

@@ -1,0 +1,53 @@
+// Words and numbers for people.
+
+import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
+
+/**
+ * Text that an agent wrote, safe to show: a terminal obeys control characters, and a checkpoint must not be able to
+ * clear somebody's screen or hide a line. `lines`: keep line breaks.
+ */
+export function plain(text: string, { lines = false } = {}): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
+  const controls = lines ? /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g : /[\u0000-\u001f\u007f-\u009f]/g;
+  return text.replace(/\r\n/g, "\n").replace(controls, (found) => (/[\n\t]/.test(found) ? " " : "\ufffd"));
+}
+
+/** The id as people copy it: never shortened. */
+export function shownId(id: string): string {
+  return id.startsWith("chk-") ? id : `chk-${id}`;
+}
+
+export function count(value: number): string {
+  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+}
+
+/** "1 checkpoint", "1,200 checkpoints". */
+export function counted(value: number, noun: string, plural = `${noun}s`): string {
+  return `${count(value)} ${value === 1 ? noun : plural}`;
+}
+
+export function percentText(value: number): string {
+  return `${Math.round(value)}%`;
+}
+
+/** How far: the agent's own percentage, else items done of all items. */
+export function progressText(state: Checkpoint["execution_state"]): string {
+  if (state.progress_percent !== undefined) return percentText(state.progress_percent);
+  const done = state.completed_items.length;
+  const total = done + state.pending_items.length + state.blocked_items.length;
+  return total === 0 ? "-" : `${done}/${total}`;
+}
+
+const SIZES = ["bytes", "KiB", "MiB", "GiB", "TiB"] as const;
+
+/** "1.5 KiB". */
+export function bytesText(bytes: number): string {
+  const place = bytes < 1 ? 0 : Math.min(SIZES.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** place;
+  return `${place === 0 || value >= 100 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, "")} ${SIZES[place]}`;
+}
+
+/** A value of unknown shape in one line. */
+export function short(value: unknown): string {
+  return plain(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
+}
