@@ -18,7 +18,7 @@ const FAMILIES = {
 };
 
 /** Yields, per mirror and suite until the caller has enough, { path } of an unpacked server or { problem }. */
-export async function* fetchWithApt(workshop) {
+export async function* fetchWithApt(setup) {
   const system = readOsRelease();
   const family = FAMILIES[system.ids.find((id) => id in FAMILIES)];
   if (!family || ["apt-get", "apt-config", "dpkg-deb"].some((tool) => spawnSync(tool, ["--version"]).error))
@@ -29,12 +29,12 @@ export async function* fetchWithApt(workshop) {
     if (!signedBy) continue;
     for (const suite of family.suites) {
       const source = { uri: mirror.uri, suite, component: family.component, signedBy };
-      yield await fetchPackage(workshop, join(workshop.folder, `apt-${++count}`), source);
+      yield await fetchPackage(setup, join(setup.folder, `apt-${++count}`), source);
     }
   }
 }
 
-async function fetchPackage(workshop, folder, { uri, suite, component, signedBy }) {
+async function fetchPackage(setup, folder, { uri, suite, component, signedBy }) {
   for (const part of ["state/lists/partial", "cache/archives/partial", "package"]) {
     mkdirSync(join(folder, part), { recursive: true });
   }
@@ -57,7 +57,7 @@ async function fetchPackage(workshop, folder, { uri, suite, component, signedBy 
   ];
   for (const step of steps) {
     const [command, args] = step();
-    const { ok, output } = await workshop.run(command, args, options);
+    const { ok, output } = await setup.run(command, args, options);
     if (!ok) return { problem: `${uri} ${suite}: ${command} ${args[1]} failed:${reasonIn(output)}` };
   }
   const path = ["usr/sbin", "usr/bin"]

@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import module from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { isAtLeast, OLDEST_NODE } from "./versions.mjs";
+import { OLDEST_NODE, versionAtLeast } from "./versions.mjs";
 
 // Node resolves symbolic links before it names a module, so a link on PATH leads here too.
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
@@ -19,7 +19,7 @@ const pinned = join(root, "node_modules", ".bin", "node");
 
 if (!existsSync(join(root, "node_modules"))) {
   fail(`run \`npm start\` in ${root} first: it installs what is missing`);
-} else if (isAtLeast(process.versions.node, OLDEST_NODE)) {
+} else if (versionAtLeast(process.versions.node, OLDEST_NODE)) {
   process.argv[1] = cli;
   module.enableCompileCache(cache);
   await import(pathToFileURL(cli).href);

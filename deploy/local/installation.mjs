@@ -12,7 +12,7 @@ import { bringNatsServer } from "./nats-download.mjs";
 import { installPackages, packagesReady } from "./packages.mjs";
 import { Problem } from "./problem.mjs";
 import { startProgress } from "./progress.mjs";
-import { createWorkshop } from "./workshop.mjs";
+import { createSetupContext } from "./setup-context.mjs";
 
 const UNAVAILABLE = 69; // EX_UNAVAILABLE of sysexits.h
 
@@ -24,30 +24,28 @@ export async function installMissing(root) {
   const lock = await takeLock(join(home, "setup.lock"), () =>
     progress.say("waiting for another set-up to end"),
   );
-  const workshop = createWorkshop(join(home, "setup"), lock);
-  const stop = (signal) => workshop.stop(signal);
+  const setup = createSetupContext(join(home, "setup"), lock);
+  const stop = (signal) => setup.stop(signal);
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, stop);
   try {
     const jobs = [];
-    if (!packagesReady(root))
-      jobs.push(progress.job("npm dependencies", () => installPackages(root, workshop)));
+    if (!packagesReady(root)) jobs.push(progress.job("npm dependencies", () => installPackages(root, setup)));
     const nats = findNatsServer({ root });
-    if ("problem" in nats)
-      jobs.push(progress.job("nats-server", () => natsFor(root, workshop, nats.problem)));
+    if ("problem" in nats) jobs.push(progress.job("nats-server", () => natsFor(root, setup, nats.problem)));
     const results = await Promise.allSettled(jobs);
-    if (workshop.stoppedBy) return 128 + constants.signals[workshop.stoppedBy];
+    if (setup.stoppedBy) return 128 + constants.signals[setup.stoppedBy];
     return report(results, progress);
   } finally {
     progress.close();
-    rmSync(workshop.folder, { recursive: true, force: true });
+    rmSync(setup.folder, { recursive: true, force: true });
     lock.release();
   }
 }
 
 // A path the user named is theirs to repair: bringing another server would hide the mistake.
-async function natsFor(root, workshop, problem) {
+async function natsFor(root, setup, problem) {
   if (process.env.FLEET_NATS_SERVER) throw new Problem(problem);
-  await bringNatsServer(root, workshop, problem);
+  await bringNatsServer(root, setup, problem);
 }
 
 function report(results, progress) {

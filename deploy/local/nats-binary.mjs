@@ -8,7 +8,7 @@
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
-import { isAtLeast, OLDEST_NATS } from "./versions.mjs";
+import { OLDEST_NATS, versionAtLeast } from "./versions.mjs";
 
 /** Where the set-up script puts the server it brings. */
 export const ownNatsPath = (root) => join(root, ".fleet", "bin", "nats-server");
@@ -43,7 +43,8 @@ export function probe(path) {
     const reason = run.error?.message ?? (run.stderr.trim().split("\n")[0] || `exit ${run.status}`);
     return { problem: `${path} does not run here (${reason})` };
   }
-  if (!isAtLeast(version, OLDEST_NATS)) return { problem: `${path} is ${version}, needed is ${OLDEST_NATS}` };
+  if (!versionAtLeast(version, OLDEST_NATS))
+    return { problem: `${path} is ${version}, needed is ${OLDEST_NATS}` };
   return { path, version };
 }
 

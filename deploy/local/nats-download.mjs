@@ -18,11 +18,11 @@ const CHECKSUMS_MS = 10_000;
 const ARCHIVE_MS = 120_000;
 
 /** Brings a server that runs here, or throws a Problem with the command that would. */
-export async function bringNatsServer(root, workshop, problem) {
+export async function bringNatsServer(root, setup, problem) {
   const ways = process.platform === "darwin" ? [] : [fetchWithApt, fetchRelease];
   const tried = [problem];
   for (const fetchServer of ways) {
-    for await (const found of fetchServer(workshop)) {
+    for await (const found of fetchServer(setup)) {
       const server = found.path ? probe(found.path) : found;
       if (!server.problem) return place(root, server.path);
       tried.push(server.problem);
@@ -39,7 +39,7 @@ function place(root, path) {
   renameSync(path, target);
 }
 
-async function* fetchRelease(workshop) {
+async function* fetchRelease(setup) {
   const platform = `${process.platform}-${{ x64: "amd64" }[process.arch] ?? process.arch}`;
   const name = `nats-server-v${RELEASE}-${platform}`;
   const from = `${RELEASES}/download/v${RELEASE}`;
@@ -52,11 +52,11 @@ async function* fetchRelease(workshop) {
     const archive = await get(`${from}/${name}.tar.gz`, ARCHIVE_MS);
     if (createHash("sha256").update(archive).digest("hex") !== sum)
       throw new Error("its checksum is not in SHA256SUMS");
-    const file = join(workshop.folder, "release.tar.gz");
+    const file = join(setup.folder, "release.tar.gz");
     writeFileSync(file, archive);
-    const unpacked = await workshop.run("tar", ["-xzf", file, "-C", workshop.folder]);
+    const unpacked = await setup.run("tar", ["-xzf", file, "-C", setup.folder]);
     if (!unpacked.ok) throw new Error(unpacked.output);
-    yield { path: join(workshop.folder, name, "nats-server") };
+    yield { path: join(setup.folder, name, "nats-server") };
   } catch (error) {
     yield { problem: `${from}/${name}.tar.gz: ${error.cause?.message ?? error.message}` };
   }

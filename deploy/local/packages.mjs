@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join, sep } from "node:path";
 import { Problem, reasonIn } from "./problem.mjs";
-import { isAtLeast, OLDEST_NODE } from "./versions.mjs";
+import { OLDEST_NODE, versionAtLeast } from "./versions.mjs";
 
 const at = (root, ...parts) => join(root, "node_modules", ...parts);
 const stampPath = (root) => at(root, ".fleet-setup");
@@ -23,17 +23,17 @@ export function packagesReady(root) {
 }
 
 /** Installs the dependencies and the pinned Node, keeping what is there already and right. */
-export async function installPackages(root, workshop) {
+export async function installPackages(root, setup) {
   if (!stampFor(root)) throw new Problem("package-lock.json is missing; run: git checkout package-lock.json");
   if (!matchesLock(root)) {
     // Gone before npm starts, so that no moment of an interrupted install looks finished.
     rmSync(stampPath(root), { force: true });
     rmSync(at(root, ".package-lock.json"), { force: true });
     const flags = ["--ignore-scripts", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
-    await npm(root, workshop, "npm ci", ["ci", ...flags], root);
+    await npm(root, setup, "npm ci", ["ci", ...flags], root);
   }
-  if (!nodeVersion(pinnedNode(root))) await bringNode(root, workshop);
-  const fresh = join(workshop.folder, "stamp");
+  if (!nodeVersion(pinnedNode(root))) await bringNode(root, setup);
+  const fresh = join(setup.folder, "stamp");
   writeFileSync(fresh, stampFor(root));
   renameSync(fresh, stampPath(root));
 }
@@ -60,11 +60,11 @@ function matchesLock(root) {
 }
 
 // The registry has the binary as a package of its own per platform, as the install script of `node` knows too.
-async function bringNode(root, workshop) {
+async function bringNode(root, setup) {
   const { version } = JSON.parse(readText(at(root, "node", "package.json")));
   const family = process.platform === "darwin" && process.arch === "arm64" ? "node-bin" : "node";
   const name = `${family}-${process.platform}-${process.arch}`;
-  const folder = join(workshop.folder, "node");
+  const folder = join(setup.folder, "node");
   mkdirSync(folder);
   writeFileSync(join(folder, "package.json"), "{}");
   const flags = [
@@ -78,7 +78,7 @@ async function bringNode(root, workshop) {
   try {
     await npm(
       root,
-      workshop,
+      setup,
       "npm install",
       ["install", "--prefix", folder, ...flags, `${name}@${version}`],
       folder,
@@ -93,7 +93,7 @@ async function bringNode(root, workshop) {
     });
   } catch (problem) {
     const own = outerNode(root);
-    if (workshop.stoppedBy || !nodeVersion(own)) throw withRemedy(problem);
+    if (setup.stoppedBy || !nodeVersion(own)) throw withRemedy(problem);
     place(root, () => own);
   }
 }
@@ -112,15 +112,15 @@ const withRemedy = (problem) =>
       )
     : problem;
 
-async function npm(root, workshop, title, args, cwd) {
+async function npm(root, setup, title, args, cwd) {
   const node = outerNode(root);
   const script = process.env.npm_execpath ?? "";
   const known = script.endsWith("npm-cli.js") && existsSync(script);
   const PATH = [...outerPath(root), dirname(node)].join(delimiter);
   const options = { cwd, env: { ...process.env, PATH } };
   const { ok, output } = known
-    ? await workshop.run(node, [script, ...args], options)
-    : await workshop.run("npm", args, options);
+    ? await setup.run(node, [script, ...args], options)
+    : await setup.run("npm", args, options);
   if (!ok) throw new Problem(`${title} failed:${reasonIn(output)}`);
 }
 
@@ -142,7 +142,7 @@ const isInside = (root, path) => path.startsWith(at(root) + sep);
 function nodeVersion(path) {
   const run = spawnSync(path, ["--version"], { encoding: "utf8", timeout: 10_000 });
   const version = (run.stdout ?? "").trim();
-  return run.status === 0 && isAtLeast(version, OLDEST_NODE) ? version : undefined;
+  return run.status === 0 && versionAtLeast(version, OLDEST_NODE) ? version : undefined;
 }
 
 function readText(path) {

@@ -1,3 +1,3 @@
 export const OLDEST_NODE: string;
 export const OLDEST_NATS: string;
-export function isAtLeast(version: string, oldest: string): boolean;
+export function versionAtLeast(version: string, oldest: string): boolean;

@@ -7,7 +7,7 @@ export const OLDEST_NODE = "22.18.0";
 export const OLDEST_NATS = "2.10.27";
 
 /** Compares dotted versions by their numbers; what follows them ("-RC.1") is not looked at. */
-export function isAtLeast(version, oldest) {
+export function versionAtLeast(version, oldest) {
   const numbers = (text) => text.replace(/^v/, "").split(/[.+-]/, 3).map(Number);
   const [have, need] = [numbers(version), numbers(oldest)];
   for (let place = 0; place < 3; place++) {

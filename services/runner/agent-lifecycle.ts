@@ -9,21 +9,20 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { retry } from "../../shared/runtime/retry.ts";
 import { aborted } from "../../shared/runtime/when-aborted.ts";
 import type { Heart } from "../../shared/sdk/heartbeat.ts";
-import type { AgentRecord } from "./agent-record.ts";
 import { classOf, detailsOf, type StopReason, signalOf } from "./exit-class.ts";
-import { isUncertain, type Outside } from "./fleet-port.ts";
-import type { Journal } from "./journal.ts";
+import { type FleetPort, isUncertain } from "./fleet-connection.ts";
+import type { AgentRecord, Journal } from "./journal.ts";
 import {
   type Exit,
   failedToStart,
+  type LaunchedAgent,
   type Launcher,
   type LaunchSpec,
-  type Running,
 } from "./launchers/launcher.ts";
 
-export interface LifeParts {
+export interface LifecycleParts {
   readonly journal: Journal;
-  readonly outside: Outside;
+  readonly fleet: FleetPort;
   readonly settings: RunnerSettings;
   /** undefined: the settings name the type no more. */
   readonly agent: RunnerAgent | undefined;
@@ -34,7 +33,7 @@ export interface LifeParts {
   readonly log: Logger;
 }
 
-export type Ending =
+export type AgentEnd =
   | { readonly kind: "void"; readonly why: string }
   | { readonly kind: "ended"; readonly report: ExitReport };
 
@@ -42,17 +41,17 @@ const PATIENT = { attempts: Number.POSITIVE_INFINITY, baseMs: 250, maxMs: 10_000
 /** Attempts to start an agent before it counts as not started. */
 const STARTS = 5;
 
-export class Life {
-  readonly #parts: LifeParts;
+export class AgentLifecycle {
+  readonly #parts: LifecycleParts;
   readonly #log: Logger;
   readonly #leaving = new AbortController();
   readonly #settled = Promise.withResolvers<void>();
   #record: AgentRecord;
-  #running: Running | undefined;
+  #running: LaunchedAgent | undefined;
   #heart: Heart | undefined;
   #stopped: StopReason | undefined;
 
-  constructor(record: AgentRecord, parts: LifeParts) {
+  constructor(record: AgentRecord, parts: LifecycleParts) {
     this.#record = record;
     this.#parts = parts;
     const { agent_id, agent_type, task_id, handoff_id } = record;
@@ -71,7 +70,7 @@ export class Life {
   }
 
   /** Resolves when the agent is over; rejects when the runner goes away before, and leaves it in the journal as it is. */
-  async run(onEnd: (ending: Ending) => void): Promise<void> {
+  async run(onEnd: (ending: AgentEnd) => void): Promise<void> {
     const isNew = this.#record.state === "accepting";
     try {
       const why = await this.#accept();
@@ -108,11 +107,11 @@ export class Life {
   /** null: the task is the agent's; else why not. */
   async #accept(): Promise<string | null> {
     if (this.#record.state !== "accepting") return null;
-    const { journal, outside, clock } = this.#parts;
+    const { journal, fleet, clock } = this.#parts;
     const { signal } = this.#leaving;
     try {
       const answer = await retry({ ...PATIENT, clock, signal, retryable: isUncertain }, () =>
-        outside.acknowledge(this.#record),
+        fleet.acknowledge(this.#record),
       );
       if ("fence" in answer) {
         this.#save({ state: "accepted", fence: answer.fence });
@@ -157,13 +156,13 @@ export class Life {
     }
   }
 
-  #launched(spec: LaunchSpec): Promise<Running> {
+  #launched(spec: LaunchSpec): Promise<LaunchedAgent> {
     const { launcher, clock } = this.#parts;
     const { signal } = this.#leaving;
     return retry({ ...PATIENT, attempts: STARTS, clock, signal }, () => launcher.start(spec));
   }
 
-  async #ran(running: Running, found: boolean): Promise<Exit> {
+  async #ran(running: LaunchedAgent, found: boolean): Promise<Exit> {
     const { agent, settings } = this.#parts;
     this.#running = running;
     const over = new AbortController();
@@ -187,12 +186,12 @@ export class Life {
     throw this.#leaving.signal.reason;
   }
 
-  #startHeart({ pid }: Running): Heart {
-    const { outside } = this.#parts;
+  #startHeart({ pid }: LaunchedAgent): Heart {
+    const { fleet } = this.#parts;
     const { agent_type, task_id, fence } = this.#record;
     const state = this.#stopped === undefined ? "working" : "stopping";
     const pulse = { agentType: agent_type, taskId: task_id, fence: fence ?? 0, pid, state } as const;
-    return outside.startHeartbeat(this.#record, pulse);
+    return fleet.startHeartbeat(this.#record, pulse);
   }
 
   /** Counted from when the task was given, so that a runner that starts anew does not grant it anew. */
@@ -204,9 +203,9 @@ export class Life {
   }
 
   async #owned(): Promise<boolean> {
-    const { outside, clock } = this.#parts;
+    const { fleet, clock } = this.#parts;
     const { signal } = this.#leaving;
-    return retry({ ...PATIENT, clock, signal }, () => outside.owns(this.#record));
+    return retry({ ...PATIENT, clock, signal }, () => fleet.owns(this.#record));
   }
 
   #unstarted(problem: string): Exit {
@@ -237,9 +236,9 @@ export class Life {
   }
 
   async #tell(report: ExitReport): Promise<void> {
-    const { outside, clock, journal, settings } = this.#parts;
+    const { fleet, clock, journal, settings } = this.#parts;
     await retry({ ...PATIENT, clock, signal: this.#leaving.signal }, () =>
-      outside.report(this.#record, report),
+      fleet.report(this.#record, report),
     );
     this.#save({ state: "reported" });
     journal.prune(settings.kept_folders);

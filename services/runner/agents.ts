@@ -6,13 +6,14 @@ import { type Clock, createWake } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import { newCommandId } from "../../shared/sdk/sdk.ts";
-import { type Ending, Life, type LifeParts } from "./agent-lifecycle.ts";
-import type { AgentRecord } from "./agent-record.ts";
+import { type AgentEnd, AgentLifecycle, type LifecycleParts } from "./agent-lifecycle.ts";
 import { instructionsFor } from "./instructions.ts";
+import type { AgentRecord } from "./journal.ts";
 import type { Launcher } from "./launchers/launcher.ts";
-import { callingOf } from "./profiles.ts";
+import { agentInvocation } from "./profiles.ts";
 
-export interface AgentsParts extends Pick<LifeParts, "journal" | "outside" | "settings" | "specOf" | "host"> {
+export interface RunnerAgentsParts
+  extends Pick<LifecycleParts, "journal" | "fleet" | "settings" | "specOf" | "host"> {
   readonly launchers: Readonly<Record<LauncherName, Launcher>>;
   readonly tenant: string;
   readonly clock: Clock;
@@ -27,16 +28,16 @@ const ROOM_MS = 5_000;
 const REPORT_MS = 3_000;
 
 export class Agents {
-  readonly #parts: AgentsParts;
+  readonly #parts: RunnerAgentsParts;
   /** By handoff: an offer that comes again finds the life it began. */
-  readonly #lives = new Map<string, Life>();
+  readonly #lives = new Map<string, AgentLifecycle>();
   readonly #ends = new Map<string, Promise<void>>();
   /** Agents that may have a process, by their handoff. */
   readonly #places = new Map<string, string>();
   readonly #room = createWake();
   #stopping = false;
 
-  constructor(parts: AgentsParts) {
+  constructor(parts: RunnerAgentsParts) {
     this.#parts = parts;
   }
 
@@ -96,11 +97,11 @@ export class Agents {
     await ends;
   }
 
-  #begin(record: AgentRecord): Life {
+  #begin(record: AgentRecord): AgentLifecycle {
     const { launchers, settings, metrics } = this.#parts;
     const { agent_type, handoff_id } = record;
     const agent = settings.agents[agent_type];
-    const life = new Life(record, { ...this.#parts, agent, launcher: launchers[record.launcher] });
+    const life = new AgentLifecycle(record, { ...this.#parts, agent, launcher: launchers[record.launcher] });
     this.#lives.set(handoff_id, life);
     this.#places.set(handoff_id, agent_type);
     metrics.runnerAgents.inc({ agent_type });
@@ -125,7 +126,7 @@ export class Agents {
     this.#room.notify();
   }
 
-  #count({ agent_type, agent_id, task_id, handoff_id }: AgentRecord, ending: Ending): void {
+  #count({ agent_type, agent_id, task_id, handoff_id }: AgentRecord, ending: AgentEnd): void {
     const { metrics, log } = this.#parts;
     if (ending.kind === "ended") {
       metrics.runnerExitsTotal.inc({ agent_type, class: ending.report.class });
@@ -163,7 +164,7 @@ export class Agents {
   /** The fence in it is the one to be: `acknowledge` answers with that, or with an error. */
   #promptOf(record: AgentRecord, { prompt, fence_to_be }: OfferData): string {
     const agent = this.#parts.settings.agents[record.agent_type];
-    if (agent === undefined || !callingOf(agent).instructions) return prompt;
+    if (agent === undefined || !agentInvocation(agent).instructions) return prompt;
     return prompt + instructionsFor(record, fence_to_be);
   }
 }

@@ -2,23 +2,17 @@
 import { resolve } from "node:path";
 import type { Placeholder, RunnerAgent } from "../../shared/protocol/runner-settings.ts";
 import { traceparentKey } from "../../shared/runtime/observability/trace-context.ts";
-import type { AgentRecord } from "./agent-record.ts";
+import type { AgentPaths, AgentRecord } from "./journal.ts";
 import type { LaunchSpec } from "./launchers/launcher.ts";
-import { callingOf } from "./profiles.ts";
+import { agentInvocation } from "./profiles.ts";
 
-export interface Surroundings {
+export interface LaunchContext {
   readonly url: string;
   /** Where agents keep commands while there is no bus. */
   readonly spoolDir: string;
   readonly logBytes: number;
   /** The runner's own environment, which its agents inherit but for its settings. */
   readonly env: Readonly<Record<string, string | undefined>>;
-}
-
-export interface AgentPaths {
-  readonly folder: string;
-  readonly prompt: string;
-  readonly word: string;
 }
 
 /** Settings of a process of Fleet are its own; and what one agent was told must not reach the next. */
@@ -28,12 +22,12 @@ export function launchSpec(
   record: AgentRecord,
   agent: RunnerAgent,
   paths: AgentPaths,
-  surroundings: Surroundings,
+  context: LaunchContext,
 ): LaunchSpec {
-  const values = valuesOf(record, paths, surroundings);
-  const calling = callingOf(agent);
+  const values = valuesOf(record, paths, context);
+  const calling = agentInvocation(agent);
   const ofProfile = Object.entries(agent.env).map(([name, value]) => [name, filled(value, values)]);
-  const inherited = Object.entries(surroundings.env).filter(
+  const inherited = Object.entries(context.env).filter(
     ([name, value]) => value !== undefined && INHERITED(name),
   );
   return {
@@ -44,18 +38,18 @@ export function launchSpec(
     env: {
       ...(agent.launcher === "kubernetes" ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
       ...Object.fromEntries(ofProfile),
-      ...fleetEnv(record, paths, surroundings),
+      ...fleetEnv(record, paths, context),
     },
     cwd: resolve(filled(agent.cwd ?? ".", values)),
     prompt: { channel: calling.prompt, path: paths.prompt },
-    logBytes: surroundings.logBytes,
+    logBytes: context.logBytes,
   };
 }
 
 function fleetEnv(
   record: AgentRecord,
   paths: AgentPaths,
-  { url, spoolDir }: Surroundings,
+  { url, spoolDir }: LaunchContext,
 ): Record<string, string> {
   return {
     FLEET_URL: url,
@@ -76,7 +70,7 @@ function fleetEnv(
 function valuesOf(
   record: AgentRecord,
   { folder, prompt }: AgentPaths,
-  { url }: Surroundings,
+  { url }: LaunchContext,
 ): Readonly<Record<Placeholder, string>> {
   return {
     agent_id: record.agent_id,

@@ -21,14 +21,14 @@ const SIGNAL_CODES = 128;
 /** Why the runner itself ended the agent. */
 export type StopReason = "runner_stopped" | "run_time";
 
-export interface Circumstances {
+export interface ExitContext {
   readonly word: ExitWord | undefined;
   readonly stopped: StopReason | undefined;
   /** Of the agent type's settings. */
   readonly codes: Readonly<Record<string, FailureClass>>;
 }
 
-export function classOf(exit: Exit, { word, stopped, codes }: Circumstances): FailureClass {
+export function classOf(exit: Exit, { word, stopped, codes }: ExitContext): FailureClass {
   if (exit.problem !== null) return "not_started";
   if (word?.class !== undefined) return word.class;
   if (stopped === "run_time") return "timeout";
@@ -50,7 +50,7 @@ export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): NodeJ
 }
 
 /** In words, for the report; undefined when class and code say it all. */
-export function detailsOf(exit: Exit, { word, stopped }: Circumstances): string | undefined {
+export function detailsOf(exit: Exit, { word, stopped }: ExitContext): string | undefined {
   const facts = [
     word?.details,
     exit.problem === null ? undefined : `could not be started: ${exit.problem}`,

@@ -2,7 +2,7 @@
  * What an agent program that knows nothing of Fleet must be told beside its prompt: who it is, and how to write checkpoints from a
  * terminal. Everything else that the commands need is in its environment.
  */
-import type { AgentRecord } from "./agent-record.ts";
+import type { AgentRecord } from "./journal.ts";
 
 export function instructionsFor(record: AgentRecord, fence: number): string {
   const { agent_id, agent_type, task_id, first_checkpoint_ms } = record;

@@ -2,7 +2,7 @@
 import { runMain } from "../../shared/runtime/process/main.ts";
 import { readRunnerConfig } from "./config.ts";
 import { start } from "./runner.ts";
-import { STOP_MS_MAX, standOn } from "./runner-host.ts";
+import { openRunnerHost, STOP_MS_MAX } from "./runner-host.ts";
 
 await runMain({
   service: "fleet-runner",
@@ -10,8 +10,8 @@ await runMain({
   stopTimeoutMs: STOP_MS_MAX,
   start: async (context) => {
     const config = readRunnerConfig(process.env);
-    const standing = await standOn(context, config);
-    standing.closers.add("runner", await start({ ...context, config, bus: standing.bus }));
-    return standing.stop;
+    const host = await openRunnerHost(context, config);
+    host.closers.add("runner", await start({ ...context, config, bus: host.bus }));
+    return host.stop;
   },
 });

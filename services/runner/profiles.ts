@@ -5,19 +5,19 @@
 import type { LauncherName, ProfileName, RunnerAgent } from "../../shared/protocol/runner-settings.ts";
 import type { PromptChannel } from "./launchers/launcher.ts";
 
-export interface Way {
+export interface Invocation {
   readonly command: readonly string[];
   readonly prompt: PromptChannel;
 }
 
 interface Profile {
-  readonly ways: Readonly<Record<LauncherName, Way>>;
+  readonly ways: Readonly<Record<LauncherName, Invocation>>;
   /** Whether the program must be told how to write checkpoints, because nothing else tells it. */
   readonly instructions: boolean;
 }
 
 /** In a container nobody can write to the program, so a shell that stands in the image hands it the file; it reads no text of a task. */
-const fromFile = (...command: string[]): Way => ({
+const fromFile = (...command: string[]): Invocation => ({
   command: ["sh", "-c", 'exec "$@" < "$FLEET_PROMPT_FILE"', "agent", ...command],
   prompt: "file",
 });
@@ -49,12 +49,12 @@ export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Pr
   },
 };
 
-export interface Calling extends Way {
+export interface AgentInvocation extends Invocation {
   readonly instructions: boolean;
 }
 
 /** How agents of a type are called: the settings win over the profile. */
-export function callingOf(agent: RunnerAgent): Calling {
+export function agentInvocation(agent: RunnerAgent): AgentInvocation {
   const { profile, launcher, command, args, prompt, instructions } = agent;
   const ready = profile === "command" ? undefined : READY_PROFILES[profile];
   const way = ready?.ways[launcher];

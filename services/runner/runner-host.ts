@@ -10,22 +10,22 @@ import type { RunnerConfig } from "./config.ts";
 
 const CHECK_MS = 1_500;
 /** The usual ones are taken by the first. */
-export const SECOND_RUNNER =
+export const SECOND_RUNNER_HINT =
   "a second runner on a machine needs its own FLEET_OPS_PORT (0: any free one) and its own FLEET_RUNNER_DIR";
 /** Over the longest grace that the settings may grant. */
 export const STOP_MS_MAX = 660_000;
 
-export interface Standing {
+export interface RunnerHost {
   readonly bus: Bus;
   readonly closers: Closers;
   readonly stop: Stop;
 }
 
 /** Throws StartupError; whatever was opened by then is closed again. */
-export async function standOn(
+export async function openRunnerHost(
   { log, clock, metrics }: ServiceContext,
   config: RunnerConfig,
-): Promise<Standing> {
+): Promise<RunnerHost> {
   log.level = config.logLevel;
   const closers = createClosers(log, clock);
   const { settings, stopTimeout } = config;
@@ -43,7 +43,7 @@ export async function standOn(
       metrics: metrics.registry,
       log,
       checks: { bus: () => bus.health({ timeoutMs: CHECK_MS }) },
-      takenHint: SECOND_RUNNER,
+      takenHint: SECOND_RUNNER_HINT,
     });
     closers.add("operations port", () => ops.stop());
     return { bus, closers, stop };

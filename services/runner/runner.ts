@@ -12,14 +12,14 @@ import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts
 import { Agents } from "./agents.ts";
 import { launchSpec } from "./command.ts";
 import type { RunnerConfig } from "./config.ts";
-import { clientOn, outsideOf } from "./fleet-connection.ts";
+import { clientOn, openFleetPort } from "./fleet-connection.ts";
 import { Journal } from "./journal.ts";
 import { KubernetesLauncher } from "./launchers/kubernetes.ts";
 import type { Launcher } from "./launchers/launcher.ts";
 import { ProcessLauncher } from "./launchers/process.ts";
 import { TmuxLauncher } from "./launchers/tmux.ts";
 import { startOffers } from "./offers.ts";
-import { SECOND_RUNNER } from "./runner-host.ts";
+import { SECOND_RUNNER_HINT } from "./runner-host.ts";
 
 export interface RunnerContext extends ServiceContext {
   readonly bus: Bus;
@@ -33,7 +33,7 @@ export async function start(context: RunnerContext): Promise<Stop> {
   const release = claimed(runnerDir);
   const launchers = launchersOf(context);
   const journal = new Journal(join(runnerDir, "agents"), log);
-  const surroundings = {
+  const launchContext = {
     url: config.busUrl,
     spoolDir: config.spoolDir,
     logBytes: settings.log_bytes,
@@ -42,12 +42,12 @@ export async function start(context: RunnerContext): Promise<Stop> {
   const agents = new Agents({
     ...context,
     journal,
-    outside: outsideOf(bus, { clock, log }),
+    fleet: openFleetPort(bus, { clock, log }),
     settings,
     launchers,
     tenant,
     host: runnerName,
-    specOf: (record, agent) => launchSpec(record, agent, journal.paths(record.agent_id), surroundings),
+    specOf: (record, agent) => launchSpec(record, agent, journal.paths(record.agent_id), launchContext),
   });
   agents.recover();
   const types = new Map(Object.entries(settings.agents).map(([type, { max_agents }]) => [type, max_agents]));
@@ -106,6 +106,6 @@ function claimed(folder: string): () => void {
       cause: error,
     });
   }
-  if (release === undefined) throw problem("another runner uses the folder", { hint: SECOND_RUNNER });
+  if (release === undefined) throw problem("another runner uses the folder", { hint: SECOND_RUNNER_HINT });
   return release;
 }

@@ -12,7 +12,7 @@ import type {
   ThreadData,
   ThreadMessage,
   ThreadRequest,
-} from "./thread.ts";
+} from "./thread-program.ts";
 
 /**
  * Under load, every request under way is alive in each collection of young objects, and is copied; fewer collections copy less. Only
@@ -33,7 +33,7 @@ export class ServiceThread {
 
   constructor(data: ThreadData, log: Logger) {
     this.#log = log;
-    this.#worker = new Worker(new URL("./thread.ts", import.meta.url), {
+    this.#worker = new Worker(new URL("./thread-program.ts", import.meta.url), {
       name: "fleet-services",
       workerData: data,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },

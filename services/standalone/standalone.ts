@@ -19,8 +19,8 @@ import type { WatchdogRules } from "../watchdog/watchdog.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { superviseNatsServer } from "./nats-supervisor.ts";
 import { lockStore } from "./store-lock.ts";
-import { createSizing } from "./thread-count.ts";
-import { startThreads } from "./threads.ts";
+import { createThreadCount } from "./thread-count.ts";
+import { startThreadPool } from "./thread-pool.ts";
 
 /** sysexits: EX_CANTCREAT. */
 const CANNOT_CREATE = 73;
@@ -100,8 +100,8 @@ async function startAll(
     closers.add("services", () => platform.stop());
     return platform.opsPort;
   }
-  const threads = await startThreads({
-    sizing: createSizing(config.threads),
+  const threads = await startThreadPool({
+    threadCount: createThreadCount(config.threads),
     data: {
       options: { ...options, storeUrl: `${options.storeUrl}?shared`, opsPort: null },
       config: rules,

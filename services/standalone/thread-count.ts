@@ -4,7 +4,7 @@
  * fewer would do.
  */
 
-export interface Sizing {
+export interface ThreadCount {
   /** Takes one sample, the share of its time that each working thread was busy (0 to 1), and says how many shall work. */
   sample(utilizations: readonly number[], nowMs: number): number;
 }
@@ -17,7 +17,7 @@ const FULL_FOR_MS = 1_500;
 const ROOM = 1.2;
 const ROOM_FOR_MS = 2_500;
 
-export function createSizing(countMax: number): Sizing {
+export function createThreadCount(countMax: number): ThreadCount {
   let fullSince: number | null = null;
   let roomSince: number | null = null;
   return {

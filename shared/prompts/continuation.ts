@@ -4,15 +4,15 @@
  * program that carries it.
  *
  * Never left out: where it comes from, how to read it, the next action, and what was left out with the command that shows it. The
- * rest gives way in the order written in `shrinking.ts`. Text of agents is quoted and freed of secrets; see `quoting.ts`.
+ * rest gives way in the order written in `reduction.ts`. Text of agents is quoted and freed of secrets; see `quotation.ts`.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { PROMPT_BUDGETS, type PromptBudget } from "../protocol/prompt.ts";
-import { Draft } from "./draft.ts";
-import { fitInto, type Renderings } from "./fit-budget.ts";
+import { fitToBudget, type Renderings } from "./budget.ts";
 import { headOf, tailOf } from "./frame.ts";
 import type { LeftOut, Prompt, PromptInput } from "./prompt.ts";
+import { SectionRenderer } from "./section-renderer.ts";
 import { contentsOf, SECTIONS } from "./sections.ts";
 import { aboveOf } from "./styles.ts";
 import { tokenizer } from "./tokens.ts";
@@ -32,7 +32,7 @@ export function continuationPrompt(input: PromptInput): Prompt {
   const tokens = remembering((chunk) => counter.count(chunk));
   const cost = unit === "tokens" ? weighed(tokens) : (chunk: string) => chunk.length;
   const above = aboveOf(style, checkpoint, input.drift);
-  const draft = new Draft(contentsOf(checkpoint, input.drift), above, {
+  const renderer = new SectionRenderer(contentsOf(checkpoint, input.drift), above, {
     cost,
     affordable: Math.max(CHARACTERS_COUNTED, unit === "tokens" ? most * CHARACTERS_A_TOKEN : most),
   });
@@ -41,13 +41,13 @@ export function continuationPrompt(input: PromptInput): Prompt {
   const headCost = sum(head.chunks, cost);
   const tailFor = (renderings: Renderings) =>
     tailOf(input, style, {
-      leftOut: leftOutOf(draft, renderings),
+      leftOut: leftOutOf(renderer, renderings),
       secrets: secretsOf(renderings) + head.secrets,
     });
-  const fitted = fitInto(draft, most, (renderings) => headCost + sum(tailFor(renderings), cost));
-  if (fitted.cost > most) throw tooSmall(unit, most, Math.ceil(fitted.cost));
+  const fit = fitToBudget(renderer, most, (renderings) => headCost + sum(tailFor(renderings), cost));
+  if (fit.cost > most) throw tooSmall(unit, most, Math.ceil(fit.cost));
 
-  const { renderings } = fitted;
+  const { renderings } = fit;
   const chunks = [
     ...head.chunks,
     ...[...above.keys()].flatMap((section) => renderings.get(section)!.chunks),
@@ -60,7 +60,7 @@ export function continuationPrompt(input: PromptInput): Prompt {
     characters: text.length,
     style,
     tokenizer: counter.name,
-    leftOut: leftOutOf(draft, renderings),
+    leftOut: leftOutOf(renderer, renderings),
     secrets: secretsOf(renderings) + head.secrets,
   };
 }
@@ -89,11 +89,11 @@ function tooSmall(unit: string, most: number, minimum: number): FleetError {
   });
 }
 
-function leftOutOf(draft: Draft, renderings: Renderings): LeftOut[] {
+function leftOutOf(renderer: SectionRenderer, renderings: Renderings): LeftOut[] {
   return SECTIONS.map((section) => {
     const { missing, shortened } = renderings.get(section)!;
     return { section, items: missing, shortened };
-  }).filter(({ section, items, shortened }) => draft.count(section) > 0 && items + shortened > 0);
+  }).filter(({ section, items, shortened }) => renderer.count(section) > 0 && items + shortened > 0);
 }
 
 const secretsOf = (renderings: Renderings): number =>

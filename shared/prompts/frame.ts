@@ -3,7 +3,7 @@
 import { DEFAULT_TENANT } from "../protocol/ids.ts";
 import type { PromptStyle } from "../protocol/prompt.ts";
 import type { LeftOut, PromptHandoff, PromptInput } from "./prompt.ts";
-import { clean, QUOTE, quoted, word } from "./quote.ts";
+import { clean, QUOTE, quoted, word } from "./quotation.ts";
 import { FOUND_IN } from "./sections.ts";
 import { headingOf, STYLES } from "./styles.ts";
 

@@ -7,7 +7,7 @@ import { agentFiles, readExit } from "./agent-folder.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { jobExit } from "./job-exit.ts";
 import { type JobOptions, jobManifest, jobName, promptSecret } from "./job-manifest.ts";
-import type { Exit, Launcher, LaunchSpec, Running } from "./launcher.ts";
+import type { Exit, LaunchedAgent, Launcher, LaunchSpec } from "./launcher.ts";
 
 const LOOK_MS = 2_000;
 const KILLED_MS = 10_000;
@@ -34,7 +34,7 @@ export class KubernetesLauncher implements Launcher {
     return readJson(agentFiles(folder).job) !== undefined;
   }
 
-  async start(spec: LaunchSpec): Promise<Running> {
+  async start(spec: LaunchSpec): Promise<LaunchedAgent> {
     this.#cluster ??= openCluster();
     const cluster = await this.#cluster;
     const note = readJson<JobNote>(agentFiles(spec.folder).job) ?? (await this.#created(cluster, spec));

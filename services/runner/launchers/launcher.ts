@@ -3,7 +3,9 @@
  * known by the agent's name and what its folder says, not by who started it, so that a runner that was killed finds its agents again.
  */
 
-export type PromptChannel = "file" | "stdin" | "paste";
+import type { PROMPT_CHANNELS } from "../../../shared/protocol/runner-settings.ts";
+
+export type PromptChannel = (typeof PROMPT_CHANNELS)[number];
 
 /** All that is needed to start one agent. The same spec again finds the agent that was started with it. */
 export interface LaunchSpec {
@@ -35,7 +37,7 @@ export interface Exit {
   readonly endedAt: string;
 }
 
-export interface Running {
+export interface LaunchedAgent {
   /** null where it runs elsewhere. */
   readonly pid: number | null;
   /** Never rejects. */
@@ -49,7 +51,7 @@ export interface Launcher {
    * Starts the agent, or finds the one that an earlier call started, also of a runner that is gone; never a second one. An agent that
    * cannot be started is one that has ended, with a problem. Throws where that cannot be told now.
    */
-  start(spec: LaunchSpec): Promise<Running>;
+  start(spec: LaunchSpec): Promise<LaunchedAgent>;
   /** Whether an agent was started for this folder, whatever became of it. */
   knows(folder: string): boolean;
   /** Agents run on; only the watching ends. */

@@ -9,7 +9,7 @@ import { type Clock, createWake, type Wake } from "../../../shared/runtime/clock
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { readJson, writeWhole } from "../files.ts";
 import { type AgentNote, agentFiles, type LaunchNote, type ProcessNote, readExit } from "./agent-folder.ts";
-import { type Exit, failedToStart, type Launcher, type LaunchSpec, type Running } from "./launcher.ts";
+import { type Exit, failedToStart, type LaunchedAgent, type Launcher, type LaunchSpec } from "./launcher.ts";
 import { signalGroup } from "./process-group.ts";
 
 const ATTENDANT = fileURLToPath(new URL("./agent-shim.ts", import.meta.url));
@@ -28,7 +28,7 @@ export class ProcessLauncher implements Launcher {
     this.#clock = clock;
   }
 
-  async start(spec: LaunchSpec): Promise<Running> {
+  async start(spec: LaunchSpec): Promise<LaunchedAgent> {
     const wake = createWake();
     if (!this.knows(spec.folder)) {
       const problem = problemOf(spec);
@@ -145,7 +145,7 @@ function problemOf({ argv, cwd }: LaunchSpec): string | null {
   }
 }
 
-function ended(exit: Exit): Running {
+function ended(exit: Exit): LaunchedAgent {
   return { pid: null, exited: Promise.resolve(exit), stop: async () => {} };
 }
 

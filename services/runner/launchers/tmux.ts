@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import { readJson, writeWhole } from "../files.ts";
 import { agentFiles, readExit } from "./agent-folder.ts";
-import { type Exit, failedToStart, type Launcher, type LaunchSpec, type Running } from "./launcher.ts";
+import { type Exit, failedToStart, type LaunchedAgent, type Launcher, type LaunchSpec } from "./launcher.ts";
 import { signalGroup } from "./process-group.ts";
 import { type Pane, TmuxServer } from "./tmux-server.ts";
 
@@ -45,7 +45,7 @@ export class TmuxLauncher implements Launcher {
     return readJson(agentFiles(folder).window) !== undefined;
   }
 
-  async start(spec: LaunchSpec): Promise<Running> {
+  async start(spec: LaunchSpec): Promise<LaunchedAgent> {
     const note = readJson<WindowNote>(agentFiles(spec.folder).window) ?? (await this.#opened(spec));
     const pane = await this.#pane(note.pane);
     const exited = this.#life(spec, note);

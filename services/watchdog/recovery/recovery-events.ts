@@ -9,7 +9,7 @@ import { startConsuming } from "../../../shared/bus/consume/background-consumer.
 import { consumerOf, type EventShare } from "../../../shared/bus/consume/event-consumer.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { decodeBody } from "../../../shared/integrity/wire.ts";
-import { clean } from "../../../shared/prompts/quote.ts";
+import { clean } from "../../../shared/prompts/quotation.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { type FleetEvent, readEvent } from "../../../shared/protocol/events.ts";

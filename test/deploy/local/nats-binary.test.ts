@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { findNatsServer, ownNatsPath } from "../../../deploy/local/nats-binary.mjs";
-import { isAtLeast, OLDEST_NATS } from "../../../deploy/local/versions.mjs";
+import { OLDEST_NATS, versionAtLeast } from "../../../deploy/local/versions.mjs";
 import { put, putProgram, scratchFolder } from "./scratch.ts";
 
 const serverAt = (path: string, version: string) => putProgram(path, `nats-server: v${version}`);
@@ -58,4 +58,4 @@ test.each([
   ["2.15.0-RC.1", true],
   ["3.0.0", true],
   ["v2.10.27", true],
-])("%s is new enough: %s", (version, expected) => expect(isAtLeast(version, "2.10.27")).toBe(expected));
+])("%s is new enough: %s", (version, expected) => expect(versionAtLeast(version, "2.10.27")).toBe(expected));

@@ -1,7 +1,7 @@
 /** Every way in which a process can end has a class, and what is known better than the exit code comes first. */
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
-import { type Circumstances, classOf, detailsOf, signalOf } from "../../../services/runner/exit-class.ts";
+import { classOf, detailsOf, type ExitContext, signalOf } from "../../../services/runner/exit-class.ts";
 import type { Exit } from "../../../services/runner/launchers/launcher.ts";
 import { killsIn } from "../../../services/runner/launchers/oom-kills.ts";
 import { FAILURE_CLASSES } from "../../../shared/protocol/exit-report.ts";
@@ -15,8 +15,8 @@ const PLAIN: Exit = {
   startedAt: "2026-01-01T00:00:00.000Z",
   endedAt: "2026-01-01T00:01:00.000Z",
 };
-const NOTHING: Circumstances = { word: undefined, stopped: undefined, codes: {} };
-const of = (exit: Partial<Exit>, more: Partial<Circumstances> = {}) =>
+const NOTHING: ExitContext = { word: undefined, stopped: undefined, codes: {} };
+const of = (exit: Partial<Exit>, more: Partial<ExitContext> = {}) =>
   classOf({ ...PLAIN, ...exit }, { ...NOTHING, ...more });
 
 test.each([

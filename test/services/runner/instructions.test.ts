@@ -1,8 +1,8 @@
 // What an agent is told that knows nothing of Fleet must keep the work whole: a checkpoint takes nothing over from the one before.
 
 import { expect, test } from "vitest";
-import type { AgentRecord } from "../../../services/runner/agent-record.ts";
 import { instructionsFor } from "../../../services/runner/instructions.ts";
+import type { AgentRecord } from "../../../services/runner/journal.ts";
 
 const RECORD: AgentRecord = {
   agent_id: "qa-1",

@@ -4,16 +4,16 @@ import { once } from "node:events";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import type { LaunchSpec, Running } from "../../../services/runner/launchers/launcher.ts";
+import type { LaunchedAgent, LaunchSpec } from "../../../services/runner/launchers/launcher.ts";
 import { ProcessLauncher } from "../../../services/runner/launchers/process.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { gone, said, scratch, specOf } from "./started.ts";
+import { gone, said, scratch, specOf } from "./launcher-bench.ts";
 
 const root = scratch();
 const launcher = new ProcessLauncher(systemClock);
-const started: Running[] = [];
+const started: LaunchedAgent[] = [];
 const children: ChildProcess[] = [];
 
 afterEach(async () => {
@@ -25,7 +25,7 @@ afterAll(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
-async function start(spec: LaunchSpec, by = launcher): Promise<Running> {
+async function start(spec: LaunchSpec, by = launcher): Promise<LaunchedAgent> {
   const running = await by.start(spec);
   started.push(running);
   return running;
@@ -154,7 +154,7 @@ describe("a runner that was killed", () => {
   async function startedByAnother(spec: LaunchSpec): Promise<void> {
     const child = spawn(
       process.execPath,
-      ["test/services/runner/launching.program.ts", JSON.stringify(spec)],
+      ["test/services/runner/launcher.program.ts", JSON.stringify(spec)],
       {
         cwd: projectRoot,
         stdio: ["ignore", "pipe", "inherit"],

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { uuidv7 } from "uuidv7";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { AgentRecord } from "../../../services/runner/agent-record.ts";
+import type { AgentRecord } from "../../../services/runner/journal.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
 import { offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
-import { openRunnerBench, type RunnerBench } from "./runners.ts";
-import { gone } from "./started.ts";
+import { gone } from "./launcher-bench.ts";
+import { openRunnerBench, type RunnerBench } from "./runner-bench.ts";
 
 const PROMPT = "Go on: $(touch owned) `x` 'one' \"two\"\n\n\ttab \\ é 🚀 {task_id}\n";
 

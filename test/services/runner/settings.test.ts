@@ -2,13 +2,13 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import type { AgentRecord } from "../../../services/runner/agent-record.ts";
 import { launchSpec } from "../../../services/runner/command.ts";
 import { readRunnerConfig, readRunnerSettings } from "../../../services/runner/config.ts";
-import { callingOf } from "../../../services/runner/profiles.ts";
+import type { AgentRecord } from "../../../services/runner/journal.ts";
+import { agentInvocation } from "../../../services/runner/profiles.ts";
 import { LAUNCHERS, PROFILES } from "../../../shared/protocol/runner-settings.ts";
 import { ConfigError } from "../../../shared/runtime/settings/config.ts";
-import { scratch } from "./started.ts";
+import { scratch } from "./launcher-bench.ts";
 
 const root = scratch();
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -170,7 +170,7 @@ test("every ready profile can be called in every way, by a program that takes it
       const { agents } = readRunnerSettings(
         file({ agents: { qa: { profile, launcher, args: ["--extra"], ...(kubernetes && { kubernetes }) } } }),
       );
-      const { command, prompt, instructions } = callingOf(agents.qa!);
+      const { command, prompt, instructions } = agentInvocation(agents.qa!);
       expect(command.at(-1)).toBe("--extra");
       expect(prompt).toBe({ process: "stdin", tmux: "paste", kubernetes: "file" }[launcher]);
       expect(instructions).toBe(true);

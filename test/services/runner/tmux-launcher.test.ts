@@ -4,11 +4,11 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
-import type { LaunchSpec, Running } from "../../../services/runner/launchers/launcher.ts";
+import type { LaunchedAgent, LaunchSpec } from "../../../services/runner/launchers/launcher.ts";
 import { pasteable, TmuxLauncher } from "../../../services/runner/launchers/tmux.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { gone, said, scratch, specOf } from "./started.ts";
+import { gone, said, scratch, specOf } from "./launcher-bench.ts";
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
 if (!hasTmux) console.info("tmux windows: skipped, because there is no tmux");
@@ -26,7 +26,7 @@ test("what is pasted cannot end the paste and type on", () => {
 
 describe.runIf(hasTmux)("tmux windows", () => {
   const launcher = new TmuxLauncher(root, systemClock);
-  const started: Running[] = [];
+  const started: LaunchedAgent[] = [];
 
   afterEach(async () => {
     await Promise.all(started.splice(0).map((running) => running.stop(0)));
@@ -37,7 +37,7 @@ describe.runIf(hasTmux)("tmux windows", () => {
     rmSync(root, { recursive: true, force: true });
   });
 
-  async function start(spec: LaunchSpec, by = launcher): Promise<Running> {
+  async function start(spec: LaunchSpec, by = launcher): Promise<LaunchedAgent> {
     const running = await by.start(spec);
     started.push(running);
     return running;

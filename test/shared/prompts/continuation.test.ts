@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { continuationPrompt } from "../../../shared/prompts/continuation.ts";
 import type { PromptInput } from "../../../shared/prompts/prompt.ts";
+import { REDUCTION } from "../../../shared/prompts/reduction.ts";
 import { SECTIONS, type SectionName } from "../../../shared/prompts/sections.ts";
-import { SHRINKING } from "../../../shared/prompts/shrink.ts";
 import { STYLES } from "../../../shared/prompts/styles.ts";
 import { tokenizer } from "../../../shared/prompts/tokens.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
@@ -222,7 +222,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
 describe("the written order", () => {
   test("takes a section less each time, and all of it at the end, but for the next action", () => {
     for (const section of SECTIONS) {
-      const steps = SHRINKING.filter((step) => step.section === section);
+      const steps = REDUCTION.filter((step) => step.section === section);
       for (const [at, { items, chars }] of steps.entries()) {
         const before = steps[at - 1] ?? { items: Number.POSITIVE_INFINITY, chars: Number.POSITIVE_INFINITY };
         expect(items <= before.items && chars <= before.chars).toBe(true);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSizing, SAMPLE_MS } from "../../../services/standalone/thread-count.ts";
+import { createThreadCount, SAMPLE_MS } from "../../../services/standalone/thread-count.ts";
 
 /** What is wanted after each sample; the threads at work follow it. */
 function sized(
@@ -7,11 +7,11 @@ function sized(
   load: (count: number, second: number) => number[],
   seconds: number,
 ): number[] {
-  const sizing = createSizing(countMax);
+  const threadCount = createThreadCount(countMax);
   const wanted: number[] = [];
   let count = 1;
   for (let ms = 0; ms <= seconds * 1_000; ms += SAMPLE_MS) {
-    count = sizing.sample(load(count, ms / 1_000), ms);
+    count = threadCount.sample(load(count, ms / 1_000), ms);
     wanted.push(count);
   }
   return wanted;

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { Problem } from "./problem.mjs";
 
 /** Opens an empty scratch folder; the caller holds the lock, so what lies there is left over from a killed run. */
-export function createWorkshop(folder, lock) {
+export function createSetupContext(folder, lock) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const children = new Set();

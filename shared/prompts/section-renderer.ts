@@ -1,9 +1,9 @@
 // The quoted sections of a prompt at any level of shrinking: their chunks of text, what these cost, and what is missing from them.
 // Everything is worked out once and only when it is asked for, because most of a long checkpoint never gets into a prompt.
 
-import { clean, quoted } from "./quote.ts";
+import { clean, quoted } from "./quotation.ts";
+import { KEPT, type SectionSize, WHOLE } from "./reduction.ts";
 import type { Contents, SectionName } from "./sections.ts";
-import { KEPT, type Level, WHOLE } from "./shrink.ts";
 
 /** A chunk begins a line and ends one, so that the costs of chunks add up to the cost of the text. */
 export type Cost = (chunk: string) => number;
@@ -34,7 +34,7 @@ const PARAGRAPHS: ReadonlySet<SectionName> = new Set([
 
 const NOTHING: Rendering = { chunks: [], cost: 0, missing: 0, shortened: 0, secrets: 0 };
 
-export class Draft {
+export class SectionRenderer {
   readonly #contents: Contents;
   /** Lines of ours above a section's texts: its heading and what else must be said. */
   readonly #above: ReadonlyMap<SectionName, readonly string[]>;
@@ -61,7 +61,7 @@ export class Draft {
   }
 
   /** The same object for levels at which the section is the same. */
-  render(section: SectionName, { items, chars: most }: Level): Rendering {
+  render(section: SectionName, { items, chars: most }: SectionSize): Rendering {
     const raw = this.#contents[section];
     const kept = Math.min(items, raw.length);
     const chars = kept === 0 || most >= this.#longest(section) ? WHOLE.chars : most;

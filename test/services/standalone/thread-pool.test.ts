@@ -1,10 +1,10 @@
-// Threads that join and rest while agents write: with a real bus and a real store, and a sizing that follows a script instead of the
+// ThreadPool that join and rest while agents write: with a real bus and a real store, and a threadCount that follows a script instead of the
 // load, which no test could bring about on every machine.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { startThreads } from "../../../services/standalone/threads.ts";
+import { startThreadPool } from "../../../services/standalone/thread-pool.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
 import { readAgentRules } from "../../../shared/service-host/policy-file.ts";
@@ -26,7 +26,7 @@ test("threads come and go under writers: nothing is lost, tasks keep their order
   let wanted = 1;
   const done = Promise.withResolvers<void>();
   const seen: number[] = [];
-  const sizing = {
+  const threadCount = {
     sample(utilizations: readonly number[]) {
       seen.push(utilizations.length);
       const { value } = sizes.next();
@@ -35,8 +35,8 @@ test("threads come and go under writers: nothing is lost, tasks keep their order
       return wanted;
     },
   };
-  const threads = await startThreads({
-    sizing,
+  const threads = await startThreadPool({
+    threadCount,
     data: {
       options: {
         logLevel: "silent",

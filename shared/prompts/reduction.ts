@@ -4,13 +4,13 @@
 import type { SectionName } from "./sections.ts";
 
 /** How much of a section stays. */
-export interface Level {
+export interface SectionSize {
   readonly items: number;
   /** Of each item. */
   readonly chars: number;
 }
 
-export const WHOLE: Level = { items: Number.POSITIVE_INFINITY, chars: Number.POSITIVE_INFINITY };
+export const WHOLE: SectionSize = { items: Number.POSITIVE_INFINITY, chars: Number.POSITIVE_INFINITY };
 
 /** Which items of a section stay: those of the end are the newest. */
 export const KEPT: Readonly<Record<SectionName, "first" | "last">> = {
@@ -33,13 +33,17 @@ export const KEPT: Readonly<Record<SectionName, "first" | "last">> = {
   progress: "first",
 };
 
-export interface Step extends Level {
+export interface ReductionStep extends SectionSize {
   readonly section: SectionName;
 }
 
-const step = (section: SectionName, items: number, chars: number): Step => ({ section, items, chars });
+const step = (section: SectionName, items: number, chars: number): ReductionStep => ({
+  section,
+  items,
+  chars,
+});
 
-export const SHRINKING: readonly Step[] = [
+export const REDUCTION: readonly ReductionStep[] = [
   // Long lists and texts first lose what can be read at its source.
   step("verification", 10, 200),
   step("accomplished", 20, 240),

@@ -4,8 +4,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { AgentRecord } from "../../../services/runner/agent-record.ts";
 import { readRunnerConfig } from "../../../services/runner/config.ts";
+import type { AgentRecord } from "../../../services/runner/journal.ts";
 import { start } from "../../../services/runner/runner.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
@@ -18,7 +18,7 @@ import { type InProcessFleet, openInProcessFleet } from "../../harness/in-proces
 import { testLog } from "../../harness/processes/nats.ts";
 import { startService, type TestService } from "../../harness/processes/services.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { scratch } from "./started.ts";
+import { scratch } from "./launcher-bench.ts";
 
 const WORKER = join(projectRoot, "test/services/runner/worker.program.ts");
 

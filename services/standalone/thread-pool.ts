@@ -11,10 +11,10 @@ import type { Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
 import { processGate } from "../../shared/store/lmdb/gate.ts";
 import { ServiceThread } from "./service-thread.ts";
-import type { ThreadData } from "./thread.ts";
-import { SAMPLE_MS, type Sizing } from "./thread-count.ts";
+import { SAMPLE_MS, type ThreadCount } from "./thread-count.ts";
+import type { ThreadData } from "./thread-program.ts";
 
-export interface Threads {
+export interface ThreadPool {
   /** One snapshot of each thread. */
   metrics(): Promise<MetricsSnapshot[]>;
   /** Well when it is well in every thread that works. */
@@ -22,15 +22,15 @@ export interface Threads {
   readonly stop: Stop;
 }
 
-export interface ThreadsContext {
-  readonly sizing: Sizing;
+export interface ThreadPoolContext {
+  readonly threadCount: ThreadCount;
   readonly data: Omit<ThreadData, "coordinates">;
   readonly log: Logger;
   readonly clock: Clock;
 }
 
 /** Begins with one. Throws StartupError when it cannot start. */
-export async function startThreads(context: ThreadsContext): Promise<Threads> {
+export async function startThreadPool(context: ThreadPoolContext): Promise<ThreadPool> {
   const { data, log } = context;
   processGate(); // before the threads: they inherit it
   const threads = [new ServiceThread({ ...data, coordinates: true }, log)];
@@ -40,7 +40,7 @@ export async function startThreads(context: ThreadsContext): Promise<Threads> {
     await threads[0]!.stop();
     throw error;
   }
-  const stopSizing = startSizing(context, threads);
+  const stopFollowing = followThreadCount(context, threads);
   const serving = () => threads.filter(({ isServing }) => isServing);
   const check = (name: "store" | "bus") => async (): Promise<Health> => {
     const answers = await Promise.all(serving().map((thread) => thread.ask("health")));
@@ -51,21 +51,24 @@ export async function startThreads(context: ThreadsContext): Promise<Threads> {
     metrics: () => Promise.all(threads.map((thread) => thread.metrics())),
     checks: { store: check("store"), bus: check("bus") },
     async stop() {
-      await stopSizing();
+      await stopFollowing();
       await Promise.all(threads.map((thread) => thread.stop()));
     },
   };
 }
 
 /** Those at work stand before those that rest. */
-function startSizing({ sizing, data, log, clock }: ThreadsContext, threads: ServiceThread[]): Stop {
+function followThreadCount(
+  { threadCount, data, log, clock }: ThreadPoolContext,
+  threads: ServiceThread[],
+): Stop {
   const working = () => threads.filter(({ isServing }) => isServing);
   return startTicker({
-    name: "thread sizing",
+    name: "thread count",
     everyMs: SAMPLE_MS,
     run: async () => {
       const before = working();
-      const wanted = sizing.sample(
+      const wanted = threadCount.sample(
         before.map((thread) => thread.utilization()),
         clock.monotonic(),
       );
@@ -83,7 +86,7 @@ function startSizing({ sizing, data, log, clock }: ThreadsContext, threads: Serv
   });
 }
 
-async function grow(threads: ServiceThread[], data: ThreadsContext["data"], log: Logger): Promise<void> {
+async function grow(threads: ServiceThread[], data: ThreadPoolContext["data"], log: Logger): Promise<void> {
   const resting = threads.find(({ isServing }) => !isServing);
   if (resting !== undefined) return resting.serve();
   const thread = new ServiceThread({ ...data, coordinates: false }, log);
