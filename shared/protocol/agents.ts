@@ -1,9 +1,9 @@
-/** Agents as the fleet knows them: what their heartbeats said last, beside what the store says of the tasks that they have. */
+/** Agents as the fleet knows them: their last heartbeats, beside the ownership that the store records. */
 import { z } from "zod";
 import { AGENT_STATES } from "./heartbeat.ts";
 import { LIMITS } from "./limits.ts";
 
-/** `silent`: it owns a task, or was heard of, and says nothing now. */
+/** `silent`: the agent owns a task or has sent heartbeats before, and sends none now. */
 export const SHOWN_AGENT_STATES = [...AGENT_STATES, "silent"] as const;
 export type ShownAgentState = (typeof SHOWN_AGENT_STATES)[number];
 
@@ -18,31 +18,31 @@ export const agentsQuerySchema = z.looseObject({
 
 export const agentSchema = z.object({
   agent_id: z.string(),
-  /** null: it was never heard of, and nothing it wrote says it. */
+  /** null: neither a heartbeat nor a checkpoint names it. */
   agent_type: z.string().nullable(),
-  /** The task that it says it is at, or, when it says nothing, one that it owns. */
+  /** The task of its heartbeats, or, without heartbeats, a task that it owns. */
   task_id: z.string().nullable(),
-  /** Under which it says it has the task, or owns it. */
+  /** The fence of the task, by its heartbeats or by the store. */
   fence: z.int().nullable(),
-  /** Whether the task is its own, under that fence, in the store; null without a task. */
+  /** True if the store records it as the owner of the task under that fence. null: no task. */
   owner: z.boolean().nullable(),
   state: z.enum(SHOWN_AGENT_STATES),
-  /** Until then the step under way may take. */
+  /** The time until which its current step may take. */
   step_deadline: z.string().nullable(),
   session_id: z.string().nullable(),
   host: z.string().nullable(),
   pid: z.int().nullable(),
-  /** By the clock of the reader; null: not heard of for as long as it remembers. */
+  /** By the clock of the reader. null: no heartbeat for as long as the reader remembers. */
   first_beat_at: z.string().nullable(),
   last_beat_at: z.string().nullable(),
 });
 
 export type Agent = z.output<typeof agentSchema>;
 
-/** A page may be shorter than asked for, or empty, and not be the last. */
+/** A page before the last may be shorter than `limit`, or empty. */
 export interface AgentPage {
   readonly agents: readonly Agent[];
-  /** Since when the reader that answers has listened: before that it has heard nothing. */
+  /** The time since which this reader has received heartbeats. */
   readonly listening_since: string;
   /** Absent on the last page. */
   readonly cursor?: string;

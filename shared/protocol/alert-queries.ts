@@ -1,4 +1,4 @@
-/** Asking for alerts, and saying that one knows of them. */
+/** Queries for alerts, and their acknowledgement. */
 import { z } from "zod";
 import { ALERT_TYPES, alertIdSchema, alertSchema, type ReceivedAlert } from "./alerts.ts";
 import { tokenSchema } from "./ids.ts";
@@ -10,9 +10,9 @@ export const alertsQuerySchema = z.looseObject({
   task_id: tokenSchema.optional(),
   severity: z.enum(SEVERITIES, { error: `one of ${SEVERITIES.join(", ")}` }).optional(),
   type: z.enum(ALERT_TYPES, { error: `one of ${ALERT_TYPES.join(", ")}` }).optional(),
-  /** Whether somebody has acknowledged them; absent: all. */
+  /** Only acknowledged alerts, or only the others. Absent: all. */
   acknowledged: z.boolean().optional(),
-  /** Whether what they tell of is over; absent: all. */
+  /** Only resolved alerts, or only the others. Absent: all. */
   resolved: z.boolean().optional(),
   limit: z
     .int()
@@ -26,7 +26,7 @@ export const alertQuerySchema = z.looseObject({ alert_id: alertIdSchema });
 
 export const alertAckQuerySchema = z.looseObject({
   alert_ids: z.array(alertIdSchema).min(1).max(LIMITS.alert_acks_count_max),
-  /** Who acknowledges; nobody proves it, since a query has no agent in its subject. */
+  /** The name of the operator. It is not verified, because the subject of a query names no agent. */
   agent_id: tokenSchema,
   note: z
     .string()
@@ -34,7 +34,7 @@ export const alertAckQuerySchema = z.looseObject({
     .optional(),
 });
 
-/** The first one counts. */
+/** The first acknowledgement of an alert; later ones change nothing. */
 export interface Acknowledgement {
   readonly by: string;
   readonly at: string;
@@ -43,22 +43,25 @@ export interface Acknowledgement {
 
 export interface AlertState {
   readonly alert: ReceivedAlert;
-  /** null: nobody has acknowledged it. */
+  /** null: no operator has acknowledged it. */
   readonly acknowledgement: Acknowledgement | null;
-  /** What it tells of is over, by the head of its task at the time of the answer. false: it is not, or the head does not say. */
+  /**
+   * True if its cause is gone, by the head of its task at the time of the answer. False also if the head
+   * cannot tell.
+   */
   readonly resolved: boolean;
 }
 
 export interface AlertPage {
   readonly alerts: readonly AlertState[];
-  /** Absent on the last page; a page may be shorter than asked for, or empty, and not be the last. */
+  /** Absent on the last page. An earlier page may be shorter than `limit`, or empty. */
   readonly cursor?: string;
 }
 
 export interface AcknowledgedAlert {
   readonly alert_id: string;
   readonly acknowledgement: Acknowledgement;
-  /** Whether it was acknowledged before; then this request changed nothing. */
+  /** True if it was acknowledged before and this request changed nothing. */
   readonly already: boolean;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What an alert says to a person: what happened, what to do, and the command to begin with. One pure function for terminals, webhooks and
- * whoever else shows alerts; it takes what is in the alert and nothing else, and loads no schemas.
+ * The words of an alert for an operator: what happened, what to do, and the command to start with. One pure
+ * function for terminals and webhooks. It reads nothing but the alert, and loads no schemas.
  */
 import type { Alert, AlertType, ReceivedAlert } from "./alerts.ts";
 import type { HandoffFailure } from "./handoff-states.ts";
@@ -8,18 +8,18 @@ import { DEFAULT_TENANT } from "./ids.ts";
 import type { BlockReason } from "./recovery-states.ts";
 
 export interface AlertText {
-  /** A sentence. */
+  /** A sentence that says what happened. */
   readonly what: string;
-  /** A sentence. */
+  /** A sentence that says what to do. */
   readonly todo: string;
-  /** To be copied into a shell; it changes nothing. */
+  /** A shell command that shows more and changes nothing. */
   readonly command: string;
-  /** The command with which somebody says that they know of it. */
+  /** The shell command that acknowledges the alert. */
   readonly acknowledge: string;
 }
 
 type Draft = Pick<AlertText, "what" | "todo"> & {
-  /** Words behind the program's name. */
+  /** The arguments of the command that shows more. */
   readonly look: readonly string[];
 };
 
@@ -31,40 +31,40 @@ type HandoffWords = (
 ) => Pick<Draft, "what" | "todo">;
 
 const ended: HandoffWords = (task) => ({
-  what: `A handoff of task ${task} came to nothing.`,
-  todo: "See why it ended.",
+  what: `A handoff of task ${task} failed.`,
+  todo: "Find out why it ended.",
 });
 
 const HANDOFF_WORDS: Readonly<Record<HandoffFailure, HandoffWords>> = {
   hash_broken: (task) => ({
-    what: `Task ${task} is blocked: the checkpoint that was to be handed over does not verify.`,
+    what: `Task ${task} is blocked: the checkpoint to hand over is corrupt.`,
     todo: "Hand the task over from a sound checkpoint (handoff --checkpoint), or take it and write a new one.",
   }),
   chain_broken: (task) => ({
-    what: `Task ${task} is blocked: what its checkpoint goes back to, or its audit trail, does not verify.`,
-    todo: "See what is broken before anybody goes on with the task.",
+    what: `Task ${task} is blocked: an ancestor of its checkpoint, or its audit trail, is corrupt.`,
+    todo: "Find out what is damaged before an agent continues the task.",
   }),
   agent_type_unknown: (task, { toAgentType: type }) => ({
-    what: `Task ${task} is blocked: there is no such type of agent as it was to be handed to${type === undefined ? "" : `, ${type}`}.`,
-    todo: "Hand it to a type that there is (handoff --to), or name the type in FLEET_AGENT_TYPES.",
+    what: `Task ${task} is blocked: it was handed to an agent type that does not exist${type === undefined ? "" : `, ${type}`}.`,
+    todo: "Hand it to an existing type (handoff --to), or add the type to FLEET_AGENT_TYPES.",
   }),
   no_agent: (task, { toAgentType: type, recoveryAttempt: attempt }) => ({
     what:
-      `Task ${task} is blocked: no agent${type === undefined ? "" : ` of type ${type}`} took it over in time, as often as it was offered` +
-      (attempt === undefined ? "." : `, at attempt ${attempt} to recover it.`),
+      `Task ${task} is blocked: no agent${type === undefined ? "" : ` of type ${type}`} accepted any of its offers in time` +
+      (attempt === undefined ? "." : `, at recovery attempt ${attempt}.`),
     todo:
       `Start an agent of ${type === undefined ? "the type that it was offered to" : `type ${type}`}, ` +
-      `then have it offered again (${attempt === undefined ? "recovery run, or else handoff" : "recovery run"}).`,
+      `then offer the task again (${attempt === undefined ? "recovery run, or else handoff" : "recovery run"}).`,
   }),
   no_first_checkpoint: (task, { acceptedBy }) => ({
     what:
       acceptedBy === undefined
-        ? `The agent that took task ${task} over has written no checkpoint in time.`
-        : `Agent ${acceptedBy} took task ${task} over and has written no checkpoint in time.`,
-    todo: "See who has it, and whether that agent lives.",
+        ? `The agent that accepted task ${task} wrote no checkpoint in time.`
+        : `Agent ${acceptedBy} accepted task ${task} but wrote no checkpoint in time.`,
+    todo: "Check which agent owns the task, and whether it is alive.",
   }),
   prompt_over_budget: (task) => ({
-    what: `Task ${task} is blocked: no prompt for the next agent fits into the policy's budget.`,
+    what: `Task ${task} is blocked: no prompt for the next agent fits the policy's budget.`,
     todo: "Raise offer.prompt_tokens in the policy (FLEET_POLICY), then hand the task over again.",
   }),
   superseded: ended,
@@ -74,26 +74,27 @@ const HANDOFF_WORDS: Readonly<Record<HandoffFailure, HandoffWords>> = {
   agent_failed: ended,
 };
 
-/** What a person does about a task that cannot be recovered; of the command line's words, without the program's name. */
+/** What an operator does about a blocked task. Commands stand in parentheses, without the program's name. */
 export const BLOCKED_WORDS: Readonly<Record<BlockReason, string>> = {
   attempts_spent:
-    "Every attempt of the policy failed. Find out why, then give it a new budget (recovery reset).",
+    "Every attempt of the policy failed. Find out why, then restore its budget (recovery reset).",
   too_many_attempts:
-    "It was recovered too often in a short time. Find out why, then give it a new budget (recovery reset).",
+    "It was recovered too often in a short time. Find out why, then restore its budget (recovery reset).",
   unrecoverable:
-    "Another attempt would fail in the same way. Mend the cause, then give it a new budget (recovery reset).",
-  chain_broken: "What it goes back to does not verify. Decide where it goes on (recover --from), or take it.",
-  no_checkpoint: "There is no checkpoint to go on from. Take it, or begin it anew.",
-  no_agent: "Nobody took it over. Start an agent of its type, then run the recovery again (recovery run).",
+    "Another attempt would fail in the same way. Fix the cause, then restore its budget (recovery reset).",
+  chain_broken:
+    "Its chain of checkpoints or its audit trail is corrupt. Choose where it continues (recover --from), or take it.",
+  no_checkpoint: "There is no checkpoint to continue from. Take the task, or start it again.",
+  no_agent: "No agent accepted it. Start an agent of its type, then run the recovery again (recovery run).",
   withdrawn:
-    "Its handoff was taken back, and nobody has it. Take it, or have another agent go on (recovery run).",
+    "Its handoff was cancelled, and it has no owner. Take it, or let another agent continue (recovery run).",
 };
 
-/** Complete by compilation: a type of alert that says nothing to people is a type error. */
+/** Complete by compilation: a type of alert without words is a type error. */
 const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
   COMMAND_DEAD: ({ subject, data: { reason } }) => ({
     what: `A queued command of task ${subject} could not be applied: ${reason}.`,
-    todo: "See what is wrong with it, then apply it again or give it up.",
+    todo: "Find out what is wrong with it, then retry or drop it.",
     look: ["queue", "dead", "list"],
   }),
   HANDOFF_FAILED: ({ subject, data: { handoffId, reason, ...facts } }) => ({
@@ -104,7 +105,7 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     what:
       `Task ${subject} is blocked` +
       (failureClass === null ? "" : ` after ${agentId ?? "its agent"} failed`) +
-      // Some are blocked for the class itself.
+      // For some blocks the class is the reason.
       (failureClass === null || failureClass === reason ? "" : ` (${failureClass})`) +
       `: ${reason.replaceAll("_", " ")}, ${attempts} attempt${attempts === 1 ? "" : "s"} made` +
       (details === null ? "." : `; details: ${sentence(details)}`),
@@ -112,29 +113,29 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     look: ["recovery", "status", subject],
   }),
   SCRUB_FOUND: ({ subject, data: { kind, details } }) => ({
-    what: `Stored records of task ${subject} do not verify (${kind}): ${details}.`,
-    todo: "Keep the store as it is, see what else is damaged, and bring the task back from a backup.",
+    what: `Stored records of task ${subject} are corrupt (${kind}): ${details}.`,
+    todo: "Leave the store as it is, see what else is damaged, and restore the task from a backup.",
     look: ["scrub", "findings"],
   }),
   ATTENTION_LOST: ({ data: { watchdog, heardMs, ofMs } }) => ({
-    what: `Watchdog ${watchdog} could hear agents for only ${seconds(heardMs)} of the last ${seconds(ofMs)}: those that fail are noticed late, or not at all.`,
+    what: `Watchdog ${watchdog} could observe agents for only ${seconds(heardMs)} of the last ${seconds(ofMs)}: failures are detected late, or not at all.`,
     todo: "Give it a core of its own, start another watchdog on another machine, and look for a flood of heartbeats.",
     look: ["status"],
   }),
 };
 
-/** Whatever somebody said ends where it ends, whatever comes behind it. */
+/** Ends an agent's own words like a sentence, so that the next sentence starts clearly. */
 const sentence = (text: string): string => (/[.!?…]$/.test(text.trimEnd()) ? text : `${text}.`);
 
 const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
 
 const unknown = ({ type, id }: ReceivedAlert): Draft => ({
-  what: `${type}: this version of Fleet does not know such alerts.`,
-  todo: "Look at what it says, with the version that wrote it.",
+  what: `${type}: this version of Fleet does not know this type of alert.`,
+  todo: "Read it with the version of Fleet that wrote it.",
   look: ["alerts", "show", id, "--json"],
 });
 
-/** `fleet`: how the program is called where this is read. */
+/** The words for one alert. `fleet` is the name of the program where they are read. */
 export function alertText(alert: ReceivedAlert, fleet = "fleet"): AlertText {
   const { what, todo, look } = draftOf(alert);
   const tenant = alert.tenant === DEFAULT_TENANT ? [] : ["--tenant", alert.tenant];

@@ -1,6 +1,6 @@
 /**
- * Alerts: what a person has to look at, as CloudEvents 1.0 in JSON on `fleet.alert.<tenant>.<severity>.<task>`. Unlike events they are
- * no part of a task's history; each names where the facts are.
+ * Alerts: messages for operators, as CloudEvents 1.0 in JSON on `fleet.alert.<tenant>.<severity>.<task>`.
+ * Unlike an event, an alert is no part of a task's history. It names the place of the facts.
  */
 import { z } from "zod";
 import { FAILURE_CLASSES } from "./exit-report.ts";
@@ -12,39 +12,48 @@ import { SEVERITIES, type Severity } from "./severity.ts";
 import { validate } from "./validation.ts";
 
 const data = {
-  /** A command out of this stream became a dead letter; `dead_list` shows it. */
+  /** A command from this stream became a dead letter. `dead_list` shows it. */
   COMMAND_DEAD: z.object({ stream: z.string(), reason: z.string(), commandId: z.string().nullable() }),
-  /** A handoff came to nothing, and its task waits for somebody: rejected, escalated (critical), or lapsed (a warning). */
+  /**
+   * A handoff failed and its task needs an operator: rejected or escalated (critical), or lapsed (a warning).
+   */
   HANDOFF_FAILED: z.object({
     handoffId: tokenSchema,
     taskId: tokenSchema,
     state: z.enum(["rejected", "escalated", "lapsed"]),
     reason: z.enum(HANDOFF_FAILURES),
-    /** To which type of agent it was to go; absent: that was not decided. */
+    /** The agent type that it was meant for. Absent: none was chosen yet. */
     toAgentType: z.string().exactOptional(),
-    /** Who had accepted it. */
+    /** The agent that had accepted it. */
     acceptedBy: z.string().exactOptional(),
-    /** Which attempt at recovery it was, since the budget was whole; absent: it was none. */
+    /** The number of the recovery attempt since the budget was last full. Absent: it was no recovery. */
     recoveryAttempt: z.int().exactOptional(),
   }),
-  /** A task cannot be recovered, and waits for a person (critical). */
+  /** A task cannot be recovered and waits for an operator (critical). */
   RECOVERY_BLOCKED: z.object({
     taskId: z.string(),
     reason: z.enum(BLOCK_REASONS),
-    /** Of the newest failure: its class, null when nobody failed, and whose it was. */
+    /** The class of the newest failure. null: no agent failed. */
     class: z.enum(FAILURE_CLASSES).nullable(),
+    /** The agent that failed last. */
     agentId: z.string().nullable().default(null),
-    /** What the agent, or whoever saw its end, said of it, or what does not verify: cut, and without what looks like a secret. */
+    /**
+     * The report of the agent or its runner about the failure, or the corrupt record: shortened, with secrets
+     * redacted.
+     */
     details: z.string().nullable().default(null),
-    /** Since the budget was whole. */
+    /** The number of attempts since the budget was last full. */
     attempts: z.int(),
   }),
   /**
-   * Something stored does not verify and has no quarantine for it; `scrub_findings` lists it. An earlier version of a checkpoint (a
-   * warning), or what others are found by (critical).
+   * A stored record is corrupt, and is none that could be quarantined. `scrub_findings` lists it. A warning
+   * for an earlier version of a checkpoint, critical for a record by which others are found.
    */
   SCRUB_FOUND: z.object({ taskId: tokenSchema, kind: z.enum(SCRUB_KINDS), details: z.string() }),
-  /** A watchdog could hear agents for so little of the last while that failures are noticed late, or not at all (critical). Of no task. */
+  /**
+   * A watchdog observed heartbeats for so little of the last window that it detects failures late, or not at
+   * all (critical). No task.
+   */
   ATTENTION_LOST: z.object({ watchdog: z.string(), heardMs: z.int(), ofMs: z.int() }),
 } as const;
 
@@ -54,7 +63,7 @@ export const ALERT_TYPES = Object.keys(data) as AlertType[];
 
 const ALERT_ID = /^[A-Za-z0-9_-]{1,64}\/[A-Za-z0-9_-]{1,64}\/[A-Za-z0-9_-]{1,128}$/;
 
-export const alertIdSchema = z.string().regex(ALERT_ID, "<tenant>/<task>/<occasion>, as an alert says it");
+export const alertIdSchema = z.string().regex(ALERT_ID, "<tenant>/<task>/<occasion>, the id of an alert");
 
 export const alertSchema = z.looseObject({
   specversion: z.literal("1.0"),
@@ -62,7 +71,7 @@ export const alertSchema = z.looseObject({
   id: alertIdSchema,
   source: z.literal("fleet"),
   type: z.string(),
-  /** The task; `unknown` where the subject of what failed names none, and of an alert that concerns none. */
+  /** The task. `unknown`: the alert concerns none, or the subject of the failed command names none. */
   subject: tokenSchema,
   time: z.iso.datetime({ offset: true }),
   datacontenttype: z.literal("application/json"),
@@ -84,20 +93,23 @@ export interface Alert<T extends AlertType = AlertType> {
   readonly data: z.infer<(typeof data)[T]>;
 }
 
-/** What came as an alert, from whomever; its type may be one that a newer version has. */
+/** An alert of any origin. Its type may belong to a newer version of Fleet. */
 export interface ReceivedAlert extends Omit<Alert, "type" | "data"> {
   readonly type: string;
   readonly data: unknown;
 }
 
-/** Throws INVALID for what no service of the fleet can have written. */
+/** Throws INVALID for a value that no service of the fleet can have written. */
 export function readAlert(value: unknown): ReceivedAlert {
   const alert = validate(alertSchema, value);
   const type = ALERT_TYPES.find((one) => one === alert.type);
   return type === undefined ? alert : { ...alert, data: validate(data[type], alert.data, "data") };
 }
 
-/** `occasion` tells the alerts of a task apart, and is the same whenever the same thing is told again: a token. */
+/**
+ * `occasion` is a token that tells the alerts of a task apart. It is the same for every report of the same
+ * occasion.
+ */
 export function alertOf<T extends AlertType>(
   type: T,
   severity: Severity,
@@ -121,7 +133,7 @@ export function alertId({ tenant, task, occasion }: ReturnType<typeof parseAlert
   return `${tenant}/${task}/${occasion}`;
 }
 
-/** Whose alert an id is of, and on which occasion. */
+/** The tenant, task and occasion in the id of an alert. */
 export function parseAlertId(id: string): Readonly<Record<"tenant" | "task" | "occasion", string>> {
   const [tenant = "", task = "", occasion = ""] = id.split("/");
   return { tenant, task, occasion };

@@ -1,4 +1,4 @@
-/** What a request is answered with: the promise that was given, or the error that says nothing happened. */
+/** Answers to requests: the promise that was given, or an error, after which nothing has happened. */
 import { z } from "zod";
 import { firedTriggerSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
@@ -18,7 +18,7 @@ export const errorBodySchema = z.looseObject({
 
 export const errorAnswerSchema = z.looseObject({ status: z.literal("error"), error: errorBodySchema });
 
-/** In the store, with its audit entry and event, durable. */
+/** The command is in the store, durable, with its audit entry and event. */
 export const committedAnswerSchema = z.looseObject({
   status: z.literal("committed"),
   command_id: z.string(),
@@ -28,39 +28,39 @@ export const committedAnswerSchema = z.looseObject({
   seq: z.int(),
   hash: z.string(),
   committed_at: z.string(),
-  /** Commit position, in hex; pass it to `search` as `wait_for` to see at least this write. */
+  /** Commit position in hex. Passed to `search` as `wait_for`, it makes the search see this write. */
   position: z.string(),
-  /** True when the same command had been applied before and this is its first answer again. */
+  /** True if the command had been applied before and this repeats its first answer. */
   replayed: z.boolean(),
   warnings: z.array(z.string()).optional(),
-  /** The agent should hand off, and why: what the checkpoint says passes a threshold of the policy. */
+  /** The agent should hand off: the handoff triggers of the policy that this checkpoint fired. */
   handoff_advised: z.array(firedTriggerSchema).exactOptional(),
-  /** Of a `create` in phase `handoff`: the handoff that it opened. */
+  /** For a `create` in phase `handoff`: the handoff that it opened. */
   handoff_id: z.string().exactOptional(),
 });
 
 /**
- * Taken for good and not yet applied: it will be applied once, behind what was queued for its task before, or end in the dead
- * letters with the reason.
+ * The command is accepted for good and not applied yet. It will be applied once, after the commands that were
+ * queued for its task before, or become a dead letter with the reason.
  */
 export const queuedAnswerSchema = z.looseObject({
   status: z.literal("queued"),
   command_id: z.string(),
   task_id: z.string(),
-  /** Of a `create`: what its checkpoint will be called. */
+  /** For a `create`: the id that its checkpoint will have. */
   checkpoint_id: z.string().exactOptional(),
-  /** Of a `handoff`: what it will be called. */
+  /** For a `handoff`: the id that it will have. */
   handoff_id: z.string().exactOptional(),
-  /** Place in the queue's stream. */
+  /** The position in the queue's stream. */
   position: z.int(),
 });
 
-/** The answer to `take` and `release`: who owns the task now, and under which fence. */
+/** The answer to `take` and `release`: the owner of the task, and its fence. */
 export const ownershipAnswerSchema = z.looseObject({
   status: z.literal("committed"),
   command_id: z.string(),
   task_id: z.string(),
-  /** null: nobody, after a release. */
+  /** null after a release. */
   owner: z.string().nullable(),
   fence: z.int(),
   committed_at: z.string(),
@@ -68,10 +68,10 @@ export const ownershipAnswerSchema = z.looseObject({
   replayed: z.boolean(),
 });
 
-/** The answer to `acknowledge`: the caller owns the task, and has until the deadline for its first checkpoint. */
+/** The answer to `acknowledge`: the caller owns the task. Its first checkpoint is due by the deadline. */
 export const acknowledgedAnswerSchema = ownershipAnswerSchema.extend({
   handoff_id: z.string(),
-  /** Where to continue. */
+  /** The checkpoint to continue from. */
   checkpoint_id: z.string(),
   deadline: z.string(),
 });
@@ -89,13 +89,13 @@ export const handoffAnswerSchema = z.looseObject({
   replayed: z.boolean(),
 });
 
-/** The answer to `recover`: the task waits for its next agent, and whoever had it is shut out. */
+/** The answer to `recover`: the task waits for its next agent, and the former owner is fenced off. */
 export const recoveryAnswerSchema = z.looseObject({
   status: z.literal("committed"),
   command_id: z.string(),
   task_id: z.string(),
   recovery: z.enum(RECOVERY_STATES),
-  /** The one that was asked for; null: the newest that verifies. */
+  /** The requested checkpoint. null: the newest sound one. */
   checkpoint_id: z.string().nullable(),
   fence: z.int(),
   committed_at: z.string(),

@@ -1,9 +1,11 @@
 /**
- * The checkpoint: one explicit, structured snapshot of what an agent did, decided and still has to do.
+ * The checkpoint: an explicit, structured snapshot of finished work, decisions and remaining work.
  *
- * This is the only definition; types, JSON Schema and the API documents derive from it. Data is snake_case on the wire and on
- * disk. Unknown fields survive a round trip, so that a newer agent and an older server can work together.
- * Sources: seed 000 §2.1 (FR-001), seed 002 (fleet), seed 003 (steps, decisions, partial work), seed 004 (resume pointer).
+ * This is the only definition: types, JSON Schema and the API documents derive from it. Data is snake_case on
+ * the wire and on disk. Unknown fields survive a round trip, so that a newer agent and an older server can
+ * work together.
+ * Sources: seed 000 §2.1 (FR-001), seed 002 (fleet), seed 003 (steps, decisions, partial work), seed 004
+ * (resume pointer).
  */
 import { z } from "zod";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
@@ -34,12 +36,12 @@ export const TRIGGER_REASONS = [
   "manual",
 ] as const;
 
-/** Seed 003's names for two of the phases. */
+/** The names of two phases in seed 003. */
 const PHASE_ALIASES = { implementation: "implementing", verification: "testing" } as const;
 
 /**
- * A section: unknown members are kept. Its members are listed in the order of their names, because that is the order in which a
- * validated value has them, and canonical bytes need no sorting then.
+ * A section: unknown members are kept. Its members are listed by name, because a validated value has them in
+ * this order and its canonical bytes then need no sorting.
  */
 function section<T extends z.ZodRawShape>(shape: T) {
   return z.looseObject(Object.fromEntries(Object.entries(shape).sort(([a], [b]) => (a < b ? -1 : 1))) as T);
@@ -66,14 +68,17 @@ const itemObject = section({
 });
 const bareItem = z.string().min(1, "a title of at least one character");
 
-/** A work item; a bare string is its title. The object comes first here and below: a branch that fails costs as much as one that fits. */
+/**
+ * A work item; a bare string is its title. The object comes first here and below, because a branch that fails
+ * costs as much as one that fits.
+ */
 export const itemSchema = z.union([itemObject, bareItem.transform((title) => ({ title }))], {
   error: "a title, or an item {id?, title, files_created?, files_modified?, at?, notes?}",
 });
 
 const blockedItemSchema = z.union(
   [section({ ...itemObject.shape, blocker: text.optional() }), bareItem.transform((title) => ({ title }))],
-  { error: "a title, or an item with what blocks it: {id?, title, blocker?, …}" },
+  { error: "a title, or an item with its blocker: {id?, title, blocker?, …}" },
 );
 
 const decisionSchema = z.union(
@@ -94,7 +99,7 @@ export const triggerSchema = section({
   details: text.optional(),
 });
 
-/** A threshold that a checkpoint's metrics crossed, as it was evaluated when the checkpoint was written. */
+/** A handoff trigger that a checkpoint fired, with the value and the threshold at that time. */
 export const firedTriggerSchema = section({
   reason: tokenSchema,
   value: z.number().optional(),
@@ -141,9 +146,9 @@ export const metricsSchema = section({
     coverage_percent: z.number().min(0).max(100).optional(),
   }).optional(),
   cost: section({}).optional(),
-  /** Failures since the agent began, as it counts them: of tools, of requests, of its own attempts. */
+  /** The agent's own count of failures since its start: of tools, of requests, of its own attempts. */
   error_count: count.optional(),
-  /** There while the vendor of the model refuses requests. */
+  /** Present while the vendor of the model refuses requests. */
   rate_limit: section({ resets_at: time.optional(), details: text.optional() }).optional(),
 });
 
@@ -170,7 +175,7 @@ const verificationSchema = section({
   results: z.array(z.unknown()).max(LIMITS.array_items_max).default([]),
 });
 
-/** Mission snapshot of seed 002; its parts are checked by the fleet operations that use them. */
+/** The mission snapshot of seed 002. The operations that use its parts check them. */
 const fleetSchema = section({
   mission_id: tokenSchema,
   sorties: z.array(section({ id: text })).default([]),
@@ -195,7 +200,7 @@ const sections = {
   fleet: fleetSchema.optional(),
 };
 
-/** What an agent may say about identity and place; the rest is the writer's. */
+/** The metadata that an agent may write; the writer adds the rest. */
 const metadataInput = section({
   checkpoint_id: checkpointIdSchema.optional(),
   tenant: tokenSchema.optional(),
@@ -211,7 +216,7 @@ const metadataInput = section({
   labels: labelsSchema.optional(),
 });
 
-/** The body of a create command: what an agent writes. Absent sections get empty defaults. */
+/** A checkpoint as an agent writes it, in the body of `create`. Absent sections get empty defaults. */
 export const checkpointInputSchema = section({
   schema_version: schemaVersion.default(SCHEMA_VERSION),
   metadata: metadataInput,
@@ -220,7 +225,7 @@ export const checkpointInputSchema = section({
 });
 
 const complianceSchema = section({
-  /** Where the audit entry of this version is: `audit/<tenant>/<task>#<number of the entry>`. */
+  /** The audit entry of this version: `audit/<tenant>/<task>#<number of the entry>`. */
   event_log_ref: text,
   retention_policy: retentionSchema,
   retain_until: time.optional(),
@@ -239,11 +244,11 @@ export const unsealedCheckpointSchema = section({
     parent_ids: parentIds,
     status: z.enum(STATUSES),
     final_status: z.enum(FINAL_STATUSES).optional(),
-    /** 1, and one more for every update, link and the finalisation. */
+    /** Starts at 1 and rises by one with every update, every link and the finalization. */
     version: z.int().min(1),
-    /** Position among the task's checkpoints, in the order in which they were committed, from 1. */
+    /** Position among the task's checkpoints in the order of their commits, from 1. */
     seq: z.int().min(1),
-    /** When this version was committed, by the writer's clock. */
+    /** The commit time of this version, by the writer's clock. */
     committed_at: time,
   }),
   ...sections,

@@ -1,7 +1,7 @@
 /**
- * Commands: the requests that change something. Each carries a `command_id` made by its caller and kept across retries, so that
- * any number of copies has one effect and one answer. Tenant, agent and task come from the subject, which the server's
- * permissions guard, never from the body.
+ * Commands: the requests that change state. Each carries a `command_id` that its caller made and keeps across
+ * retries, so that any number of copies has one effect and one answer. Tenant, agent and task come from the
+ * subject, which the server's permissions guard, never from the body.
  */
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
@@ -12,22 +12,23 @@ import { retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
 
 /**
- * The agent promises to say that it lives, from now on: should it fall silent it loses the task, even if it was never heard. Without the
- * promise an agent is watched from its first heartbeat on.
+ * The agent promises to send heartbeats from now on, and loses the task when it is silent, even if no
+ * heartbeat ever came. Without the promise an agent is watched from its first heartbeat on.
  */
 const heartbeats = z.boolean().optional();
 
 const envelope = {
   command_id: commandIdSchema,
-  /** The caller's fence; needed once the task has an owner. */
+  /** The caller's fence, required once the task has had an owner. */
   fence: z.int().min(0).optional(),
-  /** A command of the same task that was answered `queued`: this one is applied behind it, not before. */
+  /** A command of the same task that was answered `queued`: this one is applied after it. */
   after: commandIdSchema.optional(),
 };
 
 /**
- * The new checkpoint takes the command's id. `expected_version`: how many checkpoints the task has so far. In phase `handoff` it opens a
- * handoff of the same id, about which `handoff` says more.
+ * The new checkpoint gets the id of the command. `expected_version` is the number of checkpoints that the
+ * task has so far. In phase `handoff` the command opens a handoff of the same id, with the options in
+ * `handoff`.
  */
 export const createCommandSchema = z
   .looseObject({
@@ -40,11 +41,11 @@ export const createCommandSchema = z
     ({ checkpoint, handoff }) => handoff === undefined || checkpoint.execution_state.phase === "handoff",
     {
       path: ["handoff"],
-      error: "nothing, unless checkpoint.execution_state.phase is handoff",
+      error: "absent, unless checkpoint.execution_state.phase is handoff",
     },
   );
 
-/** `patch` is a JSON merge patch (RFC 7396) of the sections that an agent may write. */
+/** `patch` is a JSON merge patch (RFC 7396) to the sections that an agent may write. */
 export const updateCommandSchema = z.looseObject({
   ...envelope,
   checkpoint_id: checkpointIdSchema,
@@ -68,8 +69,9 @@ export const linkCommandSchema = z.looseObject({
 });
 
 /**
- * Makes the caller the task's owner and raises the fence. It needs no fence, since taking over is what it is for; one that is given
- * must be the current one. `expected_fence`: refuse unless the task has this fence, so that of two who take at once one knows.
+ * Makes the caller the owner of the task and raises the fence. It needs no fence, because it is the command
+ * to take over; a fence that is given must be the current one. `expected_fence`: refuse unless the task has
+ * this fence, so that one of two competing callers is refused.
  */
 export const takeCommandSchema = z.looseObject({
   command_id: commandIdSchema,
@@ -78,13 +80,13 @@ export const takeCommandSchema = z.looseObject({
   heartbeats,
 });
 
-/** Gives the task back. The fence stays as it is: it never falls. */
+/** Releases the task. The fence stays as it is: it never falls. */
 export const releaseCommandSchema = z.looseObject({
   ...envelope,
   fence: z.int().min(1),
 });
 
-/** Opens a handoff of a checkpoint that exists: the task's latest one, unless another is named. */
+/** Opens a handoff of an existing checkpoint: the task's latest one, unless the command names another. */
 export const handoffCommandSchema = z.looseObject({
   ...envelope,
   checkpoint_id: checkpointIdSchema.optional(),
@@ -92,8 +94,8 @@ export const handoffCommandSchema = z.looseObject({
 });
 
 /**
- * Takes what was offered: makes the caller the task's owner under the next fence. It needs no fence, like `take`; handoff, checkpoint and
- * agent type must be those of the offer.
+ * Accepts an offer and makes the caller the owner of the task under the next fence. Like `take` it needs no
+ * fence. Handoff, checkpoint and agent type must be those of the offer.
  */
 export const acknowledgeCommandSchema = z.looseObject({
   command_id: commandIdSchema,
@@ -104,7 +106,7 @@ export const acknowledgeCommandSchema = z.looseObject({
   heartbeats,
 });
 
-/** Takes a handoff back that nobody has accepted yet: the open one, unless another is named. */
+/** Cancels a handoff that no agent has accepted yet: the open one, unless the command names another. */
 export const cancelHandoffCommandSchema = z.looseObject({
   ...envelope,
   handoff_id: checkpointIdSchema.optional(),
@@ -112,8 +114,9 @@ export const cancelHandoffCommandSchema = z.looseObject({
 });
 
 /**
- * Has the task recovered now: whoever owns it loses it, and another agent goes on from `checkpoint_id`, else from the newest checkpoint that
- * verifies. It needs no fence, like `take`. `reset`: with the whole budget. `force`: although the task's agent lives.
+ * Recovers the task now: its owner loses it, and another agent continues from `checkpoint_id`, or else from
+ * the newest sound checkpoint. Like `take` it needs no fence. `reset`: restore the whole budget. `force`:
+ * recover although the owner is alive.
  */
 export const recoverCommandSchema = z.looseObject({
   command_id: commandIdSchema,
@@ -145,7 +148,7 @@ export type CancelHandoffCommand = z.output<typeof cancelHandoffCommandSchema>;
 export type RecoverCommand = z.output<typeof recoverCommandSchema>;
 export type TakeCommand = z.output<typeof takeCommandSchema>;
 
-/** Who acts, as the subject says. */
+/** The origin of a command, taken from its subject. */
 export interface Actor {
   readonly tenant: string;
   readonly agent: string;

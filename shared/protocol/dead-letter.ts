@@ -1,6 +1,6 @@
 /**
- * A dead letter on the bus: the command's body as it came, and headers that say what it was and why it could not be applied. So it
- * can be listed without reading bodies, and put back byte for byte.
+ * A dead letter on the bus: the unchanged body of a command, with headers that identify it and say why it
+ * could not be applied. Letters can thus be listed without their bodies, and put back byte for byte.
  */
 import { ERROR_CODES, type ErrorBody, type FleetError } from "./errors.ts";
 import { commandIdSchema, isToken } from "./ids.ts";
@@ -8,20 +8,24 @@ import { LIMITS } from "./limits.ts";
 import type { DeadLetter } from "./queries.ts";
 import { HEADERS, queuedTokens } from "./subjects.ts";
 
-/** What goes with a command from the queue into a dead letter and back. */
+/** The headers that a command keeps on its way from the queue into a dead letter and back. */
 const KEPT = [HEADERS.contentType, HEADERS.replyTo] as const;
 
 interface Carrier {
   get(name: string): string | undefined;
 }
 
+/** A queued command that could not be applied. */
 export interface UnappliedCommand {
-  /** As the queue stored it. */
+  /** The subject under which the queue stored it. */
   readonly subject: string;
   readonly headers: Carrier;
   readonly sizeBytes: number;
   readonly commandId: string | null;
-  /** By which a copy of the command is known; see `shared/integrity/request-hash.ts`. null: it is no command. */
+  /**
+   * The hash that identifies copies of the command (`shared/integrity/request-hash.ts`). null: the body is no
+   * command.
+   */
   readonly contentHash: string | null;
   readonly queuedAtMs: number;
   readonly deadAtMs: number;
@@ -32,7 +36,7 @@ export function deadReason(error: FleetError): string {
   return error.code.toLowerCase();
 }
 
-/** The task for the letter's subject; one that is no token could not stand there. */
+/** The task for the letter's subject; `unknown` for a task that is no token. */
 export function deadTask(subject: string): string {
   const { task } = queuedTokens(subject);
   return isToken(task) ? task : "unknown";
@@ -51,7 +55,9 @@ export function deadHeaders(letter: UnappliedCommand): Record<string, string> {
   };
 }
 
-/** Header values are one line; those of a stranger may be longer than anything that we could store again. */
+/**
+ * The headers to keep. A foreign header may be longer than a dead letter can store, so long ones are dropped.
+ */
 export function keptHeaders(headers: Carrier): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const name of KEPT) {
@@ -61,7 +67,10 @@ export function keptHeaders(headers: Carrier): Record<string, string> {
   return kept;
 }
 
-/** JSON in plain ASCII, which every reader of headers reads alike; without its details where it would be too long. */
+/**
+ * The error as JSON in plain ASCII, because clients decode other characters in headers differently. Without
+ * details if too long.
+ */
 function errorText(error: ErrorBody): string {
   const { fields: _fields, details: _details, ...short } = error;
   const text = ascii(JSON.stringify(error));
@@ -75,17 +84,17 @@ function ascii(text: string): string {
   );
 }
 
-/** As the letter itself says it. */
+/** The content of a dead letter. */
 export type Letter = Omit<DeadLetter, "applied_at">;
 
-/** null: what is in the letter is no command. */
+/** The command's id and content hash. null: the letter holds no command. */
 export function commandOf(headers: Carrier): { readonly id: string; readonly contentHash: string } | null {
   const id = commandIdSchema.safeParse(headers.get(HEADERS.deadCommand));
   const contentHash = headers.get(HEADERS.deadContent);
   return id.success && contentHash !== undefined ? { id: id.data, contentHash } : null;
 }
 
-/** What a letter's subject and headers say; a letter that somebody else wrote there is shown as far as it can be read. */
+/** Reads a letter's subject and headers. A letter of foreign origin is shown as far as it is readable. */
 export function readDeadLetter(letter: { seq: number; subject: string; headers: Carrier }): Letter {
   const { headers } = letter;
   const [, , stream = "", reason = ""] = letter.subject.split(".");
@@ -112,7 +121,7 @@ function readError(text: string | undefined): ErrorBody {
     const error = JSON.parse(text ?? "") as ErrorBody;
     if (ERROR_CODES.includes(error.code)) return error;
   } catch {
-    // Not ours; said below.
+    // A foreign letter, answered below.
   }
-  return { code: "INTERNAL", message: "the letter does not say what was wrong", retryable: false };
+  return { code: "INTERNAL", message: "the dead letter names no error", retryable: false };
 }

@@ -1,8 +1,9 @@
 /**
- * The closed list of error codes, and what each means to a caller, a shell and a web client.
+ * The closed list of error codes, and the meaning of each to a caller, a shell and a web client.
  *
- * Two questions decide a code: who must act, and can a retry help? The text of an error is static; what varies stands in
- * `fields` (where in the input, what was expected) and `details`, so that failures can be counted by kind.
+ * Two questions decide a code: who must act, and can a retry help? The text of an error is static, so that
+ * failures can be counted by kind. Variable parts stand in `fields` (the place in the input, the expected
+ * value) and `details`.
  */
 export const ERROR_CODES = [
   "INVALID",
@@ -26,14 +27,14 @@ export type ErrorCode = (typeof ERROR_CODES)[number];
 interface ErrorMeaning {
   /** Whether the same request, sent again unchanged, can succeed. */
   readonly retryable: boolean;
-  /** Exit code of the `fleet` command (sysexits where one fits). */
+  /** The exit code of the `fleet` command, from sysexits where one fits. */
   readonly exit: number;
-  /** HTTP status at the gateway. */
+  /** The HTTP status at the gateway. */
   readonly status: number;
   readonly meaning: string;
 }
 
-/** TIMEOUT is the one code that does not say "nothing happened": ask again with the same command id. */
+/** After TIMEOUT alone the command may have been applied: ask again with the same command id. */
 export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorMeaning>> = {
   INVALID: { retryable: false, exit: 65, status: 400, meaning: "The input is wrong; `fields` says where." },
   NOT_FOUND: {
@@ -46,7 +47,7 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorMeaning>> = {
     retryable: false,
     exit: 5,
     status: 409,
-    meaning: "The state is not the one the caller expected.",
+    meaning: "The state is not the one that the caller expected.",
   },
   FINALIZED: { retryable: false, exit: 6, status: 409, meaning: "A finalized checkpoint never changes." },
   FENCED: { retryable: false, exit: 7, status: 409, meaning: "Another agent has taken the task over." },
@@ -63,7 +64,7 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorMeaning>> = {
     retryable: true,
     exit: 69,
     status: 503,
-    meaning: "A part that is needed is away or overloaded.",
+    meaning: "A required part is unavailable or overloaded.",
   },
   UNSUPPORTED_VERSION: {
     retryable: false,
@@ -86,7 +87,7 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorMeaning>> = {
   INTERNAL: { retryable: false, exit: 70, status: 500, meaning: "A fault of Fleet itself; see its log." },
 };
 
-/** One thing that is wrong with the input. `path` is dotted, as in `execution_state.phase` or `pending_items.3.title`. */
+/** One problem of the input. `path` is dotted, as in `execution_state.phase` or `pending_items.3.title`. */
 export interface FieldProblem {
   readonly path: string;
   readonly expected: string;
@@ -130,7 +131,7 @@ export class FleetError extends Error {
     return ERROR_TABLE[this.code].retryable;
   }
 
-  /** Exit code for a shell. */
+  /** The exit code for a shell. */
   get exitCode(): number {
     return ERROR_TABLE[this.code].exit;
   }

@@ -1,6 +1,7 @@
 /**
- * Events: facts already committed, as CloudEvents 1.0 in JSON. `type` and `data` are those of the source documents (seed 000
- * §5.2), which is why `data` alone is camelCase. Delivered at least once, in order per task; `id` makes duplicates harmless.
+ * Events: facts already committed, as CloudEvents 1.0 in JSON. `type` and `data` are those of the source
+ * documents (seed 000 §5.2), which is why `data` alone is camelCase. Delivered at least once, in order per
+ * task; `id` makes duplicates harmless.
  */
 import { z } from "zod";
 import { invalid } from "./errors.ts";
@@ -22,7 +23,7 @@ const data = {
     previousOwner: z.string().nullable(),
   }),
   TASK_RELEASED: z.object({ taskId: z.string(), agentId: z.string(), fence: z.int() }),
-  /** A queued command was refused for good: `fenced`, or `dropped` by a person. */
+  /** A queued command was refused for good: `fenced`, or `dropped` by an operator. */
   COMMAND_REFUSED: z.object({
     commandId: z.string().nullable(),
     agentId: z.string(),
@@ -61,10 +62,16 @@ const data = {
     taskId: z.string(),
     reason: z.string(),
     handoffId: z.string().exactOptional(),
-    /** It was blocked for this before, and nothing new got done since: the audit entry of which people were alerted then. */
+    /**
+     * The task was blocked for the same reason before, without progress since: the audit entry that raised
+     * the alert.
+     */
     alertedSeq: z.int().exactOptional(),
   }),
-  /** Whoever owned the task has lost it, and its fence was raised; `dueAt`: when it is recovered, null: a person decides. */
+  /**
+   * The owner lost the task, and the fence was raised. `dueAt` is the time of its recovery. null: an operator
+   * decides.
+   */
   AGENT_FAILED: z.object({
     taskId: z.string(),
     agentId: z.string().nullable(),
@@ -73,14 +80,14 @@ const data = {
     fence: z.int(),
     dueAt: z.string().nullable(),
   }),
-  /** Another attempt is wanted: by a person, or by the policy after a while. Whoever owned the task has lost it. */
+  /** An operator requested another attempt, or the policy probes a blocked task. The owner lost the task. */
   RECOVERY_REQUESTED: z.object({
     taskId: z.string(),
     previousOwner: z.string().nullable(),
     fence: z.int(),
     reason: z.string().nullable(),
   }),
-  /** `attempt` counts since the budget was whole. */
+  /** `attempt` is the number of the attempt since the budget was last full. */
   RECOVERY_INITIATED: z.object({
     checkpointId: z.string(),
     reason: z.string(),
@@ -88,7 +95,10 @@ const data = {
     handoffId: z.string(),
     attempt: z.int(),
   }),
-  /** The next agent has written: `firstCheckpointId` goes on from `checkpointId`. */
+  /**
+   * The next agent has written its first checkpoint, `firstCheckpointId`, which continues from
+   * `checkpointId`.
+   */
   RECOVERY_COMPLETED: z.object({
     checkpointId: z.string(),
     newAgentId: z.string(),
@@ -96,7 +106,10 @@ const data = {
     firstCheckpointId: z.string(),
     attempt: z.int(),
   }),
-  /** It is over or begins anew: something new got done, a person or the policy wants another attempt, the task went another way. */
+  /**
+   * The recovery is over, or starts again: the task made progress, or another transition replaced the
+   * recovery.
+   */
   RECOVERY_SETTLED: z.object({
     taskId: z.string(),
     reason: z.enum(["progress", "superseded"]),
@@ -115,7 +128,7 @@ export const eventSchema = z.looseObject({
   id: z.string(),
   source: z.string(),
   type: z.string(),
-  /** The task. */
+  /** The id of the task. */
   subject: z.string(),
   time: z.string(),
   datacontenttype: z.literal("application/json"),
@@ -142,7 +155,10 @@ export interface FleetEvent<T extends EventType = EventType> {
 
 const addressedSchema = eventSchema.extend({ tenant: tokenSchema, subject: tokenSchema });
 
-/** What came as an event of one of these types, from whomever. Throws INVALID for what the fleet cannot have written. */
+/**
+ * An event of one of these types, of any origin. Throws INVALID for a value that the fleet cannot have
+ * written.
+ */
 export function readEvent<T extends EventType>(value: unknown, types: readonly T[]): FleetEvent<T> {
   const event = validate(addressedSchema, value);
   const type = types.find((one) => one === event.type);

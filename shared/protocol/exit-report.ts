@@ -1,4 +1,7 @@
-/** Exit reports: how the process of an agent ended, as its runner saw it, in the classes that recovery decides by. */
+/**
+ * Exit reports: the end of an agent's process as its runner saw it, in the failure classes that decide the
+ * recovery.
+ */
 import { z } from "zod";
 import { ERROR_TABLE } from "./errors.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
@@ -18,10 +21,13 @@ export const FAILURE_CLASSES = [
 ] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
-/** What an agent's exit code means. One that is not here, and not a signal's, is a crash. The runner's README has the table for people. */
+/**
+ * The meaning of an agent's exit codes. Every other code is a crash, except those of signals. The runner's
+ * README documents the table.
+ */
 export const EXIT_CLASSES: Readonly<Record<number, FailureClass>> = {
   0: "completed",
-  // The agent saw that another one has its task, and ended as it should.
+  // The agent found that another one owns its task, and ended as it should.
   [ERROR_TABLE.FENCED.exit]: "completed",
   [ERROR_TABLE.CORRUPT.exit]: "corrupt_state",
   [ERROR_TABLE.UNSUPPORTED_VERSION.exit]: "unrecoverable",
@@ -32,13 +38,13 @@ export const EXIT_CLASSES: Readonly<Record<number, FailureClass>> = {
   76: "context_exhausted",
   77: "unrecoverable",
   78: "unrecoverable",
-  // As timeout(1) and shells have it.
+  // By the convention of timeout(1) and shells.
   124: "timeout",
   126: "not_started",
   127: "not_started",
 };
 
-/** The exit code by which an agent says how it ended; one that lacked memory cannot say so by a code of its own. */
+/** The exit code with which an agent reports its end. Running out of memory has no code of its own. */
 export const EXIT_CODES: Readonly<Record<FailureClass, number>> = {
   completed: 0,
   crash: 70,
@@ -58,18 +64,18 @@ export const exitReportSchema = z.looseObject({
   agent_id: tokenSchema,
   agent_type: tokenSchema,
   task_id: tokenSchema,
-  /** Under which it had the task; 0: it never got it. */
+  /** The fence under which it owned the task. 0: it never owned it. */
   fence: z.int().min(0),
   handoff_id: checkpointIdSchema.optional(),
   class: z.enum(FAILURE_CLASSES, { error: `one of ${FAILURE_CLASSES.join(", ")}` }),
-  /** null: a signal ended it, or it never ran. */
+  /** null: a signal ended the process, or it never ran. */
   exit_code: z.int().nullable(),
   signal: z.string().max(32).nullable(),
   started_at: time,
   ended_at: time,
   host: z.string().max(256),
   details: z.string().max(4_000).optional(),
-  /** Of a rate limit: when the vendor serves again. */
+  /** For a rate limit: the time from which the vendor serves again. */
   resets_at: time.optional(),
 });
 

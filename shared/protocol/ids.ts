@@ -1,14 +1,16 @@
 /**
- * Identifiers. Checkpoints and commands are UUIDv7 (RFC 9562): time-ordered, made by the caller. Tenants, agents, tasks and
- * sessions are tokens of `[A-Za-z0-9_-]`, because they become tokens of bus subjects, where `.`, `*` and `>` have a meaning.
+ * Identifiers. Checkpoints and commands are UUIDv7 (RFC 9562): time-ordered, made by the caller. Tenants,
+ * agents, tasks and sessions are tokens of `[A-Za-z0-9_-]`, because they become tokens of bus subjects, where
+ * `.`, `*` and `>` have a meaning.
  */
 import { z } from "zod";
 import { LIMITS } from "./limits.ts";
 
 export const DEFAULT_TENANT = "default";
 
-/** A UUIDv7 as it is stored, and as a caller may write it. */
+/** The pattern of a stored checkpoint id: a UUIDv7 in lower case. */
 export const CHECKPOINT_ID_PATTERN = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$";
+/** The pattern of a checkpoint id as a caller may write it. */
 export const CHECKPOINT_ID_INPUT_PATTERN =
   "^(chk-)?[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-7[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$";
 
@@ -16,7 +18,7 @@ const UUID_V7 = new RegExp(CHECKPOINT_ID_PATTERN);
 const TOKEN = new RegExp(`^[A-Za-z0-9_-]{1,${LIMITS.id_chars_max}}$`);
 const PREFIX = "chk-";
 
-/** `chk-<uuid>` (seed 002) and upper case are accepted and normalised to the plain lower-case UUID. */
+/** Accepts `chk-<uuid>` (seed 002) and upper case, and returns the plain UUID in lower case. */
 export function normalizeCheckpointId(value: string): string {
   const bare = value.startsWith(PREFIX) ? value.slice(PREFIX.length) : value;
   return bare.toLowerCase();
@@ -26,7 +28,7 @@ export function isCheckpointId(value: string): boolean {
   return UUID_V7.test(value);
 }
 
-/** Milliseconds since the epoch that a UUIDv7 carries. */
+/** The time in a UUIDv7, in milliseconds since the epoch. */
 export function idTime(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }

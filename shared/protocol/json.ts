@@ -1,10 +1,11 @@
 /**
- * `JSON.parse`, minus a fault of its engine: V8 from 12.8 on (nodejs/node#63785) reads a member name that is written with an escape
- * as another name that it met before, such as `"` as `\`. A text without such a name, which nearly all are, goes straight to the
- * engine; any other is turned into arrays first, where names are values, which the engine reads right.
+ * `JSON.parse` without a bug of V8 since 12.8 (nodejs/node#63785): the engine reads a member name with an
+ * escape as another name that it parsed before, such as `"` as `\`. Nearly every text has no such name and
+ * goes straight to the engine. Any other text is turned into arrays first, where names are values, which the
+ * engine parses correctly.
  */
 
-/** Index after the closing quote of the string that opens at `quote`. */
+/** The index after the closing quote of the string that opens at `quote`. */
 export function stringEnd(text: string, quote: number): number {
   let close = text.indexOf('"', quote + 1);
   while (close !== -1) {
@@ -20,7 +21,8 @@ function hasEscapedName(text: string): boolean {
   const colon = /[ \t\r\n]*:/y;
   let slash = text.indexOf("\\");
   while (slash !== -1) {
-    // It is the first one of its string, so what stands before it is no escape.
+    // The first backslash of its string: no escape stands before it, so the search for the end can start
+    // here.
     colon.lastIndex = stringEnd(text, slash - 1);
     const end = colon.lastIndex;
     if (colon.test(text)) return true;
@@ -44,7 +46,7 @@ function asArrays(text: string): string {
   });
 }
 
-/** Without recursion, as nobody has looked at the depth yet. */
+/** The value of a text in the form of `asArrays`. Without recursion, because the depth is not checked yet. */
 function rebuilt(root: unknown): unknown {
   const top: { value?: unknown } = {};
   const open: { from: unknown; put: (value: unknown) => void }[] = [

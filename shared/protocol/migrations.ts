@@ -1,13 +1,13 @@
 /**
- * Checkpoints written by an older schema version become current when they are read, step by step; what is stored stays as it
- * was hashed. A newer major version is refused, since guessing at it could lose what it means.
+ * Checkpoints of an older schema version are migrated step by step when they are read. The stored bytes stay
+ * as they were hashed. A newer major version is refused, because a guess could lose its meaning.
  */
 import { type Checkpoint, SCHEMA_MAJOR } from "./checkpoint.ts";
 import { FleetError } from "./errors.ts";
 
 type Step = (checkpoint: Checkpoint) => Checkpoint;
 
-/** From the key's version to the next; there is one version so far. */
+/** The step from each version to the next. There is one version so far. */
 const STEPS: Readonly<Record<string, Step>> = {};
 
 /** Refuses a schema version whose major number is newer than this program knows. */

@@ -1,7 +1,8 @@
 /**
- * An offer: everything that an agent needs to take a task over, as a CloudEvent in JSON on a work queue per agent type. An
- * orchestrator in any language takes it, sends `acknowledge` as the agent that shall have the task, and acknowledges the message
- * when that was answered. Delivered at least once; the one transaction behind `acknowledge` decides who has the task.
+ * An offer: everything that an agent needs to accept a task, as a CloudEvent in JSON on a work queue per
+ * agent type. An orchestrator in any language receives it, sends `acknowledge` as the agent that is meant to
+ * own the task, and acknowledges the message after the answer. Delivered at least once; the transaction
+ * behind `acknowledge` alone decides about ownership.
  */
 import { z } from "zod";
 import { firedTriggerSchema } from "./checkpoint.ts";
@@ -32,7 +33,7 @@ export const offerDataSchema = z.looseObject({
   reason: handoffReasonSchema.nullable(),
   trigger: firedTriggerSchema.nullable(),
   next_phase: nextPhaseSchema.nullable(),
-  /** null: no agent failed. */
+  /** null: the handoff is no recovery. */
   recovery: recoveryAttemptSchema.nullable().default(null),
   prompt: promptSchema,
   prompt_style: z.string(),
@@ -42,9 +43,9 @@ export const offerDataSchema = z.looseObject({
   /** 1 for the first offer of this handoff. */
   attempt: z.int().min(1),
   max_attempts: z.int().min(1),
-  /** Until when `acknowledge` is accepted. */
+  /** The time until which `acknowledge` is accepted. */
   deadline: z.string(),
-  /** How long the taker has for its first checkpoint, from the acknowledgement on. */
+  /** The time from the acknowledgement within which the first checkpoint is due. */
   first_checkpoint_ms: z.int().min(1),
 });
 

@@ -1,4 +1,4 @@
-/** Queries: the requests that change nothing. Each has one schema for what it takes; what it returns is typed beside it. */
+/** Queries: the requests that only read. Each has one schema for its parameters and a type for its result. */
 import { z } from "zod";
 import { type AgentPage, agentsQuerySchema } from "./agents.ts";
 import {
@@ -31,7 +31,7 @@ const range = { from: time.optional(), to: time.optional() };
 
 export const getQuerySchema = z.looseObject({
   checkpoint_id: checkpointIdSchema,
-  /** An earlier version; absent: the current one. */
+  /** An earlier version. Absent: the current one. */
   version: z.int().min(1).optional(),
 });
 
@@ -56,7 +56,7 @@ export const searchQuerySchema = z.looseObject({
   text: z.string().min(1).max(LIMITS.search_text_chars_max).optional(),
   limit: limit(LIMITS.search_limit_max, LIMITS.search_limit_default),
   cursor,
-  /** A commit position: wait until the index has reached it. */
+  /** A commit position that the index must reach before the search. */
   wait_for: z
     .string()
     .regex(/^[0-9a-f]{20}$/, "a commit position: 20 hex digits")
@@ -75,11 +75,11 @@ export const taskQuerySchema = z.looseObject({ task_id: tokenSchema });
 export const auditQuerySchema = z.looseObject({
   task_id: tokenSchema,
   limit: limit(LIMITS.audit_limit_max, LIMITS.audit_limit_default),
-  /** The first entry wanted, from 1. */
+  /** The first entry of the page, from 1. */
   from_seq: z.int().min(1).default(1),
 });
 
-/** One handoff by its id, or a task's: the open one, else its latest. */
+/** One handoff by its id, or the open one of a task, or else its latest. */
 export const handoffQuerySchema = z
   .looseObject({ handoff_id: checkpointIdSchema.optional(), task_id: tokenSchema.optional() })
   .refine(({ handoff_id, task_id }) => (handoff_id === undefined) !== (task_id === undefined), {
@@ -96,8 +96,9 @@ export const handoffsQuerySchema = z.looseObject({
 });
 
 /**
- * From where work on a task goes on after a failure: the newest checkpoint that verifies together with all behind it. `before`: the newest
- * such one that is older than this, where there is one; `checkpoint_id`: this one, if it is one. `to_agent_type`: to whom it should be offered.
+ * The recovery point of a task: its newest sound checkpoint. `before`: the newest sound one that is older
+ * than this, if there is one. `checkpoint_id`: this one, if it is sound. `to_agent_type`: the agent type that
+ * it would be offered to.
  */
 export const recoveryPointQuerySchema = z
   .looseObject({
@@ -111,10 +112,10 @@ export const recoveryPointQuerySchema = z
     error: "either before or checkpoint_id",
   });
 
-/** In the order of the tasks' names. */
+/** Ordered by task id. */
 export const recoveriesQuerySchema = z.looseObject({
   state: z.enum(RECOVERING_STATES, { error: `one of ${RECOVERING_STATES.join(", ")}` }).optional(),
-  /** Of the agent that failed, or else of the one that wrote last. */
+  /** The type of the agent that failed, or else of the one that wrote last. */
   agent_type: tokenSchema.optional(),
   limit: limit(LIMITS.recoveries_limit_max, LIMITS.recoveries_limit_default),
   cursor,
@@ -122,13 +123,13 @@ export const recoveriesQuerySchema = z.looseObject({
 
 export const deadListQuerySchema = z.looseObject({
   limit: limit(LIMITS.dead_limit_max, LIMITS.dead_limit_default),
-  /** The first letter wanted, by its place in the stream of dead letters. */
+  /** The first letter of the page, by its position in the stream of dead letters. */
   from_seq: z.int().min(1).default(1),
 });
 
 export const deadLetterQuerySchema = z.looseObject({ seq: z.int().min(1) });
 
-/** Of the tenant, by task. */
+/** The findings of the tenant, ordered by task. */
 export const scrubFindingsQuerySchema = z.looseObject({
   limit: limit(LIMITS.scrub_findings_limit_max, LIMITS.scrub_findings_limit_default),
   cursor,
@@ -167,9 +168,9 @@ export const QUERY_SCHEMAS = {
 export type QueryInput<Op extends QueryOp> = z.input<(typeof QUERY_SCHEMAS)[Op]>;
 export type QueryParams<Op extends QueryOp> = z.output<(typeof QUERY_SCHEMAS)[Op]>;
 
-/** A checkpoint that exists but did not verify; it is named, never returned. */
+/** A corrupt checkpoint. It is named, but never returned. */
 export interface CorruptCheckpoint {
-  /** null: the record that named it is lost. */
+  /** null: the record that names it is lost. */
   readonly checkpoint_id: string | null;
   readonly version: number | null;
   readonly reason: string;
@@ -177,26 +178,26 @@ export interface CorruptCheckpoint {
 
 export interface LatestResult {
   readonly checkpoint: Checkpoint | null;
-  /** Newer checkpoints that were passed over because they are corrupt; empty when the newest is sound. */
+  /** Newer checkpoints that were skipped because they are corrupt. Empty if the newest is sound. */
   readonly passed_over: readonly CorruptCheckpoint[];
 }
 
 export interface CheckpointPage {
   readonly checkpoints: readonly Checkpoint[];
-  /** Corrupt checkpoints that would have stood on this page. */
+  /** Corrupt checkpoints that belong on this page. */
   readonly corrupt: readonly CorruptCheckpoint[];
   /** Absent on the last page. */
   readonly cursor?: string;
 }
 
 export interface SearchResult extends CheckpointPage {
-  /** Commit position up to which the index is complete. */
+  /** The commit position up to which the index is complete. */
   readonly indexed_through: string;
-  /** True while the index is being rebuilt: what was found is right, something may be missing. */
+  /** True while the index is being rebuilt: every result is correct, but some may be missing. */
   readonly rebuilding: boolean;
 }
 
-/** One audit entry with the bytes that were hashed, so that a caller can verify the chain itself. */
+/** One audit entry with its hashed bytes, so that a caller can verify the chain itself. */
 export interface AuditRecord {
   readonly seq: number;
   /** The canonical JSON that was hashed. */
@@ -212,35 +213,38 @@ export interface AuditPage {
 
 export interface HandoffPage {
   readonly handoffs: readonly Handoff[];
-  /** Absent on the last page; a page may be shorter than asked for, or empty, and not be the last. */
+  /** Absent on the last page. An earlier page may be shorter than `limit`, or empty. */
   readonly cursor?: string;
 }
 
-/** Where a recovery would find now to go on from. */
+/** The recovery point that a recovery would find now. */
 export interface FoundPoint {
   readonly checkpoint: Checkpoint | null;
-  /** Why there is none; null: there is one. */
+  /** The reason why there is no recovery point. null: there is one. */
   readonly reason: PointFailure | null;
   readonly details: string | null;
-  /** Those on the way that do not verify; they are quarantined. */
+  /** Newer checkpoints that were skipped because they are corrupt. They are quarantined. */
   readonly passed_over: readonly CorruptCheckpoint[];
-  /** Who would lose the task; null: nobody owns it. */
+  /** The owner that would lose the task. null: it has none. */
   readonly owner: {
     readonly agent_id: string;
     readonly fence: number;
-    /** Until when it counts as alive by its heartbeats and writes; before that a recovery needs `force`. null: not any more. */
+    /**
+     * The time until which its heartbeats and writes count as life. A recovery before needs `force`. null:
+     * that time is over.
+     */
     readonly alive_until: string | null;
   } | null;
 }
 
-/** What a recovery would do now. */
+/** The result of a recovery that would run now. */
 export interface RecoveryPreview extends FoundPoint {
-  /** null: there is nothing to go on from. */
+  /** null: there is no recovery point. */
   readonly offer: {
     readonly agent_type: string;
-    /** Whether there may be agents of that type; else the task is blocked. */
+    /** True if there may be agents of that type. Otherwise the task would be blocked. */
     readonly is_known: boolean;
-    /** How often it is made, and how long each one stands, before the task is blocked. */
+    /** The number of offers before the task is blocked, and the time for each. */
     readonly max_attempts: number;
     readonly deadline_ms: number;
   } | null;
@@ -249,14 +253,14 @@ export interface RecoveryPreview extends FoundPoint {
 export interface RecoveryPage {
   /** Tasks whose recovery is not `idle`. */
   readonly tasks: readonly Task[];
-  /** Absent on the last page; a page may be shorter than asked for, or empty, and not be the last. */
+  /** Absent on the last page. An earlier page may be shorter than `limit`, or empty. */
   readonly cursor?: string;
 }
 
 export interface IndexStatus {
   readonly state: "ready" | "rebuilding";
   readonly indexed_through: string;
-  /** Commits that the index has still to follow. */
+  /** Commits that are not in the index yet. */
   readonly behind: number;
   readonly indexed: number;
   readonly total: number;
@@ -272,59 +276,62 @@ export interface FleetStatus {
   readonly uptime_ms: number;
 }
 
-/** Over all tenants. */
+/** The state of the queue over all tenants. */
 export interface QueueStatus {
   /** Commands that wait to be applied. */
   readonly depth: number;
-  /** Since the oldest of them was queued; null when none waits. */
+  /** The age of the oldest command. null: the queue is empty. */
   readonly oldest_age_ms: number | null;
   readonly bytes: number;
   /** At this size the queue refuses commands. */
   readonly bytes_max: number;
-  /** Commands that have left the queue since it was made: applied, or to the dead letters. */
+  /** Commands that have left the queue since its creation: applied, or dead letters now. */
   readonly left_total: number;
-  /** Letters that a person has to look at. */
+  /** Dead letters that need an operator. */
   readonly dead: number;
-  /** Whether the store answers, as the reader sees it; while it is away the queue only grows. */
+  /** The store as the reader sees it. `away`: it is unavailable, and the queue only grows. */
   readonly store: "ok" | "away";
 }
 
-/** A command that could not be applied, with what was wrong. */
+/** A command that could not be applied, with the error. */
 export interface DeadLetter {
-  /** Its place among the dead letters, and its name for `dead_retry` and `dead_drop`. */
+  /** Its position among the dead letters, by which `dead_retry` and `dead_drop` name it. */
   readonly seq: number;
   /** The stream that it came from. */
   readonly stream: string;
-  /** The error's code in small letters. */
+  /** The error code in lower case. */
   readonly reason: string;
   readonly error: ErrorBody;
-  /** Of its subject; null where that token is none. */
+  /** The tenant, agent, task and operation in its subject. null: that part of the subject is no token. */
   readonly tenant: string | null;
   readonly agent_id: string | null;
   readonly task_id: string | null;
   readonly op: string | null;
-  /** null: it names none that can be read. */
+  /** null: it has no readable id. */
   readonly command_id: string | null;
   readonly queued_at: string;
   readonly dead_at: string;
-  /** Of the command's body. */
+  /** The size of the command's body. */
   readonly size_bytes: number;
-  /** When a copy of the command was applied all the same; null: none was, more than two days ago, or the store is away. */
+  /**
+   * The time at which a copy of the command was applied. null: none was, or over two days ago, or the store
+   * is unavailable.
+   */
   readonly applied_at: string | null;
 }
 
 export interface DeadLetterPage {
   readonly letters: readonly DeadLetter[];
-  /** Where the next page begins; null on the last one. */
+  /** The first letter of the next page. null on the last page. */
   readonly next_seq: number | null;
 }
 
 export interface RetriedLetter {
   readonly seq: number;
   readonly command_id: string | null;
-  /** Its new place in the queue's stream. */
+  /** Its new position in the queue's stream. */
   readonly position: number;
-  /** When a copy of the command was applied before; then putting it back has no effect. */
+  /** The time at which a copy of the command was applied before. The retry then has no effect. */
   readonly applied_at: string | null;
 }
 

@@ -1,16 +1,16 @@
 /**
- * Retention policies: how long a finalized checkpoint is kept (NFR-013). A policy is a name of the table below, or an
- * ISO 8601 duration in whole days, weeks, months or years (`P30D`, `P6Y`).
+ * Retention policies: how long a finalized checkpoint is kept (NFR-013). A policy is a name of the table
+ * below, or an ISO 8601 duration in whole days, weeks, months or years (`P30D`, `P6Y`).
  */
 import { z } from "zod";
 
-/** Days; null is for ever. `regulated` covers HIPAA's six years with a margin. */
+/** Days; null: forever. `regulated` covers the six years of HIPAA with a margin. */
 export const RETENTION_POLICIES = { short: 7, standard: 90, regulated: 2_557, permanent: null } as const;
 
 export const DEFAULT_RETENTION = "standard";
 
 const DURATION = /^P(\d{1,5})([DWMY])$/;
-/** Names and durations together, for readers of JSON Schema. */
+/** A regular expression for names and durations, for JSON Schema. */
 export const RETENTION_PATTERN = `^(${Object.keys(RETENTION_POLICIES).join("|")}|P\\d{1,5}[DWMY])$`;
 const DAYS_PER_UNIT = { D: 1, W: 7, M: 31, Y: 366 } as const;
 
@@ -18,7 +18,10 @@ function isNamed(policy: string): policy is keyof typeof RETENTION_POLICIES {
   return Object.hasOwn(RETENTION_POLICIES, policy);
 }
 
-/** Days to keep, or null for ever. Months and years are rounded up, since keeping too short cannot be mended. */
+/**
+ * The days to keep, or null for forever. Months and years are rounded up, because early deletion cannot be
+ * undone.
+ */
 export function retentionDays(policy: string): number | null {
   if (isNamed(policy)) return RETENTION_POLICIES[policy];
   const match = DURATION.exec(policy);

@@ -1,12 +1,12 @@
 /**
- * What a runner is told in its settings file: which agent types it starts agents for, how, and how many. One schema, so that a file
- * with several mistakes is answered with all of them.
+ * The settings file of a runner: the agent types for which it starts agents, how, and how many. One schema,
+ * so that a wrong file is answered with all of its mistakes.
  */
 import { z } from "zod";
 import { FAILURE_CLASSES } from "./exit-report.ts";
 import { tokenSchema } from "./ids.ts";
 
-/** What may stand in braces in a command, in values of the environment and in the working folder. */
+/** The names allowed in braces in a command, in values of the environment and in the working folder. */
 export const PLACEHOLDERS = [
   "agent_id",
   "agent_type",
@@ -27,11 +27,12 @@ export type ProfileName = (typeof PROFILES)[number];
 export const LAUNCHERS = ["process", "tmux", "kubernetes"] as const;
 export type LauncherName = (typeof LAUNCHERS)[number];
 
+/** The channels by which an agent gets its prompt. */
 export const PROMPT_CHANNELS = ["file", "stdin", "paste"] as const;
 
 const known = new Set<string>(PLACEHOLDERS);
 
-/** Text without a placeholder that nobody knows: it would reach the agent as it stands. */
+/** A text without unknown placeholders, which would reach the agent unreplaced. */
 const template = z
   .string()
   .min(1)
@@ -48,47 +49,52 @@ const template = z
 const ms = z.int().min(1);
 const labels = z.record(z.string(), z.string());
 
-/** Where the Jobs run and what each may take. */
+/** The place and the resources of Kubernetes Jobs. */
 export const kubernetesSettingsSchema = z.strictObject({
   namespace: z.string().min(1).default("default"),
   image: z.string().min(1),
   service_account: z.string().min(1).optional(),
   image_pull_secrets: z.array(z.string().min(1)).default([]),
-  /** Quantities as Kubernetes writes them: `{"cpu": "1", "memory": "2Gi"}`. */
+  /** Kubernetes quantities: `{"cpu": "1", "memory": "2Gi"}`. */
   requests: labels.default({}),
   limits: labels.default({}),
   labels: labels.default({}),
   node_selector: labels.default({}),
-  /** Secrets whose entries become variables of the agent's environment: keys of models, for instance. */
+  /** Secrets whose entries become variables of the agent's environment, for example API keys. */
   env_from_secrets: z.array(z.string().min(1)).default([]),
   run_as_user: z.int().min(1).default(1_000),
-  /** How long a finished Job stays to be looked at. */
+  /** The seconds for which a finished Job is kept for inspection. */
   kept_seconds: z.int().min(0).default(3_600),
 });
 
 const agentFields = {
   profile: z.enum(PROFILES, { error: `one of ${PROFILES.join(", ")}` }).default("command"),
   launcher: z.enum(LAUNCHERS, { error: `one of ${LAUNCHERS.join(", ")}` }).default("process"),
-  /** Program and arguments, each one element; no shell reads them. Default: the profile's. */
+  /** The program and its arguments, one element each, without a shell. Default: the profile's. */
   command: z.array(template).min(1).optional(),
-  /** Put behind the command. */
+  /** Arguments added after the command. */
   args: z.array(template).default([]),
   env: z
     .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "a name of letters, digits and _"), z.string())
     .default({}),
-  /** Working folder; default: the runner's. In Kubernetes the image's. */
+  /** The working folder. Default: the runner's; in Kubernetes the image's. */
   cwd: template.optional(),
-  /** How the agent gets its prompt. Default: the profile's way. */
+  /** The channel of the prompt. Default: the profile's. */
   prompt: z.enum(PROMPT_CHANNELS, { error: `one of ${PROMPT_CHANNELS.join(", ")}` }).optional(),
-  /** Whether the prompt ends with how to write checkpoints from a terminal. Default: the profile's. */
+  /**
+   * True: the prompt ends with instructions for writing checkpoints from a terminal. Default: the profile's.
+   */
   instructions: z.boolean().optional(),
-  /** Of this type at once. */
+  /** The concurrency limit of this agent type. */
   max_agents: z.int().min(1).default(2),
-  /** Longer than this no agent of the type may run. Default: as long as it wants. */
+  /** The time limit of one agent. Default: none. */
   run_ms: ms.optional(),
-  /** Whether the runner says for the agent that it lives; no, when the agent itself says so, with what it is at. */
+  /**
+   * True: the runner sends heartbeats for the agent. False: the agent sends them itself, with its current
+   * step.
+   */
   heartbeats: z.boolean().default(true),
-  /** Exit codes that mean something else in this program than usual. */
+  /** Exit codes with another meaning than usual in this program. */
   exit_codes: z
     .record(
       z.string().regex(/^\d{1,3}$/, "an exit code from 0 to 255"),
@@ -111,18 +117,18 @@ export const runnerAgentSchema = z.strictObject(agentFields).superRefine((agent,
 });
 
 export const runnerSettingsSchema = z.strictObject({
-  /** Of all types at once. */
+  /** The concurrency limit of all agent types together. */
   max_agents: z.int().min(1).default(4),
-  /** What becomes of the agents when the runner is stopped. */
+  /** The fate of running agents when the runner is stopped. */
   on_stop: z.enum(["stop", "leave"], { error: "one of stop, leave" }).default("stop"),
-  /** Between asking an agent to end and killing it. */
+  /** The time between asking an agent to end and killing it. */
   grace_ms: z.int().min(1).max(300_000).default(20_000),
-  /** Of what each agent prints. */
+  /** The size of the log of one agent's output. */
   log_bytes: z
     .int()
     .min(1_024)
     .default(10 * 1_024 * 1_024),
-  /** Folders of agents that have ended and were reported, for people to look into. */
+  /** The number of folders of ended and reported agents that are kept for inspection. */
   kept_folders: z.int().min(0).default(100),
   agents: z
     .record(tokenSchema, runnerAgentSchema)
@@ -133,7 +139,10 @@ export type KubernetesSettings = z.output<typeof kubernetesSettingsSchema>;
 export type RunnerAgent = z.output<typeof runnerAgentSchema>;
 export type RunnerSettings = z.output<typeof runnerSettingsSchema>;
 
-/** What an agent may say about its own end, as JSON in the file that `FLEET_EXIT_FILE` names. It wins over its exit code. */
+/**
+ * An agent's own report of its end, as JSON in the file that `FLEET_EXIT_FILE` names. It takes precedence
+ * over the exit code.
+ */
 export const exitWordSchema = z.looseObject({
   class: z.enum(FAILURE_CLASSES).optional(),
   details: z.string().max(2_000).optional(),

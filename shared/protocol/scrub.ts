@@ -1,6 +1,9 @@
-/** The scrub: everything that is stored, read again in the background, so that damage is found before somebody needs what it hit. */
+/**
+ * The scrub: a complete re-read of the store in the background, which finds damage before the damaged records
+ * are needed.
+ */
 
-/** What a finding is about: where the damage is, not how it came about. */
+/** The kind of record that a finding is about. */
 export const SCRUB_KINDS = [
   "head",
   "order",
@@ -15,38 +18,38 @@ export const SCRUB_KINDS = [
 ] as const;
 export type ScrubKind = (typeof SCRUB_KINDS)[number];
 
-/** Something that did not verify. */
+/** One problem that the scrub found. */
 export interface ScrubFinding {
   readonly task_id: string;
   readonly kind: ScrubKind;
-  /** What it is about; null: no single checkpoint, or no single version of it. */
+  /** The damaged checkpoint and version. null: the damage concerns no single one. */
   readonly checkpoint_id: string | null;
   readonly version: number | null;
-  /** For people; the same each time that the same damage is met. */
+  /** Text for operators, equal for every pass that finds the same damage. */
   readonly details: string;
-  /** Whether the checkpoint was quarantined for it; such a finding has an event, others have an alert. */
+  /** True if the checkpoint was quarantined. Such a finding has an event, any other has an alert. */
   readonly quarantined: boolean;
   readonly found_at: string;
-  /** The latest pass that met it. */
+  /** The latest pass that found it. */
   readonly pass: number;
 }
 
-/** What a pass has verified. */
+/** The records that a pass has verified. */
 export interface ScrubTally {
   readonly tasks: number;
   readonly checkpoints: number;
   /** Earlier versions of checkpoints. */
   readonly versions: number;
   readonly audit_entries: number;
-  /** Of keys and values that were read. */
+  /** The bytes of all keys and values that were read. */
   readonly bytes: number;
-  /** Versions that had been quarantined before: known, and not found again. */
+  /** Versions that were quarantined before, which are no new findings. */
   readonly quarantined: number;
   readonly findings: number;
 }
 
 export interface ScrubPass extends ScrubTally {
-  /** Passes are counted from 1. */
+  /** The number of the pass, from 1. */
   readonly pass: number;
   readonly began_at: string;
 }
@@ -55,20 +58,21 @@ export interface EndedScrubPass extends ScrubPass {
   readonly ended_at: string;
 }
 
-/** Over all tenants. */
+/** The state of the scrub over all tenants. */
 export interface ScrubStatus {
-  /** The pass that is under way; null: none is. */
+  /** The open pass. null: there is none. */
   readonly current: ScrubPass | null;
-  /** The last one that was completed; null: none ever was. */
+  /** The last completed pass. null: there was none. */
   readonly last: EndedScrubPass | null;
-  /** The pass that was asked for and has not ended; it begins behind the one that is under way. */
+  /** A requested pass that has not ended. It starts after the open one. */
   readonly requested_pass: number | null;
-  /** The service that scrubs now; null: none does. */
+  /** The service that scrubs now. null: there is none. */
   readonly by: string | null;
-  /** As it was told: bytes per second, and milliseconds between the beginnings of passes (null: only when asked). */
+  /** The setting for bytes per second. */
   readonly rate_bytes: number | null;
+  /** The setting for the milliseconds between the starts of passes. null: passes start only on request. */
   readonly every_ms: number | null;
-  /** What there is to verify. */
+  /** The number of records to verify. */
   readonly total: { readonly tasks: number; readonly checkpoints: number };
 }
 

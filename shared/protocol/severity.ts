@@ -1,3 +1,6 @@
-/** How urgent an alert is. Apart from the alerts, whose schemas take longer to load than the command line may take to start. */
+/**
+ * The urgency of an alert. Separate from the alerts, because their schemas load too slowly for the start of
+ * the command line.
+ */
 export const SEVERITIES = ["warning", "critical"] as const;
 export type Severity = (typeof SEVERITIES)[number];

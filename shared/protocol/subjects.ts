@@ -1,6 +1,6 @@
 /**
- * Every subject on the bus: `fleet` first, identifiers last. Names are spelled here and nowhere else (test/tidy.test.ts), and
- * identifiers are checked before they become tokens, so that no input can address another subject.
+ * All subjects on the bus: `fleet` first, identifiers last. Names are spelled only here (test/tidy.test.ts),
+ * and identifiers are checked before they become tokens, so that no input can address another subject.
  */
 import { invalid } from "./errors.ts";
 import { isToken } from "./ids.ts";
@@ -21,8 +21,9 @@ export const COMMAND_OPS = [
 export type CommandOp = (typeof COMMAND_OPS)[number];
 
 /**
- * What may wait in the queue while the store is away. Not `take` and `acknowledge`: their answer is the fence under which all further
- * commands are sent, so nobody could go on before it is applied. Not `cancel_handoff` and `recover`: later they may strike another agent than was meant.
+ * The commands that may wait in the queue while the store is unavailable. Not `take` and `acknowledge`: their
+ * answer is the fence of all further commands, so no agent could continue before they are applied. Not
+ * `cancel_handoff` and `recover`: when applied later they could hit another agent than the caller meant.
  */
 export const QUEUED_OPS = [
   "create",
@@ -38,13 +39,13 @@ export function isQueuedOp(op: string): op is QueuedOp {
   return (QUEUED_OPS as readonly string[]).includes(op);
 }
 
-/** About the queue and its dead letters; served by whoever serves the queries. */
+/** Queries about the queue and its dead letters. */
 export const QUEUE_OPS = ["queue_status", "dead_list", "dead_retry", "dead_drop"] as const;
 
-/** About the stream of alerts. */
+/** Queries about the stream of alerts. */
 export const ALERT_OPS = ["alerts", "alert", "alert_ack"] as const;
 
-/** Whether what is stored verifies. */
+/** Queries about the scrub. */
 export const SCRUB_OPS = ["scrub_status", "scrub_start", "scrub_findings"] as const;
 
 export const QUERY_OPS = [
@@ -84,19 +85,21 @@ export const SUBJECTS = {
   command: (tenant: string, agent: string, task: string, op: CommandOp): string =>
     `fleet.cmd.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyCommand: "fleet.cmd.*.*.*.*",
-  /** Fire and forget: what the stream has acknowledged is applied once, or ends in the dead letters. */
+  /**
+   * Fire and forget: a command that the stream has acknowledged is applied once, or becomes a dead letter.
+   */
   queue: (tenant: string, agent: string, task: string, op: QueuedOp): string =>
     `fleet.queue.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyQueue: "fleet.queue.*.*.*.*",
   /**
-   * How the stream stores them: the partition comes from the task alone, so all commands of a task share one and keep their order.
-   * `1` to `4` are the tokens of {@link SUBJECTS.queue}.
+   * The subject under which the stream stores a command. The partition depends on the task alone, so all
+   * commands of a task share one and keep their order. `1` to `4` are the tokens of {@link SUBJECTS.queue}.
    */
   queuedForm:
     `fleet.q.{{partition(${LIMITS.queue_partition_count},3)}}` +
     ".{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}.{{wildcard(4)}}",
   queuedPartition: (partition: number): string => `fleet.q.${partition}.>`,
-  /** What an agent has queued for a task. */
+  /** The queued commands of one agent for one task. */
   queuedOf: (tenant: string, agent: string, task: string): string =>
     `fleet.q.*.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.*`,
   dead: (stream: string, reason: string, task: string): string =>
@@ -115,14 +118,14 @@ export const SUBJECTS = {
   alert: (tenant: string, severity: string, task: string): string =>
     `fleet.alert.${token("tenant", tenant)}.${token("severity", severity)}.${token("task_id", task)}`,
   everyAlert: "fleet.alert.>",
-  /** Of a tenant, a severity or a task; absent: of all. */
+  /** The alerts of a tenant, a severity or a task. Absent: of all. */
   alertsOf: (of: {
     tenant?: string | undefined;
     severity?: string | undefined;
     task?: string | undefined;
   }): string =>
     `fleet.alert.${anyOf("tenant", of.tenant)}.${anyOf("severity", of.severity)}.${anyOf("task_id", of.task)}`,
-  /** A work queue per agent type: each offer reaches one taker at a time. */
+  /** A work queue per agent type: each offer reaches one client at a time. */
   offer: (tenant: string, agentType: string, task: string): string =>
     `fleet.offer.${token("tenant", tenant)}.${token("agent_type", agentType)}.${token("task_id", task)}`,
   offersOf: (tenant: string, agentType: string): string =>
@@ -134,7 +137,7 @@ export const SUBJECTS = {
   exit: (tenant: string, agent: string, task: string): string =>
     `fleet.exit.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}`,
   everyExit: "fleet.exit.*.*.*",
-  /** Every message of a replier's inbox belongs to one identity: `_INBOX.<identity>.…`. */
+  /** The inboxes of one identity: `_INBOX.<identity>.…`. */
   inboxPrefix: (identity: string): string => `_INBOX.${token("identity", identity)}`,
 } as const;
 
@@ -147,10 +150,13 @@ export const STREAMS = {
   exits: "FLEET_EXITS",
 } as const;
 
-/** Queue groups: any number of instances serve one subject, each message reaches one of them. */
+/** Queue groups: any number of instances serve one subject, and each message reaches one of them. */
 export const QUEUES = { writer: "writer", reader: "reader" } as const;
 
-/** The durable consumer that all takers of one agent type share. `=` is in no token, so no two pairs have one name. */
+/**
+ * The durable consumer that all clients for one agent type share. No token contains `=`, so no two pairs have
+ * the same name.
+ */
 export function offerConsumer(tenant: string, agentType: string): string {
   return `offers=${token("tenant", tenant)}=${token("agent_type", agentType)}`;
 }
@@ -164,9 +170,11 @@ export function webhookConsumer(name: string): string {
 export const HEADERS = {
   contentType: "content-type",
   messageId: "Nats-Msg-Id",
-  /** Where the answer of a queued command goes; only an inbox of the agent in its subject is taken. */
+  /** The reply subject of a queued command. Only an inbox of the agent in its subject is accepted. */
   replyTo: "Fleet-Reply-To",
-  /** Of a dead letter: the subject that its command was stored under, its id, the hash of its content, what was wrong, and when. */
+  /**
+   * The headers of a dead letter: the subject, id and content hash of its command, the error and the times.
+   */
   deadSubject: "Fleet-Dead-Subject",
   deadCommand: "Fleet-Dead-Command",
   deadContent: "Fleet-Dead-Content",
@@ -200,7 +208,7 @@ export function parseCommandSubject(subject: string): CommandAddress {
   };
 }
 
-/** The tokens of a queued command's subject, as they stand there: nobody has checked them yet. */
+/** The unchecked tokens of a queued command's subject. */
 export function queuedTokens(subject: string): CommandAddress {
   const [, , , tenant = "", agent = "", task = "", op = ""] = subject.split(".");
   return { tenant, agent, task, op };
@@ -217,7 +225,7 @@ export function parseQueuedSubject(subject: string): CommandAddress {
   };
 }
 
-/** Whether a subject is below the agent's own inbox: an answer may go there, and nowhere else. */
+/** True if the subject is below the agent's own inbox, the only place for its answers. */
 export function isInboxOf(agent: string, subject: string): boolean {
   const prefix = `_INBOX.${agent}.`;
   return subject.length <= 256 && subject.startsWith(prefix) && INBOX_REST.test(subject.slice(prefix.length));

@@ -1,7 +1,7 @@
 /**
- * Triggers: the signs that an agent should hand its task to a fresh one. Pure: what a checkpoint says on one side, the thresholds that the
- * policy has for its tenant and agent type on the other. The writer evaluates every checkpoint and records what fired in it; the SDK
- * evaluates between checkpoints.
+ * Triggers: the signs that an agent should hand its task over. A pure comparison of the values in a
+ * checkpoint with the thresholds that the policy sets for its tenant and agent type. The writer evaluates
+ * every checkpoint and records the fired triggers in it. The SDK evaluates between checkpoints.
  */
 import type { FiredTrigger, UnsealedCheckpoint } from "./checkpoint.ts";
 import type { Policy } from "./policy.ts";
@@ -17,19 +17,22 @@ export type HandoffTrigger = (typeof HANDOFF_TRIGGERS)[number];
 
 export type TriggerThresholds = Policy["triggers"];
 
-/** What there is to go by. */
+/** The values that triggers are evaluated from. */
 export interface TriggerSigns {
-  /** The part of the context window that is full, from 0 to 1. */
+  /** The used fraction of the context window, from 0 to 1. */
   readonly contextUtilization?: number | undefined;
   readonly errorCount?: number | undefined;
-  /** The vendor refuses requests at present. */
+  /** The vendor refuses requests now. */
   readonly isRateLimited: boolean;
   readonly isPhaseComplete: boolean;
-  /** Somebody asked for it: the agent itself, its orchestrator, a person. No threshold can switch this off. */
+  /** The agent, its orchestrator or an operator asked for a handoff. No threshold can switch this off. */
   readonly isRequested: boolean;
 }
 
-/** What fired, in the order of {@link HANDOFF_TRIGGERS}: the first is the reason to give. A threshold must be passed, not only reached. */
+/**
+ * The fired triggers in the order of {@link HANDOFF_TRIGGERS}; the first is the reason to report. A threshold
+ * must be exceeded, not reached.
+ */
 export function evaluateTriggers(signs: TriggerSigns, thresholds: TriggerThresholds): FiredTrigger[] {
   const fired: FiredTrigger[] = [];
   passed(fired, "context_utilization", signs.contextUtilization, thresholds.context_utilization);
@@ -40,7 +43,7 @@ export function evaluateTriggers(signs: TriggerSigns, thresholds: TriggerThresho
   return fired;
 }
 
-/** The signs that a checkpoint holds. */
+/** The trigger values in a checkpoint. */
 export function signsOf({
   metadata,
   metrics,
@@ -67,7 +70,7 @@ function passed(
   fired.push({ reason, threshold, value });
 }
 
-/** For those who name only the tokens in their window and its size. */
+/** The utilization for agents that report only their tokens and the size of the window. */
 function derivedUtilization({
   context_limit: limit = 0,
   tokens_consumed: consumed,

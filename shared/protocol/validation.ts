@@ -1,4 +1,6 @@
-/** From a schema's complaints to field problems: every problem at once, each with its path and what was expected. */
+/**
+ * Turns the issues of a schema into field problems: all at once, each with its path and the expected value.
+ */
 import type { z } from "zod";
 import { type FieldProblem, FleetError, shown } from "./errors.ts";
 
@@ -6,7 +8,7 @@ const PROBLEMS_SHOWN = 20;
 
 type Issue = z.core.$ZodIssue;
 
-/** The library's names of types, in words. */
+/** The library's type names in words. */
 const TYPES: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
@@ -28,7 +30,10 @@ function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-/** Names that nothing has are complained of together, and shown each. A union complains as a whole; the alternative that the value was meant to be says which member is wrong. */
+/**
+ * The single issues in one. The library reports all unknown names as one issue. It also reports a union as a
+ * whole; the alternative that the value was meant for knows which member is wrong.
+ */
 function leaves(issue: Issue): Issue[] {
   if (issue.code === "unrecognized_keys")
     return issue.keys.map((key) => ({ ...issue, path: [...issue.path, key] }));
@@ -47,7 +52,10 @@ function counted(amount: number | bigint, origin: string): string {
   return `${amount} ${unit}${Number(amount) === 1 ? "" : "s"}`;
 }
 
-/** A schema's own message says what was expected; the library's default ones are sentences about both sides, so ours replace them. */
+/**
+ * The expected value. Messages of our schemas name it; the library's defaults are sentences about both sides,
+ * so ours replace them.
+ */
 function expectation(issue: Issue): string {
   switch (issue.code) {
     case "invalid_type":
@@ -79,7 +87,7 @@ function problem(issue: Issue, input: unknown): FieldProblem {
   return { path, expected: expectation(issue), got: value === undefined ? "nothing" : shown(value) };
 }
 
-/** Parses `input` with `schema`; throws INVALID with every field that is wrong. `root` is put before each path. */
+/** Parses `input` with `schema`. Throws INVALID with every wrong field. `root` precedes each path. */
 export function validate<S extends z.ZodType>(schema: S, input: unknown, root = ""): z.output<S> {
   const result = schema.safeParse(input);
   if (result.success) return result.data;

@@ -1,4 +1,4 @@
-/** Which alerts are posted where: the file of webhooks. */
+/** The settings file of webhooks: the addresses, and the alerts that each one receives. */
 import { z } from "zod";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
@@ -7,7 +7,10 @@ import { SEVERITIES } from "./severity.ts";
 const SECRET = /^whsec_([A-Za-z0-9+/]+={0,2})$/;
 const SECRET_EXPECTED = "whsec_ and 24 to 64 bytes in base64, as `openssl rand -base64 32` prints them";
 
-/** The key in a secret as the Standard Webhooks specification writes it; undefined for anything else. */
+/**
+ * The key in a secret of the form that the Standard Webhooks specification defines; undefined for any other
+ * text.
+ */
 export function webhookKey(secret: string): Uint8Array | undefined {
   const encoded = SECRET.exec(secret)?.[1];
   if (encoded === undefined || encoded.length % 4 !== 0) return undefined;
@@ -19,7 +22,10 @@ export const webhookSecretSchema = z
   .string()
   .refine((secret) => webhookKey(secret) !== undefined, SECRET_EXPECTED);
 
-/** A name or a password in it would be sent in the clear by whoever repeats the address. */
+/**
+ * An address with a user name or a password is refused, because it would leak wherever the address is
+ * repeated.
+ */
 const isAddress = (text: string): boolean => {
   if (!URL.canParse(text)) return false;
   const { protocol, username, password } = new URL(text);
@@ -28,12 +34,14 @@ const isAddress = (text: string): boolean => {
 
 export const webhookSchema = z
   .strictObject({
-    /** In logs, metrics and the place from which it goes on; else its host and a part of the hash of its URL. */
+    /**
+     * The name in logs, in metrics and of its consumer. Default: its host and a part of the hash of its URL.
+     */
     name: tokenSchema.optional(),
     url: z.string().refine(isAddress, "an http or https URL without a user name"),
-    /** Without one, what is posted is not signed. */
+    /** The signing secret. Absent: posts are not signed. */
     secret: webhookSecretSchema.optional(),
-    /** The same in a file; a relative path is meant from the folder of the settings. */
+    /** A file with the secret. A relative path starts from the folder of the settings file. */
     secret_file: z.string().min(1).optional(),
     severities: z
       .array(z.enum(SEVERITIES, { error: `one of ${SEVERITIES.join(", ")}` }))

@@ -1,6 +1,7 @@
 /**
- * The bus as an AsyncAPI 3.0 document: channels, who serves them, messages and their schemas. Operations are Fleet's: it receives
- * commands and queries, it sends events. What NATS and JetStream add stands under `x-` names.
+ * The bus as an AsyncAPI 3.0 document: channels, their services, messages and their schemas. Operations are
+ * those of Fleet: it receives commands and queries, and it sends events. The settings of NATS and JetStream
+ * have `x-` names.
  */
 import { ALERT_TYPES, type AlertType } from "../alerts.ts";
 import { SCHEMA_VERSION } from "../checkpoint.ts";
@@ -43,7 +44,10 @@ const KEPT = {
   allow_atomic: false,
 };
 
-/** The streams as the services create them at most; the protocol may not import the bus, so a test compares the two. */
+/**
+ * The streams with their maximum sizes. The protocol may not import the bus, so a test compares this table
+ * with the bus.
+ */
 export const STREAM_FACTS = {
   [STREAMS.events]: {
     subjects: [SUBJECTS.everyEvent],
@@ -91,18 +95,18 @@ export const STREAM_FACTS = {
 } as const;
 
 const PARAMETERS: Readonly<Record<string, string>> = {
-  tenant: "The tenant: default, unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
-  agent_id: "The agent that acts; the server's permissions guard this token.",
-  agent_type: "The type of agent that the offer is for.",
-  severity: "How urgent the alert is: warning or critical.",
+  tenant: "The tenant; default unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
+  agent_id: "The agent that sends the message. The server's permissions guard this token.",
+  agent_type: "The agent type that the offer is for.",
+  severity: "The urgency of the alert: warning or critical.",
   task_id: "The task that the message is about.",
 };
 
 const ref = (path: string): Tree => ({ $ref: `#/${path}` });
 const refs = (names: readonly string[], path: string): Tree[] => names.map((name) => ref(`${path}/${name}`));
 
-/** `fleet.x.tenant.task_id` → `fleet.x.{tenant}.{task_id}` with a description of each parameter. */
-function place(subject: string): Tree {
+/** Turns `fleet.x.tenant.task_id` into `fleet.x.{tenant}.{task_id}` with a description of each parameter. */
+function address(subject: string): Tree {
   const tokens = subject.split(".");
   const parameters = tokens.filter((token) => Object.hasOwn(PARAMETERS, token));
   return {
@@ -112,7 +116,7 @@ function place(subject: string): Tree {
 }
 
 function channel(subject: string, message: string, more: Tree = {}): Tree {
-  return { ...place(subject), messages: { [message]: ref(`components/messages/${message}`) }, ...more };
+  return { ...address(subject), messages: { [message]: ref(`components/messages/${message}`) }, ...more };
 }
 
 function replyChannel(messages: readonly string[]): Tree {
@@ -123,7 +127,7 @@ function replyChannel(messages: readonly string[]): Tree {
   };
 }
 
-function served(name: string, queue: string, answers: readonly string[]): Tree {
+function requestOperation(name: string, queue: string, answers: readonly string[]): Tree {
   return {
     action: "receive",
     channel: ref(`channels/${name}`),
@@ -147,12 +151,15 @@ function message(name: string, file: string, contentType: string, headers: strin
   };
 }
 
-function answered(promise: string): [name: string, message: Tree] {
+function answerMessage(promise: string): [name: string, message: Tree] {
   const name = `answer.${promise}`;
   return [name, message(name, SCHEMA_FILES.answer(promise), CONTENT_TYPES.json, "answer_headers")];
 }
 
-/** What one request adds to the document: its channel, its reply's, the operation and the messages. */
+/**
+ * The parts of the document for one request: its channel, the reply's channel, the operation and the
+ * messages.
+ */
 function request(
   kind: "command" | "query",
   op: string,
@@ -167,16 +174,19 @@ function request(
       : SUBJECTS.query("tenant", op as (typeof QUERY_OPS)[number]);
   return {
     channels: { [name]: channel(subject, name), [`${name}.reply`]: replyChannel(answers) },
-    operations: { [name]: served(name, queue, answers) },
+    operations: { [name]: requestOperation(name, queue, answers) },
     messages: {
       [name]: message(name, SCHEMA_FILES[kind](op), CONTENT_TYPES.json, "request_headers"),
-      ...Object.fromEntries(promises.map(answered)),
+      ...Object.fromEntries(promises.map(answerMessage)),
     },
   };
 }
 
-/** A command by way of the queue: the stream's acknowledgement says that it will be applied once, or end in the dead letters. */
-function queued(op: QueuedOp): { channels: Tree; operations: Tree; messages: Tree } {
+/**
+ * A command through the queue. Once the stream has acknowledged it, it is applied once or becomes a dead
+ * letter.
+ */
+function queueRequest(op: QueuedOp): { channels: Tree; operations: Tree; messages: Tree } {
   const name = `queue.${op}`;
   const subject = SUBJECTS.queue("tenant", "agent_id", "task_id", op);
   return {
@@ -197,9 +207,9 @@ function queued(op: QueuedOp): { channels: Tree; operations: Tree; messages: Tre
   };
 }
 
-/** A message by itself: what an agent tells, or is told. */
-function told(
-  { name, subject, action, file, contentType, headers }: Told,
+/** A message without a reply, from or to agents and operators. */
+function notice(
+  { name, subject, action, file, contentType, headers }: Notice,
   nats: Tree,
 ): { channels: Tree; operations: Tree; messages: Tree } {
   const stream = nats.stream === undefined ? {} : { "x-jetstream": { stream: nats.stream } };
@@ -216,7 +226,7 @@ function told(
   };
 }
 
-interface Told {
+interface Notice {
   readonly name: string;
   readonly subject: string;
   readonly action: "send" | "receive";
@@ -225,7 +235,7 @@ interface Told {
   readonly headers: string;
 }
 
-const OFFER: Told = {
+const OFFER: Notice = {
   name: "offer",
   subject: SUBJECTS.offer("tenant", "agent_type", "task_id"),
   action: "send",
@@ -234,7 +244,7 @@ const OFFER: Told = {
   headers: "event_headers",
 };
 
-const alert = (type: AlertType): Told => ({
+const alert = (type: AlertType): Notice => ({
   name: `alert.${type}`,
   subject: SUBJECTS.alert("tenant", "severity", "task_id"),
   action: "send",
@@ -243,7 +253,7 @@ const alert = (type: AlertType): Told => ({
   headers: "event_headers",
 });
 
-const HEARTBEAT: Told = {
+const HEARTBEAT: Notice = {
   name: "heartbeat",
   subject: SUBJECTS.heartbeat("tenant", "agent_id"),
   action: "receive",
@@ -252,7 +262,7 @@ const HEARTBEAT: Told = {
   headers: "request_headers",
 };
 
-const EXIT: Told = {
+const EXIT: Notice = {
   name: "exit",
   subject: SUBJECTS.exit("tenant", "agent_id", "task_id"),
   action: "receive",
@@ -293,7 +303,7 @@ const HEADER_SCHEMAS: Tree = {
     type: "object",
     properties: {
       [HEADERS.contentType]: text(`${CONTENT_TYPES.json}, which is the default, or ${CONTENT_TYPES.msgpack}`),
-      [HEADERS.messageId]: text("On the queue: the command's id, which is needed there"),
+      [HEADERS.messageId]: text("On the queue: the command's id, which is required there"),
       [HEADERS.replyTo]: text("On the queue: an inbox of the agent, below _INBOX.<agent_id>, for the answer"),
       ...trace,
     },
@@ -304,14 +314,14 @@ const HEADER_SCHEMAS: Tree = {
     properties: {
       [HEADERS.contentType]: text(CONTENT_TYPES.event),
       [HEADERS.messageId]: text(
-        "The event's id; the stream drops a copy that comes within its duplicate window",
+        "The event's id; the stream drops a copy that arrives within its duplicate window",
       ),
       ...trace,
     },
   },
 };
 
-/** What an applied command is answered with, where that is not a version of a checkpoint. */
+/** The answers to applied commands, where they are not versions of a checkpoint. */
 const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   take: "ownership",
   release: "ownership",
@@ -321,7 +331,7 @@ const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
   recover: "recovery",
 };
 
-/** What a command can be answered with when it was not refused. */
+/** The answers to a command that was not refused. */
 function promises(op: CommandOp): string[] {
   const applied = APPLIED[op] ?? "committed";
   return isQueuedOp(op) ? [applied, "queued"] : [applied];
@@ -330,25 +340,25 @@ function promises(op: CommandOp): string[] {
 export function asyncApi(): Tree {
   const parts = [
     ...COMMAND_OPS.map((op) => request("command", op, ...promises(op))),
-    ...QUEUED_OPS.map(queued),
+    ...QUEUED_OPS.map(queueRequest),
     ...QUERY_OPS.map((op) => request("query", op, op)),
     ...EVENT_TYPES.map(event),
     ...ALERT_TYPES.map((type) =>
-      told(alert(type), {
+      notice(alert(type), {
         kind: "JetStream",
         stream: STREAMS.alerts,
         delivery: "at least once",
         message_id: "the alert's id",
       }),
     ),
-    told(OFFER, {
+    notice(OFFER, {
       kind: "JetStream work queue",
       stream: STREAMS.offers,
-      delivery: "at least once, to one taker of the agent type at a time",
+      delivery: "at least once, to one client for the agent type at a time",
       message_id: "the offer's id",
     }),
-    told(HEARTBEAT, { kind: "core", every_ms: LIMITS.heartbeat_ms }),
-    told(EXIT, { kind: "JetStream", stream: STREAMS.exits, delivery: "at least once" }),
+    notice(HEARTBEAT, { kind: "core", every_ms: LIMITS.heartbeat_ms }),
+    notice(EXIT, { kind: "JetStream", stream: STREAMS.exits, delivery: "at least once" }),
   ];
   const merged = (key: "channels" | "operations" | "messages"): Tree =>
     Object.assign({}, ...parts.map((part) => part[key]));

@@ -1,4 +1,7 @@
-/** Writes what is derived from the protocol: schemas/*.json and asyncapi.yaml. A test fails when they are not up to date. */
+/**
+ * Writes the files that are derived from the protocol: schemas/*.json and asyncapi.yaml. A test fails if they
+ * are out of date.
+ */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { asyncApi } from "./asyncapi.ts";

@@ -1,6 +1,6 @@
 /**
- * Generated documents as text: JSON in the form that the project's formatter gives it, and YAML with one line for each value, so that
- * a change of the protocol shows as a change of the lines that it touches.
+ * Generated documents as text: JSON in the style of the project's formatter, and YAML with one line for each
+ * value, so that a change of the protocol changes only the lines that it concerns.
  */
 import { stringify } from "yaml";
 
@@ -12,7 +12,7 @@ function isScalar(value: Tree): boolean {
   return typeof value !== "object" || value === null;
 }
 
-/** Short lists of plain values stand on one line, everything else on lines of its own. */
+/** Puts short lists of plain values on one line, and every other member on its own line. */
 export function jsonText(value: Tree, indent = "", before = 0): string {
   if (isScalar(value)) return JSON.stringify(value);
   const inner = `${indent}  `;

@@ -1,4 +1,4 @@
-/** What each query returns, as schemas: for the documents generated from them, and for clients that check what they get. */
+/** The schemas of query results, for the generated documents and for clients that check their answers. */
 import { z } from "zod";
 import { agentSchema } from "../agents.ts";
 import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../alert-queries.ts";
@@ -120,7 +120,7 @@ const scrubFindingSchema = z.looseObject({
   pass: z.int(),
 });
 
-/** Complete by compilation, and each schema's output is what the protocol says the query returns. */
+/** Complete by compilation. The output of each schema is the type that the protocol defines for the query. */
 export const RESULT_SCHEMAS = {
   get: z.looseObject({ checkpoint: checkpointSchema }),
   latest: z.looseObject({ checkpoint: checkpointSchema.nullable(), passed_over: z.array(corruptSchema) }),

@@ -1,6 +1,6 @@
 /**
- * The protocol's JSON Schemas, derived from the zod schemas. Input schemas describe what a caller may write, short forms and absent
- * defaults included; output schemas describe what is stored and answered.
+ * The protocol's JSON Schemas, derived from the zod schemas. Input schemas describe the values that a caller
+ * may write, including short forms and absent defaults. Output schemas describe stored values and answers.
  */
 import { z } from "zod";
 import { ALERT_DATA, ALERT_TYPES, alertSchema } from "../alerts.ts";
@@ -29,7 +29,7 @@ import { RESULT_SCHEMAS } from "./results.ts";
 type Direction = "input" | "output";
 type JsonSchema = Record<string, unknown>;
 
-/** What JSON Schema cannot see in a schema with code in it, said in its own words. */
+/** The JSON Schemas of zod schemas that contain code, which JSON Schema cannot express. */
 const SPELLED: ReadonlyMap<unknown, Readonly<Record<Direction, JsonSchema>>> = new Map<
   unknown,
   Readonly<Record<Direction, JsonSchema>>
@@ -61,7 +61,7 @@ const SPELLED: ReadonlyMap<unknown, Readonly<Record<Direction, JsonSchema>>> = n
   ],
 ]);
 
-/** Large schemas have a file of their own, which others refer to. */
+/** Large schemas with a file of their own, to which other schemas refer. */
 const SHARED: ReadonlyMap<unknown, string> = new Map<unknown, string>([
   [checkpointSchema, "./checkpoint.json"],
   [checkpointInputSchema, "./checkpoint-input.json"],
@@ -77,14 +77,14 @@ function refine(zod: unknown, schema: JsonSchema, isRoot: boolean, io: Direction
   const spelled = SPELLED.get(zod);
   if (file !== undefined && !isRoot) replace(schema, { $ref: file });
   else if (spelled !== undefined) replace(schema, spelled[io]);
-  // Further members are welcome everywhere, which is what JSON Schema takes for granted.
+  // Further members are allowed everywhere, which is the default of JSON Schema.
   if (Object.keys((schema.additionalProperties as object | undefined) || {}).length === 0) {
     delete schema.additionalProperties;
   }
-  // The pattern that comes with it says the same at a length that nobody reads.
+  // The generated pattern repeats the format at unreadable length.
   if (schema.format === "date-time") delete schema.pattern;
   const options = schema.anyOf as JsonSchema[] | undefined;
-  // A short form has become the long one by the time that it is stored.
+  // Short forms are stored in their long form.
   const stored = options?.filter((option) => Object.keys(option).length > 0);
   if (io === "output" && stored?.length === 1 && options?.length !== 1)
     replace(schema, stored[0] as JsonSchema);
@@ -114,12 +114,12 @@ export function eventTypeSchema(type: (typeof EVENT_TYPES)[number]): z.ZodType {
   return eventSchema.extend({ type: z.literal(type), data: EVENT_DATA[type] });
 }
 
-/** The schema of a query's answer when it went well. */
+/** The schema of a query's answer that is no error. */
 export function queryAnswerSchema(op: (typeof QUERY_OPS)[number]): z.ZodType {
   return okAnswerSchema.extend({ result: RESULT_SCHEMAS[op] });
 }
 
-/** File name → JSON Schema. */
+/** The JSON Schema of each file, by its name. */
 export function jsonSchemas(): Map<string, JsonSchema> {
   const rows: [file: string, title: string, schema: z.ZodType, io: Direction][] = [
     ["checkpoint-input.json", "A checkpoint as an agent writes it", checkpointInputSchema, "input"],
@@ -161,12 +161,12 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       alertSchema.extend({ type: z.literal(type), data: ALERT_DATA[type] }),
       "output",
     ]),
-    ["offer.json", "An offer, as its takers get it", offerSchema, "output"],
+    ["offer.json", "An offer to agents of one type", offerSchema, "output"],
     ["heartbeat.json", "A heartbeat of an agent", heartbeatSchema, "input"],
-    ["exit-report.json", "How the process of an agent ended", exitReportSchema, "input"],
+    ["exit-report.json", "A report of how an agent's process ended", exitReportSchema, "input"],
     [
       SCHEMA_FILES.answer("queued"),
-      "Answer to a command that was taken and will be applied later",
+      "Answer to a command that was queued and will be applied later",
       queuedAnswerSchema,
       "output",
     ],

@@ -52,7 +52,7 @@ test("a task that nobody takes over is an alert until somebody knows of it", asy
 
   const listed = await fleet(["alerts", "list", "--task", "auth", "--severity", "critical"]);
   expect(listed.out).toMatch(
-    new RegExp(`\\n${id} +\\S.* critical +Task auth is blocked: no agent of type qa took it over`),
+    new RegExp(`\\n${id} +\\S.* critical +Task auth is blocked: no agent of type qa accepted any`),
   );
   expect((await fleet(["status"])).out).toMatch(/^alerts +open +1 to look at: .*fleet alerts list$/m);
 

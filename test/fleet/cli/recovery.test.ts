@@ -214,7 +214,7 @@ test("what waits is listed, and run before its time; what is blocked is reset", 
   ]);
   const shown = await fleet("recovery", "status", "broke");
   expect(shown.out).toContain("\nBlocked: unrecoverable, ");
-  expect(shown.out).toMatch(/Mend the cause, then .*\n.*\n.*\n {2}.*fleet recovery reset broke\n$/);
+  expect(shown.out).toMatch(/Fix the cause, then .*\n.*\n.*\n {2}.*fleet recovery reset broke\n$/);
   expect(await fleet("recovery", "reset", "broke", "--reason", "the key is renewed")).toMatchObject({
     exit: 0,
     err: "",

@@ -23,14 +23,14 @@ const dead = alertOf("COMMAND_DEAD", "warning", {
 describe("text", () => {
   test("says what happened, what to do, and with which command to begin", () => {
     expect(alertText(failed("no_agent"))).toEqual({
-      what: "Task auth is blocked: no agent took it over in time, as often as it was offered.",
-      todo: "Start an agent of the type that it was offered to, then have it offered again (recovery run, or else handoff).",
+      what: "Task auth is blocked: no agent accepted any of its offers in time.",
+      todo: "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff).",
       command: `fleet handoffs show ${handoffId}`,
       acknowledge: "fleet alerts ack default/auth/17",
     });
     expect(alertText(dead)).toMatchObject({
       what: "A queued command of task auth could not be applied: not_found.",
-      todo: "See what is wrong with it, then apply it again or give it up.",
+      todo: "Find out what is wrong with it, then retry or drop it.",
       command: "fleet queue dead list",
     });
   });
@@ -85,12 +85,12 @@ describe("text", () => {
     const alert = failed("no_agent");
     const facts = { toAgentType: "qa", recoveryAttempt: 2 };
     expect(alertText({ ...alert, data: { ...alert.data, ...facts } })).toMatchObject({
-      what: "Task auth is blocked: no agent of type qa took it over in time, as often as it was offered, at attempt 2 to recover it.",
-      todo: "Start an agent of type qa, then have it offered again (recovery run).",
+      what: "Task auth is blocked: no agent of type qa accepted any of its offers in time, at recovery attempt 2.",
+      todo: "Start an agent of type qa, then offer the task again (recovery run).",
     });
     const lapsed = failed("no_first_checkpoint");
     expect(alertText({ ...lapsed, data: { ...lapsed.data, acceptedBy: "agent-8" } }).what).toBe(
-      "Agent agent-8 took task auth over and has written no checkpoint in time.",
+      "Agent agent-8 accepted task auth but wrote no checkpoint in time.",
     );
   });
 

@@ -28,7 +28,7 @@ const open: AlertState = { alert: failed, acknowledgement: null, resolved: false
 const known: AlertState = { alert: dead, acknowledgement, resolved: false };
 const over: AlertState = { ...open, resolved: true };
 
-const WHAT = "Task auth is blocked: no agent took it over in time, as often as it was offered.";
+const WHAT = "Task auth is blocked: no agent accepted any of its offers in time.";
 
 test("a list says what happened and how to go on", () => {
   const text = { alerts: [open], all: false, next: undefined, fleet: "fleet" };
@@ -86,7 +86,7 @@ test("one alert is shown with its facts, what to do, and who knows of it", () =>
     "Known to: nobody",
     "",
     WHAT,
-    "Start an agent of the type that it was offered to, then have it offered again (recovery run, or else handoff).",
+    "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff).",
     "  fleet handoffs show h-1",
     "",
     "When you know of it: `fleet alerts ack default/auth/17`",

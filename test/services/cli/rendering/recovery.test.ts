@@ -136,7 +136,7 @@ describe("one in full", () => {
     const reason = { reason: "no_agent", details: null, at: "2026-01-04T15:34:55.000Z" } as const;
     const one = { ...blocked, recovery: { ...blocked.recovery, blocked: reason } };
     expect(renderRecovery(one, "fleet")).toMatch(
-      /\n\nNobody took it over\. .*\n {2}fleet agents list\n {2}fleet handoffs show auth\n {2}fleet recovery run auth$/,
+      /\n\nNo agent accepted it\. .*\n {2}fleet agents list\n {2}fleet handoffs show auth\n {2}fleet recovery run auth$/,
     );
   });
 

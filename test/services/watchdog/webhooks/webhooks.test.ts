@@ -134,8 +134,8 @@ test("an alert is posted once, signed, with a line for people and the alert for 
   expect(isGenuine(SECRET.replace("M", "N"), post!)).toBe(false);
   const { text, alert } = JSON.parse(post!.body);
   expect(text).toBe(
-    "[critical] Task auth is blocked: no agent took it over in time, as often as it was offered. " +
-      "Start an agent of the type that it was offered to, then have it offered again (recovery run, or else handoff). " +
+    "[critical] Task auth is blocked: no agent accepted any of its offers in time. " +
+      "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff). " +
       `Begin with: fleet handoffs show h-1 (when you know of it: fleet alerts ack ${id})`,
   );
   expect(alert).toMatchObject({ id, type: "HANDOFF_FAILED", subject: "auth", severity: "critical" });
