@@ -6,7 +6,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Bus } from "../../shared/bus/bus.ts";
 import { LAUNCHERS } from "../../shared/protocol/runner-settings.ts";
-import { claimFolder } from "../../shared/runtime/process/folder-lock.ts";
+import { lockFolder } from "../../shared/runtime/process/folder-lock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { Agents } from "./agents.ts";
@@ -98,7 +98,7 @@ function claimed(folder: string): () => void {
   let release: (() => void) | undefined;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    release = claimFolder(folder, "runner");
+    release = lockFolder(folder)?.release;
   } catch (error) {
     throw problem("the runner's folder cannot be used", {
       problem: (error as NodeJS.ErrnoException).code,

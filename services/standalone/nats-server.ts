@@ -3,7 +3,7 @@
  *
  * It does not outlive its parent. The parent holds the only end of a pipe; when the parent dies, however it dies, a small shell
  * reads the end of that pipe and stops the server. Should the shell be killed as well, the next start finds the orphan by the
- * claim in the folder. The server has a process group of its own, so that Ctrl-C reaches Fleet first and Fleet can finish its
+ * note in the folder. The server has a process group of its own, so that Ctrl-C reaches Fleet first and Fleet can finish its
  * work before the bus goes away.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -15,7 +15,7 @@ import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../shared/runtime/process/startup.ts";
 import { natsConfig } from "./nats-config.ts";
-import { claimFolder, type HeldClaim } from "./nats-lock.ts";
+import { lockNatsFolder, type NatsLock } from "./nats-lock.ts";
 import { ServerOutput } from "./nats-output.ts";
 
 export interface NatsServerOptions {
@@ -67,10 +67,10 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
     throw failed("no usable nats-server", { problem: binary.problem }, "run: node deploy/local/setup.mjs");
   }
   const dir = resolve(o.dir);
-  const claim = await takeFolder(dir);
+  const lock = await openFolder(dir);
   try {
     const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o);
-    const running = launch(binary.path, configPath, claim, o.log);
+    const running = launch(binary.path, configPath, lock, o.log);
     const addresses = await ready(running, portsDir, o).catch(async (error: unknown) => {
       await running.stop();
       throw error;
@@ -86,15 +86,15 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
       storeBytesMax,
     };
   } catch (error) {
-    claim.release();
+    lock.release();
     throw folderProblem(error, dir);
   }
 }
 
-async function takeFolder(dir: string): Promise<HeldClaim> {
+async function openFolder(dir: string): Promise<NatsLock> {
   try {
     mkdirSync(dir, { recursive: true });
-    return await claimFolder(dir);
+    return await lockNatsFolder(dir);
   } catch (error) {
     throw folderProblem(error, dir);
   }
@@ -165,7 +165,7 @@ interface Running {
   stop(): Promise<void>;
 }
 
-function launch(binary: string, configPath: string, claim: HeldClaim, log: Logger): Running {
+function launch(binary: string, configPath: string, lock: NatsLock, log: Logger): Running {
   const child = spawn(binary, ["-c", configPath], {
     stdio: ["ignore", "ignore", "pipe"],
     detached: true,
@@ -173,12 +173,12 @@ function launch(binary: string, configPath: string, claim: HeldClaim, log: Logge
   });
   const output = new ServerOutput(child.stderr!, log);
   const guard = child.pid === undefined ? undefined : guardOf(child.pid);
-  if (child.pid !== undefined) claim.server(child.pid);
+  if (child.pid !== undefined) lock.noteServer(child.pid);
   let expected = false;
   const exited = new Promise<ServerExit>((done) => {
     const end = (code: number | null, signal: NodeJS.Signals | null) => {
       guard?.kill("SIGKILL");
-      claim.release();
+      lock.release();
       done({ code, signal, expected });
     };
     // "close" and not "exit": the last lines of the output explain the end.

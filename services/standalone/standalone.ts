@@ -45,6 +45,10 @@ export async function start(
   // Each level closes what stands on it first, so the budgets of the levels add up.
   const stop = () => closers.close({ timeoutMs: 2 * config.stopTimeout });
   try {
+    // First, so that a second fleet is refused before it touches anything of the one that runs.
+    const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
+    const lock = lockStore(storeUrl);
+    if (lock !== null) closers.add("store lock", async () => lock.release());
     const server = await superviseNatsServer({
       root: PROJECT,
       env: process.env,
@@ -54,9 +58,9 @@ export async function start(
       maxPayloadBytes: LIMITS.payload_bytes_max,
     });
     closers.add("nats-server", () => server.stop());
-    const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
     const opsPort = await startAll(context, closers, rules, {
       ...config,
+      inThreads: lock !== null && config.threads !== 1,
       service: "standalone",
       storeUrl,
       busUrl: server.url,
@@ -81,9 +85,12 @@ export async function start(
 }
 
 type Options = StandaloneConfig &
-  Omit<PlatformOptions, "busMonitorUrl"> & { busMonitorUrl?: string | undefined };
+  Omit<PlatformOptions, "busMonitorUrl"> & {
+    readonly busMonitorUrl?: string | undefined;
+    readonly inThreads: boolean;
+  };
 
-/** The services, in threads where the store allows it; resolves with the operations port. */
+/** Starts the services and resolves with the operations port. */
 async function startAll(
   context: ServiceContext & { readonly config: StandaloneConfig },
   closers: Closers,
@@ -91,9 +98,7 @@ async function startAll(
   options: Options,
 ): Promise<number> {
   const { log, metrics, clock, config } = context;
-  const lock = await lockStore(options.storeUrl);
-  if (lock !== null) closers.add("store lock", async () => lock.release());
-  if (lock === null || config.threads === 1) {
+  if (!options.inThreads) {
     // With threads, this one has no use for the services and their libraries.
     const { startServices } = await import("./services.ts");
     const platform = await startServices(context, options, { ...rules, coordinates: true });

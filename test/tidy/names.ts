@@ -79,7 +79,6 @@ const PENDING_NAMES: ReadonlySet<string> = new Set([
   "Step",
   "Watches",
   "attempt",
-  "claimFolder",
   "known",
   "placeOf",
   "retry",

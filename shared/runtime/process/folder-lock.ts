@@ -1,35 +1,71 @@
 /**
- * One process at a time for a folder. The claim is a symbolic link whose target names its holder: made whole or not at all, and void
- * as soon as that process is gone. A machine with several process namespaces can have two holders: whatever a claim protects must
- * bear that.
+ * The lock of a folder: one holder, or any number of holders that agreed to share it.
+ *
+ * It is SQLite's lock on an empty database file, the only lock of the operating system that Node offers. The kernel releases it
+ * when the process dies, in any way. It holds between the threads of one process, and between containers on one machine, where
+ * process ids mean nothing. The process id beside it is for people.
  */
-import { readlinkSync, rmSync, symlinkSync } from "node:fs";
+import { accessSync, constants, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { processMark } from "./process-identity.ts";
+import { DatabaseSync } from "node:sqlite";
 
-/** Returns how to give it back; undefined while another holder lives. Throws where the folder cannot be written. */
-export function claimFolder(folder: string, name: string): (() => void) | undefined {
-  const path = join(folder, name);
-  const own = `${process.pid}:${processMark(process.pid) ?? ""}`;
-  for (let tries = 0; tries < 2; tries += 1) {
-    try {
-      symlinkSync(own, path);
-      return () => rmSync(path, { force: true });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    }
-    if (isHeld(path)) return undefined;
-    rmSync(path, { force: true });
-  }
-  return undefined;
+export interface FolderLock {
+  /** Further calls do nothing. */
+  release(): void;
 }
 
-function isHeld(path: string): boolean {
+export type Sharing = "exclusive" | "shared";
+
+export interface FolderLockOptions {
+  /** Default `exclusive`. */
+  readonly sharing?: Sharing;
+  /** Blocks this thread for so many milliseconds at most while the lock is held elsewhere. Of several that start at once, one wins. */
+  readonly waitMs?: number;
+}
+
+const SQLITE_BUSY = 5;
+const WAIT_MS = 200;
+/** The same in every version of Fleet, so that two versions exclude each other. */
+const LOCK = "lock.sqlite";
+const HOLDER = "lock.pid";
+
+/** Undefined while the lock is held elsewhere. Throws when the folder is missing or cannot be written. */
+export function lockFolder(folder: string, options: FolderLockOptions = {}): FolderLock | undefined {
+  const { sharing = "exclusive", waitMs = WAIT_MS } = options;
+  // SQLite's own error names no cause.
+  accessSync(folder, constants.W_OK);
+  const database = new DatabaseSync(join(folder, LOCK), { timeout: waitMs });
   try {
-    const [, pid = "", mark = ""] = /^(\d+):(.*)$/.exec(readlinkSync(path)) ?? [];
-    return mark !== "" && processMark(Number(pid)) === mark;
+    acquire(database, sharing);
+  } catch (error) {
+    database.close();
+    if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
+    throw error;
+  }
+  noteHolder(folder);
+  return { release: () => database.isOpen && database.close() };
+}
+
+/** The process that last took the lock; null when unknown. A hint for people, nothing else. */
+export function lockHolder(folder: string): number | null {
+  try {
+    return Number.parseInt(readFileSync(join(folder, HOLDER), "utf8"), 10) || null;
   } catch {
-    // Given back just now.
-    return false;
+    return null;
+  }
+}
+
+function acquire(database: DatabaseSync, sharing: Sharing): void {
+  database.exec("PRAGMA journal_mode=MEMORY"); // nothing is ever written, so no journal file either
+  if (sharing === "exclusive") database.exec("BEGIN EXCLUSIVE");
+  // A transaction that has read holds the shared lock until it ends.
+  else database.exec("BEGIN; SELECT count(*) FROM sqlite_schema");
+}
+
+function noteHolder(folder: string): void {
+  try {
+    writeFileSync(join(folder, HOLDER), `${process.pid}\n`);
+  } catch {
+    // A full disk must not prevent the lock.
   }
 }

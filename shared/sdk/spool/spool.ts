@@ -5,9 +5,9 @@
 import type { Clock, Wake } from "../../runtime/clock.ts";
 import { createWake } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
+import { lockFolder } from "../../runtime/process/folder-lock.ts";
 import { SpoolFolder } from "./folder.ts";
 import { type Aside, commandLine, type SpooledCommand } from "./line.ts";
-import { claimSpool } from "./spool-lock.ts";
 import { type Send, SpoolSender, unsent } from "./spool-sender.ts";
 
 /** What waits on this machine for a bus. */
@@ -165,12 +165,13 @@ export class Spool {
     // Those that were here before we looked: when there are no files, somebody has sent them.
     const before = [...this.#held.values()];
     if (!(await this.#folder.isEmpty())) {
-      const release = claimSpool(this.path);
-      if (release === undefined) return false;
+      // Two senders would cost duplicates and nothing else: both send the same lines in the same order under the same ids.
+      const lock = lockFolder(this.path, { waitMs: 0 });
+      if (lock === undefined) return false;
       try {
         return await this.#sender.run(this.#stopping.signal);
       } finally {
-        release();
+        lock.release();
       }
     }
     for (const command of before) this.#gone(command);

@@ -9,9 +9,9 @@
 import { mkdir } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
+import { type FolderLock, lockFolder, lockHolder, type Sharing } from "../../runtime/process/folder-lock.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
 import { type Environment, openEnvironment } from "../lmdb/environment.ts";
-import { type DirectoryLock, lockDirectory, type Sharing } from "../lmdb/lock.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
 import type { Snapshot } from "../optimistic/snapshot.ts";
@@ -45,7 +45,12 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
   const environment = { path, mapSizeBytes: options.mapSizeBytes ?? MAP_SIZE_BYTES };
   await mkdir(path, { recursive: true, mode: 0o700 });
   const sharing = options.sharing ?? "exclusive";
-  const lock = await lockDirectory(path, sharing);
+  const lock = lockFolder(path, { sharing });
+  if (lock === undefined) {
+    throw new StoreError("unavailable", "the store directory is in use by another process", {
+      details: { path, pid: lockHolder(path) },
+    });
+  }
   let database: Environment | undefined;
   try {
     database = await openEnvironment(environment);
@@ -64,7 +69,7 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
 interface Parts {
   readonly database: Environment;
   readonly thread: CommitThread;
-  readonly lock: DirectoryLock;
+  readonly lock: FolderLock;
   readonly clock: Clock;
   readonly sharing: Sharing;
 }

@@ -119,11 +119,7 @@ function launch(env: Record<string, string>, onOutput: (text: string) => void): 
 }
 
 function natsPid(home: string): number {
-  const claim = JSON.parse(readFileSync(join(home, "nats", "claim.json"), "utf8")) as {
-    server?: { pid: number };
-  };
-  if (claim.server === undefined) throw new Error("the fleet has no nats-server");
-  return claim.server.pid;
+  return (JSON.parse(readFileSync(join(home, "nats", "server.json"), "utf8")) as { pid: number }).pid;
 }
 
 function readAddresses(home: string): Addresses | undefined {

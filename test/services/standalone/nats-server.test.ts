@@ -112,7 +112,7 @@ test("no binary, or one that is too old, is one line that says what to do", asyn
   expect(String(error.details.problem)).toContain("2.10.27");
 });
 
-test("a folder that a living Fleet uses is refused, and free again when that one has stopped", async () => {
+test("a folder that another fleet uses is refused until that one has stopped", async () => {
   const dir = folder();
   const first = await started({ dir });
   expect(await refusal({ dir })).toMatchObject({ details: { pid: process.pid } });
@@ -121,15 +121,18 @@ test("a folder that a living Fleet uses is refused, and free again when that one
   await started({ dir });
 });
 
-/** Another process that starts a server in `dir`, and prints its process id and address. */
+/** Another process that starts a server in `dir`, and prints its process id and address. Without a shell there is no guard. */
 async function otherFleet(
   dir: string,
+  { guarded = true } = {},
 ): Promise<{ pid: number; natsPid: number; url: string; exited: Promise<unknown> }> {
   const script = `
     import { startNatsServer } from ${JSON.stringify(`${projectRoot}services/standalone/nats-server.ts`)};
     import { createLogger } from ${JSON.stringify(`${projectRoot}shared/runtime/observability/log.ts`)};
     const log = createLogger({ service: "other", level: "silent" });
-    const s = await startNatsServer({ root: ${JSON.stringify(projectRoot)}, env: process.env, dir: process.argv[1], port: -1, log });
+    const env = { ...process.env };
+    if (!${guarded}) process.env.PATH = "/nowhere";
+    const s = await startNatsServer({ root: ${JSON.stringify(projectRoot)}, env, dir: process.argv[1], port: -1, log });
     console.log(JSON.stringify({ natsPid: s.pid, url: s.url }));
     setInterval(() => {}, 1000);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script, dir], {
@@ -147,33 +150,31 @@ test("a parent that is killed takes its server along", async () => {
   await vi.waitFor(() => expect(running(other.natsPid)).toBe(false), { timeout: 15_000, interval: 20 });
 });
 
-test("an orphan whose guard died too is stopped by the next start on that folder", async () => {
+test("an orphan that no guard stopped is stopped by the next start on that folder", async () => {
   const dir = folder();
-  // The state that is left when owner and guard are both gone: a server that runs, and a claim of a dead owner.
-  const first = await otherFleet(dir);
-  const claim = JSON.parse(readFileSync(join(dir, "claim.json"), "utf8"));
-  process.kill(first.pid, "SIGSTOP");
-  claim.owner = { pid: claim.owner.pid, mark: "of an earlier life" };
-  writeFileSync(join(dir, "claim.json"), JSON.stringify(claim));
+  const first = await otherFleet(dir, { guarded: false });
+  process.kill(first.pid, "SIGKILL");
+  await first.exited;
+  expect(running(first.natsPid)).toBe(true);
   const next = await started({ dir });
   expect(running(first.natsPid)).toBe(false);
   expect(running(next.pid)).toBe(true);
 });
 
-test("a claim that names the process of somebody else touches nobody", async () => {
+test("a note whose process id belongs to another process by now stops nothing", async () => {
   const dir = folder();
   mkdirSync(dir, { recursive: true });
   const bystander = spawn("sleep", ["60"]);
   cleanups.push(() => bystander.kill("SIGKILL"));
-  const stranger = { pid: bystander.pid, mark: "of an earlier life" };
-  writeFileSync(join(dir, "claim.json"), JSON.stringify({ owner: stranger, server: stranger }));
+  const note = { pid: bystander.pid, mark: "of an earlier process" };
+  writeFileSync(join(dir, "server.json"), JSON.stringify(note));
   await started({ dir });
   expect(bystander.exitCode ?? bystander.signalCode).toBeNull();
 });
 
-test("half a claim, as a full disk leaves it, does not stop a start", async () => {
+test("half a note, as a full disk leaves it, does not prevent a start", async () => {
   const dir = folder();
-  writeFileSync(join(dir, "claim.json"), '{"owner":{"pi');
+  writeFileSync(join(dir, "server.json"), '{"pi');
   await started({ dir });
 });
 
@@ -198,5 +199,5 @@ test("a supervised server that dies comes back on its port, with what it had sto
   expect((await bus.health({ timeoutMs: 5_000 })).ok).toBe(true);
   await supervised.stop();
   expect(running(supervised.current().pid)).toBe(false);
-  expect(existsSync(join(dir, "claim.json"))).toBe(false);
+  expect(existsSync(join(dir, "server.json"))).toBe(false);
 });

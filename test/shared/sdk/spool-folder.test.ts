@@ -1,6 +1,5 @@
 // The folder of a spool: what was appended is there, whoever closes files in between, and a failure says what is the case.
 
-import { spawnSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +7,6 @@ import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { SpoolFolder } from "../../../shared/sdk/spool/folder.ts";
 import { commandLine, linesOf, type SpooledCommand } from "../../../shared/sdk/spool/line.ts";
-import { claimSpool } from "../../../shared/sdk/spool/spool-lock.ts";
 import { SpoolSender } from "../../../shared/sdk/spool/spool-sender.ts";
 import { manualClock } from "../../harness/clock.ts";
 import { spooled } from "./spool-command.ts";
@@ -235,22 +233,5 @@ describe("what may have been sent a day ago", () => {
     expect(aside).toEqual(expected);
     expect(ids).toEqual(expected.length === 0 ? [command.commandId] : []);
     await folder.end();
-  });
-});
-
-describe("the claim", () => {
-  test("has one holder, and is void when its process is gone", async () => {
-    const folder = folderOf();
-    await append(folder, spooled("t"));
-    await folder.end();
-    const release = claimSpool(path);
-    expect(release).toBeTypeOf("function");
-    expect(claimSpool(path)).toBeUndefined();
-    release!();
-    const code = `import { claimSpool } from "${new URL("../../../shared/sdk/spool/spool-lock.ts", import.meta.url)}";
-      process.exit(claimSpool(${JSON.stringify(path)}) === undefined ? 1 : 0);`;
-    expect(spawnSync(process.execPath, ["--input-type=module", "-e", code]).status).toBe(0);
-    expect(readdirSync(path)).toContain("sender");
-    expect(claimSpool(path)).toBeTypeOf("function");
   });
 });
