@@ -1,9 +1,9 @@
 // Closing: order, errors, hanging steps and late openings.
 
 import { expect, test } from "vitest";
-import { createLogger } from "../../../shared/runtime/observability/log.ts";
-import { CloseTimeoutError, createClosers } from "../../../shared/runtime/process/shutdown.ts";
-import { manualClock } from "../../harness/clock.ts";
+import { createLogger } from "../../../../shared/runtime/observability/log.ts";
+import { CloseTimeoutError, createClosers } from "../../../../shared/runtime/process/shutdown.ts";
+import { manualClock } from "../../../harness/clock.ts";
 
 function setup() {
   const steps: string[] = [];

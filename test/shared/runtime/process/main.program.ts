@@ -1,10 +1,10 @@
 // The processes that main.test.ts starts: one way to live or die for each name.
 
 import { setTimeout as delay } from "node:timers/promises";
-import { runMain } from "../../../shared/runtime/process/main.ts";
-import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { StartupError } from "../../../shared/runtime/process/startup.ts";
-import { integer, readConfig } from "../../../shared/runtime/settings/config.ts";
+import { runMain } from "../../../../shared/runtime/process/main.ts";
+import type { Stop } from "../../../../shared/runtime/process/service.ts";
+import { StartupError } from "../../../../shared/runtime/process/startup.ts";
+import { integer, readConfig } from "../../../../shared/runtime/settings/config.ts";
 
 const hour = 3_600_000;
 

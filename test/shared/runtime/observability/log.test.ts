@@ -1,7 +1,7 @@
 // Log lines as a machine reads them.
 
 import { expect, test } from "vitest";
-import { createLogger, type LogOptions } from "../../../shared/runtime/observability/log.ts";
+import { createLogger, type LogOptions } from "../../../../shared/runtime/observability/log.ts";
 
 function lines(write: (log: ReturnType<typeof createLogger>) => void, options: Partial<LogOptions> = {}) {
   const written: string[] = [];

@@ -3,10 +3,14 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { createLogger } from "../../../shared/runtime/observability/log.ts";
-import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
-import { type Check, type OpsOptions, serveOps } from "../../../shared/runtime/observability/ops-server.ts";
-import { StartupError } from "../../../shared/runtime/process/startup.ts";
+import { createLogger } from "../../../../shared/runtime/observability/log.ts";
+import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
+import {
+  type Check,
+  type OpsOptions,
+  serveOps,
+} from "../../../../shared/runtime/observability/ops-server.ts";
+import { StartupError } from "../../../../shared/runtime/process/startup.ts";
 
 const log = createLogger({ service: "test", level: "silent" });
 const metrics = createMetrics({ service: "test" });

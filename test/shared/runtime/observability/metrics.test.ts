@@ -1,7 +1,7 @@
 // The names that dashboards and alerts depend on, read from the exposition as Prometheus would.
 
 import { expect, test } from "vitest";
-import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
+import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 
 const names: [string, string][] = [
   ["checkpoint_write_latency_ms", "histogram"],

@@ -6,14 +6,14 @@ import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import fc from "fast-check";
 import { afterEach, describe, expect, test } from "vitest";
-import { createLogger } from "../../../shared/runtime/observability/log.ts";
-import { formatTraceparent, readTrace } from "../../../shared/runtime/observability/trace-context.ts";
+import { createLogger } from "../../../../shared/runtime/observability/log.ts";
+import { formatTraceparent, readTrace } from "../../../../shared/runtime/observability/trace-context.ts";
 import {
   currentTraceparent,
   injectTrace,
   startTracing,
   withSpan,
-} from "../../../shared/runtime/observability/tracing.ts";
+} from "../../../../shared/runtime/observability/tracing.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const parentId = "b7ad6b7169203331";
@@ -98,7 +98,7 @@ describe("without a collector", () => {
         if (/opentelemetry.(sdk|exporter|resources|core)/.test(url)) throw new Error("loaded " + url);
         return next(url, context);
       } });
-      const { startTracing, withSpan } = await import(${JSON.stringify(new URL("../../../shared/runtime/observability/tracing.ts", import.meta.url).href)});
+      const { startTracing, withSpan } = await import(${JSON.stringify(new URL("../../../../shared/runtime/observability/tracing.ts", import.meta.url).href)});
       await startTracing({ service: "writer", endpoint: process.argv[1] });
       await withSpan("handle", {}, () => {});`;
     const run = (endpoint: string) =>

@@ -13,9 +13,9 @@ import {
   type FolderLockOptions,
   lockFolder,
   lockHolder,
-} from "../../../shared/runtime/process/folder-lock.ts";
+} from "../../../../shared/runtime/process/folder-lock.ts";
 
-const module = new URL("../../../shared/runtime/process/folder-lock.ts", import.meta.url);
+const module = new URL("../../../../shared/runtime/process/folder-lock.ts", import.meta.url);
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();

@@ -15,9 +15,9 @@ import {
   readConfig,
   text,
   url,
-} from "../../../shared/runtime/settings/config.ts";
-import { editDistance, nearestName } from "../../../shared/runtime/settings/did-you-mean.ts";
-import { formatDuration, parseDuration } from "../../../shared/runtime/settings/duration.ts";
+} from "../../../../shared/runtime/settings/config.ts";
+import { editDistance, nearestName } from "../../../../shared/runtime/settings/did-you-mean.ts";
+import { formatDuration, parseDuration } from "../../../../shared/runtime/settings/duration.ts";
 
 const description = "for the test";
 const fields = {
