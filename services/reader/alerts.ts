@@ -17,9 +17,7 @@ import { readHeads } from "../../shared/records/task/task-list.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { canBeResolved, isResolved } from "./alert-resolution.ts";
 import type { ReaderContext } from "./context.ts";
-import { known } from "./stream-failure.ts";
 
-const AWAY = "the stream of alerts does not answer";
 /** A page is cut out of pages of this size of the stream. */
 const SLICE = 100;
 
@@ -33,27 +31,25 @@ export function createAlertQueries({ bus, store, clock, log }: ReaderContext): A
   const alerts: Alerts = { view: bus.stream(STREAMS.alerts), log, transactions: new Transactions(store) };
 
   return {
-    list: (tenant, query) => known(AWAY, () => list(alerts, tenant, query)),
+    list: (tenant, query) => list(alerts, tenant, query),
 
-    show: (tenant, id) =>
-      known(AWAY, async () => {
-        const [found] = await withStates(alerts, tenant, await requireAll(alerts, tenant, [id]));
-        return found === undefined ? missing([id]) : stateOf(found);
-      }),
+    async show(tenant, id) {
+      const [found] = await withStates(alerts, tenant, await requireAll(alerts, tenant, [id]));
+      return found === undefined ? missing([id]) : stateOf(found);
+    },
 
-    acknowledge: (tenant, { alert_ids, agent_id: by, note = null }) =>
-      known(AWAY, async () => {
-        const ids = [...new Set(alert_ids)];
-        await requireAll(alerts, tenant, ids);
-        const wanted = { tenant, alerts: ids, by, note, nowMs: clock.now() };
-        const { value } = await alerts.transactions.transact("alert_ack", (tx) =>
-          acknowledgeAlerts(tx, wanted),
-        );
-        for (const { alert_id, already } of value) {
-          if (!already) log.info({ tenant, alert_id, agent_id: by, note }, "alert acknowledged");
-        }
-        return { alerts: value };
-      }),
+    async acknowledge(tenant, { alert_ids, agent_id: by, note = null }) {
+      const ids = [...new Set(alert_ids)];
+      await requireAll(alerts, tenant, ids);
+      const wanted = { tenant, alerts: ids, by, note, nowMs: clock.now() };
+      const { value } = await alerts.transactions.transact("alert_ack", (tx) =>
+        acknowledgeAlerts(tx, wanted),
+      );
+      for (const { alert_id, already } of value) {
+        if (!already) log.info({ tenant, alert_id, agent_id: by, note }, "alert acknowledged");
+      }
+      return { alerts: value };
+    },
   };
 }
 

@@ -1,6 +1,7 @@
 /** The reader's queries: one handler for each, from validated parameters to the result that the protocol names for it. */
+import { BusError } from "../../shared/bus/bus.ts";
 import type { Answer, Facts, Request } from "../../shared/bus/request/endpoint.ts";
-import { invalid } from "../../shared/protocol/errors.ts";
+import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import {
   type FleetStatus,
   QUERY_SCHEMAS,
@@ -74,10 +75,19 @@ export function createQueries(
     async handle({ subject, body }) {
       const { tenant, op } = parseQuerySubject(subject);
       if (!isQueryOp(op)) throw invalid("op", `one of ${QUERY_OPS.join(", ")}`, op);
-      const result = await answer(op, tenant, body);
+      const result = await answer(op, tenant, body).catch((error: unknown) => {
+        throw error instanceof BusError ? unavailable(error) : error;
+      });
       return { value: { status: "ok", result }, facts: { tenant, ...named(body) } };
     },
   };
+}
+
+function unavailable(error: BusError): FleetError {
+  return new FleetError("UNAVAILABLE", "the bus could not do this", {
+    details: { bus: error.kind },
+    cause: error,
+  });
 }
 
 /** The identifiers that a query names, for its log line. */

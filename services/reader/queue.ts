@@ -25,9 +25,6 @@ import {
 } from "../../shared/protocol/subjects.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ReaderContext } from "./context.ts";
-import { known } from "./stream-failure.ts";
-
-const AWAY = "the queue does not answer";
 
 const HEALTH_TIMEOUT_MS = 500;
 /** Whether commands were applied is worth no longer wait: the letters are there without the store. */
@@ -48,47 +45,45 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
   const letters = bus.stream(STREAMS.dead);
 
   return {
-    status: () => known(AWAY, () => status(context)),
-    list: (tenant, query) =>
-      known(AWAY, async () => {
-        const { found, next_seq } = await list(letters, tenant, query);
-        return { letters: await withApplied(repository, tenant, found), next_seq };
-      }),
+    status: () => status(context),
 
-    retry: (tenant, seq) =>
-      known(AWAY, async () => {
-        const letter = await ownLetter(letters, tenant, seq);
-        const [{ applied_at = null } = {}] = await withApplied(repository, tenant, [letter]);
-        const position = await putBack(context, letter);
-        // A crash before this leaves the letter; putting it back once more has no second effect.
-        await letters.remove(seq);
-        const { task_id, command_id } = letter.shown;
-        log.info(
-          { tenant, letter: seq, task_id, command_id, position, applied_at },
-          "dead letter put back into the queue",
-        );
-        return { seq, command_id, position, applied_at };
-      }),
+    async list(tenant, query) {
+      const { found, next_seq } = await list(letters, tenant, query);
+      return { letters: await withApplied(repository, tenant, found), next_seq };
+    },
 
-    drop: (tenant, seq) =>
-      known(AWAY, async () => {
-        const { shown } = await ownLetter(letters, tenant, seq);
-        const { task_id, agent_id, command_id } = shown;
-        const audited =
-          task_id !== null &&
-          (await repository.recordRefusal({
-            tenant,
-            task: task_id,
-            agent: agent_id ?? "unknown",
-            actor: { id: "reader", type: "service" },
-            commandId: command_id,
-            reason: "dropped",
-            occasion: `${STREAMS.dead}/${seq}/${shown.dead_at}`,
-          }));
-        await letters.remove(seq);
-        log.warn({ tenant, letter: seq, task_id, command_id, audited }, "dead letter dropped");
-        return { seq, command_id };
-      }),
+    async retry(tenant, seq) {
+      const letter = await ownLetter(letters, tenant, seq);
+      const [{ applied_at = null } = {}] = await withApplied(repository, tenant, [letter]);
+      const position = await putBack(context, letter);
+      // A crash before this leaves the letter; putting it back once more has no second effect.
+      await letters.remove(seq);
+      const { task_id, command_id } = letter.shown;
+      log.info(
+        { tenant, letter: seq, task_id, command_id, position, applied_at },
+        "dead letter put back into the queue",
+      );
+      return { seq, command_id, position, applied_at };
+    },
+
+    async drop(tenant, seq) {
+      const { shown } = await ownLetter(letters, tenant, seq);
+      const { task_id, agent_id, command_id } = shown;
+      const audited =
+        task_id !== null &&
+        (await repository.recordRefusal({
+          tenant,
+          task: task_id,
+          agent: agent_id ?? "unknown",
+          actor: { id: "reader", type: "service" },
+          commandId: command_id,
+          reason: "dropped",
+          occasion: `${STREAMS.dead}/${seq}/${shown.dead_at}`,
+        }));
+      await letters.remove(seq);
+      log.warn({ tenant, letter: seq, task_id, command_id, audited }, "dead letter dropped");
+      return { seq, command_id };
+    },
   };
 }
 

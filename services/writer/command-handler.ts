@@ -15,10 +15,9 @@ import { LIMITS } from "../../shared/protocol/limits.ts";
 import { isQueuedOp, parseCommandSubject } from "../../shared/protocol/subjects.ts";
 import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
-import type { Backlog } from "./backlog.ts";
 import type { ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
-import { putIntoQueue } from "./queue.ts";
+import { type Backlog, putIntoQueue } from "./queue.ts";
 
 /** Less would only be a refusal that takes a detour. */
 const PUT_MS_LEAST = 100;

@@ -1,16 +1,27 @@
-/** What the parts of a writer are given. */
+/** What a writer is given by its process, and what it gives its parts. */
 import type { Bus } from "../../shared/bus/bus.ts";
+import type { Format } from "../../shared/records/kv/format.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Breaker } from "../../shared/runtime/breaker.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
-import type { Backlog } from "./backlog.ts";
+import type { Store } from "../../shared/store/store.ts";
 import type { ParseCommand } from "./commands.ts";
+import type { WriterConfig } from "./config.ts";
+import type { Backlog } from "./queue.ts";
 
-/** For whatever takes commands, from callers or out of the queue. */
-export interface WriterParts extends ServiceContext {
+export interface WriterContext extends ServiceContext {
+  readonly store: Store;
   readonly bus: Bus;
   readonly backgroundBus: Bus;
-  /** Around the store. */
+  readonly format: Format;
+  /** The name of this instance in leases. */
+  readonly instance: string;
+  readonly config: WriterConfig;
+}
+
+/** The parts that apply commands, from requests and from the queue, share these. */
+export interface WriterParts extends WriterContext {
+  /** Guards the store. */
   readonly breaker: Breaker;
   readonly backlog: Backlog;
   readonly parseCommand: ParseCommand;

@@ -8,7 +8,8 @@ import { queueMessageId } from "../../shared/integrity/request-hash.ts";
 import type { QueuedAnswer } from "../../shared/protocol/answers.ts";
 import { keptHeaders } from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
-import { isQueuedOp, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { isQueuedOp, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { Clock } from "../../shared/runtime/clock.ts";
 import { withSpan } from "../../shared/runtime/observability/tracing.ts";
 import type { ValidCommand } from "./commands.ts";
 
@@ -73,4 +74,37 @@ function refusal(error: BusError): FleetError {
     default:
       return new FleetError("UNAVAILABLE", "the store and the queue are away", options);
   }
+}
+
+const KNOWN_FOR_MS = 250;
+
+export interface Backlog {
+  /** As it was a moment ago: under load everybody wants to know. null when the server does not say. */
+  recentCount(): Promise<number | null>;
+  /** As it is now; null when the server does not say. */
+  count(): Promise<number | null>;
+}
+
+export function createBacklog(bus: Bus, clock: Clock): Backlog {
+  const count = (): Promise<number | null> =>
+    bus
+      .stream(STREAMS.queue)
+      .state()
+      .then(
+        ({ messages }) => messages,
+        () => null,
+      );
+  let known: Promise<number | null> = Promise.resolve(null);
+  let askedAt = Number.NEGATIVE_INFINITY;
+  return {
+    count,
+    recentCount() {
+      const now = clock.monotonic();
+      if (now - askedAt >= KNOWN_FOR_MS) {
+        askedAt = now;
+        known = count();
+      }
+      return known;
+    },
+  };
 }

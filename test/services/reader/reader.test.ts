@@ -232,6 +232,10 @@ describe("queries", () => {
       expect((await ask(op, query)).error).toMatchObject({ code: "NOT_FOUND", retryable: false });
     }
   });
+
+  test.each(["alerts", "queue_status"] as const)("%s without its stream is UNAVAILABLE", async (op) => {
+    expect((await ask(op)).error).toMatchObject({ code: "UNAVAILABLE", details: { bus: "unavailable" } });
+  });
 });
 
 describe("corruption", () => {
