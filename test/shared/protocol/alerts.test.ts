@@ -1,4 +1,4 @@
-/** What alerts say to people, word for word, and what is not taken for an alert. */
+/** The words of alerts, and the values that are refused as alerts. */
 import { describe, expect, test } from "vitest";
 import { alertText } from "../../../shared/protocol/alert-text.ts";
 import { alertOf, parseAlertId, readAlert } from "../../../shared/protocol/alerts.ts";
@@ -21,7 +21,7 @@ const dead = alertOf("COMMAND_DEAD", "warning", {
 });
 
 describe("text", () => {
-  test("says what happened, what to do, and with which command to begin", () => {
+  test("states what happened, what to do, and the command to start with", () => {
     expect(alertText(failed("no_agent"))).toEqual({
       what: "Task auth is blocked: no agent accepted any of its offers in time.",
       todo: "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff).",
@@ -35,14 +35,14 @@ describe("text", () => {
     });
   });
 
-  test("names the tenant where that is not the usual one, and the program as it is called", () => {
+  test("names the tenant unless it is the default, and the program by its given name", () => {
     expect(alertText(failed("chain_broken", "acme"), "npx fleet")).toMatchObject({
       command: "npx fleet audit verify auth --tenant acme",
       acknowledge: "npx fleet alerts ack acme/auth/17 --tenant acme",
     });
   });
 
-  test("every failure of a handoff has sentences of its own, without marks that a chat would obey", () => {
+  test("every failure of a handoff has its own sentences, without markup characters of chats", () => {
     const texts = HANDOFF_FAILURES.map((reason) => alertText(failed(reason)));
     for (const { what, todo } of texts) {
       expect(what).toContain("auth");
@@ -51,7 +51,7 @@ describe("text", () => {
     expect(new Set(texts.map(({ what }) => what)).size).toBe(7);
   });
 
-  test("a task that is blocked is told with its agent, and what that said at its end", () => {
+  test("the alert of a blocked task names its agent and quotes the agent's report", () => {
     const why = { reason: "attempts_spent", attempts: 5 } as const;
     const blocked = (agentId: string | null, details: string | null, failed: "crash" | null = "crash") =>
       alertText(
@@ -70,7 +70,7 @@ describe("text", () => {
     );
   });
 
-  test("what blocks a task is said once, also when it is the class of the failure", () => {
+  test("the reason of a block is stated once, also if it is the failure class", () => {
     const data = { taskId: "auth", reason: "unrecoverable", class: "unrecoverable" } as const;
     const alert = alertOf("RECOVERY_BLOCKED", "critical", {
       ...about,
@@ -81,7 +81,7 @@ describe("text", () => {
     );
   });
 
-  test("who was to take a task is named: a pager says which agent to start", () => {
+  test("the agent type of an unaccepted offer is named, so that a pager says which agent to start", () => {
     const alert = failed("no_agent");
     const facts = { toAgentType: "qa", recoveryAttempt: 2 };
     expect(alertText({ ...alert, data: { ...alert.data, ...facts } })).toMatchObject({
@@ -94,13 +94,13 @@ describe("text", () => {
     );
   });
 
-  test("an alert of a newer version is shown as one", () => {
+  test("an alert of a newer version is shown as such", () => {
     expect(alertText({ ...dead, type: "SUN_WENT_DARK", data: null }).what).toMatch(/^SUN_WENT_DARK: /);
   });
 });
 
 describe("reading", () => {
-  test("takes what the fleet writes, of any type", () => {
+  test("accepts every alert that the fleet writes, of any type", () => {
     for (const alert of [dead, failed("no_agent")]) expect(readAlert(alert)).toEqual(alert);
     expect(readAlert({ ...dead, type: "LATER", data: 7 })).toMatchObject({ type: "LATER", data: 7 });
     expect(parseAlertId(dead.id)).toEqual({

@@ -1,5 +1,5 @@
-// API.md cannot drift from the code: every example in it is valid, every operation, event and error code has its place, and the
-// examples that are test vectors verify.
+// API.md matches the code: every example is valid, every operation, event and error code is documented, and the
+// examples that are test vectors have correct hashes.
 
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -33,7 +33,7 @@ const examples = [...api.matchAll(/^```json ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
   value: JSON.parse(text) as unknown,
 }));
 
-/** A command and a query have the same name; the command came first. */
+/** The tag of a query. A query with the name of a command has a prefix. */
 function queryTag(op: QueryOp): string {
   return (COMMAND_OPS as readonly string[]).includes(op) ? `query.${op}` : op;
 }
@@ -59,11 +59,11 @@ function example<T>(tag: string): T {
   return examples.find((one) => one.tag === tag)?.value as T;
 }
 
-test("every kind of request, answer and event has an example, and no example is of another kind", () => {
+test("every kind of request, answer and event has an example, and every example has a kind", () => {
   expect([...new Set(examples.map(({ tag }) => tag))].sort()).toEqual([...schemas.keys()].sort());
 });
 
-test.each(examples)("an example of $tag is valid and spells its members right", ({ tag, value }) => {
+test.each(examples)("an example of $tag is valid, without misspelt members", ({ tag, value }) => {
   const schema = schemas.get(tag) as z.ZodObject;
   expect(schema.safeParse(value).error?.issues).toBeUndefined();
   // Unknown members are allowed, so a misspelt one would pass.
@@ -74,7 +74,7 @@ test.each([...COMMAND_OPS, ...QUERY_OPS])("%s has a section", (op) => {
   expect(api).toContain(`\n### ${op}\n`);
 });
 
-test("the table of errors is the code's", () => {
+test("the table of errors is that of the code", () => {
   // The formatter pads the columns of tables.
   const lines = api.replaceAll(/ +/g, " ");
   for (const code of ERROR_CODES) {
@@ -84,18 +84,18 @@ test("the table of errors is the code's", () => {
 });
 
 describe("test vectors", () => {
-  test("the checkpoint shown under get has the hash that it says", () => {
+  test("the checkpoint under get has the stated hash", () => {
     const { checkpoint } = example<{ result: { checkpoint: Checkpoint } }>("get-answer").result;
     expect(hashOf(checkpoint)).toBe(checkpoint.compliance.hash);
   });
 
-  test("so have those of the history", () => {
+  test("the checkpoints of the history have the stated hashes", () => {
     const { checkpoints } = example<{ result: QueryResults["history"] }>("history-answer").result;
     expect(checkpoints.length).toBeGreaterThan(1);
     for (const checkpoint of checkpoints) expect(hashOf(checkpoint)).toBe(checkpoint.compliance.hash);
   });
 
-  test("the audit entries are chained, and name the versions that were answered", () => {
+  test("the audit entries are chained, and name the answered versions", () => {
     const { entries } = example<{ result: QueryResults["audit"] }>("audit-answer").result;
     expect(entries.length).toBeGreaterThan(1);
     let prev = "0".repeat(64);

@@ -1,5 +1,5 @@
-// What an agent may write: short forms are accepted and become the long ones, what is absent gets its default, what is not
-// known is kept, and what is wrong is named with its path.
+// Checkpoints as agents write them: short forms become long ones, absent members get their defaults, unknown
+// members are kept, and wrong ones are named with their path.
 
 import { describe, expect, test } from "vitest";
 import {
@@ -32,7 +32,7 @@ function valueAt(value: unknown, path: string): unknown {
   return path.split(".").reduce((at, step) => (at as Record<string, unknown>)?.[step], value);
 }
 
-test("the least that a checkpoint needs, and the defaults that it gets", () => {
+test("a minimal checkpoint gets the defaults", () => {
   expect(checkpointInputSchema.parse(MINIMAL)).toEqual({
     schema_version: "1.0",
     metadata: { agent_type: "qa", iteration: 1, trigger: { reason: "manual" } },
@@ -198,7 +198,7 @@ test.each(refused)("%s: %j is refused", (path, value, problem = path) => {
   expect(problem.startsWith(paths[0]!)).toBe(true);
 });
 
-test("a stored checkpoint needs what the writer adds", () => {
+test("a stored checkpoint requires the members that the writer adds", () => {
   const result = checkpointSchema.safeParse(checkpointInputSchema.parse(MINIMAL));
   const paths = result.error!.issues.map((issue) => issue.path.join("."));
   expect(paths.sort()).toEqual(

@@ -1,5 +1,5 @@
-// What `npm run generate` writes is what is committed, and the AsyncAPI document is whole: every reference leads somewhere, every
-// subject and stream is the code's.
+// The committed files are those that `npm run generate` writes, and the AsyncAPI document is complete: every
+// reference resolves, and every subject and stream is that of the code.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -39,7 +39,7 @@ function references(value: unknown): string[] {
 }
 
 describe("AsyncAPI", () => {
-  test.each([...new Set(references(document))])("%s leads somewhere", (reference) => {
+  test.each([...new Set(references(document))])("%s resolves", (reference) => {
     if (reference.startsWith("./")) {
       expect(files.has(reference.slice(2))).toBe(true);
     } else {
@@ -48,7 +48,7 @@ describe("AsyncAPI", () => {
     }
   });
 
-  test("has every command, query, event and alert, and each request its queue group and its answers", () => {
+  test("has every command, query, event and alert, and the queue group and answers of each request", () => {
     const names = [
       ...COMMAND_OPS.map((op) => `command.${op}`),
       ...QUEUED_OPS.map((op) => `queue.${op}`),
@@ -105,14 +105,14 @@ describe("AsyncAPI", () => {
 });
 
 describe("JSON Schemas", () => {
-  test("references between them lead to another of them", () => {
+  test("references lead to another schema", () => {
     for (const schema of jsonSchemas().values()) {
       for (const reference of references(schema))
         expect(files.has(`schemas/${reference.slice(2)}`)).toBe(true);
     }
   });
 
-  test("what code checks is said in words that a validator knows", () => {
+  test("schemas with code are expressed in terms that a validator knows", () => {
     const input = jsonSchemas().get("checkpoint-input.json") as {
       properties: Record<string, { properties: Tree }>;
     };
@@ -144,14 +144,14 @@ describe("JSON Schemas", () => {
 });
 
 describe("layout", () => {
-  test("YAML text is YAML, with each value on one line, and equal values written out each time", () => {
+  test("YAML text is YAML, with each value on one line, and without aliases", () => {
     const shared = { "a: b": "1.0" };
     const value = { a: [shared, shared], b: "long text ".repeat(30).trim(), c: ["true", null, {}, []] };
     expect(parse(yamlText(value))).toEqual(value);
     expect(yamlText(value).split("\n")).toHaveLength(10);
   });
 
-  test("JSON text is JSON, with short lists in one line and long ones in many", () => {
+  test("JSON text is JSON, with short lists on one line and long ones on many", () => {
     const value = { a: [1, "x"], b: Array.from({ length: 40 }, (_, i) => `item ${i}`), c: [{}], d: [] };
     expect(JSON.parse(jsonText(value))).toEqual(value);
     expect(jsonText(value)).toContain('"a": [1, "x"],\n');

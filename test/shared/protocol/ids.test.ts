@@ -1,4 +1,4 @@
-// Identifiers and subjects: what may become a token of a subject, and that nothing else can.
+// Identifiers and subjects: the texts that may become a token of a subject, and no others.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -20,7 +20,7 @@ import {
 const ID = "01981c5e-7b2a-7cc3-98c4-dc0c0c07398f";
 
 describe("tokens", () => {
-  test.each([["a"], ["A-Z_09"], ["-"], ["_"], ["x".repeat(64)], ["0"]])("%s is one", (value) => {
+  test.each([["a"], ["A-Z_09"], ["-"], ["_"], ["x".repeat(64)], ["0"]])("%s is a token", (value) => {
     expect(isToken(value)).toBe(true);
     expect(tokenSchema.safeParse(value).success).toBe(true);
   });
@@ -40,7 +40,7 @@ describe("tokens", () => {
     ["$JS"],
     ["a\u0000"],
     ["😂"],
-  ])("%j is none", (value) => {
+  ])("%j is no token", (value) => {
     expect(isToken(value)).toBe(false);
     expect(tokenSchema.safeParse(value).success).toBe(false);
   });
@@ -48,7 +48,7 @@ describe("tokens", () => {
 
 describe("checkpoint ids", () => {
   test.each([[ID], [`chk-${ID}`], [ID.toUpperCase()], [`chk-${ID.toUpperCase()}`]])(
-    "%s is the plain id",
+    "%s becomes the plain id",
     (given) => {
       expect(checkpointIdSchema.parse(given)).toBe(ID);
       expect(normalizeCheckpointId(given)).toBe(ID);
@@ -64,7 +64,7 @@ describe("checkpoint ids", () => {
     ["a prefix twice", `chk-chk-${ID}`],
     ["another prefix", `cp-${ID}`],
     ["a line break after it", `${ID}\n`],
-    ["a letter too much", `${ID}0`],
+    ["one character too many", `${ID}0`],
     ["nothing", ""],
     ["the prefix alone", "chk-"],
   ])("%s is refused", (_, given) => {
@@ -72,12 +72,12 @@ describe("checkpoint ids", () => {
     expect(isCheckpointId(given)).toBe(false);
   });
 
-  test("the time is the one that the id carries", () => {
+  test("idTime reads the time of an id", () => {
     // RFC 9562, appendix A.6: Tuesday, February 22, 2022 2:22:22.00 PM GMT-05:00.
     expect(idTime("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")).toBe(Date.parse("2022-02-22T14:22:22-05:00"));
   });
 
-  test("ids of any time are read back", () => {
+  test("idTime reads any time back", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 2 ** 48 - 1 }), (ms) => {
         const hex = ms.toString(16).padStart(12, "0");
@@ -113,7 +113,7 @@ describe("subjects", () => {
     expect(build("good-1_X")).toContain("good-1_X");
   });
 
-  test("what is built is parsed back, and has as many tokens as the server's subscription", () => {
+  test("a command subject is parsed back, and has as many tokens as the subscription", () => {
     const token = fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/);
     fc.assert(
       fc.property(token, token, token, fc.constantFrom(...COMMAND_OPS), (tenant, agent, task, op) => {

@@ -1,4 +1,4 @@
-// Names that are written with escapes come out as they were meant, whatever the engine has read before.
+// Member names with escapes are parsed correctly, independent of texts parsed before.
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -21,7 +21,7 @@ const part = fc.constantFrom(
   "__proto__",
 );
 const name = fc.array(part, { maxLength: 3 }).map((parts) => parts.join(""));
-/** An object as its members, so that nothing but the parser under test makes objects of names. */
+/** An object as a list of members, so that only the parser under test turns names into objects. */
 interface Members {
   readonly members: readonly (readonly [name: string, value: Value])[];
 }
@@ -58,7 +58,7 @@ function membersOf(of: unknown): Value {
   return { members: Object.entries(of).map(([one, inner]) => [one, membersOf(inner)] as const) };
 }
 
-test("names and values come out as they went in, and in their order", () => {
+test("names and values survive a round trip, in their order", () => {
   fc.assert(
     fc.property(value, fc.constantFrom("", " ", "\r\n\t"), (given, space) => {
       expect(membersOf(parseJsonText(textOf(given, space)))).toEqual(given);
@@ -75,7 +75,7 @@ test.each([
   expect(JSON.stringify(parseJsonText(after))).toBe(after);
 });
 
-test("the last of several members of one name counts, as everywhere", () => {
+test("the last of several members with one name counts, as in JSON.parse", () => {
   expect(parseJsonText(String.raw`{"\"":1,"a":[{}],"\"":[2]}`)).toEqual({ '"': [2], a: [{}] });
 });
 
@@ -86,7 +86,7 @@ test.each(["", "{", '{"\\":1}', '{"a\\"":1,}', '{"a\\""1}', '["a\\"":1]', '{"a\\
   },
 );
 
-test("100,000 levels are no matter", () => {
+test("100,000 levels of nesting are parsed", () => {
   const text = `${String.raw`{"\"":`.repeat(100_000)}1${"}".repeat(100_000)}`;
   expect(parseJsonText(text)).toHaveProperty('"');
 });

@@ -1,4 +1,4 @@
-// The tables of the protocol: errors, retention, limits, tasks. Each is complete, and each row means what it says.
+// The tables of the protocol: errors, retention, limits, tasks. Each is complete, and each row is correct.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -41,17 +41,17 @@ describe("errors", () => {
     }
   });
 
-  test("only what another try can change is retryable", () => {
+  test("only UNAVAILABLE and TIMEOUT are retryable", () => {
     expect(ERROR_CODES.filter((code) => ERROR_TABLE[code].retryable)).toEqual(["UNAVAILABLE", "TIMEOUT"]);
   });
 
-  test("a shell can tell the codes apart, but for the two about rights", () => {
+  test("exit codes differ, except for the two codes about permissions", () => {
     const exits = ERROR_CODES.filter((code) => code !== "FORBIDDEN").map((code) => ERROR_TABLE[code].exit);
     expect(new Set(exits).size).toBe(exits.length);
     expect(ERROR_TABLE.FORBIDDEN.exit).toBe(ERROR_TABLE.UNAUTHORIZED.exit);
   });
 
-  test.each(ERROR_CODES)("%s survives the way over the wire", (code) => {
+  test.each(ERROR_CODES)("%s survives a round trip over the wire", (code) => {
     const error = new FleetError(code, "static text", {
       fields: [{ path: "a.0", expected: "x", got: "y" }],
       details: { task_id: "t" },
@@ -65,7 +65,7 @@ describe("errors", () => {
     expect(back.exitCode).toBe(ERROR_TABLE[code].exit);
   });
 
-  test("what an error does not have is absent, not empty", () => {
+  test("missing parts of an error are absent, not empty", () => {
     expect(new FleetError("INTERNAL", "x").toBody()).toEqual({
       code: "INTERNAL",
       message: "x",
@@ -73,7 +73,7 @@ describe("errors", () => {
     });
   });
 
-  test("a code of a newer server is INTERNAL here, and keeps its text", () => {
+  test("a code of a newer server becomes INTERNAL and keeps its text", () => {
     const back = FleetError.fromBody({ code: "NEW" as "INTERNAL", message: "x", retryable: true });
     expect(back.toBody()).toEqual({ code: "INTERNAL", message: "x", retryable: false });
   });
@@ -128,12 +128,12 @@ describe("retention", () => {
     ["Standard"],
     ["constructor"],
     ["P1D\n"],
-  ])("%j is no policy", (policy) => {
+  ])("%j is no retention policy", (policy) => {
     expect(retentionSchema.safeParse(policy).success).toBe(false);
     expect(() => retentionDays(policy)).toThrow(RangeError);
   });
 
-  test("months and years are never shorter than the calendar's", () => {
+  test("months and years are never shorter than in the calendar", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 50 }),
@@ -289,7 +289,7 @@ describe("schema versions", () => {
     );
   });
 
-  test("a checkpoint of the current version is left as it is, so that its hash still fits", () => {
+  test("a checkpoint of the current version stays unchanged, so that its hash still matches", () => {
     const opened = open(seal(unsealed({ schema_version: SCHEMA_VERSION })));
     expect(hashOf(migrate(opened))).toBe(opened.compliance.hash);
   });

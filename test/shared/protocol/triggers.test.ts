@@ -1,4 +1,4 @@
-// When to hand off: every trigger against its threshold, and how a checkpoint's fields become signs.
+// Handoff triggers: each one against its threshold, and the trigger values of a checkpoint.
 
 import { describe, expect, test } from "vitest";
 import {
@@ -31,52 +31,52 @@ const off: TriggerThresholds = {
   phase_complete: false,
 };
 
-describe("what fires", () => {
+describe("fired triggers", () => {
   test.each<[string, Partial<TriggerSigns>, Partial<TriggerThresholds>, object[]]>([
     ["nothing", {}, {}, []],
     ["context at the threshold", { contextUtilization: 0.7 }, {}, []],
     [
-      "context over it",
+      "context over the threshold",
       { contextUtilization: 0.71 },
       {},
       [{ reason: "context_utilization", value: 0.71, threshold: 0.7 }],
     ],
     ["context under another threshold", { contextUtilization: 0.71 }, { context_utilization: 0.9 }, []],
     [
-      "context over a threshold of nothing",
+      "context over a threshold of zero",
       { contextUtilization: 0.01 },
       { context_utilization: 0 },
       [{ reason: "context_utilization", value: 0.01, threshold: 0 }],
     ],
-    ["a full context that nobody minds", { contextUtilization: 1 }, { context_utilization: null }, []],
+    ["a full context without a threshold", { contextUtilization: 1 }, { context_utilization: null }, []],
     ["errors at the threshold", { errorCount: 5 }, {}, []],
-    ["errors over it", { errorCount: 6 }, {}, [{ reason: "error_count", value: 6, threshold: 5 }]],
+    ["errors over the threshold", { errorCount: 6 }, {}, [{ reason: "error_count", value: 6, threshold: 5 }]],
     [
-      "errors over another",
+      "errors over another threshold",
       { errorCount: 2 },
       { error_count: 1 },
       [{ reason: "error_count", value: 2, threshold: 1 }],
     ],
-    ["errors that nobody minds", { errorCount: 1_000 }, { error_count: null }, []],
+    ["errors without a threshold", { errorCount: 1_000 }, { error_count: null }, []],
     ["a rate limit", { isRateLimited: true }, {}, [{ reason: "rate_limit" }]],
-    ["a rate limit to sit out", { isRateLimited: true }, { rate_limit: false }, []],
+    ["a rate limit with the trigger off", { isRateLimited: true }, { rate_limit: false }, []],
     ["the end of a phase", { isPhaseComplete: true }, {}, [{ reason: "phase_complete" }]],
-    ["the end of a phase to go on after", { isPhaseComplete: true }, { phase_complete: false }, []],
+    ["the end of a phase with the trigger off", { isPhaseComplete: true }, { phase_complete: false }, []],
     ["a request", { isRequested: true }, {}, [{ reason: "explicit_request" }]],
   ])("%s", (_, signs, thresholds, expected) => {
     expect(evaluateTriggers({ ...none, ...signs }, { ...defaults, ...thresholds })).toEqual(expected);
   });
 
-  test("everything at once, in one order", () => {
+  test("all triggers at once, in a fixed order", () => {
     expect(evaluateTriggers(all, defaults).map(({ reason }) => reason)).toEqual([...HANDOFF_TRIGGERS]);
   });
 
-  test("with everything switched off, a request alone", () => {
+  test("with all thresholds off, only a request", () => {
     expect(evaluateTriggers(all, off)).toEqual([{ reason: "explicit_request" }]);
   });
 });
 
-describe("the signs of a checkpoint", () => {
+describe("the trigger values of a checkpoint", () => {
   const signs = (metrics: CheckpointInput["metrics"], reason = "progress") => {
     const parsed = checkpointInputSchema.parse({
       metadata: { agent_type: "qa", trigger: { reason } },
@@ -87,11 +87,11 @@ describe("the signs of a checkpoint", () => {
   };
 
   test.each<[string, CheckpointInput["metrics"], number | undefined]>([
-    ["what it says", { context_utilization: 0.5, tokens_consumed: 9, context_limit: 10 }, 0.5],
-    ["else tokens over limit", { tokens_consumed: 150, context_limit: 200 }, 0.75],
-    ["at most all of it", { tokens_consumed: 500, context_limit: 200 }, 1],
+    ["as reported", { context_utilization: 0.5, tokens_consumed: 9, context_limit: 10 }, 0.5],
+    ["or else tokens divided by the limit", { tokens_consumed: 150, context_limit: 200 }, 0.75],
+    ["at most 1", { tokens_consumed: 500, context_limit: 200 }, 1],
     ["nothing without a limit", { tokens_consumed: 500 }, undefined],
-    ["nothing for a limit of nothing", { tokens_consumed: 500, context_limit: 0 }, undefined],
+    ["nothing for a limit of zero", { tokens_consumed: 500, context_limit: 0 }, undefined],
   ])("context: %s", (_, metrics, expected) => {
     expect(signs(metrics).contextUtilization).toBe(expected);
   });

@@ -1,4 +1,4 @@
-// One answer shows everything that is wrong: where, what was expected, what came instead.
+// One answer names every problem: its place, the expected value and the given one.
 
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -42,7 +42,7 @@ const cases: [label: string, schema: z.ZodType, input: unknown, field: object][]
   ["no object", checkpointInputSchema, "x", { path: "", expected: "an object", got: '"x"' }],
   ["null", checkpointInputSchema, null, { path: "", expected: "an object", got: "null" }],
   ["an array", QUERY_SCHEMAS.latest, [1, 2], { path: "", expected: "an object", got: "array of 2" }],
-  ["what is missing", QUERY_SCHEMAS.latest, {}, { path: "task_id", expected: "a string", got: "nothing" }],
+  ["a missing member", QUERY_SCHEMAS.latest, {}, { path: "task_id", expected: "a string", got: "nothing" }],
   [
     "a bare item without text",
     checkpointInputSchema.shape.execution_state,
@@ -60,7 +60,7 @@ const cases: [label: string, schema: z.ZodType, input: unknown, field: object][]
     },
   ],
   [
-    "a name that nothing has",
+    "an unknown member",
     z.strictObject({ known: z.string() }),
     { known: "x", knwon: 3 },
     { path: "knwon", expected: "no field of this name", got: "3" },
@@ -90,7 +90,7 @@ const cases: [label: string, schema: z.ZodType, input: unknown, field: object][]
     { path: "", expected: "at most 1 item", got: "array of 2" },
   ],
   [
-    "an option of the library's wording",
+    "a wrong option, in our words",
     QUERY_SCHEMAS.history,
     { task_id: "t", order: "up" },
     { path: "order", expected: "one of newest, oldest", got: '"up"' },
@@ -126,10 +126,10 @@ test.each(cases)("%s", (_, schema, input, field) => {
 });
 
 describe("the root", () => {
-  test("stands before every path", () => {
+  test("precedes every path", () => {
     expect(refusal(QUERY_SCHEMAS.latest, { task_id: 1 }, "body").fields[0]?.path).toBe("body.task_id");
   });
-  test("is the path of a problem with the whole", () => {
+  test("is the path of a problem with the whole value", () => {
     expect(refusal(QUERY_SCHEMAS.latest, 1, "body").fields[0]?.path).toBe("body");
   });
 });
@@ -140,7 +140,7 @@ test("no more than twenty problems are shown", () => {
   expect(refusal(checkpointInputSchema, input).fields).toHaveLength(20);
 });
 
-test("what is valid comes back as the schema makes it", () => {
+test("a valid value is returned as the schema outputs it", () => {
   expect(validate(QUERY_SCHEMAS.history, { task_id: "t", extra: 1 })).toEqual({
     task_id: "t",
     extra: 1,
