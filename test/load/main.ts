@@ -1,4 +1,4 @@
-// `npm run bench`: how fast the fleet is on this machine, next to how fast the parts it stands on are in the same run.
+// `npm run bench`: measures the fleet on this machine, and in the same run the parts that it is built on.
 
 import { writeFileSync } from "node:fs";
 import { measureBurst } from "./groups/burst.ts";
@@ -12,7 +12,7 @@ import { measureReads } from "./groups/reads.ts";
 import { measureRecovery } from "./groups/recovery.ts";
 import { measureSustained } from "./groups/sustained.ts";
 import { measureWrite } from "./groups/write.ts";
-import { BUSY_PERCENT_MAX, describeMachine, lookAtMachine } from "./measure/machine.ts";
+import { BUSY_PERCENT_MAX, describeMachine, inspectMachine } from "./measure/machine.ts";
 import { formatTable, type Group } from "./measure/table.ts";
 import { judgedQuickly } from "./measure/targets.ts";
 import { GROUPS, HELP, type Options, readOptions } from "./options.ts";
@@ -48,15 +48,14 @@ function options(): Options {
 
 async function run(session: Session): Promise<number> {
   const { only, json, quick } = session.options;
-  const machine = await lookAtMachine();
-  session.say(describeMachine(machine));
+  const machine = await inspectMachine();
+  session.log(describeMachine(machine));
   const isBusy = machine.busy_percent > BUSY_PERCENT_MAX;
-  const warning =
-    "WARNING: something else is running on this machine; the figures are worse than the fleet is.";
-  if (isBusy) session.say(warning);
+  const warning = "WARNING: another program uses this machine; the fleet is faster than these figures show.";
+  if (isBusy) session.log(warning);
   const groups: Group[] = [];
   for (const name of GROUPS) {
-    // These, and all after them, are measured while nothing else runs.
+    // These groups and all later ones are measured while nothing else runs.
     if (name === "degraded" || name === "reads") await session.stopWriters();
     if (!only.has(name)) continue;
     const group = await measure[name](session);
@@ -68,7 +67,7 @@ async function run(session: Session): Promise<number> {
   );
   if (json !== null) writeFileSync(json, `${JSON.stringify({ machine, groups }, null, 2)}\n`);
   const missed = groups.flatMap(({ rows }) => rows).filter(({ met }) => met === "required missed");
-  for (const { what } of missed) session.say(`required, but missed: ${what}`);
+  for (const { what } of missed) session.log(`required, but missed: ${what}`);
   return missed.length === 0 ? EXIT.met : EXIT.missed;
 }
 
@@ -81,7 +80,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   });
 }
 const result = await run(session).catch((error: unknown) => {
-  // What ends because of Ctrl-C is no failure.
+  // An end by Ctrl-C is no failure.
   if (code === undefined) console.error("the benchmark failed:", error);
   return EXIT.failed;
 });

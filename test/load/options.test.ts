@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { GROUPS, readOptions } from "./options.ts";
 
 describe("options", () => {
-  test("everything is measured unless less is asked for", () => {
+  test("every group is measured by default", () => {
     expect(readOptions([])).toEqual({
       only: new Set(GROUPS),
       quick: false,
@@ -12,7 +12,7 @@ describe("options", () => {
     });
   });
 
-  test("groups are named with commas", () => {
+  test("group names are separated by commas", () => {
     expect(readOptions(["--only", "raw, burst", "--json", "x.json"])).toMatchObject({
       only: new Set(["raw", "burst"]),
       json: "x.json",
@@ -24,5 +24,5 @@ describe("options", () => {
     (...args) => expect(() => readOptions(args)).toThrow(),
   );
 
-  test("help is no run", () => expect(readOptions(["--help", "--quick"])).toBeNull());
+  test("--help starts no run", () => expect(readOptions(["--help", "--quick"])).toBeNull());
 });

@@ -1,4 +1,4 @@
-// What the benchmark is asked for on its command line.
+// The command line of the benchmark.
 
 import { parseArgs } from "node:util";
 
@@ -21,27 +21,27 @@ export interface Options {
   readonly only: ReadonlySet<GroupName>;
   readonly quick: boolean;
   readonly large: boolean;
-  /** A file for the figures as JSON. */
+  /** The file for the figures as JSON. */
   readonly json: string | null;
-  /** A folder for CPU profiles of the fleet's process. */
+  /** The folder for CPU profiles of the fleet's process. */
   readonly profile: string | null;
 }
 
 export const HELP = `npm run bench -- [options]
 
-Measures the fleet on this machine from its agents' side, and compares it with the raw store and the raw bus of the same run.
+Measures the fleet on this machine as its agents see it, and compares it with the raw store and the raw bus of the same run.
 
-  --only GROUP[,GROUP]  ${GROUPS.join(", ")}; ratios to raw need raw (default: all)
-  --quick               short runs: whether it works, not how well, so nothing but failed requests is judged
+  --only GROUP[,GROUP]  ${GROUPS.join(", ")}; ratios to raw need the group raw (default: all)
+  --quick               short runs that show whether the fleet works; only failed requests are judged
   --large               also search 1,000,000 checkpoints; loading them takes many minutes
-  --json FILE           write the figures as JSON, too
+  --json FILE           also write the figures as JSON
   --profile FOLDER      keep CPU profiles of the fleet's process
   --help                this text
 
-Exit code: 0, or 1 when something required is missed, or 2 when the benchmark itself failed.
+Exit codes: 0 all required figures are met, 1 a required figure is missed, 2 the benchmark itself failed.
 `;
 
-/** null: help is asked for. Throws with one line that says what is wrong. */
+/** Returns null for --help; throws with a one-line message for invalid arguments. */
 export function readOptions(args: string[]): Options | null {
   const { values } = parseArgs({
     args,
@@ -63,6 +63,7 @@ function groups(text: string | undefined): ReadonlySet<GroupName> {
   if (text === undefined) return new Set(GROUPS);
   const names = text.split(",").map((name) => name.trim());
   const unknown = names.filter((name) => !(GROUPS as readonly string[]).includes(name));
-  if (unknown.length > 0) throw new Error(`no group ${unknown.join(", ")}; there are ${GROUPS.join(", ")}`);
+  if (unknown.length > 0)
+    throw new Error(`unknown group ${unknown.join(", ")}; the groups are ${GROUPS.join(", ")}`);
   return new Set(names as GroupName[]);
 }

@@ -1,4 +1,4 @@
-// The writes of many create commands, each as one transaction, for programs that measure what an engine alone does with them.
+// The writes of many create commands, one transaction each, for programs that measure an engine alone.
 
 import { uuidv7 } from "uuidv7";
 import { canonicalBytes } from "../../shared/integrity/canonical.ts";
@@ -8,33 +8,33 @@ import { openFormat } from "../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../shared/records/repository.ts";
 import { openStore } from "../../shared/store/open.ts";
 import { send } from "../harness/records/records.ts";
-import { recording, type Write } from "./recorded-writes.ts";
+import { recordingStore, type Write } from "./recorded-writes.ts";
 import { createWorkload } from "./workload.ts";
 
-/** For the first checkpoint of a task less is written than for those that follow. */
+/** The first checkpoint of a task needs fewer writes than later ones. */
 const FIRST_STEP = 1;
-/** Commands that are recorded at once. */
-const AT_ONCE = 100;
+/** The number of commands that are recorded concurrently. */
+const CONCURRENCY = 100;
 
-/** Bytes of keys and values. */
+/** The total size of keys and values, in bytes. */
 export function bytesOf(transactions: readonly Write[][]): number {
   return transactions.flat().reduce((sum, { key, value }) => sum + key.length + (value?.length ?? 0), 0);
 }
 
-/** `rounds` checkpoints of each agent, and how many bytes such a command and its parts have. */
+/** Records `rounds` checkpoints of each agent; returns the transactions, and the sizes of one command and its parts in bytes. */
 export async function recordCreates(agents: number, rounds: number) {
   const memory = await openStore("memory:");
   const format = await openFormat(memory);
-  const { store, take } = recording(memory);
+  const { store, take } = recordingStore(memory);
   const repository = new CheckpointRepository({ store, format, now: Date.now, finder: "bench" });
   const workload = createWorkload();
-  const at = (agent: number) => ({ agent: workload.agentId(agent), task: workload.taskId(agent) });
+  const by = (agent: number) => ({ agent: workload.agentId(agent), task: workload.taskId(agent) });
   const round = async (step: number) => {
-    for (let first = 0; first < agents; first += AT_ONCE) {
-      const some = Array.from({ length: Math.min(AT_ONCE, agents - first) }, (_, i) => first + i);
+    for (let first = 0; first < agents; first += CONCURRENCY) {
+      const some = Array.from({ length: Math.min(CONCURRENCY, agents - first) }, (_, i) => first + i);
       await Promise.all(
         some.map((agent) =>
-          send(repository, "create", { checkpoint: workload.checkpoint(agent, step) }, at(agent)),
+          send(repository, "create", { checkpoint: workload.checkpoint(agent, step) }, by(agent)),
         ),
       );
     }
@@ -45,7 +45,7 @@ export async function recordCreates(agents: number, rounds: number) {
   const transactions = take();
 
   const request = { command_id: uuidv7(), checkpoint: workload.checkpoint(0, FIRST_STEP) };
-  const answer = await send(repository, "create", { checkpoint: request.checkpoint }, at(agents));
+  const answer = await send(repository, "create", { checkpoint: request.checkpoint }, by(agents));
   const checkpoint = await repository.get("default", answer.checkpoint_id);
   await memory.close({ drainMs: 1_000 });
   const size = (value: unknown) => encodeBody(value, CONTENT_TYPES.json).length;

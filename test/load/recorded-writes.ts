@@ -1,5 +1,5 @@
-// What one create command writes: the records layer runs on a store that keeps a copy of every write, so the raw measurement
-// repeats exactly these keys and values, whatever the layout becomes.
+// The writes of one create command. The records layer runs on a store that keeps a copy of every write, so the raw measurement
+// repeats exactly these keys and values, even when the layout changes.
 
 import {
   type Bytes,
@@ -12,22 +12,22 @@ import { wrappedStore } from "../harness/stores/wrapped-store.ts";
 
 export interface Write {
   readonly key: Buffer;
-  /** null: the key is removed. */
+  /** Null: the key is removed. */
   readonly value: Buffer | null;
 }
 
-export interface Recording {
+interface RecordingStore {
   readonly store: Store;
-  /** The writes of each transaction since the last call, in the order in which they committed. */
+  /** Returns the writes of each transaction since the last call, in commit order. */
   take(): Write[][];
 }
 
-export function recording(store: Store): Recording {
+export function recordingStore(store: Store): RecordingStore {
   let taken: Write[][] = [];
   const transact = async <T>(options: TransactOptions, body: (tx: Tx) => Promise<T>) => {
     let writes: Write[] = [];
     const committed = await store.transact(options, (tx) => {
-      writes = []; // an attempt before this one wrote nothing
+      writes = []; // an earlier attempt wrote nothing
       return body(recorded(tx, writes, taken.length));
     });
     taken.push(writes);
@@ -43,7 +43,7 @@ export function recording(store: Store): Recording {
   };
 }
 
-/** Passes everything on. The engine resolves counters and stamps only at its commit; here they get values of the same size. */
+/** Forwards every call. The engine resolves counters and stamps at the commit only; the recording has values of the same size. */
 function recorded(tx: Tx, writes: Write[], transaction: number): Tx {
   const stamp = Buffer.alloc(STAMP_BYTES);
   stamp.writeBigUInt64BE(BigInt(transaction));

@@ -1,19 +1,20 @@
-// One run of the benchmark: the processes and folders it has made and must take away again, and what groups learn from each other.
+// One run of the benchmark: the processes and folders that it must remove at its end, and the figures that groups share.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type NatsServer, startNatsServer } from "../../services/standalone/nats-server.ts";
 import { createLogger } from "../../shared/runtime/observability/log.ts";
+import { projectRoot } from "../harness/project-root.ts";
 import { type Jobs, type Program, startProgram } from "./jobs.ts";
 import type { Options } from "./options.ts";
 import type { AgentsJobs } from "./programs/agents.ts";
-import { type Fleet, projectRoot, startFleet } from "./programs/fleet.ts";
+import { type MeasuredFleet, startMeasuredFleet } from "./programs/fleet.ts";
 
-/** Raw figures that others are compared with. */
+/** The raw figures with which others are compared. */
 export interface RawFigures {
   readonly commitsPerSecond: number;
-  /** p50 in ms of one commit and one request, with nothing else under way. */
+  /** The p50 in ms of one commit and of one request, with nothing else in flight. */
   readonly commitMs: number;
   readonly writeRequestMs: number;
   readonly getRequestMs: number;
@@ -21,7 +22,7 @@ export interface RawFigures {
 
 export interface Writers {
   readonly agents: Program<AgentsJobs>;
-  readonly fleet: Fleet;
+  readonly fleet: MeasuredFleet;
 }
 
 interface Stoppable {
@@ -42,12 +43,12 @@ export class Session {
     this.options = options;
   }
 
-  /** `full` seconds, or few when the run is quick. */
+  /** `full` seconds, or an eighth of them in a quick run. */
   seconds(full: number): number {
     return this.options.quick ? Math.max(1, full / 8) : full;
   }
 
-  say(text: string): void {
+  log(text: string): void {
     process.stderr.write(`${text}\n`);
   }
 
@@ -57,36 +58,37 @@ export class Session {
     return path;
   }
 
-  program<J extends Jobs>(file: string): Program<J> {
-    return this.#keep(startProgram<J>(new URL(file, import.meta.url)));
+  /** Starts a program of the folder `programs`. */
+  program<J extends Jobs>(name: string): Program<J> {
+    return this.#keep(startProgram<J>(new URL(`./programs/${name}.ts`, import.meta.url)));
   }
 
-  /** `storeUrl`: default, the embedded store in `home`. */
-  async fleet(home: string, storeUrl: string | null = null): Promise<Fleet> {
-    return this.#keep(await startFleet({ home, storeUrl, profile: this.options.profile }));
+  /** Starts a fleet; the default of `storeUrl` is the embedded store in `home`. */
+  async fleet(home: string, storeUrl: string | null = null): Promise<MeasuredFleet> {
+    return this.#keep(await startMeasuredFleet({ home, storeUrl, profile: this.options.profile }));
   }
 
-  /** Stopped at the end of the run. */
+  /** Registers a process, which is stopped at the end of the run. */
   async keep<T extends Stoppable>(starting: Promise<T>): Promise<T> {
     return this.#keep(await starting);
   }
 
-  /** A server of the same kind and settings as the fleet's own. */
+  /** Starts a server with the settings of the fleet's own server. */
   async nats(): Promise<NatsServer> {
     const log = createLogger({ service: "bench", level: "silent" });
     const { env } = process;
     return this.#keep(await startNatsServer({ root: projectRoot, env, dir: this.folder(), port: -1, log }));
   }
 
-  /** The agents of the groups that write, and their fleet, which is new at first and warm when this resolves. */
+  /** The agents of the groups that write, and their fleet. The first call starts the fleet and resolves when it is warm. */
   async writers(): Promise<Writers> {
     if (this.#writers !== null) return this.#writers;
-    this.say("starting a fleet and warming it up");
+    this.log("starting a fleet and warming it up");
     const fleet = await this.fleet(this.folder());
-    const agents = this.program<AgentsJobs>("./programs/agents.ts");
+    const agents = this.program<AgentsJobs>("agents");
     await agents.run("connect", { url: fleet.busUrl, agents: AGENTS });
     await agents.run("sustained", { warmUpSeconds: 0, seconds: Math.max(3, this.seconds(6)) });
-    await agents.run("quiet", {});
+    await agents.run("settle", {});
     this.#writers = { agents, fleet };
     return this.#writers;
   }
@@ -98,7 +100,7 @@ export class Session {
     this.#writers = null;
   }
 
-  /** Ends and removes everything, the newest first. Safe to call twice. */
+  /** Stops all processes, the newest first, and removes all folders. Safe to call twice. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -1,9 +1,9 @@
-// What the agents write: checkpoints of about 4 KB, each of its own, made of words that recur as words do. Everything follows from
-// the seed, so two runs send the same.
+// The checkpoints that the agents write: about 4 KB each, all different, of words with a natural frequency. The seed determines
+// them, so two runs send the same.
 
 import type { CheckpointInput } from "../../shared/protocol/checkpoint.ts";
 
-/** What an agent sends; with what the writer adds (ids, times, place in the chain) the canonical checkpoint has about 4,096. */
+/** The size of an agent's input. The writer adds ids, times and the position in the chain; the canonical form has about 4,096. */
 const INPUT_BYTES = 3_400;
 const SENTENCES = 2_048;
 const AGENT_TYPES = ["architecture", "implementation", "qa", "documentation"] as const;
@@ -24,7 +24,7 @@ const WORDS = `the a of and to in for with from that is was are not when by on
   .split(/\s+/)
   .filter(Boolean);
 
-/** A stream of numbers in [0, 1) that follows from the seed (mulberry32). */
+/** A sequence of numbers in [0, 1) that the seed determines (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -37,7 +37,7 @@ export function seededRandom(seed: number): () => number {
 
 function sentence(random: () => number): string {
   const length = 6 + Math.floor(random() * 10);
-  // Squared: the words at the front of the list are frequent, those at its end rare.
+  // Squared, so that words at the start of the list are frequent and words at its end are rare.
   const words = Array.from({ length }, () => WORDS[Math.floor(random() ** 2 * WORDS.length)]!);
   return `${words.join(" ")}.`;
 }
@@ -65,7 +65,7 @@ export function createWorkload(seed = 1): Workload {
   };
 }
 
-/** More of the partial work, until the checkpoint has its size. */
+/** Extends the partial work until the checkpoint has its size. */
 function filled(input: CheckpointInput, text: () => string): CheckpointInput {
   const parts = [text()];
   for (

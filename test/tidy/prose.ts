@@ -51,7 +51,6 @@ const PENDING: readonly string[] = [
   "test/contract/",
   "test/deploy/",
   "test/fleet/",
-  "test/load/",
   "test/services/cli/",
   "test/services/coordinator/",
   "test/services/reader/",

@@ -1,5 +1,5 @@
-// FoundationDB beside LMDB, where there is a server: the engine alone, the records layer on it, and the whole fleet on it. One
-// node, a process of this machine: what it shows is the cost of our layers, not what a cluster can do.
+// FoundationDB beside LMDB, if a server can run: the engine alone, the records layer on it and a whole fleet on it. The server is
+// one node on this machine, so the figures show the cost of our layers, not the performance of a cluster.
 
 import { missingFoundationdb, startFoundationdb } from "../../harness/stores/foundationdb.ts";
 import type { Group } from "../measure/table.ts";
@@ -8,16 +8,16 @@ import type { AgentsJobs } from "../programs/agents.ts";
 import type { RawFoundationdbJobs } from "../programs/raw-foundationdb.ts";
 import { AGENTS, type Session } from "../session.ts";
 
-/** null: no server can run here. */
+/** Returns null when no server can run here. */
 export async function measureFoundationdb(session: Session): Promise<Group | null> {
   const missing = await missingFoundationdb();
   if (missing !== undefined) {
-    session.say(`foundationdb: left out, ${missing}`);
+    session.log(`foundationdb: skipped, ${missing}`);
     return null;
   }
-  session.say("foundationdb: commits");
+  session.log("foundationdb: commits");
   const { clusterFile } = await session.keep(startFoundationdb());
-  const engine = session.program<RawFoundationdbJobs>("./raw-foundationdb.ts");
+  const engine = session.program<RawFoundationdbJobs>("raw-foundationdb");
   const { raw, ours } = await engine.run("measure", {
     clusterFile,
     agents: AGENTS,
@@ -26,9 +26,9 @@ export async function measureFoundationdb(session: Session): Promise<Group | nul
   });
   await engine.stop();
 
-  session.say("foundationdb: a fleet with 1,000 writes in flight");
+  session.log("foundationdb: a fleet with 1,000 writes in flight");
   const fleet = await session.fleet(session.folder(), `fdb:${clusterFile}`);
-  const agents = session.program<AgentsJobs>("./agents.ts");
+  const agents = session.program<AgentsJobs>("agents");
   await agents.run("connect", { url: fleet.busUrl, agents: AGENTS });
   const seconds = session.seconds(10);
   const { perSecond, latency, failed } = await agents.run("sustained", {

@@ -1,4 +1,4 @@
-// What the store's engine and the bus do alone, with the bytes of a create command: what everything else is compared with.
+// The engine of the store and the bus alone, with the bytes of a create command. All other figures are compared with these.
 
 import type { Group } from "../measure/table.ts";
 import { row } from "../measure/targets.ts";
@@ -7,8 +7,8 @@ import type { RawNatsJobs } from "../programs/raw-nats.ts";
 import { AGENTS, type Session } from "../session.ts";
 
 export async function measureRaw(session: Session): Promise<Group> {
-  session.say("raw: commits");
-  const engine = session.program<RawLmdbJobs>("./raw-lmdb.ts");
+  session.log("raw: commits");
+  const engine = session.program<RawLmdbJobs>("raw-lmdb");
   const commits = await engine.run("measure", {
     folder: session.folder(),
     agents: AGENTS,
@@ -17,13 +17,13 @@ export async function measureRaw(session: Session): Promise<Group> {
   });
   await engine.stop();
 
-  session.say("raw: requests");
+  session.log("raw: requests");
   const { createRequest, createAnswer, getRequest, getAnswer } = commits.sizes;
   const create = { requestBytes: createRequest, answerBytes: createAnswer };
   const get = { requestBytes: getRequest, answerBytes: getAnswer };
   const server = await session.nats();
-  const answerer = session.program<RawNatsJobs>("./raw-nats.ts");
-  const asker = session.program<RawNatsJobs>("./raw-nats.ts");
+  const answerer = session.program<RawNatsJobs>("raw-nats");
+  const asker = session.program<RawNatsJobs>("raw-nats");
   const { url } = server;
   await answerer.run("answer", { url, answerBytes: createAnswer });
   await answerer.run("answer", { url, answerBytes: getAnswer });

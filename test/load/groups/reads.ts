@@ -1,4 +1,4 @@
-// Reading from a store that has been in use: loaded before its fleet starts, and searched at several sizes to see what grows.
+// Reads from a store in use: it is loaded before its fleet starts, and searched at several sizes to measure the growth.
 
 import type { Program } from "../jobs.ts";
 import { formatNumber, type Group } from "../measure/table.ts";
@@ -10,21 +10,21 @@ import type { Session } from "../session.ts";
 
 const PER_TASK = 100;
 const READERS = 16;
-/** Well below what the fleet can answer: the latency of a read, not the length of a queue. */
+/** Well below the capacity of the fleet, so that the latency is that of a read and not of a queue. */
 const READS_PER_SECOND = 500;
 const SPAN_MS = 20 * 3_600_000;
-/** Finds a full page also in the smallest store. */
+/** A search that finds a full page even in the smallest store. */
 const SEARCH = { share: 0.3, limit: 20 };
 
-interface Stage {
+interface ReadSetup {
   readonly session: Session;
-  /** Agents that wrote the checkpoints: one task each in the smallest store. */
+  /** The number of agents that wrote the checkpoints; each has one task in the smallest store. */
   readonly authors: number;
   readonly home: string;
   readonly fromMs: number;
 }
 
-interface Found {
+interface SearchFigures {
   readonly size: number;
   readonly p50: number;
   readonly rows: readonly Row[];
@@ -33,38 +33,38 @@ interface Found {
 export async function measureReads(session: Session): Promise<Group> {
   const sizes = session.options.quick ? [2_000, 20_000] : [10_000, 100_000];
   const authors = sizes[0]! / PER_TASK;
-  const stage = { session, authors, home: session.folder(), fromMs: Date.now() - SPAN_MS - 3_600_000 };
+  const setup = { session, authors, home: session.folder(), fromMs: Date.now() - SPAN_MS - 3_600_000 };
   if (session.options.large) sizes.push(1_000_000);
   const rows: Row[] = [];
-  const found: Found[] = [];
+  const searches: SearchFigures[] = [];
   for (const [i, size] of sizes.entries()) {
-    const loaded = await load(stage, sizes[i - 1] ?? 0, size);
+    const loaded = await load(setup, sizes[i - 1] ?? 0, size);
     if (i > 0) rows.push(...loaded);
-    const fleet = await session.fleet(stage.home);
-    const agents = session.program<AgentsJobs>("./agents.ts");
+    const fleet = await session.fleet(setup.home);
+    const agents = session.program<AgentsJobs>("agents");
     await agents.run("connect", { url: fleet.busUrl, agents: READERS });
-    await agents.run("quiet", {});
-    // The smaller store only shows what grows.
+    await agents.run("settle", {});
+    // The smaller store serves only to measure the growth.
     if (i === 1) rows.push(...(await readAll(session, agents, size)));
-    found.push(await search(stage, agents, size));
+    searches.push(await search(setup, agents, size));
     await agents.stop();
     await fleet.stop();
   }
-  const growth = found.slice(1).map((after, i) => {
-    const before = found[i]!;
+  const growth = searches.slice(1).map((after, i) => {
+    const before = searches[i]!;
     const what = `search p50 at ${formatNumber(after.size)} to ${formatNumber(before.size)}`;
     return row(what, after.p50 / before.p50, "×", TARGETS.search_growth);
   });
   return {
     name: "reads",
     about: `tasks of ${PER_TASK} checkpoints of 4 KB by ${authors} agents; nothing else runs`,
-    rows: [...rows, ...found.flatMap(({ rows }) => rows), ...growth],
+    rows: [...rows, ...searches.flatMap(({ rows }) => rows), ...growth],
   };
 }
 
-async function load({ session, authors, home, fromMs }: Stage, from: number, to: number): Promise<Row[]> {
-  session.say(`reads: loading ${formatNumber(to - from)} checkpoints`);
-  const loader = session.program<LoaderJobs>("./loader.ts");
+async function load({ session, authors, home, fromMs }: ReadSetup, from: number, to: number): Promise<Row[]> {
+  session.log(`reads: loading ${formatNumber(to - from)} checkpoints`);
+  const loader = session.program<LoaderJobs>("loader");
   const { createdPerSecond, indexedPerSecond } = await loader.run("load", {
     store: storePath(home),
     firstTask: from / PER_TASK,
@@ -83,9 +83,9 @@ async function load({ session, authors, home, fromMs }: Stage, from: number, to:
 }
 
 async function readAll(session: Session, agents: Program<AgentsJobs>, size: number): Promise<Row[]> {
-  session.say("reads: get, latest, history");
+  session.log("reads: get, latest, history");
   const tasks = size / PER_TASK;
-  await agents.run("know", { tasks: Math.min(tasks, 50), of: tasks });
+  await agents.run("loadIds", { tasks: Math.min(tasks, 50), of: tasks });
   const seconds = session.seconds(4);
   const read = (op: "get" | "latest" | "history", concurrency: number) =>
     agents.run("reads", { op, tasks, perTask: PER_TASK, concurrency, seconds });
@@ -120,11 +120,11 @@ async function readAll(session: Session, agents: Program<AgentsJobs>, size: numb
 }
 
 async function search(
-  { session, authors, fromMs }: Stage,
+  { session, authors, fromMs }: ReadSetup,
   agents: Program<AgentsJobs>,
   size: number,
-): Promise<Found> {
-  session.say(`reads: search in ${formatNumber(size)}`);
+): Promise<SearchFigures> {
+  session.log(`reads: search in ${formatNumber(size)}`);
   const { p50, p99, failed } = await agents.run("searches", {
     ...SEARCH,
     agents: authors,

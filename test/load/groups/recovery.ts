@@ -1,5 +1,5 @@
-// Agents that die: from the moment at which the last sign of life is too old to the checkpoint of the next agent; and what it costs a
-// watchdog to hear ten thousand of them.
+// Agents that fail: from the end of their silence timeout to the checkpoint of the next agent. And the cost of the heartbeats of
+// ten thousand agents for a watchdog.
 
 import { environmentOf, startService } from "../../harness/processes/services.ts";
 import { processorTime } from "../measure/cpu-time.ts";
@@ -8,31 +8,31 @@ import { type Row, row, TARGETS } from "../measure/targets.ts";
 import type { FailingAgentsJobs, Recoveries } from "../programs/failing-agents.ts";
 import type { Session } from "../session.ts";
 
-const AT_ONCE = 100;
+const FAILURES = 100;
 const AGENTS = 10_000;
 const US_PER_SECOND = 1_000_000;
 
 export async function measureRecovery(session: Session): Promise<Group> {
-  const one = await measureDeaths(session);
+  const recoveries = await measureFailures(session);
   return {
     name: "recovery",
-    about: `${AT_ONCE} agents fall silent at the same instant; times from when their silence is too long`,
-    rows: [...rowsOf(one), ...(await measureHearing(session))],
+    about: `${FAILURES} agents fall silent at the same instant; times from the end of their silence timeout`,
+    rows: [...rowsOf(recoveries), ...(await measureHeartbeats(session))],
   };
 }
 
-async function measureDeaths(session: Session): Promise<Recoveries> {
-  session.say("recovery: starting a fleet and warming it up");
+async function measureFailures(session: Session): Promise<Recoveries> {
+  session.log("recovery: starting a fleet and warming it up");
   const fleet = await session.fleet(session.folder());
-  const agents = session.program<FailingAgentsJobs>("./failing-agents.ts");
-  await agents.run("connectAll", { url: fleet.busUrl, takes: true });
-  const die = async (name: string): Promise<Recoveries> => {
-    await agents.run("own", { name, count: AT_ONCE, writes: true });
-    return agents.run("die", { name, count: AT_ONCE });
+  const agents = session.program<FailingAgentsJobs>("failing-agents");
+  await agents.run("connectAll", { url: fleet.busUrl, accepts: true });
+  const fail = async (name: string): Promise<Recoveries> => {
+    await agents.run("takeTasks", { name, count: FAILURES, writes: true });
+    return agents.run("failAll", { name, count: FAILURES });
   };
-  await die("warm-up");
-  session.say(`recovery: ${AT_ONCE} agents die at once`);
-  const measured = await die("dying");
+  await fail("warm-up");
+  session.log(`recovery: ${FAILURES} agents fail together`);
+  const measured = await fail("failing");
   await agents.run("disconnect", {});
   await agents.stop();
   await fleet.stop();
@@ -41,24 +41,24 @@ async function measureDeaths(session: Session): Promise<Recoveries> {
 
 function rowsOf({ noted, offered, resumed, failed }: Recoveries): Row[] {
   return [
-    row("too long silent to noted and deposed, p50", noted.p50, "ms"),
-    row("too long silent to noted and deposed, max", noted.max, "ms"),
-    row("too long silent to offered, p50", offered.p50, "ms"),
-    row("too long silent to offered, p99", offered.p99, "ms", TARGETS.detection),
-    row("too long silent to offered, max", offered.max, "ms"),
-    row("too long silent to the next agent's checkpoint, p50", resumed.p50, "ms"),
-    row("too long silent to the next agent's checkpoint, max", resumed.max, "ms"),
+    row("silence timeout to recorded failure, p50", noted.p50, "ms"),
+    row("silence timeout to recorded failure, max", noted.max, "ms"),
+    row("silence timeout to offer, p50", offered.p50, "ms"),
+    row("silence timeout to offer, p99", offered.p99, "ms", TARGETS.detection),
+    row("silence timeout to offer, max", offered.max, "ms"),
+    row("silence timeout to the next agent's checkpoint, p50", resumed.p50, "ms"),
+    row("silence timeout to the next agent's checkpoint, max", resumed.max, "ms"),
     row("not recovered", failed, "tasks", TARGETS.failed),
   ];
 }
 
-/** A watchdog in a process of its own, with the bus and the writer beside it. */
-async function measureHearing(session: Session): Promise<Row[]> {
-  session.say(`recovery: ${AGENTS} agents take a task each`);
+/** Measures a watchdog in a separate process, with a bus and a writer beside it. */
+async function measureHeartbeats(session: Session): Promise<Row[]> {
+  session.log(`recovery: ${AGENTS} agents take a task each`);
   const nats = await session.nats();
-  const place = environmentOf({ busUrl: nats.url, storeUrl: `lmdb:${session.folder()}/store?shared` });
+  const env = environmentOf({ busUrl: nats.url, storeUrl: `lmdb:${session.folder()}/store?shared` });
   const services = await Promise.all(
-    (["writer", "watchdog"] as const).map((role) => startService(role, place)),
+    (["writer", "watchdog"] as const).map((role) => startService(role, env)),
   );
   const [, watchdog] = services;
   await session.keep(
@@ -68,20 +68,20 @@ async function measureHearing(session: Session): Promise<Row[]> {
       },
     }),
   );
-  const agents = session.program<FailingAgentsJobs>("./failing-agents.ts");
-  await agents.run("connectAll", { url: nats.url, takes: false });
-  await agents.run("own", { name: "hearty", count: AGENTS, writes: false });
-  session.say("recovery: they beat");
-  await agents.run("beat", { name: "hearty", count: AGENTS, seconds: session.seconds(24) });
+  const agents = session.program<FailingAgentsJobs>("failing-agents");
+  await agents.run("connectAll", { url: nats.url, accepts: false });
+  await agents.run("takeTasks", { name: "healthy", count: AGENTS, writes: false });
+  session.log("recovery: the agents send heartbeats");
+  await agents.run("sendHeartbeats", { name: "healthy", count: AGENTS, seconds: session.seconds(24) });
   const used = processorTime(watchdog?.pid ?? null);
   const seconds = session.seconds(40);
-  const beats = await agents.run("beat", { name: "hearty", count: AGENTS, seconds });
+  const heartbeats = await agents.run("sendHeartbeats", { name: "healthy", count: AGENTS, seconds });
   const us = used();
   const percent = us === null ? null : (100 * us) / (seconds * US_PER_SECOND);
   await agents.run("disconnect", {});
   await agents.stop();
   return [
-    row(`heartbeats of ${AGENTS.toLocaleString("en-US")} agents`, beats / seconds, "beats/s"),
-    row("a watchdog hears them, keeps their leases", percent, "% of a core", TARGETS.hearing),
+    row(`heartbeats of ${AGENTS.toLocaleString("en-US")} agents`, heartbeats / seconds, "/s"),
+    row("processor time of a watchdog for them", percent, "% of a core", TARGETS.heartbeats),
   ];
 }

@@ -1,4 +1,4 @@
-// As fast as it goes: 1,000 writes in flight, while the relay publishes and the indexer indexes as usual.
+// The highest rate: 1,000 writes in flight, while the relay and the indexer run as usual.
 
 import { processorTime } from "../measure/cpu-time.ts";
 import type { Group } from "../measure/table.ts";
@@ -7,15 +7,15 @@ import type { Session } from "../session.ts";
 
 export async function measureSustained(session: Session): Promise<Group> {
   const { agents, fleet } = await session.writers();
-  session.say("sustained: 1,000 in flight");
+  session.log("sustained: 1,000 in flight");
   const used = { fleet: processorTime(fleet.pid), natsServer: processorTime(fleet.natsServerPid) };
   const { perSecond, latency, failed, clientPercent, committed } = await agents.run("sustained", {
     warmUpSeconds: session.seconds(4),
     seconds: session.seconds(15),
   });
-  session.say("sustained: waiting for the relay and the indexer");
-  const { published, indexed } = await agents.run("quiet", {});
-  // Up to here, as publishing and indexing are part of what a commit costs.
+  session.log("sustained: waiting for the relay and the indexer");
+  const { published, indexed } = await agents.run("settle", {});
+  // Measured up to here, because publishing and indexing are part of the cost of a commit.
   const perCommit = (us: number | null) => (us === null ? null : us / committed);
   const [fleetUs, natsServerUs] = [perCommit(used.fleet()), perCommit(used.natsServer())];
   const raw = session.raw?.commitsPerSecond ?? null;
@@ -31,9 +31,9 @@ export async function measureSustained(session: Session): Promise<Group> {
       row("failed", failed, "requests", TARGETS.failed),
       row("processor time of the clients", clientPercent, "% of a core"),
       row("processor time of the fleet, until all is published and indexed", fleetUs, "µs/commit"),
-      row("processor time of nats-server, likewise", natsServerUs, "µs/commit"),
-      row("then: until every event is published", published, "ms"),
-      row("then: until everything is indexed", indexed, "ms"),
+      row("processor time of nats-server, for the same time", natsServerUs, "µs/commit"),
+      row("afterwards: until every event is published", published, "ms"),
+      row("afterwards: until every checkpoint is indexed", indexed, "ms"),
     ],
   };
 }

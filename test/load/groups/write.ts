@@ -1,4 +1,4 @@
-// The load that the fleet is made for: 1,000 agents, each of which writes a checkpoint every second.
+// The load that the fleet is designed for: 1,000 agents, each of which writes a checkpoint every second.
 
 import type { Group } from "../measure/table.ts";
 import { row, TARGETS } from "../measure/targets.ts";
@@ -8,33 +8,34 @@ const GETS_PER_SECOND = 100;
 
 export async function measureWrite(session: Session): Promise<Group> {
   const { agents } = await session.writers();
-  session.say("write: 1,000 agents at 1 checkpoint a second");
+  session.log("write: 1,000 agents at 1 checkpoint a second");
   await agents.run("steady", { seconds: 2, getsPerSecond: 0 });
   const alone = await agents.run("steady", { seconds: Math.ceil(session.seconds(15)), getsPerSecond: 0 });
-  session.say("write: the same with reads");
-  const reading = await agents.run("steady", {
+  session.log("write: the same with reads");
+  const withReads = await agents.run("steady", {
     seconds: Math.ceil(session.seconds(15)),
     getsPerSecond: GETS_PER_SECOND,
   });
-  await agents.run("quiet", {});
+  await agents.run("settle", {});
   const { raw } = session;
   const rawMs = raw && raw.commitMs + raw.writeRequestMs;
   return {
     name: "write",
-    about: "1,000 agents at 1 checkpoint/s each, 4 KB, at set times; latency counted from the set time",
+    about:
+      "1,000 agents at 1 checkpoint of 4 KB a second each, at set times; the latency counts from the set time",
     rows: [
       row("write, p50", alone.write.p50, "ms"),
       row("write, p99", alone.write.p99, "ms", TARGETS.write),
       row("write, max", alone.write.max, "ms"),
-      row("of it: the clients' own timers, p50", alone.lateness.p50, "ms"),
-      row("of it: the clients' own timers, p99", alone.lateness.p99, "ms"),
+      row("included: delay of the clients' timers, p50", alone.lateness.p50, "ms"),
+      row("included: delay of the clients' timers, p99", alone.lateness.p99, "ms"),
       row("writes", alone.write.count, "requests"),
-      row("failed, writes and gets", alone.failed + reading.failed, "requests", TARGETS.failed),
+      row("failed, writes and gets", alone.failed + withReads.failed, "requests", TARGETS.failed),
       row("processor time of the clients", alone.clientPercent, "% of a core"),
       ...(rawMs === null ? [] : [row("write p50 to raw commit + raw request", alone.write.p50 / rawMs, "×")]),
-      row(`get under this load, ${GETS_PER_SECOND}/s, p50`, reading.get!.p50, "ms"),
-      row(`get under this load, ${GETS_PER_SECOND}/s, p99`, reading.get!.p99, "ms"),
-      row(`get under this load, ${GETS_PER_SECOND}/s, max`, reading.get!.max, "ms"),
+      row(`get under this load, ${GETS_PER_SECOND}/s, p50`, withReads.get!.p50, "ms"),
+      row(`get under this load, ${GETS_PER_SECOND}/s, p99`, withReads.get!.p99, "ms"),
+      row(`get under this load, ${GETS_PER_SECOND}/s, max`, withReads.get!.max, "ms"),
     ],
   };
 }

@@ -2,13 +2,13 @@ import { existsSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { processorTime, usedIn } from "./cpu-time.ts";
 
-test("user and system time are counted, whatever the process is called", () => {
+test("adds user and system time, for any process name", () => {
   const stat = "42 (a) b) 7 9) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 900 900 20 0 11 0 12345 1000000 500\n";
   expect(usedIn(stat)).toBe(3_000_000);
 });
 
-describe("a running process", () => {
-  test.runIf(existsSync("/proc/self/stat"))("has used about what it says itself", () => {
+describe("the processor time of a process", () => {
+  test.runIf(existsSync("/proc/self/stat"))("is close to the process's own figure", () => {
     const own = process.cpuUsage();
     const measured = processorTime(process.pid);
     const end = performance.now() + 200;
@@ -17,7 +17,7 @@ describe("a running process", () => {
     expect(Math.abs(measured()! - (user + system))).toBeLessThan(60_000);
   });
 
-  test("that is not there has no figure", () => {
+  test("is null when there is no such process", () => {
     expect(processorTime(null)()).toBeNull();
     expect(processorTime(2 ** 31 - 1)()).toBeNull();
   });

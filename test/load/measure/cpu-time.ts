@@ -1,13 +1,13 @@
-// Processor time that a process has used, all its threads and what the kernel did for them, as Linux counts it.
+// The processor time of a process as Linux counts it: all its threads, and the kernel's work for them.
 
 import { readFileSync } from "node:fs";
 
-/** Of `/proc/<pid>/stat`: Linux shows programs a hundred ticks a second, whatever it uses itself. */
+/** The unit of `/proc/<pid>/stat`: Linux reports a hundred ticks a second, independent of its internal tick. */
 const TICK_US = 10_000;
 
-/** µs from the line in `/proc/<pid>/stat`. */
+/** The processor time in µs from the line in `/proc/<pid>/stat`. */
 export function usedIn(stat: string): number {
-  // The name in the second field may contain anything, so count from its closing bracket.
+  // The name in the second field may contain any character, so count from its closing bracket.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   return (Number(fields[11]) + Number(fields[12])) * TICK_US;
 }
@@ -16,11 +16,11 @@ function used(pid: number): number | null {
   try {
     return usedIn(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
-    return null; // no such process, or no such system
+    return null; // the process does not exist, or this is not Linux
   }
 }
 
-/** Begins to measure; the result says how many µs the process has used since. null: cannot be known here. */
+/** Begins to measure; the result returns the µs that the process has used since. Null: unknown on this machine. */
 export function processorTime(pid: number | null): () => number | null {
   const before = pid === null ? null : used(pid);
   return () => {

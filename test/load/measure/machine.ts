@@ -1,9 +1,9 @@
-// What the figures were measured on, and whether something else was running.
+// The machine of the measurement, and whether another program was using it.
 
 import { cpus, loadavg, totalmem } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
-import { projectRoot } from "../programs/fleet.ts";
+import { projectRoot } from "../../harness/project-root.ts";
 
 export interface Machine {
   readonly cores: number;
@@ -12,28 +12,28 @@ export interface Machine {
   readonly node: string;
   readonly nats_server: string;
   readonly load_average: readonly number[];
-  /** Of all cores, while nothing of ours was running. */
+  /** The use of all cores before the benchmark started its processes. */
   readonly busy_percent: number;
 }
 
-const LOOK_MS = 1_000;
-/** More than this, and the figures are worse than the fleet. */
+const SAMPLE_MS = 1_000;
+/** Above this, the fleet is faster than the figures show. */
 export const BUSY_PERCENT_MAX = 10;
 
 function processorTimes(): { busy: number; all: number } {
   let busy = 0;
   let all = 0;
   for (const { times } of cpus()) {
-    // Background work at low priority counts: it takes half of a core that two threads share.
+    // Work at low priority counts: it takes half of a core that two threads share.
     busy += times.user + times.nice + times.sys + times.irq;
     all += times.user + times.nice + times.sys + times.irq + times.idle;
   }
   return { busy, all };
 }
 
-export async function lookAtMachine(): Promise<Machine> {
+export async function inspectMachine(): Promise<Machine> {
   const before = processorTimes();
-  await sleep(LOOK_MS);
+  await sleep(SAMPLE_MS);
   const after = processorTimes();
   const server = findNatsServer({ root: projectRoot, env: { ...process.env } });
   if ("problem" in server) throw new Error(`${server.problem}; run: node deploy/local/setup.mjs`);

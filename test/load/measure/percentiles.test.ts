@@ -12,15 +12,15 @@ describe("percentiles", () => {
     expect(summarize([7])).toEqual({ count: 1, p50: 7, p99: 7, max: 7 });
   });
 
-  test("sort by size, not by spelling", () => {
+  test("are sorted as numbers, not as text", () => {
     expect(summarize([9, 10, 100]).max).toBe(100);
   });
 
-  test("of nothing do not exist", () => {
+  test("of no values do not exist", () => {
     expect(() => summarize([])).toThrow(RangeError);
   });
 
-  test("leave at least their share of the values at or below them, and no smaller value does", () => {
+  test("are the smallest values that at least their share of the values does not exceed", () => {
     const values = fc.array(fc.double({ noNaN: true }), { minLength: 1, maxLength: 500 });
     fc.assert(
       fc.property(values, fc.integer({ min: 1, max: 100 }), (measured, percent) => {

@@ -1,4 +1,4 @@
-// Percentiles by nearest rank: each figure is one that was measured, never one between two.
+// Percentiles by nearest rank: each figure is a measured value, never an interpolation.
 
 export interface Summary {
   readonly count: number;
@@ -10,7 +10,7 @@ export interface Summary {
 /** The smallest value that at least the share `q` (over 0, up to 1) of the ascending values does not exceed. */
 export function percentile(ascending: ArrayLike<number>, q: number): number {
   if (ascending.length === 0) throw new RangeError("nothing was measured");
-  // The product may lie a rounding error above the rank that is meant.
+  // The product may exceed the intended rank by a rounding error.
   const rank = Math.ceil(q * ascending.length - 1e-9);
   return ascending[Math.max(0, rank - 1)]!;
 }

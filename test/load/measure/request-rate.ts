@@ -1,15 +1,15 @@
-// How requests are started. Open loop: at times set beforehand, whatever the service does, and counted from those times, so that
-// a stall is seen by everyone whom it would have kept waiting. Closed loop: always the same number in flight.
+// Two ways to send requests. Open loop: at times set beforehand, independent of the answers. The latency counts from these times, so
+// a stall shows in every request that would have waited for it. Closed loop: always the same number in flight.
 
 export interface Measured {
-  /** Milliseconds for each request, in no particular order; one that fails has taken its time too. */
+  /** The milliseconds of each request, failed ones included, in no particular order. */
   readonly latencies: number[];
   readonly failures: readonly unknown[];
 }
 
 /**
- * Starts request `i` at `times[i]` (ms from the beginning, ascending); `lateness`: how much later this process got to it, which the
- * latencies include.
+ * Starts request `i` at `times[i]` (ms from the beginning, ascending). `lateness` is the delay of the start in this process, which
+ * the latencies include.
  */
 export async function openLoop(
   times: ArrayLike<number>,
@@ -18,7 +18,7 @@ export async function openLoop(
   const latencies: number[] = [];
   const lateness: number[] = [];
   const failures: unknown[] = [];
-  const underWay: Promise<void>[] = [];
+  const inFlight: Promise<void>[] = [];
   const begin = performance.now() + 10;
   const start = async (i: number, due: number) => {
     await send(i).catch((error: unknown) => failures.push(error));
@@ -32,52 +32,52 @@ export async function openLoop(
         const now = performance.now();
         if (due > now) break;
         lateness.push(now - due);
-        underWay.push(start(next, due));
+        inFlight.push(start(next, due));
       }
       if (next === times.length) resolve();
       else setTimeout(tick, Math.max(0, begin + times[next]! - performance.now()));
     };
     tick();
   });
-  await Promise.all(underWay);
+  await Promise.all(inFlight);
   return { latencies, failures, lateness };
 }
 
-/** Times for `lanes` callers at `perSecond` each: spread evenly over the second, each moved by a random part of its share. */
+/** Times for `callers` at `perSecond` each: spread evenly over the second, each delayed by a random part of its share. */
 export function arrivals(
-  o: { lanes: number; perSecond: number; seconds: number },
+  o: { callers: number; perSecond: number; seconds: number },
   random: () => number,
-): { times: Float64Array; lanes: Uint32Array } {
+): { times: Float64Array; callers: Uint32Array } {
   const each = Math.round(o.perSecond * o.seconds);
-  const gap = 1_000 / (o.perSecond * o.lanes);
-  const count = each * o.lanes;
+  const gap = 1_000 / (o.perSecond * o.callers);
+  const count = each * o.callers;
   const times = new Float64Array(count);
-  const lanes = new Uint32Array(count);
-  // One share each, so the jittered times stay in order.
+  const callers = new Uint32Array(count);
+  // Each time stays inside its share, so the times stay in order.
   for (let i = 0; i < count; i += 1) {
     times[i] = (i + random()) * gap;
-    lanes[i] = i % o.lanes;
+    callers[i] = i % o.callers;
   }
-  return { times, lanes };
+  return { times, callers };
 }
 
 /**
- * Keeps one request in flight per lane, and counts what ends in `seconds` after `warmUpSeconds`; the lanes are busy before and after,
- * so that neither end of the time is emptier than its middle. `perSecond` counts what succeeded
- * in that time, `succeeded` what did at any time.
+ * Keeps one request in flight for each caller, and counts the requests that end in the `seconds` after `warmUpSeconds`. The callers
+ * are busy before and after that time, so that the load is the same at its ends and in its middle. `perSecond` counts the requests
+ * that succeed in that time, `succeeded` those that succeed at any time.
  */
 export async function closedLoop(
-  o: { lanes: number; warmUpSeconds: number; seconds: number },
-  send: (lane: number) => Promise<unknown>,
+  o: { callers: number; warmUpSeconds: number; seconds: number },
+  send: (caller: number) => Promise<unknown>,
 ): Promise<Measured & { readonly perSecond: number; readonly succeeded: number }> {
   const latencies: number[] = [];
   const failures: unknown[] = [];
   let succeeded = 0;
   const begin = performance.now() + o.warmUpSeconds * 1_000;
   const end = begin + o.seconds * 1_000;
-  const run = async (lane: number) => {
+  const run = async (caller: number) => {
     for (let sent = performance.now(); sent < end; ) {
-      const failed = await send(lane).then(
+      const failed = await send(caller).then(
         () => [],
         (error: unknown) => [error],
       );
@@ -90,6 +90,6 @@ export async function closedLoop(
       sent = now;
     }
   };
-  await Promise.all(Array.from({ length: o.lanes }, (_, lane) => run(lane)));
+  await Promise.all(Array.from({ length: o.callers }, (_, caller) => run(caller)));
   return { latencies, failures, succeeded, perSecond: (latencies.length - failures.length) / o.seconds };
 }

@@ -15,7 +15,7 @@ describe("numbers", () => {
   ])("%d is shown as %s", (value, shown) => expect(formatNumber(value)).toBe(shown));
 });
 
-test("the table has a block for each group, aligned over all of them", () => {
+test("the table has a block for each group, with columns aligned over all blocks", () => {
   const table = formatTable([
     {
       name: "write",

@@ -1,10 +1,10 @@
-// The figures for people: one block for each group, columns aligned, numbers rounded to what can be repeated.
+// The figures as text: one block for each group, aligned columns, numbers rounded to three digits.
 
 import type { Bound, Row } from "./targets.ts";
 
 export interface Group {
   readonly name: string;
-  /** One line: what was done. */
+  /** A one-line description of the measurement. */
   readonly about: string;
   readonly rows: readonly Row[];
 }
@@ -12,7 +12,7 @@ export interface Group {
 const HEAD = ["", "value", "unit", "required", "aim", "met"];
 const GAP = "  ";
 
-/** Three digits count; whole numbers from 1,000 on. */
+/** Three significant digits; whole numbers from 1,000 on. */
 export function formatNumber(value: number | null): string {
   if (value === null || !Number.isFinite(value)) return "—";
   if (Math.abs(value) >= 1_000) return Math.round(value).toLocaleString("en-US");
@@ -33,7 +33,7 @@ export function formatTable(groups: readonly Group[]): string {
   const widths = HEAD.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
   const aligned = (line: readonly string[]): string =>
     line
-      // Numbers stand under each other by their last digit.
+      // Numbers are aligned by their last digit.
       .map((cell, i) => (i === 1 ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)))
       .join(GAP)
       .trimEnd();

@@ -24,7 +24,7 @@ describe("judging a figure", () => {
     expect(judge(1e9, sustainedTarget(null))).toBe("required");
   });
 
-  test("without a target there is nothing to meet", () => {
+  test("a figure without a target is not judged", () => {
     expect(row("size", 4, "KB")).toEqual({
       what: "size",
       value: 4,
@@ -35,16 +35,16 @@ describe("judging a figure", () => {
     });
   });
 
-  test("an aim alone can be missed without missing what is required", () => {
+  test("a figure that misses an aim alone meets its requirement", () => {
     expect(judge(3, TARGETS.search_growth)).toBe("required");
     expect(judge(1.1, TARGETS.search_growth)).toBe("aim");
   });
 
-  test("a figure that is no number misses what is required", () => {
+  test("a figure that is not a number misses its requirement", () => {
     expect(judge(Number.NaN, latency)).toBe("required missed");
   });
 
-  test("a figure that cannot be known is not judged", () => {
+  test("an unknown figure is not judged", () => {
     expect(judge(null, latency)).toBeNull();
   });
 
@@ -55,11 +55,11 @@ describe("judging a figure", () => {
     [row("failed", 1, "requests", TARGETS.failed), "required missed"],
     [row("failed", 0, "requests", TARGETS.failed), "required"],
     [row("committed", 999, "checkpoints", TARGETS.burst_committed), "required missed"],
-  ])("of a quick run, only failures are: %o", (given, met) => {
+  ])("in a quick run only failures are judged: %o", (given, met) => {
     expect(judgedQuickly(given)).toEqual({ ...given, met });
   });
 
-  test("every aim asks at least as much as what is required", () => {
+  test("every aim is stricter than its requirement", () => {
     for (const { required, aim } of Object.values(TARGETS)) {
       if (required !== null && aim !== null) expect(aim.below).toBeLessThan(required.below);
     }

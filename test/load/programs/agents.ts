@@ -1,5 +1,5 @@
-// Program: the agents. Each has an identity and a task of its own and speaks through the SDK; they share a few connections. All
-// latencies are what an agent sees, from the call to its answer.
+// Program: the agents. Each has its own identity and task and uses the SDK; they share a few connections. All latencies are those
+// of an agent, from the call to its answer.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../shared/bus/bus.ts";
@@ -17,8 +17,8 @@ import { arrivals, closedLoop, openLoop } from "../measure/request-rate.ts";
 import { createWorkload, seededRandom } from "../workload.ts";
 
 const CONNECTIONS = 4;
-const QUIET_MS_MAX = 120_000;
-const IDS_KEPT = 20_000;
+const SETTLE_MS_MAX = 120_000;
+const IDS_MAX = 20_000;
 
 const workload = createWorkload(2);
 const random = seededRandom(3);
@@ -27,12 +27,23 @@ const log = createLogger({ service: "bench", level: "silent" });
 let buses: Bus[] = [];
 let clients: FleetClient[] = [];
 let steps: number[] = [];
-/** Checkpoints that are known to be there. */
+/** The ids of stored checkpoints. */
 let ids: string[] = [];
 
 const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)]!;
 
-const jobs = { connect, disconnect, steady, burst, sustained, quiet, know, reads, pacedGets, searches };
+const jobs = {
+  connect,
+  disconnect,
+  steady,
+  burst,
+  sustained,
+  settle,
+  loadIds,
+  reads,
+  pacedGets,
+  searches,
+};
 export type AgentsJobs = typeof jobs;
 serveJobs(jobs);
 
@@ -50,7 +61,7 @@ async function connect({ url, agents }: { url: string; agents: number }): Promis
         clock: systemClock,
         order: new TaskOrder(systemClock),
         spool: undefined,
-        // What is measured is a writer's answer.
+        // The measurement is of the writer's answers only.
         fallback: "none",
         tenant: DEFAULT_TENANT,
         agentId: workload.agentId(agent),
@@ -72,16 +83,16 @@ async function write(agent: number): Promise<void> {
   const checkpoint = workload.checkpoint(agent, step);
   const taskId = workload.taskId(agent);
   const { checkpointId } = await clients[agent]!.createCheckpoint({ taskId, checkpoint });
-  if (ids.length < IDS_KEPT) ids.push(checkpointId);
-  else ids[Math.floor(random() * IDS_KEPT)] = checkpointId;
+  if (ids.length < IDS_MAX) ids.push(checkpointId);
+  else ids[Math.floor(random() * IDS_MAX)] = checkpointId;
 }
 
 async function get(): Promise<void> {
-  if ((await pick(clients).getCheckpoint(pick(ids))) === null) throw new Error("a checkpoint is not there");
+  if ((await pick(clients).getCheckpoint(pick(ids))) === null) throw new Error("a checkpoint is missing");
 }
 
-/** Share of one core that this process used, in percent. */
-function processor(): () => number {
+/** Begins to measure; the result returns this process's share of one core, in percent. */
+function processorShare(): () => number {
   const begin = performance.now();
   const used = process.cpuUsage();
   return () => {
@@ -90,7 +101,7 @@ function processor(): () => number {
   };
 }
 
-/** Says what the first failure was; the figures say how many there were. */
+/** Prints the first failure and returns the number of failures. */
 function failed(...failures: readonly unknown[]): number {
   const [first] = failures;
   if (first !== undefined) {
@@ -100,15 +111,15 @@ function failed(...failures: readonly unknown[]): number {
   return failures.length;
 }
 
-/** Every agent writes once a second, and `getsPerSecond` reads are made meanwhile. */
+/** Every agent writes once a second, while `getsPerSecond` reads are made. */
 async function steady({ seconds, getsPerSecond }: { seconds: number; getsPerSecond: number }) {
-  const { times, lanes } = arrivals({ lanes: clients.length, perSecond: 1, seconds }, random);
-  const busy = processor();
+  const { times, callers } = arrivals({ callers: clients.length, perSecond: 1, seconds }, random);
+  const busy = processorShare();
   const [writes, gets] = await Promise.all([
-    openLoop(times, (i) => write(lanes[i]!)),
+    openLoop(times, (i) => write(callers[i]!)),
     getsPerSecond === 0
       ? null
-      : openLoop(arrivals({ lanes: 1, perSecond: getsPerSecond, seconds }, random).times, get),
+      : openLoop(arrivals({ callers: 1, perSecond: getsPerSecond, seconds }, random).times, get),
   ]);
   return {
     write: summarize(writes.latencies),
@@ -119,7 +130,7 @@ async function steady({ seconds, getsPerSecond }: { seconds: number; getsPerSeco
   };
 }
 
-/** Every agent writes at the same instant. `last`: until the last of them knows that its checkpoint is committed. */
+/** Every agent writes at the same instant. `last` is the time until the last agent knows that its checkpoint is committed. */
 async function burst(_: object): Promise<{ committed: number; last: number; latencies: number[] }> {
   const latencies: number[] = [];
   const checkpoints = clients.map((_, agent) => workload.checkpoint(agent, steps[agent]!++));
@@ -137,17 +148,17 @@ async function burst(_: object): Promise<{ committed: number; last: number; late
   return { committed: latencies.length, last: performance.now() - begin, latencies };
 }
 
-/** Every agent writes again as soon as it has its answer. */
+/** Every agent writes its next checkpoint as soon as it has its answer. */
 async function sustained({ warmUpSeconds, seconds }: { warmUpSeconds: number; seconds: number }) {
-  const busy = processor();
-  const lanes = clients.length;
+  const busy = processorShare();
+  const callers = clients.length;
   const { latencies, failures, perSecond, succeeded } = await closedLoop(
-    { lanes, warmUpSeconds, seconds },
+    { callers, warmUpSeconds, seconds },
     write,
   );
   return {
     perSecond,
-    /** Warm-up included. */
+    /** The warm-up included. */
     committed: succeeded,
     latency: summarize(latencies),
     failed: failed(...failures),
@@ -155,15 +166,15 @@ async function sustained({ warmUpSeconds, seconds }: { warmUpSeconds: number; se
   };
 }
 
-/** Waits until all events are published and everything is indexed; ms that each took from now on. */
-async function quiet(_: object): Promise<{ published: number; indexed: number }> {
+/** Waits until all events are published and all checkpoints are indexed; returns the time that each took, in ms. */
+async function settle(_: object): Promise<{ published: number; indexed: number }> {
   const begin = performance.now();
   const since = { published: -1, indexed: -1 };
   while (since.published < 0 || since.indexed < 0) {
-    if (performance.now() - begin > QUIET_MS_MAX)
+    if (performance.now() - begin > SETTLE_MS_MAX)
       throw new Error("the relay or the indexer does not catch up");
     await sleep(10);
-    // A fleet that still has more to do than it can may not answer this in time.
+    // An overloaded fleet may not answer in time.
     const status = await clients[0]!.admin.status().catch(() => null);
     if (status === null) continue;
     const now = performance.now() - begin;
@@ -173,8 +184,8 @@ async function quiet(_: object): Promise<{ published: number; indexed: number }>
   return since;
 }
 
-/** Learns the ids of the checkpoints of some tasks. */
-async function know({ tasks, of }: { tasks: number; of: number }): Promise<void> {
+/** Loads the ids of the checkpoints of some tasks. */
+async function loadIds({ tasks, of }: { tasks: number; of: number }): Promise<void> {
   for (let i = 0; i < tasks; i += 1) {
     const { checkpoints } = await clients[0]!.getCheckpointHistory(
       workload.taskId(Math.floor((i * of) / tasks)),
@@ -184,16 +195,16 @@ async function know({ tasks, of }: { tasks: number; of: number }): Promise<void>
   }
 }
 
-interface Reading {
+interface ReadParams {
   readonly op: "get" | "latest" | "history";
-  /** Tasks to choose from, and how many checkpoints each has. */
+  /** The number of tasks to choose from, and of checkpoints in each. */
   readonly tasks: number;
   readonly perTask: number;
   readonly concurrency: number;
   readonly seconds: number;
 }
 
-async function reads({ op, tasks, perTask, concurrency, seconds }: Reading) {
+async function reads({ op, tasks, perTask, concurrency, seconds }: ReadParams) {
   const anyTask = () => workload.taskId(Math.floor(random() * tasks));
   const one = {
     get,
@@ -209,25 +220,25 @@ async function reads({ op, tasks, perTask, concurrency, seconds }: Reading) {
   return measured(concurrency, seconds, one);
 }
 
-/** Reads at set times, whatever the fleet does; latency is counted from the set time. */
+/** Reads at set times, independent of the fleet's answers; the latency counts from the set time. */
 async function pacedGets({ perSecond, seconds }: { perSecond: number; seconds: number }) {
-  const { times } = arrivals({ lanes: 1, perSecond, seconds }, random);
+  const { times } = arrivals({ callers: 1, perSecond, seconds }, random);
   const { latencies, failures } = await openLoop(times, get);
   return { ...summarize(latencies), failed: failed(...failures) };
 }
 
-interface Searching {
+interface SearchParams {
   readonly agents: number;
   readonly fromMs: number;
   readonly spanMs: number;
-  /** Share of the span that one search asks for. */
+  /** The share of the span that one search covers. */
   readonly share: number;
   readonly limit: number;
   readonly seconds: number;
 }
 
-/** One agent's checkpoints in a window of time, the newest page. */
-async function searches({ agents, fromMs, spanMs, share, limit, seconds }: Searching) {
+/** Searches the newest page of one agent's checkpoints in a time window. */
+async function searches({ agents, fromMs, spanMs, share, limit, seconds }: SearchParams) {
   return measured(1, seconds, async () => {
     const from = fromMs + random() * (1 - share) * spanMs;
     const { checkpoints } = await pick(clients).searchCheckpoints({
@@ -236,7 +247,7 @@ async function searches({ agents, fromMs, spanMs, share, limit, seconds }: Searc
       to: new Date(from + share * spanMs).toISOString(),
       limit,
     });
-    if (checkpoints.length !== limit) throw new Error("a search found less than there is");
+    if (checkpoints.length !== limit) throw new Error("a search found too few checkpoints");
   });
 }
 
@@ -245,7 +256,7 @@ async function measured(
   seconds: number,
   one: () => Promise<void>,
 ): Promise<Summary & { readonly failed: number }> {
-  const time = { lanes: concurrency, warmUpSeconds: seconds / 4, seconds };
+  const time = { callers: concurrency, warmUpSeconds: seconds / 4, seconds };
   const { latencies, failures } = await closedLoop(time, one);
   return { ...summarize(latencies), failed: failed(...failures) };
 }

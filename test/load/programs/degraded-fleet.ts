@@ -1,4 +1,4 @@
-// Program: a writer whose store goes away when told to, on a server of its own, with everything else as in a real fleet.
+// Program: a writer whose store has an outage on request. It has its own server; all other parts are those of a real fleet.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { start as startWriter } from "../../../services/writer/writer.ts";
@@ -17,7 +17,7 @@ import { serveJobs } from "../jobs.ts";
 interface Params {
   readonly url: string;
   readonly storeBytesMax: number;
-  /** For the store. */
+  /** The folder of the store. */
   readonly folder: string;
 }
 
@@ -26,10 +26,10 @@ const BREAKER_CLOSED = 0;
 
 const log = createLogger({ service: "bench", level: "silent" });
 const metrics = createMetrics();
-let away: Outage = "none";
+let outage: Outage = "none";
 let depth: () => Promise<number>;
 
-const jobs = { start, leave, comeBack };
+const jobs = { start, beginOutage, endOutage };
 export type DegradedFleetJobs = typeof jobs;
 serveJobs(jobs);
 
@@ -39,7 +39,7 @@ async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
   await bus.reconcileStreams(fleetStreams({ storageBytes: storeBytesMax }));
   const store = await openLmdb({ path: folder });
   await startWriter({
-    store: outageStore(store, () => away),
+    store: outageStore(store, () => outage),
     format: await openFormat(store),
     bus,
     backgroundBus,
@@ -52,24 +52,23 @@ async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
   depth = async () => (await bus.stream(STREAMS.queue).state()).messages;
 }
 
-/** Resolves with the store away; the writer learns of it from the commands that come. */
-async function leave({ how }: { how: "refuses" | "hangs" }): Promise<void> {
-  away = how;
+/** Begins an outage; the writer notices it with the next commands. */
+async function beginOutage({ kind }: { kind: "refuses" | "hangs" }): Promise<void> {
+  outage = kind;
 }
 
-/** Whether the writer knows by now that the store is away. */
-async function isKnown(): Promise<boolean> {
+async function isNoticed(): Promise<boolean> {
   return (await metrics.storeBreakerState.get()).values[0]?.value !== BREAKER_CLOSED;
 }
 
-/** The store is back; resolves when the queue is empty. */
-async function comeBack(_: object): Promise<{ queued: number; ms: number }> {
-  if (!(await isKnown())) throw new Error("the writer never noticed that its store was away");
+/** Ends the outage; resolves when the queue is empty. */
+async function endOutage(_: object): Promise<{ queued: number; ms: number }> {
+  if (!(await isNoticed())) throw new Error("the writer never noticed the outage of its store");
   const queued = await depth();
   const begin = performance.now();
-  away = "none";
+  outage = "none";
   while ((await depth()) > 0) {
-    if (performance.now() - begin > DRAIN_MS_MAX) throw new Error("the queue is not drained in time");
+    if (performance.now() - begin > DRAIN_MS_MAX) throw new Error("the queue was not drained in time");
     await sleep(10);
   }
   return { queued, ms: performance.now() - begin };

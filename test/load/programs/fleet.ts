@@ -1,71 +1,70 @@
-// The fleet under test: the process that `npm start` runs, with its default settings but free ports and a folder of its own. Its
-// log goes to a file in that folder.
+// The fleet under test: the process that `npm start` runs, with its default settings except for free ports and its own folder. Its
+// log is a file in that folder.
 
 import { spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { ending } from "../jobs.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+import { exitOf } from "../jobs.ts";
 
-export interface Fleet {
+export interface MeasuredFleet {
   readonly busUrl: string;
   readonly pid: number;
-  /** null: not known. */
+  /** Null: unknown. */
   readonly natsServerPid: number | null;
   stop(): Promise<void>;
 }
 
-export interface FleetOptions {
+interface FleetOptions {
   readonly home: string;
-  /** null: the embedded one in `home`. */
+  /** Null: the embedded store in `home`. */
   readonly storeUrl: string | null;
-  /** Folder for CPU profiles of the process; null: none. */
+  /** The folder for CPU profiles of the process; null: no profiles. */
   readonly profile: string | null;
 }
 
-export const projectRoot = fileURLToPath(new URL("../../..", import.meta.url));
 export const storePath = (home: string): string => join(home, "store");
 
-const SETTINGS_KEPT = new Set(["FLEET_NATS_SERVER", "FLEET_LOG_LEVEL"]);
+const INHERITED_SETTINGS = new Set(["FLEET_NATS_SERVER", "FLEET_LOG_LEVEL"]);
 const START_MS = 60_000;
 const STOP_MS = 30_000;
 const LOG_TAIL_CHARS = 2_000;
 
-/** Throws, with the end of its log, when it does not come up. */
-export async function startFleet({ home, storeUrl, profile }: FleetOptions): Promise<Fleet> {
+/** Throws with the end of the log when the fleet does not start. */
+export async function startMeasuredFleet({ home, storeUrl, profile }: FleetOptions): Promise<MeasuredFleet> {
   const addresses = join(home, "addresses.json");
-  rmSync(addresses, { force: true }); // an earlier run's
+  rmSync(addresses, { force: true }); // of an earlier run
   const log = join(home, "fleet.log");
   const output = openSync(log, "a");
   const flags = profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
   const child = spawn(process.execPath, [...flags, "services/standalone/main.ts"], {
     cwd: projectRoot,
     env: {
-      ...foreign(),
+      ...inheritedEnvironment(),
       FLEET_HOME: home,
       FLEET_NATS_PORT: "-1",
       FLEET_OPS_PORT: "0",
       ...(storeUrl !== null && { FLEET_STORE: storeUrl }),
     },
     stdio: ["ignore", output, output],
-    detached: true, // Ctrl-C reaches the benchmark, which stops the fleet after the agents
+    detached: true, // Ctrl-C reaches the benchmark only, which stops the fleet after the agents
   });
   closeSync(output);
-  const ended = ending(child);
-  let isGone = false;
+  const ended = exitOf(child);
+  let hasEnded = false;
   void ended.then(() => {
-    isGone = true;
+    hasEnded = true;
   });
   const stop = async () => {
-    if (isGone) return;
+    if (hasEnded) return;
     child.kill("SIGTERM");
-    const hard = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
+    const killTimer = setTimeout(() => child.kill("SIGKILL"), STOP_MS);
     await ended;
-    clearTimeout(hard);
+    clearTimeout(killTimer);
   };
   const deadline = performance.now() + START_MS;
-  while (!isGone && performance.now() < deadline) {
+  while (!hasEnded && performance.now() < deadline) {
     const busUrl = readBusUrl(addresses);
     if (busUrl !== null) return { busUrl, pid: child.pid!, natsServerPid: natsServerPid(home), stop };
     await sleep(20);
@@ -75,10 +74,10 @@ export async function startFleet({ home, storeUrl, profile }: FleetOptions): Pro
   throw new Error(`the fleet did not start; its log ends with:\n${tail}`);
 }
 
-/** Without the caller's settings: one that names a store in use would fill it. */
-function foreign(): NodeJS.ProcessEnv {
-  const isTaken = (name: string) => !name.startsWith("FLEET_") || SETTINGS_KEPT.has(name);
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isTaken(name)));
+/** The environment without the caller's settings: a setting that names a store in use would fill that store. */
+function inheritedEnvironment(): NodeJS.ProcessEnv {
+  const isInherited = (name: string) => !name.startsWith("FLEET_") || INHERITED_SETTINGS.has(name);
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => isInherited(name)));
 }
 
 function readBusUrl(path: string): string | null {
@@ -86,11 +85,11 @@ function readBusUrl(path: string): string | null {
   try {
     return (JSON.parse(readFileSync(path, "utf8")) as { busUrl: string }).busUrl;
   } catch {
-    return null; // half written
+    return null; // incompletely written
   }
 }
 
-/** From the name of the file in which the server says where it listens. */
+/** The pid in the name of the file to which the server writes its ports. */
 function natsServerPid(home: string): number | null {
   const folder = join(home, "nats", "ports");
   if (!existsSync(folder)) return null;

@@ -1,32 +1,32 @@
-// Program: agents that hand their tasks over, and a resident agent that waits for offers. Times are what the two of them see: from
-// the source's request to the moment when the taker knows that the task is its own.
+// Program: an agent that hands tasks off, and a resident agent that waits for offers. The times are those of the two agents: from
+// the request of the source to the moment when the resident agent knows that it owns the task.
 
 import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { serveJobs } from "../jobs.ts";
 import { type Summary, summarize } from "../measure/percentiles.ts";
 import { createWorkload } from "../workload.ts";
 
-/** Above what a round asks for at once: the taker is never what others wait for. */
-const HANDS = 256;
+/** Above the number of handoffs in a round, so that no offer waits for the resident agent. */
+const OFFER_CONCURRENCY = 256;
 const TYPE = "implementation";
 
 const workload = createWorkload(5);
 
 let source: FleetClient;
-let taker: FleetClient;
-let stopTaking: () => Promise<void>;
+let resident: FleetClient;
+let stopOffers: () => Promise<void>;
 let tasks = 0;
 const accepting = new Map<string, () => void>();
 
-const jobs = { connectBoth, disconnect, handOver };
+const jobs = { connectBoth, disconnect, handOff };
 export type HandoffJobs = typeof jobs;
 serveJobs(jobs);
 
 async function connectBoth({ url }: { url: string }): Promise<void> {
-  [source, taker] = (await Promise.all(
-    ["bench-source", "bench-taker"].map((agentId) => connect({ url, agentId, fallback: "none" })),
+  [source, resident] = (await Promise.all(
+    ["bench-source", "bench-resident"].map((agentId) => connect({ url, agentId, fallback: "none" })),
   )) as [FleetClient, FleetClient];
-  stopTaking = await taker.onOffer(
+  stopOffers = await resident.onOffer(
     TYPE,
     async (offer) => {
       const { task } = await offer.acknowledge();
@@ -36,26 +36,29 @@ async function connectBoth({ url }: { url: string }): Promise<void> {
         metadata: { agent_type: TYPE, trigger: { reason: "reassignment" } },
       });
     },
-    { concurrency: HANDS },
+    { concurrency: OFFER_CONCURRENCY },
   );
 }
 
 async function disconnect(_: object): Promise<void> {
-  await stopTaking();
-  await Promise.all([source.close(), taker.close()]);
+  await stopOffers();
+  await Promise.all([source.close(), resident.close()]);
 }
 
-export interface HandOver {
+interface HandoffParams {
   readonly rounds: number;
-  readonly atOnce: number;
+  readonly concurrency: number;
 }
 
-/** New tasks in each round: a checkpoint each, then all are handed over at the same instant. */
-async function handOver({ rounds, atOnce }: HandOver): Promise<Summary & { readonly failed: number }> {
+/** Each round creates new tasks with a checkpoint each and then hands them off at the same instant. */
+async function handOff({
+  rounds,
+  concurrency,
+}: HandoffParams): Promise<Summary & { readonly failed: number }> {
   const latencies: number[] = [];
   let failed = 0;
   for (let round = 0; round < rounds; round += 1) {
-    const names = Array.from({ length: atOnce }, () => `handoff-${++tasks}`);
+    const names = Array.from({ length: concurrency }, () => `handoff-${++tasks}`);
     await Promise.all(names.map((taskId, i) => source.createCheckpoint({ taskId, checkpoint: ofType(i) })));
     const begin = performance.now();
     const settled = await Promise.allSettled(

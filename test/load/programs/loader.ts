@@ -1,5 +1,5 @@
-// Program: fills a store that no fleet has open, through the records layer, as the writer would; only the bus is left out. Its
-// checkpoints are spread over a day, tasks in turn, so that a task's checkpoints lie as far apart as they do in life.
+// Program: fills a closed store through the records layer, as a writer does, only without the bus. The checkpoints are spread
+// over a day and over the tasks in turn, so that the checkpoints of a task lie as far apart as in production.
 
 import { UUID } from "uuidv7";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
@@ -13,35 +13,35 @@ import { send } from "../../harness/records/records.ts";
 import { serveJobs } from "../jobs.ts";
 import { createWorkload, seededRandom } from "../workload.ts";
 
-export interface LoadParams {
+interface LoadParams {
   readonly store: string;
-  /** Tasks from `firstTask` on, each with `perTask` checkpoints, of `agents` agents. */
+  /** Tasks from `firstTask` on, with `perTask` checkpoints each, written by `agents` agents. */
   readonly firstTask: number;
   readonly tasks: number;
   readonly perTask: number;
   readonly agents: number;
-  /** When the first of these checkpoints is made, ms since 1970, and how long after it the last. */
+  /** The time of the first checkpoint, in ms since 1970, and the time between the first and the last. */
   readonly fromMs: number;
   readonly spanMs: number;
 }
 
-const LANES = 200;
-const SAY_EVERY = 10_000;
+const CONCURRENCY = 200;
+const LOG_EVERY = 10_000;
 
 const jobs = { load };
 export type LoaderJobs = typeof jobs;
 serveJobs(jobs);
 
-function say(text: string): void {
+function log(text: string): void {
   process.stderr.write(`  ${text}\n`);
 }
 
-/** Closes the store before it returns; rates are checkpoints per second. */
+/** Closes the store before it returns. The rates are checkpoints per second. */
 async function load(params: LoadParams) {
   const store = await openStore(`lmdb:${params.store}`);
   try {
     const created = await timed(() => createAll(store, params));
-    await forgetEvents(store);
+    await clearOutbox(store);
     const indexed = await timed(() => index(store));
     return {
       createdPerSecond: created.count / created.seconds,
@@ -83,20 +83,20 @@ async function createAll(store: Store, params: LoadParams): Promise<number> {
     };
     await send(repository, "create", { checkpoint: workload.checkpoint(firstTask + task, step) }, by);
     created += 1;
-    if (created % SAY_EVERY === 0) say(`loaded ${created} of ${count}`);
+    if (created % LOG_EVERY === 0) log(`loaded ${created} of ${count}`);
   };
-  // A lane takes its tasks in turn, so no two commands meet at one task.
-  const lane = async (first: number) => {
+  // Each loop has its own tasks, so no two commands run on one task.
+  const createSome = async (first: number) => {
     for (let step = 0; step < perTask; step += 1) {
-      for (let task = first; task < tasks; task += LANES) await one(task, step);
+      for (let task = first; task < tasks; task += CONCURRENCY) await one(task, step);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(LANES, tasks) }, (_, first) => lane(first)));
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, tasks) }, (_, first) => createSome(first)));
   return count;
 }
 
-/** As if the relay had published them; the fleet is to be measured with its queues empty. */
-async function forgetEvents(store: Store): Promise<void> {
+/** Clears the events as the relay does after it has published them: the fleet is measured with empty queues. */
+async function clearOutbox(store: Store): Promise<void> {
   const options = { label: "clear_outbox", deadlineMs: 10_000, onUnknown: "safe" } as const;
   for (let partition = 0; partition < LIMITS.outbox_partition_count; partition += 1) {
     for (let more = true; more; ) {
@@ -110,14 +110,14 @@ async function forgetEvents(store: Store): Promise<void> {
 
 async function index(store: Store): Promise<number> {
   let count = 0;
-  let said = 0;
+  let logged = 0;
   for (;;) {
     const { followed, more, corrupt } = await stepIndex(store, async () => {});
     if (corrupt.length > 0) throw new Error("the indexer found corrupt checkpoints");
     count += followed;
-    if (count - said >= SAY_EVERY) {
-      say(`indexed ${count}`);
-      said = count;
+    if (count - logged >= LOG_EVERY) {
+      log(`indexed ${count}`);
+      logged = count;
     }
     if (!more) return count;
   }

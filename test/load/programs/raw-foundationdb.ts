@@ -1,5 +1,5 @@
-// Program: what FoundationDB alone does with the bytes of create commands, and what the records layer makes of it. Raw, each
-// transaction is the recorded writes and nothing else; the layer above it reads first, retries, and asks for the stamp.
+// Program: FoundationDB alone with the bytes of create commands, and the records layer on FoundationDB. A raw transaction has the
+// recorded writes only; the records layer also reads, retries and requests the stamp.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { openFormat } from "../../../shared/records/kv/format.ts";
@@ -15,17 +15,17 @@ import { bytesOf, recordCreates } from "../recorded-creates.ts";
 import { createWorkload } from "../workload.ts";
 
 interface Params {
-  /** Everything in it is erased. */
+  /** All keys of this cluster are erased. */
   readonly clusterFile: string;
   readonly agents: number;
   readonly rounds: number;
   readonly seconds: number;
 }
 
-type Send = (lane: number) => Promise<unknown>;
+type Send = (agent: number) => Promise<unknown>;
 
 const WARM_UP_SECONDS = 1;
-/** The server works on what it has only acknowledged so far. */
+/** Time for the server to process the commits that it has acknowledged. */
 const REST_MS = 1_000;
 
 const jobs = { measure };
@@ -63,7 +63,7 @@ async function rawCommits(
   return { commit, close: () => database.close() };
 }
 
-/** Each agent's create commands, one after the other, by the records layer. */
+/** Sends the create commands of each agent to the records layer, one after the other. */
 async function creates(store: Awaited<ReturnType<typeof openFoundationdb>>): Promise<Send> {
   const format = await openFormat(store);
   const repository = new CheckpointRepository({ store, format, now: Date.now, finder: "bench" });
@@ -72,15 +72,15 @@ async function creates(store: Awaited<ReturnType<typeof openFoundationdb>>): Pro
   return (agent) => {
     const step = (steps[agent] ?? 0) + 1;
     steps[agent] = step;
-    const at = { agent: workload.agentId(agent), task: workload.taskId(agent) };
-    return send(repository, "create", { checkpoint: workload.checkpoint(agent, step) }, at);
+    const by = { agent: workload.agentId(agent), task: workload.taskId(agent) };
+    return send(repository, "create", { checkpoint: workload.checkpoint(agent, step) }, by);
   };
 }
 
 async function timed(send: Send, agents: number, seconds: number) {
-  const figures = async (lanes: number, seconds: number) => {
+  const figures = async (callers: number, seconds: number) => {
     const { perSecond, ...measured } = await closedLoop(
-      { lanes, warmUpSeconds: WARM_UP_SECONDS, seconds },
+      { callers, warmUpSeconds: WARM_UP_SECONDS, seconds },
       send,
     );
     await sleep(REST_MS);

@@ -1,5 +1,5 @@
-// Program: what LMDB alone does with the bytes of create commands. The environment is opened as the store opens it, so a commit
-// is on disk when it returns; with 1,000 in flight all that wait share one commit, as in the store's group commit.
+// Program: LMDB alone with the bytes of create commands. The environment is opened as the store opens it, so a commit is on disk
+// when it returns. With 1,000 in flight, all waiting transactions share one commit, as in the store's group commit.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -10,10 +10,10 @@ import { bytesOf, recordCreates } from "../recorded-creates.ts";
 import type { Write } from "../recorded-writes.ts";
 
 interface Params {
-  /** The programs make their folders in it. */
+  /** The parent folder of the environments. */
   readonly folder: string;
   readonly agents: number;
-  /** Checkpoints of each agent that are recorded; the measurement goes through all of them again and again. */
+  /** The number of recorded checkpoints of each agent; the measurement repeats them. */
   readonly rounds: number;
   readonly seconds: number;
 }
@@ -38,7 +38,7 @@ async function measure({ folder, agents, rounds, seconds }: Params) {
   };
 }
 
-/** Commits `batch` transactions at a time, from an empty environment, which starts anew when all have been written. */
+/** Commits `batch` transactions at a time to an empty environment. After the last transaction, a new environment begins. */
 async function timed(folder: string, seconds: number, transactions: readonly Write[][], batch: number) {
   const ms: number[] = [];
   let spent = 0;

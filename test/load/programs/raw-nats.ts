@@ -1,5 +1,5 @@
-// Program: one side of raw request and reply over NATS, with the official client used as well as it can be: callbacks instead of
-// iterators, one inbox for all requests, no trace and no timer for each.
+// Program: one side of raw request and reply over NATS, with the fastest use of the official client: callbacks instead of
+// iterators, one inbox for all requests, and neither a trace nor a timer for each request.
 
 import { connect, createInbox, type NatsConnection } from "@nats-io/transport-node";
 import { serveJobs } from "../jobs.ts";
@@ -26,7 +26,7 @@ async function answer({ url, answerBytes }: { url: string; answerBytes: number }
   await connection.flush();
 }
 
-interface Asking {
+interface AskParams {
   readonly url: string;
   readonly requestBytes: number;
   readonly answerBytes: number;
@@ -35,15 +35,15 @@ interface Asking {
   readonly seconds: number;
 }
 
-async function ask({ url, requestBytes, answerBytes, inFlight, connections, seconds }: Asking) {
-  const open_ = await Promise.all(Array.from({ length: connections }, () => open(url)));
-  const askers = open_.map((connection) =>
+async function ask({ url, requestBytes, answerBytes, inFlight, connections, seconds }: AskParams) {
+  const opened = await Promise.all(Array.from({ length: connections }, () => open(url)));
+  const askers = opened.map((connection) =>
     asker(connection, `${SUBJECT}.${answerBytes}`, bytes(requestBytes)),
   );
-  const request = (lane: number) => askers[lane % connections]!();
-  const time = { lanes: inFlight, warmUpSeconds: seconds / 4, seconds };
+  const request = (caller: number) => askers[caller % connections]!();
+  const time = { callers: inFlight, warmUpSeconds: seconds / 4, seconds };
   const { latencies, perSecond } = await closedLoop(time, request);
-  await Promise.all(open_.map((connection) => connection.close()));
+  await Promise.all(opened.map((connection) => connection.close()));
   return { perSecond, latency: summarize(latencies) };
 }
 

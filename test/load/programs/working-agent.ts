@@ -1,5 +1,5 @@
-// Program: one agent at work, which calls a model again and again. It writes its checkpoints through the loop of the SDK, as any agent
-// does, or none at all.
+// Program: one agent that calls a model repeatedly. It writes its checkpoints through the loop of the SDK, as other agents do, or
+// it writes none.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { runAgent } from "../../../shared/sdk/sdk.ts";
@@ -8,23 +8,23 @@ import { createWorkload } from "../workload.ts";
 
 const workload = createWorkload(7);
 
-const jobs = { alone, kept };
+const jobs = { withoutCheckpoints, withCheckpoints };
 export type WorkingAgentJobs = typeof jobs;
 serveJobs(jobs);
 
-export interface Work {
+interface WorkParams {
   readonly calls: number;
-  /** How long the model takes to answer. */
+  /** The answer time of the model. */
   readonly callMs: number;
 }
 
-export interface Worked {
+interface WorkTime {
   readonly elapsedMs: number;
-  /** Of this process. */
+  /** The processor time of this process. */
   readonly processorMs: number;
 }
 
-async function measured(work: () => Promise<void>): Promise<Worked> {
+async function measured(work: () => Promise<void>): Promise<WorkTime> {
   const processor = process.cpuUsage();
   const began = performance.now();
   await work();
@@ -33,21 +33,21 @@ async function measured(work: () => Promise<void>): Promise<Worked> {
   return { elapsedMs, processorMs: (user + system) / 1_000 };
 }
 
-function alone({ calls, callMs }: Work): Promise<Worked> {
+function withoutCheckpoints({ calls, callMs }: WorkParams): Promise<WorkTime> {
   return measured(async () => {
     for (let call = 0; call < calls; call += 1) await sleep(callMs);
   });
 }
 
-interface Keeping extends Work {
+interface CheckpointParams extends WorkParams {
   readonly url: string;
   readonly task: string;
-  /** Items of work between two checkpoints; each call completes one. */
+  /** The number of items between two checkpoints; each call completes one item. */
   readonly items: number;
 }
 
-async function kept({ url, task, calls, callMs, items }: Keeping): Promise<Worked> {
-  let worked: Worked | undefined;
+async function withCheckpoints({ url, task, calls, callMs, items }: CheckpointParams): Promise<WorkTime> {
+  let time: WorkTime | undefined;
   const { execution_state, ...rest } = workload.checkpoint(1, 1);
   await runAgent({
     type: "implementation",
@@ -59,7 +59,7 @@ async function kept({ url, task, calls, callMs, items }: Keeping): Promise<Worke
       Object.assign(run.state, rest);
       run.state.execution_state.pending_items = [];
       await run.checkpoint("warm");
-      worked = await measured(async () => {
+      time = await measured(async () => {
         for (let call = 0; call < calls; call += 1) {
           await sleep(callMs);
           await run.done(`call ${call}`);
@@ -67,6 +67,6 @@ async function kept({ url, task, calls, callMs, items }: Keeping): Promise<Worke
       });
     },
   });
-  if (worked === undefined) throw new Error("the agent did not work");
-  return worked;
+  if (time === undefined) throw new Error("the agent did not work");
+  return time;
 }
