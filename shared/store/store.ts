@@ -102,7 +102,7 @@ export interface TransactOptions extends ReadOptions {
   readonly onUnknown: "safe" | "unsafe";
 }
 
-export interface Committed<T> {
+export interface CommitResult<T> {
   readonly value: T;
   /** The commit's stamp ({@link STAMP_BYTES} long); null when nothing was written. */
   readonly stamp: Bytes | null;
@@ -150,7 +150,7 @@ export interface StoreHealth {
 
 export interface Store {
   readonly name: "lmdb" | "foundationdb" | "memory";
-  transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>>;
+  transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<CommitResult<T>>;
   /** One consistent snapshot for the whole body. */
   read<T>(options: ReadOptions, body: (reader: Reader) => Promise<T>): Promise<T>;
   /**

@@ -1,6 +1,6 @@
 /** Transactions and reads of a store, whose failures come out as FleetErrors. */
 import { LIMITS } from "../../protocol/limits.ts";
-import type { Committed, Reader, Store, Tx } from "../../store/store.ts";
+import type { CommitResult, Reader, Store, Tx } from "../../store/store.ts";
 import { asFleetError } from "./store-errors.ts";
 
 export class Transactions {
@@ -15,7 +15,7 @@ export class Transactions {
     op: string,
     body: (tx: Tx) => Promise<T>,
     deadlineMs: number = LIMITS.command_deadline_ms,
-  ): Promise<Committed<T>> {
+  ): Promise<CommitResult<T>> {
     try {
       const options = { label: op, deadlineMs, onUnknown: "safe" } as const;
       return await this.#store.transact(options, body);

@@ -12,16 +12,15 @@
  * library rewrites it when the coordinators change.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
-import { Attempt } from "../foundationdb/attempt.ts";
-import { type Connection, loadClient, openDatabase } from "../foundationdb/client.ts";
+import { FoundationdbAttempt } from "../foundationdb/attempt.ts";
+import { type Connection, type EngineOptions, loadClient, openDatabase } from "../foundationdb/client.ts";
 import { storeErrorOf } from "../foundationdb/errors.ts";
-import type { EngineOptions } from "../foundationdb/options.ts";
-import { Watches } from "../foundationdb/watches.ts";
+import { KeyWatches } from "../foundationdb/watches.ts";
 import { KEY_SPACE } from "../limits.ts";
 import { Operation } from "../operation.ts";
 import {
   type Bytes,
-  type Committed,
+  type CommitResult,
   type Reader,
   type ReadOptions,
   type Store,
@@ -67,7 +66,7 @@ export async function openFoundationdb(options: FoundationdbOptions = {}): Promi
 class FoundationdbStore implements Store {
   readonly name = "foundationdb";
   readonly #connection: Connection;
-  readonly #watches: Watches;
+  readonly #watches: KeyWatches;
   readonly #timeoutMs: number;
   readonly #maxRetryDelayMs: number;
   readonly #running = new Map<Operation, Promise<unknown>>();
@@ -75,13 +74,13 @@ class FoundationdbStore implements Store {
 
   constructor(connection: Connection, options: FoundationdbOptions) {
     this.#connection = connection;
-    this.#watches = new Watches(connection);
+    this.#watches = new KeyWatches(connection);
     this.#timeoutMs = options.timeoutMs ?? 5_000;
     this.#maxRetryDelayMs = options.maxRetryDelayMs ?? 1_000;
     connection.database.setNativeOptions({ transaction_timeout: this.#timeoutMs });
   }
 
-  transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
+  transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<CommitResult<T>> {
     return this.#run(options, async (attempt) => {
       const value = await body(attempt);
       return { value, stamp: await attempt.commit(), attempts: attempt.attempt };
@@ -138,7 +137,7 @@ class FoundationdbStore implements Store {
     await Promise.allSettled(this.#running.values());
   }
 
-  async #run<T>(options: TransactOptions, use: (attempt: Attempt) => Promise<T>): Promise<T> {
+  async #run<T>(options: TransactOptions, use: (attempt: FoundationdbAttempt) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw closed();
     const operation = new Operation({ ...options, maxRetryDelayMs: this.#maxRetryDelayMs });
     const result = operation.run((number) => this.#once(operation, number, options, use));
@@ -154,7 +153,7 @@ class FoundationdbStore implements Store {
     operation: Operation,
     number: number,
     options: TransactOptions,
-    use: (attempt: Attempt) => Promise<T>,
+    use: (attempt: FoundationdbAttempt) => Promise<T>,
   ): Promise<T> {
     const attempt = this.#attempt(number, {
       timeoutMs: Math.min(this.#timeoutMs, operation.remainingMs + ENGINE_TIMEOUT_SLACK_MS),
@@ -169,9 +168,9 @@ class FoundationdbStore implements Store {
     }
   }
 
-  #attempt(number: number, options: EngineOptions): Attempt {
+  #attempt(number: number, options: EngineOptions): FoundationdbAttempt {
     try {
-      return new Attempt(this.#connection, number, options);
+      return new FoundationdbAttempt(this.#connection, number, options);
     } catch (error) {
       throw storeErrorOf(error, "before_commit");
     }

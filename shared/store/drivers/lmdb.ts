@@ -11,11 +11,11 @@ import { resolve } from "node:path";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { type FolderLock, lockFolder, lockHolder, type Sharing } from "../../runtime/process/folder-lock.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
-import { type Environment, openEnvironment } from "../lmdb/environment.ts";
+import { type LmdbEnvironment, openEnvironment } from "../lmdb/environment.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
-import type { Snapshot } from "../optimistic/snapshot.ts";
-import { type Engine, OptimisticStore } from "../optimistic/store.ts";
+import type { Engine, Snapshot } from "../optimistic/engine.ts";
+import { OptimisticStore } from "../optimistic/store.ts";
 import { type Store, StoreError } from "../store.ts";
 
 export interface LmdbOptions {
@@ -51,7 +51,7 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
       details: { path, pid: lockHolder(path) },
     });
   }
-  let database: Environment | undefined;
+  let database: LmdbEnvironment | undefined;
   try {
     database = await openEnvironment(environment);
     const thread = await CommitThread.start(environment);
@@ -67,7 +67,7 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
 }
 
 interface Parts {
-  readonly database: Environment;
+  readonly database: LmdbEnvironment;
   readonly thread: CommitThread;
   readonly lock: FolderLock;
   readonly clock: Clock;

@@ -5,9 +5,9 @@
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
-import { keyBytes, keyText } from "../optimistic/order.ts";
-import type { Snapshot } from "../optimistic/snapshot.ts";
-import { type Engine, OptimisticStore } from "../optimistic/store.ts";
+import type { Engine, Snapshot } from "../optimistic/engine.ts";
+import { keyBytes, keyText } from "../optimistic/keys.ts";
+import { OptimisticStore } from "../optimistic/store.ts";
 import type { Bytes, KeyRange, KeyValue, Store } from "../store.ts";
 
 export interface MemoryOptions {

@@ -7,15 +7,13 @@
 import type { Transaction } from "foundationdb";
 import { TransactionMeter } from "../limits.ts";
 import type { Bytes, KeyRange, RangePage, Reader, StoreError, Tx } from "../store.ts";
-import { bufferOf } from "./bytes.ts";
-import type { Client, Connection } from "./client.ts";
+import { bufferOf, type Client, type Connection, type EngineOptions, newTransaction } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
-import { type EngineOptions, setOptions } from "./options.ts";
 import { Reads } from "./reads.ts";
 import { owedResult } from "./results.ts";
 import { stampedKeyOperand, stampedValueOperand } from "./stamps.ts";
 
-export class Attempt implements Tx {
+export class FoundationdbAttempt implements Tx {
   readonly attempt: number;
   readonly snapshot: Reader;
   readonly #mutations: Client["MutationType"];
@@ -29,8 +27,7 @@ export class Attempt implements Tx {
   constructor(connection: Connection, attempt: number, options: EngineOptions) {
     this.attempt = attempt;
     this.#mutations = connection.client.MutationType;
-    this.#native = connection.database.rawCreateTransaction();
-    setOptions(this.#native, connection.client, options);
+    this.#native = newTransaction(connection, options);
     const meter = this.#meter;
     this.#reads = new Reads(connection);
     this.#reader = this.#reads.reader(this.#native, meter);

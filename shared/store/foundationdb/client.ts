@@ -3,9 +3,9 @@
  * without it. Whatever is wrong with the installation becomes one error that says what to install.
  */
 import { isMainThread } from "node:worker_threads";
-import type { Database } from "foundationdb";
+import type { Database, Transaction } from "foundationdb";
 import type { Clock } from "../../runtime/clock.ts";
-import { StoreError } from "../store.ts";
+import { type Bytes, StoreError } from "../store.ts";
 import { storeErrorOf } from "./errors.ts";
 import { endNetworkThread } from "./results.ts";
 
@@ -80,4 +80,33 @@ function stopSafelyAtExit(client: Client, before: readonly NodeJS.ExitListener[]
   if (added === undefined) return; // the package listens once
   process.removeListener("exit", added);
   process.once("exit", () => endNetworkThread(() => client.stopNetworkSync()));
+}
+
+export interface EngineOptions {
+  /** Milliseconds after which the client library gives up by itself. */
+  readonly timeoutMs: number;
+  readonly priority: "default" | "batch";
+}
+
+/** Options are set on each transaction: the engine keeps only some of them over a retry, and none for a new transaction. */
+export function newTransaction({ client, database }: Connection, options: EngineOptions): Transaction {
+  const native = database.rawCreateTransaction();
+  for (const [code, value] of optionsOf(client.TransactionOptionCode, options)) native.setOption(code, value);
+  return native;
+}
+
+/** Pairs of option code and value. */
+export function optionsOf(
+  codes: Client["TransactionOptionCode"],
+  options: EngineOptions,
+): [code: number, value: number | null][] {
+  // Zero would switch the timeout off, and with it the only thing that ends a wait for an absent cluster.
+  const list: [number, number | null][] = [[codes.Timeout, Math.max(1, Math.ceil(options.timeoutMs))]];
+  if (options.priority === "batch") list.push([codes.PriorityBatch, null]);
+  return list;
+}
+
+/** The addon takes Buffers only. It copies each one before it returns, so a view is enough. */
+export function bufferOf(bytes: Bytes): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

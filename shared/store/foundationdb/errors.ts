@@ -10,7 +10,7 @@
  */
 import { type CommitOutcome, StoreError, type StoreErrorKind } from "../store.ts";
 
-export type Phase = "before_commit" | "commit";
+export type TransactionPhase = "before_commit" | "commit";
 
 interface Meaning {
   readonly kind: StoreErrorKind;
@@ -125,7 +125,10 @@ const UNLISTED: Meaning = { kind: "fatal", atCommit: "maybe_in_flight" };
 export const listedCodes: ReadonlySet<number> = new Set(meanings.keys());
 
 /** Kind and outcome of one error code, raised in `phase`. */
-export function meaningOf(code: number, phase: Phase): { kind: StoreErrorKind; committed: CommitOutcome } {
+export function meaningOf(
+  code: number,
+  phase: TransactionPhase,
+): { kind: StoreErrorKind; committed: CommitOutcome } {
   const { kind, atCommit } = meanings.get(code) ?? UNLISTED;
   if (phase === "before_commit" || atCommit === "no") return { kind, committed: "no" };
   return { kind: kind === "fatal" ? kind : "commit_unknown", committed: atCommit };
@@ -137,7 +140,7 @@ function codeOf(error: unknown): number | undefined {
 }
 
 /** Any failure of the client library as a {@link StoreError}; what is one already passes through. */
-export function storeErrorOf(error: unknown, phase: Phase): StoreError {
+export function storeErrorOf(error: unknown, phase: TransactionPhase): StoreError {
   if (error instanceof StoreError) return error;
   const code = codeOf(error);
   if (code === undefined) {

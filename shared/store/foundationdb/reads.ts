@@ -14,8 +14,7 @@ import {
   STORE_LIMITS,
   StoreError,
 } from "../store.ts";
-import { bufferOf } from "./bytes.ts";
-import type { Client, Connection } from "./client.ts";
+import { bufferOf, type Client, type Connection } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
 import { owedResult } from "./results.ts";
 

@@ -8,12 +8,10 @@
 import { systemClock } from "../../runtime/clock.ts";
 import { checkKey } from "../limits.ts";
 import type { Bytes } from "../store.ts";
-import { bufferOf } from "./bytes.ts";
-import type { Connection } from "./client.ts";
-import { setOptions } from "./options.ts";
+import { bufferOf, type Connection, newTransaction } from "./client.ts";
 import { owedResult } from "./results.ts";
 
-export class Watches {
+export class KeyWatches {
   readonly #connection: Connection;
   readonly #closing = new AbortController();
   readonly #open = new Set<Promise<void>>();
@@ -47,9 +45,7 @@ export class Watches {
   }
 
   async #watch(key: Buffer, lastSeen: Bytes | undefined, pollMs: number, until: AbortSignal): Promise<void> {
-    const { client, database } = this.#connection;
-    const native = database.rawCreateTransaction();
-    setOptions(native, client, { timeoutMs: pollMs, priority: "default" });
+    const native = newTransaction(this.#connection, { timeoutMs: pollMs, priority: "default" });
     const cancelRead = () => native.rawCancel();
     until.addEventListener("abort", cancelRead, { once: true });
     const value = await owedResult(native.get(key), cancelRead);

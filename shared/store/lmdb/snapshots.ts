@@ -8,18 +8,17 @@
  */
 import type { Transaction } from "lmdb";
 import type { Clock } from "../../runtime/clock.ts";
-import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
-import type { Snapshot } from "../optimistic/snapshot.ts";
+import type { Snapshot } from "../optimistic/engine.ts";
+import { SEQUENCE_KEY } from "../optimistic/keys.ts";
 import { type Bytes, type KeyRange, STORE_LIMITS, StoreError } from "../store.ts";
-import { type Environment, isOfTransaction, lastTransaction } from "./environment.ts";
-import { rowsOf } from "./rows.ts";
+import { isOfTransaction, type LmdbEnvironment, lastTransaction, rowsOf } from "./environment.ts";
 
 /** An older snapshot is not shared, although still newest: it would shorten the life of the transaction. */
 const SHARE_MS = 50;
 const SWEEP_MS = 500;
 
 export class Snapshots {
-  readonly #database: Environment;
+  readonly #database: LmdbEnvironment;
   readonly #clock: Clock;
   readonly #open = new Set<Pin>();
   #newest: Pin | undefined;
@@ -31,7 +30,7 @@ export class Snapshots {
     this.#ofThisTurn = undefined;
   };
 
-  constructor(database: Environment, clock: Clock) {
+  constructor(database: LmdbEnvironment, clock: Clock) {
     this.#database = database;
     this.#clock = clock;
   }
@@ -95,14 +94,14 @@ class Pin {
    */
   readonly commits: number | undefined;
   readonly sequence: bigint;
-  readonly #database: Environment;
+  readonly #database: LmdbEnvironment;
   readonly #transaction: Transaction;
   readonly #ended: (pin: Pin) => void;
   #users = 0;
   #released = false;
 
   constructor(
-    database: Environment,
+    database: LmdbEnvironment,
     { openedAt, commits }: { openedAt: number; commits: number },
     ended: (pin: Pin) => void,
   ) {

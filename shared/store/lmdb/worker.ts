@@ -7,12 +7,10 @@
 import { statfsSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
-import { keyAfter } from "../optimistic/order.ts";
-import { SEQUENCE_KEY } from "../optimistic/sequence.ts";
+import { keyAfter, SEQUENCE_KEY } from "../optimistic/keys.ts";
 import type { Bytes, KeyRange } from "../store.ts";
-import { type Environment, type EnvironmentOptions, openEnvironment } from "./environment.ts";
+import { type EnvironmentOptions, type LmdbEnvironment, openEnvironment, rowsOf } from "./environment.ts";
 import { processGate } from "./gate.ts";
-import { rowsOf } from "./rows.ts";
 
 export type WorkerRequest = { readonly kind: "commit"; readonly slabs: Slab[] } | { readonly kind: "close" };
 
@@ -96,7 +94,7 @@ function sequenceBytes(sequence: bigint): Buffer {
   return bytes;
 }
 
-function writable(database: Environment): Writable {
+function writable(database: LmdbEnvironment): Writable {
   const keysOf = (range: KeyRange): Buffer[] => [
     ...database.getKeys({ start: Buffer.from(range.begin), end: Buffer.from(range.end), limit: CLEAR_KEYS }),
   ];

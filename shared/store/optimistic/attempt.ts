@@ -16,12 +16,12 @@ import {
   StoreError,
   type Tx,
 } from "../store.ts";
+import type { Snapshot } from "./engine.ts";
 import { rowsEvidence } from "./evidence.ts";
-import { keyText } from "./order.ts";
+import { keyText } from "./keys.ts";
 import { Overlay, seenThrough } from "./overlay.ts";
 import { readPage } from "./page.ts";
 import { type CommitRequest, ReadSet } from "./request.ts";
-import type { Snapshot } from "./snapshot.ts";
 import { StampedPlaces } from "./stamps.ts";
 
 /** A commit under way. */

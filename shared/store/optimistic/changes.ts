@@ -1,9 +1,13 @@
 /**
- * Those who wait until a key's value differs from the one they saw. They are asked again after every commit that this process
- * notices, its own or another's: comparing the few values somebody waits for costs less than looking through what was written.
+ * Waits for a change of a key's value. All waits are checked after every commit that this process notices, its own or another's:
+ * comparing the few awaited values costs less than looking through the written ones.
  */
 import type { Bytes } from "../store.ts";
-import { sameBytes } from "./order.ts";
+
+/** The longest delay that setTimeout can hold; a longer one would fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+type Current = (key: Bytes) => Bytes | undefined;
 
 interface Waiter {
   readonly key: Bytes;
@@ -18,19 +22,39 @@ export class Changes {
     return this.#waiting.size === 0;
   }
 
-  /** Until the returned function is called, {@link check} wakes the waiter once the value is another. */
-  subscribe(waiter: Waiter): () => void {
+  /** Resolves when the value of `key` differs from `lastSeen`, at the latest after `pollMs` or when `signal` aborts. */
+  async wait(
+    { key, lastSeen, current }: { key: Bytes; lastSeen: Bytes | undefined; current: Current },
+    { pollMs, signal }: { pollMs: number; signal: AbortSignal },
+  ): Promise<void> {
+    const { promise: woken, resolve } = Promise.withResolvers<void>();
+    const wake = () => resolve();
+    const waiter = { key, lastSeen, wake };
+    // Added before the value is read: a change between the two must wake.
     this.#waiting.add(waiter);
-    return () => this.#waiting.delete(waiter);
+    const timer = setTimeout(wake, Math.min(pollMs, TIMER_MS_MAX));
+    signal.addEventListener("abort", wake, { once: true });
+    try {
+      if (!signal.aborted && sameBytes(current(key), lastSeen)) await woken;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", wake);
+      this.#waiting.delete(waiter);
+    }
   }
 
-  /** Wakes those whose key has another value now. A value that went and came back wakes nobody. */
-  check(current: (key: Bytes) => Bytes | undefined): void {
+  /** Ends each wait whose key has another value now. A value that changed and changed back ends none. */
+  check(current: Current): void {
     for (const { key, lastSeen, wake } of this.#waiting) if (!sameBytes(current(key), lastSeen)) wake();
   }
 
-  /** The store closes. */
+  /** Ends all waits, when the store closes. */
   wakeAll(): void {
     for (const { wake } of this.#waiting) wake();
   }
+}
+
+function sameBytes(a: Bytes | undefined, b: Bytes | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return Buffer.compare(a, b) === 0;
 }

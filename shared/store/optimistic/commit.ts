@@ -8,11 +8,11 @@
  */
 
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";
-import { addI64, applyAtomic } from "./atomics.ts";
 import { ByteReader } from "./bytes.ts";
 import { rowsEvidence, valueEvidence } from "./evidence.ts";
+import { addI64, applyAtomic } from "./overlay.ts";
 import { READ, WRITE } from "./request.ts";
-import { stampedKey, stampOf } from "./stamps.ts";
+import { commitStamp, stampedKey } from "./stamps.ts";
 
 /** The newest state, as the writer sees it. */
 export interface Writable {
@@ -68,7 +68,7 @@ function commitRequest(store: Writable, input: ByteReader, end: number, newest: 
     if (guard || !readsStillHold(store, input, readsEnd)) return false;
   }
   input.offset = readsEnd;
-  const stamp = stampOf(newest + 1n);
+  const stamp = commitStamp(newest + 1n);
   while (input.offset < end) applyWrite(store, input, stamp);
   return true;
 }

@@ -6,8 +6,15 @@
  */
 
 import { type Bytes, type KeyRange, StoreError } from "../store.ts";
-import { type Atomic, applyAtomic } from "./atomics.ts";
-import { keyText } from "./order.ts";
+import { keyText } from "./keys.ts";
+
+/**
+ * A write whose result depends on the stored value without reading it into the transaction, so two of them never conflict. The
+ * arithmetic is FoundationDB's (ADD and BYTE_MAX), so that all engines end with the same bytes.
+ */
+export type Atomic =
+  | { readonly kind: "add_i64"; readonly delta: bigint }
+  | { readonly kind: "byte_max"; readonly value: Bytes };
 
 export type OwnWrite =
   | { readonly kind: "value"; readonly value: Bytes | undefined } // undefined: cleared
@@ -109,4 +116,19 @@ export function seenThrough(
   if (own.kind === "value") return own.value;
   if (own.kind === "atomic") return own.atomics.reduce<Bytes | undefined>(applyAtomic, stored);
   throw new StoreError("unreadable", "the value carries this transaction's own stamp");
+}
+
+const I64_BYTES = 8;
+
+/** Little-endian; a stored value of another length is cut, or filled with zeros, to 8 bytes first. */
+export function addI64(stored: Bytes | undefined, delta: bigint): Buffer {
+  const sum = Buffer.alloc(I64_BYTES);
+  if (stored !== undefined) sum.set(stored.subarray(0, I64_BYTES));
+  sum.writeBigInt64LE(BigInt.asIntN(64, sum.readBigInt64LE() + delta));
+  return sum;
+}
+
+export function applyAtomic(stored: Bytes | undefined, atomic: Atomic): Bytes {
+  if (atomic.kind === "add_i64") return addI64(stored, atomic.delta);
+  return stored !== undefined && Buffer.compare(stored, atomic.value) >= 0 ? stored : atomic.value;
 }

@@ -3,9 +3,9 @@
  * range the result depends on.
  */
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";
-import { keyAfter, keyBytes, keyText } from "./order.ts";
+import type { Snapshot } from "./engine.ts";
+import { keyAfter, keyBytes, keyText } from "./keys.ts";
 import { type Overlay, seenThrough } from "./overlay.ts";
-import type { Snapshot } from "./snapshot.ts";
 
 export interface MergedPage {
   readonly rows: KeyValue[];

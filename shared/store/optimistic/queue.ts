@@ -13,7 +13,7 @@ import type { PendingCommit } from "./attempt.ts";
 import { ByteWriter } from "./bytes.ts";
 import { type BatchResult, NOT_COMMITTED, type Slab } from "./commit.ts";
 import { type CommitRequest, encodeRequest, withdrawRequest } from "./request.ts";
-import { stampOf } from "./stamps.ts";
+import { commitStamp } from "./stamps.ts";
 
 const BATCH_WAIT_MS = 50;
 const SLAB_BYTES = 524_288;
@@ -159,7 +159,7 @@ const FULL = 0.9;
 function settleAll(entries: readonly Entry[], outcomes: BigUint64Array): void {
   for (const [index, entry] of entries.entries()) {
     const sequence = outcomes[index]!;
-    if (sequence !== NOT_COMMITTED) entry.resolve(stampOf(sequence));
+    if (sequence !== NOT_COMMITTED) entry.resolve(commitStamp(sequence));
     else entry.reject(new StoreError("conflict", "what the transaction read was changed before its commit"));
   }
 }

@@ -7,10 +7,9 @@
  */
 
 import type { Bytes, KeyRange } from "../store.ts";
-import type { Atomic } from "./atomics.ts";
 import { ByteWriter } from "./bytes.ts";
 import { writeValueEvidence } from "./evidence.ts";
-import type { Overlay, OwnWrite } from "./overlay.ts";
+import type { Atomic, Overlay, OwnWrite } from "./overlay.ts";
 
 export const READ = { key: 1, range: 2 } as const;
 export const WRITE = {

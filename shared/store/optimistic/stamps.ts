@@ -6,9 +6,9 @@
  */
 import { ORDER_BYTES } from "../limits.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES, StoreError } from "../store.ts";
-import { keyAfter, keyText } from "./order.ts";
+import { keyAfter, keyText } from "./keys.ts";
 
-export function stampOf(sequence: bigint): Buffer {
+export function commitStamp(sequence: bigint): Buffer {
   const stamp = Buffer.alloc(STAMP_BYTES);
   stamp.writeBigUInt64BE(sequence);
   return stamp;

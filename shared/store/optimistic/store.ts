@@ -7,7 +7,7 @@ import { checkKey } from "../limits.ts";
 import { Operation } from "../operation.ts";
 import {
   type Bytes,
-  type Committed,
+  type CommitResult,
   type Reader,
   type ReadOptions,
   type Store,
@@ -18,32 +18,14 @@ import {
 } from "../store.ts";
 import { OptimisticAttempt } from "./attempt.ts";
 import { Changes } from "./changes.ts";
-import type { BatchResult, Slab } from "./commit.ts";
-import { sameBytes } from "./order.ts";
+import type { Engine, Snapshot } from "./engine.ts";
+import { PROBE_KEY } from "./keys.ts";
 import { Overlay } from "./overlay.ts";
 import { CommitQueue } from "./queue.ts";
 import { ReadSet } from "./request.ts";
-import { PROBE_KEY } from "./sequence.ts";
-import type { Snapshot } from "./snapshot.ts";
-
-export interface Engine {
-  readonly name: "lmdb" | "memory";
-  /** Milliseconds between the beginnings of two commits, at least: what one costs beside its requests. */
-  readonly paceMs: number;
-  /** The newest committed state, for reading. Throws a StoreError when the engine has failed for good. */
-  snapshot(): Snapshot;
-  /** All requests of the slabs, durably, or a StoreError that holds for all of them. One call at a time. */
-  commit(slabs: Slab[]): Promise<BatchResult>;
-  /** Calls `noticed` after commits of other threads and processes, where there can be any; until the engine is closed. */
-  watch?(noticed: () => void): void;
-  /** Called once, when nothing is under way, or what is under way does not end. */
-  close(): Promise<void>;
-}
 
 /** An embedded engine is not relieved by long pauses: the pause only lets the other transaction through. */
 const MAX_RETRY_DELAY_MS = 50;
-/** The longest delay that setTimeout can hold; a longer one would fire at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export class OptimisticStore implements Store {
   readonly name: "lmdb" | "memory";
@@ -67,7 +49,7 @@ export class OptimisticStore implements Store {
     engine.watch?.(() => this.#notice());
   }
 
-  transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
+  transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<CommitResult<T>> {
     return this.#run(options, async (attempt) => {
       const value = await body(attempt);
       return { value, stamp: await attempt.commit(), attempts: attempt.attempt };
@@ -89,27 +71,8 @@ export class OptimisticStore implements Store {
   ): Promise<void> {
     if (this.#closing !== undefined) throw closed();
     checkKey(key);
-    const woken = Promise.withResolvers<void>();
-    const wake = () => woken.resolve();
-    // Subscribed before the value is read: a change between the two must wake.
-    const unsubscribe = this.#changes.subscribe({ key, lastSeen, wake });
-    const timer = setTimeout(wake, Math.min(options.pollMs, TIMER_MS_MAX));
-    options.signal.addEventListener("abort", wake, { once: true });
-    try {
-      if (
-        options.signal.aborted ||
-        !sameBytes(
-          this.#look((snapshot) => snapshot.get(key)),
-          lastSeen,
-        )
-      )
-        return;
-      await woken.promise;
-    } finally {
-      clearTimeout(timer);
-      options.signal.removeEventListener("abort", wake);
-      unsubscribe();
-    }
+    const current = (of: Bytes) => this.#look((snapshot) => snapshot.get(of));
+    await this.#changes.wait({ key, lastSeen, current }, options);
   }
 
   async health({ timeoutMs }: { timeoutMs: number }): Promise<StoreHealth> {

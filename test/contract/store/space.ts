@@ -1,7 +1,7 @@
 // Keys and short calls for the cases. Each case has a key space of its own: some engines keep what an earlier run wrote.
 
 import { randomBytes } from "node:crypto";
-import type { Bytes, Committed, KeyRange, Reader, Store, Tx } from "../../../shared/store/store.ts";
+import type { Bytes, CommitResult, KeyRange, Reader, Store, Tx } from "../../../shared/store/store.ts";
 
 export interface Space {
   readonly prefix: Bytes;
@@ -40,11 +40,11 @@ export const i64Of = (bytes: Bytes | undefined): bigint | undefined =>
 
 const DEADLINE_MS = 20_000;
 
-export function write<T>(store: Store, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
+export function write<T>(store: Store, body: (tx: Tx) => Promise<T>): Promise<CommitResult<T>> {
   return store.transact({ label: "contract", deadlineMs: DEADLINE_MS, onUnknown: "safe" }, body);
 }
 
-export function once<T>(store: Store, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
+export function once<T>(store: Store, body: (tx: Tx) => Promise<T>): Promise<CommitResult<T>> {
   const options = {
     label: "contract",
     deadlineMs: DEADLINE_MS,
@@ -83,7 +83,7 @@ export async function overtaken<T>(
   store: Store,
   body: (tx: Tx) => Promise<T>,
   other: (tx: Tx) => Promise<unknown>,
-): Promise<Committed<T>> {
+): Promise<CommitResult<T>> {
   return await once(store, async (tx) => {
     const value = await body(tx);
     await write(store, other);

@@ -2,7 +2,7 @@
 // because a caller sees nothing else of a broken connection or of a process that ends.
 
 import {
-  type Committed,
+  type CommitResult,
   type Store,
   StoreError,
   type TransactOptions,
@@ -63,7 +63,10 @@ export function faultyStore(store: Store, next: () => Fault): FaultyStore {
       });
   }
 
-  async function transact<T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> {
+  async function transact<T>(
+    options: TransactOptions,
+    body: (tx: Tx) => Promise<T>,
+  ): Promise<CommitResult<T>> {
     for (let attempts = 0; ; attempts++) {
       const fault = next();
       if (fault === "none") {

@@ -3,7 +3,7 @@
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type Environment, openEnvironment } from "../../../shared/store/lmdb/environment.ts";
+import { type LmdbEnvironment, openEnvironment } from "../../../shared/store/lmdb/environment.ts";
 import { serveJobs } from "../jobs.ts";
 import { summarize } from "../measure/percentiles.ts";
 import { bytesOf, recordCreates } from "../recorded-creates.ts";
@@ -57,7 +57,12 @@ async function timed(folder: string, seconds: number, transactions: readonly Wri
   return { ms, perSecond: (ms.length * batch * 1_000) / spent };
 }
 
-function commit(environment: Environment, transactions: readonly Write[][], from: number, to: number): void {
+function commit(
+  environment: LmdbEnvironment,
+  transactions: readonly Write[][],
+  from: number,
+  to: number,
+): void {
   environment.transactionSync(() => {
     for (let i = from; i < to; i += 1) {
       for (const { key, value } of transactions[i]!) {

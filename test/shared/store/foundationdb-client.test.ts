@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { API_VERSION } from "../../../shared/store/foundationdb/client.ts";
-import { optionsOf } from "../../../shared/store/foundationdb/options.ts";
+import { API_VERSION, optionsOf } from "../../../shared/store/foundationdb/client.ts";
 
 const run = promisify(execFile);
 const driver = new URL("../../../shared/store/drivers/foundationdb.ts", import.meta.url).href;

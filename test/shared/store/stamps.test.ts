@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { stampOf } from "../../../shared/store/optimistic/stamps.ts";
+import { commitStamp } from "../../../shared/store/optimistic/stamps.ts";
 import { STAMP_BYTES } from "../../../shared/store/store.ts";
 
 it("orders stamps like the commits they stand for", () => {
   const sequence = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n });
   fc.assert(
     fc.property(sequence, sequence, (a, b) => {
-      expect(stampOf(a)).toHaveLength(STAMP_BYTES);
-      expect(Buffer.compare(stampOf(a), stampOf(b))).toBe(a < b ? -1 : a > b ? 1 : 0);
+      expect(commitStamp(a)).toHaveLength(STAMP_BYTES);
+      expect(Buffer.compare(commitStamp(a), commitStamp(b))).toBe(a < b ? -1 : a > b ? 1 : 0);
     }),
   );
 });

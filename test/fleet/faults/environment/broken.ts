@@ -10,7 +10,7 @@ import type { Task } from "../../../../shared/protocol/task.ts";
 import { decode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import {
   type Bytes,
-  type Committed,
+  type CommitResult,
   STAMP_BYTES,
   type Store,
   type TransactOptions,
@@ -134,9 +134,9 @@ const COMMIT_AFTER_MS = 150;
 
 /** The answer leaves as soon as the command is worked out; the commit follows, or fails, or is cut off. */
 function answeringEarly(store: Store): Store["transact"] {
-  return <T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<Committed<T>> => {
+  return <T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<CommitResult<T>> => {
     if (!isCommand(options)) return store.transact(options, body);
-    const answer = Promise.withResolvers<Committed<T>>();
+    const answer = Promise.withResolvers<CommitResult<T>>();
     store
       .transact(options, async (tx) => {
         const value = await body(tx);
