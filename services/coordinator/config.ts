@@ -1,4 +1,4 @@
-/** The coordinator's own settings: what a fleet agrees on about its agents. */
+/** The coordinator's settings: the agent types of the fleet and their policies. */
 import { type AgentRules, agentFields } from "../../shared/service-host/policy-file.ts";
 
 export const coordinatorFields = { ...agentFields } as const;

@@ -1,91 +1,64 @@
 /**
- * Carries handoffs on, one step after the other, until it is somebody else's turn. Any number of instances may do so at once: a step
- * that another made first is not made again, and the record is looked at anew. In one instance a handoff is in one hand.
+ * The controller of handoffs: takes the steps of a handoff that are due, one after the other, until the handoff
+ * waits for an agent or has ended. A step that another instance took first is not taken again: its transaction
+ * returns the handoff as it stands then.
  */
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import type { HandoffPlace } from "../../shared/records/handoff/lists.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
-import { KeepingBack } from "../../shared/runtime/keyed-backoff.ts";
+import type { Clock } from "../../shared/runtime/clock.ts";
+import { type Controller, startController } from "../../shared/runtime/controller.ts";
 import { keptTrace } from "../../shared/runtime/observability/trace-context.ts";
 import { withSpan } from "../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
-import { nextStep, type Step } from "./next-step.ts";
-import type { Examine, Offerable } from "./offer-builder.ts";
+import { type HandoffStep, nextStep } from "./next-step.ts";
+import type { BuildOffer, Offerable } from "./offer-builder.ts";
 
-export interface Advancing {
-  /** Does what there is to do. Throws when something is away; then another try, by anybody, can help. */
-  advance(place: HandoffPlace): Promise<void>;
-  /** The same; a failure is logged and keeps the handoff back for a while. */
-  attempt(place: HandoffPlace): Promise<void>;
-  /** Whether a handoff is kept back. */
-  isKeptBack(place: HandoffPlace): boolean;
-}
-
-/** More than a handoff can make in a row: something else is wrong then. */
+/** More steps than a handoff takes in a row: one more is a defect. */
 const STEPS_MAX = 8;
 
-export function createAdvancing(
-  { clock, log }: ServiceContext,
-  repository: CheckpointRepository,
-  examine: Examine,
-): Advancing {
-  const inHand = new Map<string, Promise<void>>();
-  const keptBack = new KeepingBack(clock);
+type Repository = Pick<CheckpointRepository, "handoff" | "coordination">;
 
-  const advance = async (place: HandoffPlace): Promise<void> => {
-    const name = nameOf(place);
-    const underWay = inHand.get(name);
-    if (underWay !== undefined) return underWay;
-    const work = carryOn(place);
-    inHand.set(name, work);
-    try {
-      await work;
-      keptBack.succeeded(name);
-    } finally {
-      inHand.delete(name);
-    }
-  };
-
-  const carryOn = async (place: HandoffPlace): Promise<void> => {
-    let handoff = await found(repository, place);
-    for (let steps = 0; handoff !== null; steps += 1) {
-      if (steps === STEPS_MAX) throw new FleetError("INTERNAL", "the handoff does not come to rest");
-      let step: Step<Offerable> = nextStep(handoff, clock.now(), null);
-      if (step.do === "examine") step = nextStep(handoff, clock.now(), await examine(handoff));
-      if (step.do === "nothing" || step.do === "wait" || step.do === "examine") return;
-      handoff = await traced(handoff, step);
-    }
-  };
-
-  const traced = (handoff: Handoff, step: Taken): Promise<Handoff | null> =>
-    withSpan(
-      `handoff ${step.do}`,
-      { "fleet.handoff": handoff.handoff_id },
-      () => take(repository, handoff, step),
-      { parent: keptTrace(handoff.traceparent) },
-    );
-
-  return {
-    advance,
-    async attempt(place) {
-      try {
-        await advance(place);
-      } catch (error) {
-        const times = keptBack.failed(nameOf(place));
-        const { tenant, handoff_id } = place;
-        log.warn({ error, tenant, handoff_id, times }, "a handoff could not be carried on");
-      }
+/** Due are handoffs that were requested, whose offer has expired, or whose first checkpoint is late. */
+export function startHandoffController(
+  context: ServiceContext,
+  repository: Repository,
+  buildOffer: BuildOffer,
+): Controller<HandoffPlace> {
+  return startController<HandoffPlace>(
+    {
+      name: "handoffs",
+      fieldsOf: ({ tenant, handoff_id }) => ({ tenant, handoff_id }),
+      run: (place) => takeSteps(context.clock, repository, buildOffer, place),
+      search: async (untilMs, limit, passOver) => {
+        const handoffs = await repository.coordination.dueHandoffs(untilMs, limit, passOver);
+        return handoffs.map((key) => ({ key, dueAt: key.due_at }));
+      },
     },
-    isKeptBack: (place) => keptBack.has(nameOf(place)),
-  };
+    context,
+  );
 }
 
-type Taken = Exclude<Step<Offerable>, { readonly do: "nothing" | "wait" | "examine" }>;
+async function takeSteps(
+  clock: Clock,
+  repository: Repository,
+  buildOffer: BuildOffer,
+  place: HandoffPlace,
+): Promise<void> {
+  let handoff = await found(repository, place);
+  for (let steps = 0; handoff !== null; steps += 1) {
+    if (steps === STEPS_MAX) throw new FleetError("INTERNAL", "the handoff takes too many steps");
+    let step: HandoffStep<Offerable> = nextStep(handoff, clock.now(), null);
+    if (step.do === "build_offer") step = nextStep(handoff, clock.now(), await buildOffer(handoff));
+    if (step.do === "nothing" || step.do === "wait" || step.do === "build_offer") return;
+    handoff = await traced(repository, handoff, step);
+  }
+}
 
-const nameOf = ({ tenant, handoff_id }: HandoffPlace): string => `${tenant}/${handoff_id}`;
+type Move = Exclude<HandoffStep<Offerable>, { readonly do: "nothing" | "wait" | "build_offer" }>;
 
-async function found(repository: CheckpointRepository, place: HandoffPlace): Promise<Handoff | null> {
+async function found(repository: Repository, place: HandoffPlace): Promise<Handoff | null> {
   try {
     return await repository.handoff(place.tenant, { handoff_id: place.handoff_id });
   } catch (error) {
@@ -94,27 +67,28 @@ async function found(repository: CheckpointRepository, place: HandoffPlace): Pro
   }
 }
 
-/** Resolves with the handoff as it is then, whoever made the step. */
-async function take(
-  repository: CheckpointRepository,
+function traced(repository: Repository, handoff: Handoff, move: Move): Promise<Handoff | null> {
+  const parent = keptTrace(handoff.traceparent);
+  const attributes = { "fleet.handoff": handoff.handoff_id };
+  return withSpan(`handoff ${move.do}`, attributes, () => make(repository, handoff, move), { parent });
+}
+
+/** Resolves with the handoff as it stands afterwards, also when another instance made the move. */
+async function make(
+  { coordination }: Repository,
   { tenant, handoff_id: id, attempt }: Handoff,
-  step: Taken,
+  move: Move,
 ): Promise<Handoff | null> {
-  switch (step.do) {
+  switch (move.do) {
     case "reject":
-      return (await repository.coordination.rejectHandoff(tenant, id, step.failure)).handoff;
+      return (await coordination.rejectHandoff(tenant, id, move.failure)).handoff;
     case "offer":
-      return (await repository.coordination.offerHandoff(tenant, id, { ...step.offer, attempt: attempt + 1 }))
-        .handoff;
-    case "escalate":
-      return (
-        await repository.coordination.escalateHandoff(tenant, id, {
-          ...step.failure,
-          attempt,
-          toAgentType: step.toAgentType,
-        })
-      ).handoff;
+      return (await coordination.offerHandoff(tenant, id, { ...move.offer, attempt: attempt + 1 })).handoff;
+    case "escalate": {
+      const escalation = { ...move.failure, attempt, toAgentType: move.toAgentType };
+      return (await coordination.escalateHandoff(tenant, id, escalation)).handoff;
+    }
     case "lapse":
-      return (await repository.coordination.lapseHandoff(tenant, id)).handoff;
+      return (await coordination.lapseHandoff(tenant, id)).handoff;
   }
 }

@@ -1,4 +1,4 @@
-/** How handoffs stand, of all instances together, as numbers for whoever watches. */
+/** Metrics of the handoffs in the store, by state. Every instance reports the same numbers. */
 import { HANDOFF_STATES, isOpenHandoff } from "../../shared/protocol/handoff-states.ts";
 import { readHandoffCounts } from "../../shared/records/kv/counters.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";

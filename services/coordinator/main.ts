@@ -1,4 +1,4 @@
-/** Runs a coordinator as a process of its own. */
+/** Runs a coordinator as its own process. */
 
 import { runMain } from "../../shared/runtime/process/main.ts";
 import { readConfig } from "../../shared/runtime/settings/config.ts";

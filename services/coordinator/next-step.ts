@@ -1,43 +1,44 @@
 /**
- * What is to be done about a handoff now: a pure function of its record, the time and what an examination found. Every instance comes
- * to the same step; the transaction that carries it out decides which of them did.
+ * The next step of a handoff: a pure function of its record, the time and the offer that was built for it. Every
+ * instance arrives at the same step; the transaction that carries it out decides which of them took it.
  */
 import type { Handoff, HandoffEnding } from "../../shared/protocol/handoff-record.ts";
 
-/** What was found by looking at the checkpoint, and what can be made of it. */
-export type Examination<Offer> =
+/** An offer that was built for a handoff, or the reason why there is none. */
+export type BuiltOffer<Offer> =
   | { readonly kind: "broken"; readonly failure: HandoffEnding }
-  /** Sound, but it cannot be offered to who should get it. */
+  /** The checkpoint is sound, but cannot be offered to this agent type. */
   | { readonly kind: "unofferable"; readonly toAgentType: string; readonly failure: HandoffEnding }
   | { readonly kind: "offerable"; readonly offer: Offer };
 
-export type Step<Offer> =
-  /** It has ended. */
+export type HandoffStep<Offer> =
+  /** The handoff has ended. */
   | { readonly do: "nothing" }
-  /** Somebody else's turn, until then. */
+  /** An agent has until then. */
   | { readonly do: "wait"; readonly untilMs: number }
-  | { readonly do: "examine" }
+  | { readonly do: "build_offer" }
   | { readonly do: "reject"; readonly failure: HandoffEnding }
-  /** `toAgentType`: who should have got it, when that was found out just now. */
+  /** `toAgentType`: the type that was chosen while the offer was built. */
   | { readonly do: "escalate"; readonly failure: HandoffEnding; readonly toAgentType?: string }
   | { readonly do: "offer"; readonly offer: Offer }
   | { readonly do: "lapse" };
 
+/** `built` null: no offer has been built yet. */
 export function nextStep<Offer>(
   handoff: Pick<Handoff, "state" | "attempt" | "max_attempts" | "deadline">,
   nowMs: number,
-  examined: Examination<Offer> | null,
-): Step<Offer> {
+  built: BuiltOffer<Offer> | null,
+): HandoffStep<Offer> {
   switch (handoff.state) {
     case "requested":
     case "validated":
-      return examined === null ? { do: "examine" } : outcome(handoff.state, examined);
+      return built === null ? { do: "build_offer" } : stepAfter(handoff.state, built);
     case "offered": {
       const untilMs = deadlineOf(handoff);
       if (nowMs < untilMs) return { do: "wait", untilMs };
       if (handoff.attempt >= (handoff.max_attempts ?? 1))
-        return { do: "escalate", failure: untaken(handoff) };
-      return examined === null ? { do: "examine" } : outcome(handoff.state, examined);
+        return { do: "escalate", failure: unaccepted(handoff) };
+      return built === null ? { do: "build_offer" } : stepAfter(handoff.state, built);
     }
     case "accepted": {
       const untilMs = deadlineOf(handoff);
@@ -52,27 +53,30 @@ export function nextStep<Offer>(
   }
 }
 
-/** Only a request can be rejected; what broke later is a matter for a person just the same. */
-function outcome<Offer>(
+/** Only a request can be rejected. A checkpoint that became corrupt later needs an operator all the same. */
+function stepAfter<Offer>(
   state: "requested" | "validated" | "offered",
-  examined: Examination<Offer>,
-): Step<Offer> {
-  switch (examined.kind) {
+  built: BuiltOffer<Offer>,
+): HandoffStep<Offer> {
+  switch (built.kind) {
     case "broken":
-      return { do: state === "requested" ? "reject" : "escalate", failure: examined.failure };
+      return { do: state === "requested" ? "reject" : "escalate", failure: built.failure };
     case "unofferable":
-      return { do: "escalate", failure: examined.failure, toAgentType: examined.toAgentType };
+      return { do: "escalate", failure: built.failure, toAgentType: built.toAgentType };
     case "offerable":
-      return { do: "offer", offer: examined.offer };
+      return { do: "offer", offer: built.offer };
   }
 }
 
-/** A record without one is overdue: it must not wait for ever. */
+/** A record without a deadline is overdue: it must not wait for ever. */
 function deadlineOf({ deadline }: Pick<Handoff, "deadline">): number {
   const ms = deadline === null ? Number.NaN : Date.parse(deadline);
   return Number.isNaN(ms) ? Number.NEGATIVE_INFINITY : ms;
 }
 
-function untaken({ attempt }: Pick<Handoff, "attempt">): HandoffEnding {
-  return { reason: "no_agent", details: `nobody took it in ${attempt} offer${attempt === 1 ? "" : "s"}` };
+function unaccepted({ attempt }: Pick<Handoff, "attempt">): HandoffEnding {
+  return {
+    reason: "no_agent",
+    details: `no agent accepted it in ${attempt} offer${attempt === 1 ? "" : "s"}`,
+  };
 }

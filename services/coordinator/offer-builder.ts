@@ -1,4 +1,4 @@
-/** What a look at a handoff's checkpoint comes to: an offer that can be made, or the reason why none can. */
+/** Verifies the checkpoint of a handoff and builds the offer for the next agent, or finds the reason why there is none. */
 import pLimit from "p-limit";
 import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Prompt } from "../../shared/prompts/prompt.ts";
@@ -8,58 +8,62 @@ import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { nextAgentType, type Policies, type Policy, policyOf } from "../../shared/protocol/policy.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
-import type { Examination } from "./next-step.ts";
+import type { BuiltOffer } from "./next-step.ts";
 import { verify } from "./verification.ts";
 
-/** An offer as the repository takes it, for agents of a type. */
+/** The parts of an offer that the repository stores. */
 export type Offerable = Omit<Parameters<CheckpointRepository["coordination"]["offerHandoff"]>[2], "attempt">;
 
-export type Examine = (handoff: Handoff) => Promise<Examination<Offerable>>;
+/** Throws when the store is unavailable. */
+export type BuildOffer = (handoff: Handoff) => Promise<BuiltOffer<Offerable>>;
 
-/** As it stands in JSON, where a quotation mark and a backslash are two: a character of JavaScript comes to at most so many bytes. */
+/** In JSON a quotation mark and a backslash take two bytes; no character of JavaScript takes more than three. */
 const BYTES_A_CHARACTER = 3;
 const bytesInJson = (text: string): number => Buffer.byteLength(JSON.stringify(text));
-/** Each holds one checkpoint. */
-const AT_ONCE = 32;
-/** What a checkpoint goes back to is read many at a time, which may be large: so few at once that it does not fill the memory. */
-const ANCESTRIES_AT_ONCE = 4;
+/** Offers that are built at once: each holds one checkpoint in memory. */
+const OFFERS_MAX = 32;
+/** Ancestries that are read at once: each may hold many large checkpoints in memory. */
+const ANCESTRIES_MAX = 4;
 
-export function createExamination(
+export function createOfferBuilder(
   repository: CheckpointRepository,
   rules: { readonly agentTypes: ReadonlySet<string>; readonly policies: Policies },
-): Examine {
-  const ancestryLimit = pLimit(ANCESTRIES_AT_ONCE);
-  const examine: Examine = async (handoff) => {
+): BuildOffer {
+  const ancestryLimit = pLimit(ANCESTRIES_MAX);
+  const build: BuildOffer = async (handoff) => {
     const verified = await verify(repository, handoff, ancestryLimit);
     if (!verified.sound) {
       const { reason, details } = verified;
       return { kind: "broken", failure: { reason, details } };
     }
-    const toAgentType = chosen(handoff, rules.policies);
+    const toAgentType = chosenType(handoff, rules.policies);
     if (!rules.agentTypes.has(toAgentType)) {
       const details = `no agents of type ${toAgentType}; there are ${[...rules.agentTypes].join(", ")}`;
       return { kind: "unofferable", toAgentType, failure: { reason: "agent_type_unknown", details } };
     }
     const policy = policyOf(rules.policies, handoff.tenant, toAgentType);
-    return offered(handoff, verified.checkpoint, toAgentType, policy);
+    return offerFor(handoff, verified.checkpoint, toAgentType, policy);
   };
-  const limit = pLimit(AT_ONCE);
-  return (handoff) => limit(() => examine(handoff));
+  const limit = pLimit(OFFERS_MAX);
+  return (handoff) => limit(() => build(handoff));
 }
 
-/** Who asked for a type gets it; else the policy of the type that worked so far says who goes on. */
-function chosen({ to_agent_type, from_agent_type, next_phase, tenant }: Handoff, policies: Policies): string {
+/** The requested type; else the one that the policy of the previous agent's type names. */
+function chosenType(
+  { to_agent_type, from_agent_type, next_phase, tenant }: Handoff,
+  policies: Policies,
+): string {
   return (
     to_agent_type ?? nextAgentType(policyOf(policies, tenant, from_agent_type), from_agent_type, next_phase)
   );
 }
 
-function offered(
+function offerFor(
   handoff: Handoff,
   checkpoint: Checkpoint,
   toAgentType: string,
   { offer, first_checkpoint_ms }: Policy,
-): Examination<Offerable> {
+): BuiltOffer<Offerable> {
   try {
     const prompt = promptFor(handoff, checkpoint, toAgentType, offer);
     const { checkpoint_id: id, version } = checkpoint.metadata;
@@ -84,7 +88,7 @@ function offered(
   }
 }
 
-/** A generous budget of tokens may come to more bytes than an offer can carry; then these are the budget. Never fails for its size alone. */
+/** A large budget of tokens may exceed the bytes that an offer can carry. Those are the budget then, so size alone never fails. */
 function promptFor(
   handoff: Handoff,
   checkpoint: Checkpoint,

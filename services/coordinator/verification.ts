@@ -1,6 +1,6 @@
 /**
- * Whether work may go on from a handoff's checkpoint: it and all that it goes back to verify, it is the one whose hash was recorded, and
- * the audit trail from its own entry to the task's newest is unbroken. What is corrupt is quarantined by the reading.
+ * Whether an agent may continue from a handoff's checkpoint: the checkpoint is sound, the handoff recorded its hash,
+ * and the audit trail is unbroken from its entry to the task's newest. Reading quarantines corrupt versions.
  */
 import type { LimitFunction } from "p-limit";
 import { CHAIN_START, createChainVerifier, entryHash } from "../../shared/integrity/chain.ts";
@@ -18,7 +18,7 @@ export type Verification =
 type Repository = Pick<CheckpointRepository, "get" | "audit" | "coordination">;
 type Subject = Pick<Handoff, "tenant" | "task_id" | "checkpoint_id" | "checkpoint_hash">;
 
-/** `limit`: for the reading of ancestors, of which there may be many. Throws only what a retry can help: the store is unavailable. */
+/** `limit` bounds the reads of ancestries, which may be long. Throws only when the store is unavailable. */
 export async function verify(
   repository: Repository,
   handoff: Subject,
@@ -27,10 +27,10 @@ export async function verify(
   const { tenant, task_id, checkpoint_id } = handoff;
   const { coordination } = repository;
   try {
-    const own = sound(await coordination.verifyOwn(tenant, task_id, checkpoint_id));
+    const own = requireSound(await coordination.verifyOwn(tenant, task_id, checkpoint_id));
     const { checkpoint } = own;
     if (checkpoint.metadata.parent_ids.length > 0)
-      sound(await limit(() => coordination.verifyAncestors(tenant, task_id, own)));
+      requireSound(await limit(() => coordination.verifyAncestors(tenant, task_id, own)));
     await requireRecorded(repository, handoff, checkpoint);
     await requireTrail(repository, handoff, checkpoint);
     return { sound: true, checkpoint };
@@ -41,9 +41,9 @@ export async function verify(
 }
 
 /** Throws Broken. */
-function sound<V extends { readonly ok: true }>(found: V | Unsound): V {
+function requireSound<V extends { readonly ok: true }>(found: V | Unsound): V {
   if (found.ok) return found;
-  throw new Broken(found.reason, `checkpoint ${found.at} does not verify: ${found.details}`);
+  throw new Broken(found.reason, `checkpoint ${found.at} is corrupt: ${found.details}`);
 }
 
 class Broken extends Error {
@@ -65,14 +65,11 @@ async function versionOf(
     if (!(error instanceof FleetError) || (error.code !== "CORRUPT" && error.code !== "NOT_FOUND")) {
       throw error;
     }
-    throw new Broken(
-      "hash_broken",
-      `checkpoint ${id} does not verify: ${error.details.reason ?? error.message}`,
-    );
+    throw new Broken("hash_broken", `checkpoint ${id} is corrupt: ${error.details.reason ?? error.message}`);
   }
 }
 
-/** A draft may have been changed or finalized since; then the recorded hash is that of an earlier version. */
+/** A draft may have been changed or finalized since the request; the recorded hash is that of an earlier version then. */
 async function requireRecorded(repository: Repository, handoff: Subject, now: Checkpoint): Promise<void> {
   const { checkpoint_id: id, checkpoint_hash: recorded } = handoff;
   if (now.compliance.hash === recorded) return;
@@ -82,7 +79,7 @@ async function requireRecorded(repository: Repository, handoff: Subject, now: Ch
   throw new Broken("hash_broken", `no version of checkpoint ${id} has the recorded hash`);
 }
 
-/** From the checkpoint's own entry on: what lies before it is covered by the hash that this entry names. */
+/** Starts at the checkpoint's own entry: the hash that this entry names covers the entries before it. */
 async function requireTrail(repository: Repository, handoff: Subject, checkpoint: Checkpoint): Promise<void> {
   const { tenant, task_id } = handoff;
   const own = ownEntry(checkpoint);
@@ -130,7 +127,7 @@ function ownEntry({ compliance, metadata }: Checkpoint): number {
   const seq = Number(/#(\d+)$/.exec(compliance.event_log_ref ?? "")?.[1] ?? Number.NaN);
   if (Number.isSafeInteger(seq) && seq >= 1) return seq;
   const id = metadata.checkpoint_id;
-  throw new Broken("chain_broken", `checkpoint ${id} does not say which audit entry records it`);
+  throw new Broken("chain_broken", `checkpoint ${id} does not name its audit entry`);
 }
 
 function isOf(entry: string, { metadata, compliance }: Checkpoint): boolean {

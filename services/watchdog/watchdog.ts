@@ -20,10 +20,9 @@ import { startAttention } from "./detection/observed-clock.ts";
 import { createNoting } from "./detection/record-failure.ts";
 import { Watches } from "./detection/watches.ts";
 import { createAdmission } from "./recovery/admission.ts";
-import { createRecovering } from "./recovery/recovery-controller.ts";
-import { startNews } from "./recovery/recovery-events.ts";
+import { startRecoveryController } from "./recovery/recovery-controller.ts";
+import { startRecoveryEvents } from "./recovery/recovery-events.ts";
 import { startRecoveryGauges } from "./recovery/recovery-gauges.ts";
-import { sweepRecoveries } from "./recovery/recovery-sweep.ts";
 import { startScrubbing } from "./scrub/scrubber.ts";
 import { startWebhooks } from "./webhooks/webhooks.ts";
 
@@ -49,11 +48,11 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   const { log, clock, config } = context;
   const { policies } = config;
   const repository = openRepository(context, { finder: "watchdog", policies });
-  const admit = createAdmission(repository, clock, config.watchdog.recoveriesMax);
-  const recovering = createRecovering(context, repository, admit);
+  const admission = createAdmission(repository, clock, config.watchdog.recoveriesMax);
+  const controller = startRecoveryController(context, repository, admission);
   const meetDamage = createMeetingDamage(context, repository);
   const agentTypes = knownAgentTypes(config.agentTypes);
-  const note = createNoting(context, repository, { recovering, meetDamage, agentTypes });
+  const note = createNoting(context, repository, { controller, meetDamage, agentTypes });
   const silenceOf = silences(policies);
   const attention = startAttention(context);
   const watches = new Watches();
@@ -63,8 +62,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     startLeases(parts, repository),
     startLapses(parts, repository),
     startReports(context, repository, note),
-    sweepRecoveries(context, repository, recovering),
-    startNews(context, repository, recovering),
+    startRecoveryEvents(context, repository, controller),
     watchBlindness({ ...context, attention }),
     startRecoveryGauges(context, repository, watches),
     startWebhooks(context, config.watchdog.webhooks),
@@ -76,7 +74,9 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   log.info({ instance: context.instance }, "watchdog started");
   return async () => {
     await stopHearing();
+    // First the sources of failures and requests, so that their recoveries are finished.
     await Promise.all(stops.map((stop) => stop()));
+    await controller.stop();
     await attention.stop();
     log.info("watchdog stopped");
   };

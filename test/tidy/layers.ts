@@ -54,7 +54,7 @@ const HOMES: Record<string, readonly string[]> = {
   "prom-client": ["shared/runtime/"],
   "@opentelemetry/*": ["shared/runtime/"],
   "gpt-tokenizer": ["shared/prompts/"],
-  "p-limit": ["services/coordinator/"],
+  "p-limit": ["services/coordinator/", "shared/runtime/"],
   canonicalize: ["shared/integrity/"],
   "@secretlint/*": ["shared/integrity/"],
   hono: ["services/gateway/"],

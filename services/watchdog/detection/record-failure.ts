@@ -2,20 +2,20 @@
 import type { Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
 import type { RecoveryPlace } from "../../../shared/records/recovery/due.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
+import type { Controller } from "../../../shared/runtime/controller.ts";
 import {
   currentTraceparent,
   type TraceCarrier,
   withSpan,
 } from "../../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
-import type { Recovering } from "../recovery/recovery-controller.ts";
 import type { MeetDamage } from "./damaged-head.ts";
 
 /** Throws when the store is away; then nothing was noted, or it is found noted next time. */
 export type NoteFailure = (place: RecoveryPlace, sighting: Sighting, parent?: TraceCarrier) => Promise<Noted>;
 
 export interface NotingParts {
-  readonly recovering: Recovering;
+  readonly controller: Pick<Controller<RecoveryPlace>, "wake">;
   readonly meetDamage: MeetDamage;
   /** Those that there are. */
   readonly agentTypes: ReadonlySet<string>;
@@ -24,7 +24,7 @@ export interface NotingParts {
 export function createNoting(
   { log, clock }: ServiceContext,
   { recovery }: Pick<CheckpointRepository, "recovery">,
-  { recovering, meetDamage, agentTypes }: NotingParts,
+  { controller, meetDamage, agentTypes }: NotingParts,
 ): NoteFailure {
   /** An agent names its type itself. One that nobody has would be offered the task in vain, and the task be blocked. */
   const knownOf = ({ agent_type: type }: Sighting): string | null =>
@@ -50,7 +50,7 @@ export function createNoting(
         }
         const { state, due_at: dueAt = null } = noted.head.recovery ?? {};
         log.warn({ ...facts, state, due_at: dueAt }, "an agent failed, and lost its task");
-        if (dueAt !== null && Date.parse(dueAt) <= clock.now()) await recovering.carryOn(place);
+        if (dueAt !== null && Date.parse(dueAt) <= clock.now()) await controller.wake(place);
         return noted;
       },
       { parent },

@@ -6,8 +6,9 @@ import { startLapses } from "../../../../services/watchdog/detection/failure-det
 import { createNoting } from "../../../../services/watchdog/detection/record-failure.ts";
 import { type Watch, Watches } from "../../../../services/watchdog/detection/watches.ts";
 import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
-import { createRecovering } from "../../../../services/watchdog/recovery/recovery-controller.ts";
+import { takeRecoverySteps } from "../../../../services/watchdog/recovery/recovery-controller.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import type { RecoveryPlace } from "../../../../shared/records/recovery/due.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
@@ -54,9 +55,12 @@ test("a task whose head is damaged is put off, so that the others are noted at o
   watches.add(poison);
   const { repository } = place;
   const context = { log: testLog, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
-  const recovering = createRecovering(context, repository, createAdmission(repository, systemClock, 256));
+  const admission = createAdmission(repository, systemClock, 256);
+  const controller = {
+    wake: (due: RecoveryPlace) => takeRecoverySteps(systemClock, repository, admission, due),
+  };
   const note = createNoting(context, repository, {
-    recovering,
+    controller,
     meetDamage: createMeetingDamage(context, repository),
     agentTypes: knownAgentTypes([]),
   });

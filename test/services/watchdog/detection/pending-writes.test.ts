@@ -7,10 +7,11 @@ import { startReports } from "../../../../services/watchdog/detection/exit-repor
 import { Patience } from "../../../../services/watchdog/detection/pending-writes.ts";
 import { createNoting } from "../../../../services/watchdog/detection/record-failure.ts";
 import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
-import { createRecovering } from "../../../../services/watchdog/recovery/recovery-controller.ts";
+import { takeRecoverySteps } from "../../../../services/watchdog/recovery/recovery-controller.ts";
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import type { FailureClass } from "../../../../shared/protocol/exit-report.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
+import type { RecoveryPlace } from "../../../../shared/records/recovery/due.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../../shared/runtime/process/service.ts";
@@ -83,9 +84,12 @@ describe("reports", () => {
     });
     const context = { clock: systemClock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
     const { repository } = records;
-    const recovering = createRecovering(context, repository, createAdmission(repository, systemClock, 256));
+    const admission = createAdmission(repository, systemClock, 256);
+    const controller = {
+      wake: (due: RecoveryPlace) => takeRecoverySteps(systemClock, repository, admission, due),
+    };
     const note = createNoting(context, repository, {
-      recovering,
+      controller,
       meetDamage: createMeetingDamage(context, repository),
       agentTypes: knownAgentTypes([]),
     });

@@ -4,8 +4,9 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { createMeetingDamage } from "../../../../services/watchdog/detection/damaged-head.ts";
 import { createNoting } from "../../../../services/watchdog/detection/record-failure.ts";
 import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
-import { createRecovering } from "../../../../services/watchdog/recovery/recovery-controller.ts";
+import { takeRecoverySteps } from "../../../../services/watchdog/recovery/recovery-controller.ts";
 import { FAILURE_SIGNALS } from "../../../../shared/protocol/recovery-states.ts";
+import type { RecoveryPlace } from "../../../../shared/records/recovery/due.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
 import { manualClock } from "../../../harness/clock.ts";
@@ -32,9 +33,12 @@ function noting() {
   const { repository } = place;
   const clock = manualClock(place.now);
   const context = { clock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
-  const recovering = createRecovering(context, repository, createAdmission(repository, clock, 256));
+  const admission = createAdmission(repository, clock, 256);
+  const controller = {
+    wake: (due: RecoveryPlace) => takeRecoverySteps(clock, repository, admission, due),
+  };
   const meetDamage = createMeetingDamage(context, repository);
-  return createNoting(context, repository, { recovering, meetDamage, agentTypes: knownAgentTypes([]) });
+  return createNoting(context, repository, { controller, meetDamage, agentTypes: knownAgentTypes([]) });
 }
 
 /** The checkpoints of the task say `implementation`. */

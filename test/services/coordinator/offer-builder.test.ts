@@ -1,7 +1,7 @@
-// Looking at many handoffs at once on a real store: all can be offered, and few of them read what their checkpoints go back to together.
+// Many offers built at once over a real store: all are built, and few of them read their ancestries at a time.
 
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createExamination } from "../../../services/coordinator/offer-builder.ts";
+import { createOfferBuilder } from "../../../services/coordinator/offer-builder.ts";
 import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import { initiate } from "../../harness/records/handoffs.ts";
 import { create, input, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench?.close());
 
-/** A task of two checkpoints, the second on the first, that is handed off. */
+/** Hands off a task of two checkpoints, the second with the first as its parent. */
 async function handedOff(task: string) {
   const { repository } = bench;
   const first = await create(repository, { task });
@@ -25,7 +25,7 @@ async function handedOff(task: string) {
   return repository.handoff("default", { handoff_id });
 }
 
-test("many at once are offered, and no more than four ancestries are in hand", async () => {
+test("many offers are built at once, and at most four ancestries are read at a time", async () => {
   const { repository } = bench;
   const { coordination } = repository;
   const verifyAncestors = coordination.verifyAncestors.bind(coordination);
@@ -41,11 +41,11 @@ test("many at once are offered, and no more than four ancestries are in hand", a
     }
   });
   const handoffs = await Promise.all(Array.from({ length: MANY }, (_, n) => handedOff(`task-${n}`)));
-  const examine = createExamination(repository, {
+  const buildOffer = createOfferBuilder(repository, {
     agentTypes: new Set(["qa"]),
     policies: DEFAULT_POLICIES,
   });
-  const found = await Promise.all(handoffs.map(examine));
-  expect(found.map(({ kind }) => kind)).toEqual(Array(MANY).fill("offerable"));
+  const built = await Promise.all(handoffs.map(buildOffer));
+  expect(built.map(({ kind }) => kind)).toEqual(Array(MANY).fill("offerable"));
   expect([all, most]).toEqual([MANY, 4]);
 });

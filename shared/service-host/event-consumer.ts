@@ -1,0 +1,67 @@
+/**
+ * Consumers of events that all instances of a service share: each event is handled by one of them, and again after
+ * a failure or a crash, so a handler must be idempotent.
+ */
+import type { Bus, DurableMessage } from "../bus/bus.ts";
+import { startConsuming } from "../bus/consume/background-consumer.ts";
+import { decodeBody } from "../integrity/wire.ts";
+import { FleetError } from "../protocol/errors.ts";
+import { type EventType, type FleetEvent, readEvent } from "../protocol/events.ts";
+import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../protocol/subjects.ts";
+import { withSpan } from "../runtime/observability/tracing.ts";
+import type { ServiceContext, Stop } from "../runtime/process/service.ts";
+
+const ACK_WAIT_MS = 5_000;
+const PULL_MS = 60_000;
+
+export interface EventContext extends ServiceContext {
+  readonly backgroundBus: Bus;
+}
+
+/** The event, with its type and its data belonging together. */
+export type EventOf<T extends EventType> = { [E in T]: FleetEvent<E> }[T];
+
+export interface EventConsumer<T extends EventType = EventType> {
+  /** Names its spans. */
+  readonly name: string;
+  readonly durable: string;
+  readonly types: readonly T[];
+  /** Events in progress in all instances together; the rest wait in the stream. */
+  readonly inProgressMax: number;
+  /** A rejected promise redelivers the event after a growing pause. */
+  readonly handle: (event: EventOf<T>, message: DurableMessage) => Promise<void>;
+}
+
+/** Starts in the background, as soon as the stream is available. */
+export function startEventConsumer<T extends EventType>(
+  context: EventContext,
+  { name, durable, types, inProgressMax, handle }: EventConsumer<T>,
+): Stop {
+  const { backgroundBus: bus, clock, log } = context;
+  const options = {
+    stream: STREAMS.events,
+    durable,
+    filters: types.map((type) => SUBJECTS.eventsOf(type)),
+    maxAckPending: inProgressMax,
+    ackWaitMs: ACK_WAIT_MS,
+    pullMs: PULL_MS,
+  };
+  const read = (message: DurableMessage): EventOf<T> | null => {
+    try {
+      return readEvent(decodeBody(message.body, CONTENT_TYPES.json), types) as EventOf<T>;
+    } catch (error) {
+      if (!(error instanceof FleetError)) throw error;
+      const { subject, seq } = message;
+      log.error({ error, subject, seq, durable }, "message is not an event of the fleet");
+      return null;
+    }
+  };
+  const handled = async (message: DurableMessage): Promise<void> => {
+    const event = read(message);
+    // No transaction of the fleet has written it: it would be redelivered for ever.
+    if (event === null) return message.dead("not an event of the fleet");
+    const parent = message.headers;
+    await withSpan(name, {}, () => handle(event, message), { parent, kind: "consumer" });
+  };
+  return startConsuming({ bus, clock, log }, [{ options, handle: handled }]);
+}
