@@ -1,6 +1,6 @@
 /**
- * The life of one agent, from the offer to the report of its end. Each step is in the journal before the next begins, so a runner that
- * was killed goes on at the same place: it acknowledges under the same id, finds the agent that runs, reports what nobody was told.
+ * The lifecycle of one agent, from the offer to its exit report. Each step is in the journal before the next begins, so a runner that
+ * was killed resumes at the same step: it accepts under the same command id, finds the running agent, and sends the report that is missing.
  */
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import type { RunnerAgent, RunnerSettings } from "../../shared/protocol/runner-settings.ts";
@@ -24,7 +24,7 @@ export interface LifecycleParts {
   readonly journal: Journal;
   readonly fleet: FleetPort;
   readonly settings: RunnerSettings;
-  /** undefined: the settings name the type no more. */
+  /** The settings of the agent type; undefined: the runner's file no longer has the type. */
   readonly agent: RunnerAgent | undefined;
   readonly launcher: Launcher;
   readonly specOf: (record: AgentRecord, agent: RunnerAgent) => LaunchSpec;
@@ -37,26 +37,26 @@ export type AgentEnd =
   | { readonly kind: "void"; readonly why: string }
   | { readonly kind: "ended"; readonly report: ExitReport };
 
-const PATIENT = { attempts: Number.POSITIVE_INFINITY, baseMs: 250, maxMs: 10_000 } as const;
-/** Attempts to start an agent before it counts as not started. */
-const STARTS = 5;
+const RETRY_FOREVER = { attempts: Number.POSITIVE_INFINITY, baseMs: 250, maxMs: 10_000 } as const;
+/** Failures to start an agent before it counts as not started. */
+const START_ATTEMPTS = 5;
 
 export class AgentLifecycle {
   readonly #parts: LifecycleParts;
   readonly #log: Logger;
-  readonly #leaving = new AbortController();
+  readonly #detaching = new AbortController();
   readonly #settled = Promise.withResolvers<void>();
   #record: AgentRecord;
   #running: LaunchedAgent | undefined;
   #heart: Heart | undefined;
-  #stopped: StopReason | undefined;
+  #stopReason: StopReason | undefined;
 
   constructor(record: AgentRecord, parts: LifecycleParts) {
     this.#record = record;
     this.#parts = parts;
     const { agent_id, agent_type, task_id, handoff_id } = record;
     this.#log = parts.log.child({ agent_id, agent_type, task_id, handoff_id });
-    // Nobody may be waiting for it.
+    // After a restart no caller waits for it.
     this.#settled.promise.catch(() => {});
   }
 
@@ -64,12 +64,12 @@ export class AgentLifecycle {
     return this.#record;
   }
 
-  /** Resolves when the offer needs no more attention: the task is the agent's, or can never be. Rejects when it must come again. */
+  /** Resolves when the offer is decided: the agent owns the task, or the offer is void. Rejects when the offer must be redelivered. */
   get settled(): Promise<void> {
     return this.#settled.promise;
   }
 
-  /** Resolves when the agent is over; rejects when the runner goes away before, and leaves it in the journal as it is. */
+  /** Resolves when the end of the agent is reported. Rejects when the runner stops earlier; the journal then keeps the record as it is. */
   async run(onEnd: (ending: AgentEnd) => void): Promise<void> {
     const isNew = this.#record.state === "accepting";
     try {
@@ -80,23 +80,23 @@ export class AgentLifecycle {
       this.#settled.reject(error);
       throw error;
     }
-    if (this.#record.state === "accepted") await this.#live(isNew);
+    if (this.#record.state === "accepted") await this.#runToExit(isNew);
     const { report } = this.#record;
-    if (report === null) throw new Error("the record of an agent that has ended says nothing about its end");
+    if (report === null) throw new Error("the record of an ended agent has no exit report");
     onEnd({ kind: "ended", report });
-    await this.#tell(report);
+    await this.#sendReport(report);
   }
 
-  /** Ends the agent, or keeps it from being started; what became of it is reported as ever. */
+  /** Ends the agent, or prevents its start. Its end is reported as usual. */
   async stop(reason: StopReason): Promise<void> {
-    this.#stopped ??= reason;
+    this.#stopReason ??= reason;
     this.#heart?.set({ state: "stopping" });
     await this.#running?.stop(this.#parts.settings.grace_ms);
   }
 
-  /** The runner goes away; the agent stays as it is. */
-  leave(): void {
-    this.#leaving.abort(new Error("the runner is stopping"));
+  /** The runner stops without the agent, which keeps running. */
+  detach(): void {
+    this.#detaching.abort(new Error("the runner is stopping"));
   }
 
   #save(change: Partial<AgentRecord>): void {
@@ -104,13 +104,13 @@ export class AgentLifecycle {
     this.#parts.journal.save(this.#record);
   }
 
-  /** null: the task is the agent's; else why not. */
+  /** null: the agent owns the task; otherwise the reason why the offer is void. */
   async #accept(): Promise<string | null> {
     if (this.#record.state !== "accepting") return null;
     const { journal, fleet, clock } = this.#parts;
-    const { signal } = this.#leaving;
+    const { signal } = this.#detaching;
     try {
-      const answer = await retry({ ...PATIENT, clock, signal, retryable: isUncertain }, () =>
+      const answer = await retry({ ...RETRY_FOREVER, clock, signal, retryable: isUncertain }, () =>
         fleet.acknowledge(this.#record),
       );
       if ("fence" in answer) {
@@ -120,14 +120,14 @@ export class AgentLifecycle {
       journal.drop(this.#record.agent_id);
       return answer.void;
     } catch (error) {
-      // Refused for good: it did not happen, and another runner may have more success.
+      // A final refusal had no effect; the offer is redelivered, perhaps to another runner.
       if (!isUncertain(error) && !signal.aborted) journal.drop(this.#record.agent_id);
       throw error;
     }
   }
 
-  async #live(isNew: boolean): Promise<void> {
-    const exit = await this.#exit(isNew);
+  async #runToExit(isNew: boolean): Promise<void> {
+    const exit = await this.#obtainExit(isNew);
     const report = this.#reportOf(exit);
     this.#save({ state: "ended", report });
     const facts = { class: report.class, exit_code: report.exit_code, signal: report.signal };
@@ -137,107 +137,108 @@ export class AgentLifecycle {
     else this.#log.warn({ ...facts, details: report.details }, "agent failed");
   }
 
-  async #exit(isNew: boolean): Promise<Exit> {
+  async #obtainExit(isNew: boolean): Promise<Exit> {
     const { agent, launcher, specOf, journal } = this.#parts;
     const { folder } = journal.paths(this.#record.agent_id);
-    const isKnown = launcher.knows(folder);
-    if (!isKnown && this.#stopped !== undefined) return this.#unstarted("the runner was stopped first");
-    if (agent === undefined && !isKnown)
-      return this.#unstarted("the runner's settings name its type no more");
-    if (!isNew && !isKnown && !(await this.#owned()))
-      return this.#unstarted("while the runner was away the task went to somebody else");
+    const wasStarted = launcher.knows(folder);
+    if (!wasStarted && this.#stopReason !== undefined)
+      return this.#notStarted("the runner was stopped before the start");
+    if (agent === undefined && !wasStarted)
+      return this.#notStarted("the runner's settings no longer have its agent type");
+    if (!isNew && !wasStarted && !(await this.#isOwner()))
+      return this.#notStarted("another agent took the task while the runner was down");
     const spec = specOf(this.#record, agent ?? UNKNOWN_AGENT);
     try {
-      return await this.#ran(await this.#launched(spec), isKnown);
+      return await this.#watch(await this.#launch(spec), wasStarted);
     } catch (error) {
-      if (this.#leaving.signal.aborted) throw error;
+      if (this.#detaching.signal.aborted) throw error;
       this.#log.error({ error }, "the launcher failed");
-      return this.#unstarted(error instanceof Error ? error.message : String(error));
+      return this.#notStarted(error instanceof Error ? error.message : String(error));
     }
   }
 
-  #launched(spec: LaunchSpec): Promise<LaunchedAgent> {
+  #launch(spec: LaunchSpec): Promise<LaunchedAgent> {
     const { launcher, clock } = this.#parts;
-    const { signal } = this.#leaving;
-    return retry({ ...PATIENT, attempts: STARTS, clock, signal }, () => launcher.start(spec));
+    const { signal } = this.#detaching;
+    return retry({ ...RETRY_FOREVER, attempts: START_ATTEMPTS, clock, signal }, () => launcher.start(spec));
   }
 
-  async #ran(running: LaunchedAgent, found: boolean): Promise<Exit> {
+  async #watch(running: LaunchedAgent, wasFound: boolean): Promise<Exit> {
     const { agent, settings } = this.#parts;
     this.#running = running;
-    const over = new AbortController();
-    const signal = AbortSignal.any([over.signal, this.#leaving.signal]);
-    this.#log.info({ agent_pid: running.pid }, found ? "agent found again" : "agent started");
-    if (this.#stopped !== undefined) void running.stop(settings.grace_ms);
+    const done = new AbortController();
+    const signal = AbortSignal.any([done.signal, this.#detaching.signal]);
+    this.#log.info({ agent_pid: running.pid }, wasFound ? "running agent found" : "agent started");
+    if (this.#stopReason !== undefined) void running.stop(settings.grace_ms);
     if (agent?.heartbeats !== false) this.#heart = this.#startHeart(running);
-    const ending = agent?.run_ms === undefined ? undefined : this.#endInTime(agent.run_ms, signal);
+    const limit = agent?.run_ms === undefined ? undefined : this.#stopAfter(agent.run_ms, signal);
     try {
-      return await Promise.race([running.exited, this.#left()]);
+      return await Promise.race([running.exited, this.#detached()]);
     } finally {
-      over.abort();
-      await ending;
+      done.abort();
+      await limit;
       await this.#heart?.stop();
     }
   }
 
-  /** Rejects when the runner leaves its agents to the next one. */
-  async #left(): Promise<never> {
-    await aborted(this.#leaving.signal);
-    throw this.#leaving.signal.reason;
+  /** Rejects when the runner stops and leaves its agents to the next runner. */
+  async #detached(): Promise<never> {
+    await aborted(this.#detaching.signal);
+    throw this.#detaching.signal.reason;
   }
 
   #startHeart({ pid }: LaunchedAgent): Heart {
     const { fleet } = this.#parts;
     const { agent_type, task_id, fence } = this.#record;
-    const state = this.#stopped === undefined ? "working" : "stopping";
+    const state = this.#stopReason === undefined ? "working" : "stopping";
     const pulse = { agentType: agent_type, taskId: task_id, fence: fence ?? 0, pid, state } as const;
     return fleet.startHeartbeat(this.#record, pulse);
   }
 
-  /** Counted from when the task was given, so that a runner that starts anew does not grant it anew. */
-  async #endInTime(runMs: number, signal: AbortSignal): Promise<void> {
+  /** The time counts from the record of the offer, so that a restart of the runner does not extend it. */
+  async #stopAfter(runMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#parts;
     const left = Date.parse(this.#record.created_at) + runMs - clock.now();
     await clock.sleep(Math.max(0, left), signal);
     if (!signal.aborted) await this.stop("run_time");
   }
 
-  async #owned(): Promise<boolean> {
+  async #isOwner(): Promise<boolean> {
     const { fleet, clock } = this.#parts;
-    const { signal } = this.#leaving;
-    return retry({ ...PATIENT, clock, signal }, () => fleet.owns(this.#record));
+    const { signal } = this.#detaching;
+    return retry({ ...RETRY_FOREVER, clock, signal }, () => fleet.owns(this.#record));
   }
 
-  #unstarted(problem: string): Exit {
+  #notStarted(problem: string): Exit {
     return failedToStart(problem, new Date(this.#parts.clock.now()).toISOString());
   }
 
   #reportOf(exit: Exit): ExitReport {
     const { journal, agent, host } = this.#parts;
     const { agent_id, agent_type, task_id, fence, handoff_id } = this.#record;
-    const word = journal.word(agent_id);
-    const circumstances = { word, stopped: this.#stopped, codes: agent?.exit_codes ?? {} };
-    const details = detailsOf(exit, circumstances);
+    const note = journal.exitNote(agent_id);
+    const context = { note, stopped: this.#stopReason, codes: agent?.exit_codes ?? {} };
+    const details = detailsOf(exit, context);
     return {
       agent_id,
       agent_type,
       task_id,
       fence: fence ?? 0,
       handoff_id,
-      class: classOf(exit, circumstances),
+      class: classOf(exit, context),
       exit_code: exit.code,
       signal: signalOf(exit),
       started_at: exit.startedAt,
       ended_at: exit.endedAt,
       host,
       ...(details !== undefined && { details }),
-      ...(word?.resets_at !== undefined && { resets_at: word.resets_at }),
+      ...(note?.resets_at !== undefined && { resets_at: note.resets_at }),
     };
   }
 
-  async #tell(report: ExitReport): Promise<void> {
+  async #sendReport(report: ExitReport): Promise<void> {
     const { fleet, clock, journal, settings } = this.#parts;
-    await retry({ ...PATIENT, clock, signal: this.#leaving.signal }, () =>
+    await retry({ ...RETRY_FOREVER, clock, signal: this.#detaching.signal }, () =>
       fleet.report(this.#record, report),
     );
     this.#save({ state: "reported" });
@@ -245,7 +246,7 @@ export class AgentLifecycle {
   }
 }
 
-/** To find an agent again nothing of its type's settings is needed. */
+/** Stands in for the settings of a type that the file no longer has; a running agent is found without them. */
 const UNKNOWN_AGENT: RunnerAgent = {
   profile: "command",
   launcher: "process",

@@ -1,4 +1,4 @@
-/** All agents of a runner: which offers there is room for, who lives, and what to do with them at the end. */
+/** All agents of a runner: the capacity for offers, the running agents, and their end when the runner stops. */
 import { randomBytes } from "node:crypto";
 import type { Offer, OfferData } from "../../shared/protocol/offer.ts";
 import type { LauncherName } from "../../shared/protocol/runner-settings.ts";
@@ -22,108 +22,112 @@ export interface RunnerAgentsParts
 }
 
 const AGENT_TYPE_CHARS = 40;
-/** A word that there is room only cuts this short. */
-const ROOM_MS = 5_000;
-/** For the reports of the last agents, when the runner stops. */
+/** The interval at which the capacity is checked; the end of an agent wakes the waiting offers earlier. */
+const CAPACITY_CHECK_MS = 5_000;
+/** Time for the exit reports of the last agents when the runner stops. */
 const REPORT_MS = 3_000;
 
 export class Agents {
   readonly #parts: RunnerAgentsParts;
-  /** By handoff: an offer that comes again finds the life it began. */
-  readonly #lives = new Map<string, AgentLifecycle>();
+  /** By handoff id, so that a redelivered offer finds the lifecycle that it began. */
+  readonly #lifecycles = new Map<string, AgentLifecycle>();
   readonly #ends = new Map<string, Promise<void>>();
-  /** Agents that may have a process, by their handoff. */
-  readonly #places = new Map<string, string>();
-  readonly #room = createWake();
+  /** The agent types of all agents that may have a process, by handoff id. */
+  readonly #occupied = new Map<string, string>();
+  readonly #capacityFreed = createWake();
   #stopping = false;
 
   constructor(parts: RunnerAgentsParts) {
     this.#parts = parts;
   }
 
-  /** Goes on with everything that an earlier runner of this folder left. */
+  /** Resumes the agents that an earlier runner of this folder left. */
   recover(): void {
     const { journal, log } = this.#parts;
     const left = journal.all().filter(({ state }) => state !== "reported");
-    for (const record of left) this.#begin(record);
-    if (left.length > 0) log.info({ agents: left.length }, "agents of an earlier run taken up again");
+    for (const record of left) this.#start(record);
+    if (left.length > 0) log.info({ agents: left.length }, "agents of an earlier runner resumed");
   }
 
-  /** How many more agents of a type may be started now. */
-  room(type: string): number {
+  /** The number of agents of a type that may be started now. */
+  capacity(type: string): number {
     const { settings } = this.#parts;
     const agent = settings.agents[type];
     if (agent === undefined || this.#stopping) return 0;
-    const ofType = [...this.#places.values()].filter((one) => one === type).length;
-    return Math.max(0, Math.min(agent.max_agents - ofType, settings.max_agents - this.#places.size));
+    const ofType = [...this.#occupied.values()].filter((one) => one === type).length;
+    return Math.max(0, Math.min(agent.max_agents - ofType, settings.max_agents - this.#occupied.size));
   }
 
-  /** Resolves when there is room for an agent of the type, or the signal aborts. */
-  async roomFor(type: string, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && this.room(type) === 0)
-      await this.#parts.clock.wait(ROOM_MS, this.#room, signal);
+  /** Resolves when one more agent of the type may be started, or the signal aborts. */
+  async capacityFor(type: string, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && this.capacity(type) === 0)
+      await this.#parts.clock.wait(CAPACITY_CHECK_MS, this.#capacityFreed, signal);
   }
 
   /**
-   * Resolves when the offer is dealt with, with what resolves when its agent is over; null: there is no room, another runner shall
-   * have it. Throws when it must come again.
+   * Resolves when the offer is decided, with the end of its agent as `over`. null: the runner has no capacity, and another runner may take
+   * the offer. Throws when the offer must be redelivered.
    */
   async take(offer: Offer): Promise<{ readonly over: Promise<void> } | null> {
     const { data } = offer;
-    let life = this.#lives.get(data.handoff_id);
-    if (life === undefined) {
-      if (this.room(data.agent_type) === 0) return null;
+    let lifecycle = this.#lifecycles.get(data.handoff_id);
+    if (lifecycle === undefined) {
+      if (this.capacity(data.agent_type) === 0) return null;
       const record = this.#recordOf(offer);
       this.#parts.journal.open(record, this.#promptOf(record, data));
-      life = this.#begin(record);
+      lifecycle = this.#start(record);
     }
-    await life.settled;
+    await lifecycle.settled;
     return { over: this.#ends.get(data.handoff_id) ?? Promise.resolve() };
   }
 
-  /** By the settings: ends all agents and reports how, or leaves them to the next runner, as what cannot be reported now. */
+  /** As the settings say: ends and reports all agents, or leaves them to the next runner. Reports that cannot be sent now are left too. */
   async stop(): Promise<void> {
     this.#stopping = true;
     const { settings, clock } = this.#parts;
-    const lives = [...this.#lives.values()];
+    const lifecycles = [...this.#lifecycles.values()];
     const ends = Promise.all(this.#ends.values());
     if (settings.on_stop === "stop") {
-      await Promise.all(lives.map((life) => life.stop("runner_stopped")));
+      await Promise.all(lifecycles.map((lifecycle) => lifecycle.stop("runner_stopped")));
       const late = new AbortController();
       await Promise.race([ends, clock.sleep(REPORT_MS, late.signal)]);
       late.abort();
     }
-    for (const life of lives) life.leave();
+    for (const lifecycle of lifecycles) lifecycle.detach();
     await ends;
   }
 
-  #begin(record: AgentRecord): AgentLifecycle {
+  #start(record: AgentRecord): AgentLifecycle {
     const { launchers, settings, metrics } = this.#parts;
     const { agent_type, handoff_id } = record;
     const agent = settings.agents[agent_type];
-    const life = new AgentLifecycle(record, { ...this.#parts, agent, launcher: launchers[record.launcher] });
-    this.#lives.set(handoff_id, life);
-    this.#places.set(handoff_id, agent_type);
+    const lifecycle = new AgentLifecycle(record, {
+      ...this.#parts,
+      agent,
+      launcher: launchers[record.launcher],
+    });
+    this.#lifecycles.set(handoff_id, lifecycle);
+    this.#occupied.set(handoff_id, agent_type);
     metrics.runnerAgents.inc({ agent_type });
-    const ended = life
+    const ended = lifecycle
       .run((ending) => {
         this.#count(record, ending);
-        this.#giveBack(record);
+        this.#freeCapacity(record);
       })
       .catch((error: unknown) => this.#failed(record, error))
       .finally(() => {
-        this.#lives.delete(handoff_id);
+        this.#lifecycles.delete(handoff_id);
         this.#ends.delete(handoff_id);
-        this.#giveBack(record);
+        this.#freeCapacity(record);
       });
     this.#ends.set(handoff_id, ended);
-    return life;
+    return lifecycle;
   }
 
-  #giveBack({ handoff_id, agent_type }: AgentRecord): void {
-    if (!this.#places.delete(handoff_id)) return;
+  #freeCapacity({ handoff_id, agent_type }: AgentRecord): void {
+    if (!this.#occupied.delete(handoff_id)) return;
     this.#parts.metrics.runnerAgents.dec({ agent_type });
-    this.#room.notify();
+    this.#capacityFreed.notify();
   }
 
   #count({ agent_type, agent_id, task_id, handoff_id }: AgentRecord, ending: AgentEnd): void {
@@ -133,12 +137,12 @@ export class Agents {
       return;
     }
     metrics.runnerOffersVoidTotal.inc({ agent_type });
-    log.info({ agent_id, agent_type, task_id, handoff_id, why: ending.why }, "offer came to nothing");
+    log.info({ agent_id, agent_type, task_id, handoff_id, why: ending.why }, "offer is void");
   }
 
   #failed({ agent_id, task_id, handoff_id }: AgentRecord, error: unknown): void {
     if (this.#stopping) return;
-    this.#parts.log.error({ agent_id, task_id, handoff_id, error }, "an agent's life broke off");
+    this.#parts.log.error({ agent_id, task_id, handoff_id, error }, "the lifecycle of an agent failed");
   }
 
   #recordOf({ data, traceparent }: Offer): AgentRecord {
@@ -161,7 +165,7 @@ export class Agents {
     };
   }
 
-  /** The fence in it is the one to be: `acknowledge` answers with that, or with an error. */
+  /** The prompt names the fence to be: `acknowledge` answers with that fence or with an error. */
   #promptOf(record: AgentRecord, { prompt, fence_to_be }: OfferData): string {
     const agent = this.#parts.settings.agents[record.agent_type];
     if (agent === undefined || !agentInvocation(agent).instructions) return prompt;

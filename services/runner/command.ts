@@ -1,4 +1,4 @@
-/** From an agent type's settings and one agent's facts to what is started: arguments and environment, never a line for a shell. */
+/** The launch specification of an agent, from the settings of its type and its record: arguments and environment, never a shell line. */
 import { resolve } from "node:path";
 import type { Placeholder, RunnerAgent } from "../../shared/protocol/runner-settings.ts";
 import { traceparentKey } from "../../shared/runtime/observability/trace-context.ts";
@@ -8,15 +8,15 @@ import { agentInvocation } from "./profiles.ts";
 
 export interface LaunchContext {
   readonly url: string;
-  /** Where agents keep commands while there is no bus. */
+  /** The folder of the agents' spools. */
   readonly spoolDir: string;
   readonly logBytes: number;
-  /** The runner's own environment, which its agents inherit but for its settings. */
+  /** The runner's own environment. Its agents inherit it without the runner's settings. */
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** Settings of a process of Fleet are its own; and what one agent was told must not reach the next. */
-const INHERITED = (name: string): boolean => !name.startsWith("FLEET_") && name !== "TRACEPARENT";
+/** The settings of a fleet process and the variables of one agent must not reach another agent. */
+const isInherited = (name: string): boolean => !name.startsWith("FLEET_") && name !== "TRACEPARENT";
 
 export function launchSpec(
   record: AgentRecord,
@@ -25,23 +25,23 @@ export function launchSpec(
   context: LaunchContext,
 ): LaunchSpec {
   const values = valuesOf(record, paths, context);
-  const calling = agentInvocation(agent);
-  const ofProfile = Object.entries(agent.env).map(([name, value]) => [name, filled(value, values)]);
+  const invocation = agentInvocation(agent);
+  const configured = Object.entries(agent.env).map(([name, value]) => [name, filled(value, values)]);
   const inherited = Object.entries(context.env).filter(
-    ([name, value]) => value !== undefined && INHERITED(name),
+    ([name, value]) => value !== undefined && isInherited(name),
   );
   return {
     name: record.agent_id,
     agentType: record.agent_type,
     folder: paths.folder,
-    argv: calling.command.map((part) => filled(part, values)),
+    argv: invocation.command.map((part) => filled(part, values)),
     env: {
       ...(agent.launcher === "kubernetes" ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
-      ...Object.fromEntries(ofProfile),
+      ...Object.fromEntries(configured),
       ...fleetEnv(record, paths, context),
     },
     cwd: resolve(filled(agent.cwd ?? ".", values)),
-    prompt: { channel: calling.prompt, path: paths.prompt },
+    prompt: { channel: invocation.prompt, path: paths.prompt },
     logBytes: context.logBytes,
   };
 }
@@ -62,7 +62,7 @@ function fleetEnv(
     FLEET_HANDOFF: record.handoff_id,
     FLEET_CHECKPOINT: record.checkpoint_id,
     FLEET_PROMPT_FILE: paths.prompt,
-    FLEET_EXIT_FILE: paths.word,
+    FLEET_EXIT_FILE: paths.exitNote,
     ...(record.traceparent !== null && { [traceparentKey.toUpperCase()]: record.traceparent }),
   };
 }
@@ -86,7 +86,7 @@ function valuesOf(
   };
 }
 
-/** One pass: what a value contains is never looked at again. */
+/** One pass: placeholders in a filled-in value stay as they are. */
 function filled(template: string, values: Readonly<Record<Placeholder, string>>): string {
   return template.replace(/\{([a-z_]+)\}/g, (found, name: string) => values[name as Placeholder] ?? found);
 }

@@ -1,4 +1,4 @@
-/** The runner's own settings; which agents it starts, and how, stands in a file of its own. */
+/** The settings of the runner. The agents that it starts are described in a file of their own. */
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
@@ -56,12 +56,12 @@ export interface RunnerConfig extends Omit<ConfigOf<typeof runnerProcessFields>,
   readonly runnerName: string;
   /** Absolute. */
   readonly runnerDir: string;
-  /** Absolute; for the agents. */
+  /** The folder of the agents' spools. Absolute. */
   readonly spoolDir: string;
   readonly settings: RunnerSettings;
 }
 
-/** Throws ConfigError with everything that is wrong, in the environment or in the file. */
+/** Throws ConfigError with every problem in the environment or in the file. */
 export function readRunnerConfig(env: Environment): RunnerConfig {
   const config = readConfig(runnerProcessFields, env);
   const runnerName = config.runnerName ?? hostname();

@@ -1,13 +1,13 @@
 /**
- * From how a process ended to the class of failure that recovery decides by: pure data and one function over it. What the agent itself
- * said comes first, because an exit code is a poor word; then what the runner knows; then the code or the signal.
+ * The failure class of an ended process, which decides the recovery action: pure data and one function over it. The agent's own exit note
+ * comes first, because an exit code says little; then the runner's own reason to stop it; then the exit code or the signal.
  */
 import { constants } from "node:os";
 import { EXIT_CLASSES, type FailureClass } from "../../shared/protocol/exit-report.ts";
 import type { ExitWord } from "../../shared/protocol/runner-settings.ts";
 import type { Exit } from "./launchers/launcher.ts";
 
-/** A signal that is not here is a crash, also SIGTERM: whoever sent it did not wait for the work. */
+/** Any other signal is a crash, including SIGTERM: its sender did not wait for the work. */
 export const SIGNAL_CLASSES: Readonly<Partial<Record<NodeJS.Signals, FailureClass>>> = {
   SIGALRM: "timeout",
   SIGPROF: "timeout",
@@ -15,22 +15,23 @@ export const SIGNAL_CLASSES: Readonly<Partial<Record<NodeJS.Signals, FailureClas
   SIGXCPU: "timeout",
 };
 
-/** A shell says that a signal ended its program by a code above this one. */
+/** A shell reports signal n as exit code 128 + n. */
 const SIGNAL_CODES = 128;
 
-/** Why the runner itself ended the agent. */
+/** The runner's reason to end the agent. */
 export type StopReason = "runner_stopped" | "run_time";
 
 export interface ExitContext {
-  readonly word: ExitWord | undefined;
+  /** The agent's own report about its end. */
+  readonly note: ExitWord | undefined;
   readonly stopped: StopReason | undefined;
-  /** Of the agent type's settings. */
+  /** The exit codes with a class of their own, from the settings of the agent type. */
   readonly codes: Readonly<Record<string, FailureClass>>;
 }
 
-export function classOf(exit: Exit, { word, stopped, codes }: ExitContext): FailureClass {
+export function classOf(exit: Exit, { note, stopped, codes }: ExitContext): FailureClass {
   if (exit.problem !== null) return "not_started";
-  if (word?.class !== undefined) return word.class;
+  if (note?.class !== undefined) return note.class;
   if (stopped === "run_time") return "timeout";
   if (exit.lost) return "crash";
   const own = exit.code === null ? undefined : codes[String(exit.code)];
@@ -41,7 +42,7 @@ export function classOf(exit: Exit, { word, stopped, codes }: ExitContext): Fail
   return EXIT_CLASSES[exit.code ?? 1] ?? "crash";
 }
 
-/** The signal that ended the agent, also when a shell around it turned that into a code. */
+/** The signal that ended the agent, even if a shell around it turned the signal into an exit code. */
 export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): NodeJS.Signals | null {
   if (signal !== null) return signal as NodeJS.Signals;
   const number = (code ?? 0) - SIGNAL_CODES;
@@ -49,14 +50,14 @@ export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): NodeJ
   return (found?.[0] as NodeJS.Signals | undefined) ?? null;
 }
 
-/** In words, for the report; undefined when class and code say it all. */
-export function detailsOf(exit: Exit, { word, stopped }: ExitContext): string | undefined {
+/** The details for the exit report; undefined if class and code say everything. */
+export function detailsOf(exit: Exit, { note, stopped }: ExitContext): string | undefined {
   const facts = [
-    word?.details,
+    note?.details,
     exit.problem === null ? undefined : `could not be started: ${exit.problem}`,
     stopped === "runner_stopped" ? "the runner was stopped and ended it" : undefined,
-    stopped === "run_time" ? "it ran longer than its type may" : undefined,
-    exit.lost ? "the process that watched it is gone too, so nobody knows how it ended" : undefined,
+    stopped === "run_time" ? "it exceeded the run_ms of its agent type" : undefined,
+    exit.lost ? "the process that watched it ended as well, so its exit is unknown" : undefined,
   ].filter((fact) => fact !== undefined);
   return facts.length === 0 ? undefined : facts.join("; ");
 }

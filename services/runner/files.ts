@@ -1,4 +1,4 @@
-/** Small files that outlive a kill: written whole or not at all, and readable by their owner alone. */
+/** Small files that survive a kill: written completely or not at all, and readable only by the user who owns them. */
 import {
   closeSync,
   fsyncSync,
@@ -13,13 +13,13 @@ import { dirname } from "node:path";
 
 const OWNER_ONLY = 0o600;
 
-/** On disk when it returns. */
+/** Replaces the file. Its content is on disk when this returns. */
 export function writeWhole(path: string, content: string | Uint8Array): void {
   renameSync(written(path, content), path);
   syncFolder(dirname(path));
 }
 
-/** Like {@link writeWhole}; false when somebody else wrote the file before. */
+/** Creates the file like {@link writeWhole}; false if another process created it first. */
 export function writeOnce(path: string, content: string): boolean {
   const own = written(path, content);
   try {
@@ -34,7 +34,7 @@ export function writeOnce(path: string, content: string): boolean {
   }
 }
 
-/** undefined when there is no such file. Throws when it is no JSON. */
+/** undefined if the file does not exist. Throws if it is not JSON. */
 export function readJson<T>(path: string): T | undefined {
   try {
     return JSON.parse(readFileSync(path, "utf8")) as T;

@@ -1,6 +1,6 @@
 /**
- * The runner's way to the fleet: one connection, over which it speaks for each of its agents. Commands carry the agent's id in their
- * subject, so the runner's user of the bus must be permitted to publish for the agents that it starts.
+ * The runner's connection to the fleet, which it uses on behalf of each of its agents. The subject of a command carries the id of the
+ * agent, so the runner's bus user must be permitted to publish for the agents that it starts.
  */
 import { type Bus, BusError } from "../../shared/bus/bus.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
@@ -15,29 +15,29 @@ import { linkTo } from "../../shared/sdk/request/connection.ts";
 import { FleetClient } from "../../shared/sdk/sdk.ts";
 import type { AgentRecord } from "./journal.ts";
 
-/** `void`: the offer can come to nothing any more, whoever takes it; why is in the text. */
+/** The accepted fence, or the reason why no agent can accept the offer any more. */
 export type OfferAcknowledgement = { readonly fence: number } | { readonly void: string };
 
 export interface FleetPort {
   /**
-   * Makes the agent the owner of its task; the same record again has no second effect. Throws FleetError: retryable when it may or may
-   * not have happened, else it did not.
+   * Makes the agent the owner of its task. A repetition with the same record has no further effect. Throws a FleetError: if it is
+   * retryable, the command may have been applied; otherwise it was not.
    */
   acknowledge(record: AgentRecord): Promise<OfferAcknowledgement>;
-  /** Whether the task is still the agent's, under its fence. */
+  /** True while the agent owns the task under its fence. */
   owns(record: AgentRecord): Promise<boolean>;
-  /** Says for the agent that it lives, until it is stopped. */
+  /** Sends the agent's heartbeats until it is stopped. */
   startHeartbeat(record: AgentRecord, pulse: Pulse): Heart;
-  /** On disk at the bus when it resolves; twice is once. */
+  /** Resolves when the report is on disk at the bus. A repetition has no further effect. */
   report(record: AgentRecord, report: ExitReport): Promise<void>;
 }
 
-/** Whether it may have happened, or may happen when it is tried again. */
+/** True if the command may have been applied, or may succeed on a retry. */
 export function isUncertain(error: unknown): boolean {
   return (error instanceof FleetError || error instanceof BusError) && error.retryable;
 }
 
-/** After these the offer can come to nothing any more, whoever takes it. */
+/** The refusals after which no agent can accept the offer. */
 const VOID = new Set(["CONFLICT", "NOT_FOUND", "EXPIRED", "INVALID", "FENCED", "FINALIZED"]);
 
 interface ConnectionParts {
@@ -45,7 +45,7 @@ interface ConnectionParts {
   readonly log: Logger;
 }
 
-/** A client that speaks for an agent over a connection that it does not own. */
+/** A client that acts for an agent over a shared connection. */
 export function clientOn(
   bus: Bus,
   { clock, log, tenant, agentId }: ConnectionParts & { readonly tenant: string; readonly agentId: string },
@@ -63,7 +63,7 @@ export function clientOn(
   });
 }
 
-/** The handoff's trace, also after a restart, when nothing else remembers it. */
+/** Runs `fn` in the trace of the handoff, which the record keeps over a restart. */
 function inTraceOf<T>({ traceparent }: AgentRecord, name: string, fn: () => Promise<T>): Promise<T> {
   return withSpan(name, {}, fn, { parent: keptTrace(traceparent) });
 }

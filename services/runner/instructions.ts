@@ -1,6 +1,6 @@
 /**
- * What an agent program that knows nothing of Fleet must be told beside its prompt: who it is, and how to write checkpoints from a
- * terminal. Everything else that the commands need is in its environment.
+ * The instructions that follow the prompt of an agent program that does not know Fleet: its id, and the command for checkpoints.
+ * Everything else that the command needs is in the environment of the agent.
  */
 import type { AgentRecord } from "./journal.ts";
 
@@ -15,17 +15,17 @@ export function instructionsFor(record: AgentRecord, fence: number): string {
     "",
     "## How to keep this work safe",
     "",
-    `You are agent ${agent_id}, and task ${task_id} is yours. Your work is kept by the command \`fleet\`, which you run in a terminal.`,
-    `Write the first checkpoint within ${minutes} ${minutes === 1 ? "minute" : "minutes"}, or the task goes to another agent; then one after`,
+    `You are agent ${agent_id}, and you own task ${task_id}. Save your work with the command \`fleet\` in a terminal.`,
+    `Write the first checkpoint within ${minutes} ${minutes === 1 ? "minute" : "minutes"}; otherwise the task goes to another agent. Write further ones after`,
     "each finished piece of work, before anything risky, and when something fails:",
     "",
     `    ${write} --phase implementing --completed "what is done" --pending "what remains" --next "the exact next action"`,
     "",
-    "Each checkpoint is all that the next agent gets to see: name everything that is done and everything that remains, each in quotes of",
-    "its own, also what an earlier checkpoint or the prompt above named.",
+    "The next agent sees only the newest checkpoint: name everything that is done and everything that remains, each item in its own",
+    "quotes, including the items of earlier checkpoints and of the prompt above.",
     "",
-    "When the task is done, use `--phase complete`. When your context fills up or somebody else should go on, use `--phase handoff`",
-    "and stop. When the command ends with exit code 7, another agent has the task: stop at once.",
+    "When the task is done, use `--phase complete`. When your context fills up or another agent should continue, use `--phase handoff`",
+    "and stop. If the command ends with exit code 7, another agent owns the task: stop at once.",
     "",
   ].join("\n");
 }

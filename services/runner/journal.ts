@@ -1,6 +1,6 @@
 /**
- * The runner's memory: a folder for each agent, on disk before anything is done that cannot be undone. Whatever a kill leaves behind
- * says what comes next. Folders of agents that were reported stay for a while, for people.
+ * The runner's journal: one folder per agent, written to disk before each step that cannot be undone. After a kill, the record names the
+ * next step. Folders of reported agents are kept for a while for operators.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -10,8 +10,10 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { readJson, writeWhole } from "./files.ts";
 
 /**
- * accepting: about to acknowledge the offer, perhaps done; accepted: the task is the agent's, which runs or is about to; ended: nobody
- * has been told yet; reported: everything is done.
+ * - accepting: the runner is about to accept the offer, or has done so.
+ * - accepted: the agent owns the task, and runs or is about to.
+ * - ended: the agent has ended, and its exit report is not sent yet.
+ * - reported: the exit report is sent.
  */
 export type RecordState = "accepting" | "accepted" | "ended" | "reported";
 
@@ -22,30 +24,32 @@ export interface AgentRecord {
   readonly task_id: string;
   readonly handoff_id: string;
   readonly checkpoint_id: string;
-  /** Of the acknowledgement: the same at every attempt, so that it has one effect. */
+  /** The command id of the acceptance. Every retry uses the same id, so the command has one effect. */
   readonly command_id: string;
   readonly launcher: LauncherName;
   readonly first_checkpoint_ms: number;
   readonly traceparent: string | null;
   readonly created_at: string;
   readonly state: RecordState;
-  /** Under which the agent has the task; null before it is known. */
+  /** The fence under which the agent owns the task; null until the offer is accepted. */
   readonly fence: number | null;
   readonly report: ExitReport | null;
 }
+
 export interface AgentPaths {
   readonly folder: string;
   readonly prompt: string;
-  readonly word: string;
+  /** The file in which the agent may report why it ends. */
+  readonly exitNote: string;
 }
 
-const WORD_BYTES_MAX = 64 * 1_024;
+const EXIT_NOTE_BYTES_MAX = 64 * 1_024;
 
 export class Journal {
   readonly #root: string;
   readonly #log: Logger;
 
-  /** Throws where the folder cannot be made. */
+  /** Throws if the folder cannot be created. */
   constructor(root: string, log: Logger) {
     this.#root = root;
     this.#log = log;
@@ -54,10 +58,10 @@ export class Journal {
 
   paths(agentId: string): AgentPaths {
     const folder = join(this.#root, agentId);
-    return { folder, prompt: join(folder, "prompt.md"), word: join(folder, "word.json") };
+    return { folder, prompt: join(folder, "prompt.md"), exitNote: join(folder, "word.json") };
   }
 
-  /** A new agent, with its prompt. */
+  /** Begins the record of a new agent, with its prompt. */
   open(record: AgentRecord, prompt: string): void {
     const paths = this.paths(record.agent_id);
     mkdirSync(paths.folder, { mode: 0o700 });
@@ -69,32 +73,32 @@ export class Journal {
     writeWhole(this.#file(record.agent_id), JSON.stringify(record));
   }
 
-  /** Nothing was started, and nothing will be. */
+  /** Deletes the record of an agent that will never be started. */
   drop(agentId: string): void {
     rmSync(this.paths(agentId).folder, { recursive: true, force: true });
   }
 
-  /** All that are known, oldest first. A folder without a readable record was begun and not finished: nothing came of it. */
+  /** All records, oldest first. A folder without a readable record is left out: the runner was killed before it accepted the offer. */
   all(): AgentRecord[] {
     return readdirSync(this.#root)
       .flatMap((name) => this.#read(name) ?? [])
       .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
   }
 
-  /** What the agent said about its end; undefined when it said nothing, or nothing that can be read. */
-  word(agentId: string): ExitWord | undefined {
+  /** What the agent reported about its own end; undefined if it reported nothing, or nothing readable. */
+  exitNote(agentId: string): ExitWord | undefined {
     try {
-      const bytes = readFileSync(this.paths(agentId).word);
-      if (bytes.length > WORD_BYTES_MAX) return undefined;
+      const bytes = readFileSync(this.paths(agentId).exitNote);
+      if (bytes.length > EXIT_NOTE_BYTES_MAX) return undefined;
       return exitWordSchema.parse(JSON.parse(bytes.toString()));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT")
-        this.#log.warn({ agent_id: agentId, error }, "what an agent said about its end cannot be read");
+        this.#log.warn({ agent_id: agentId, error }, "the exit note of an agent cannot be read");
       return undefined;
     }
   }
 
-  /** Keeps the newest folders of reported agents. */
+  /** Deletes all but the newest `kept` folders of reported agents. */
   prune(kept: number): void {
     const reported = this.all().filter(({ state }) => state === "reported");
     for (const { agent_id } of reported.slice(0, Math.max(0, reported.length - kept))) this.drop(agent_id);

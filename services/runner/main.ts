@@ -6,7 +6,7 @@ import { openRunnerHost, STOP_MS_MAX } from "./runner-host.ts";
 
 await runMain({
   service: "fleet-runner",
-  // How long its agents get is in its settings, which are not read yet.
+  // The settings, which are not read yet, say how long its agents get.
   stopTimeoutMs: STOP_MS_MAX,
   start: async (context) => {
     const config = readRunnerConfig(process.env);

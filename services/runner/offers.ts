@@ -1,4 +1,4 @@
-/** Taking offers, for each agent type as many at once as agents of it may run. A hand stays busy as long as its agent lives. */
+/** Accepts offers. Each agent type has as many offer workers as agents of it may run; a worker is busy until its agent ends. */
 import type { OfferData } from "../../shared/protocol/offer.ts";
 import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
@@ -14,23 +14,23 @@ const RETRY = { attempts: Number.POSITIVE_INFINITY, baseMs: 500, maxMs: 5_000 } 
 export interface OffersParts {
   readonly client: FleetClient;
   readonly agents: Agents;
-  /** By agent type, how many at once. */
+  /** The limit of concurrent agents by agent type. */
   readonly types: ReadonlyMap<string, number>;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** Resolves at once; while the bus or the stream of offers is away it is tried again. Stop waits for the agents whose offers it holds. */
+/** Resolves at once, and retries while the bus or the stream of offers is unavailable. `Stop` waits for the agents of accepted offers. */
 export function startOffers(parts: OffersParts): Stop {
   const stopping = new AbortController();
-  const takers = [...parts.types].map(([type, most]) => takeType(parts, type, most, stopping.signal));
+  const consumers = [...parts.types].map(([type, limit]) => consumeType(parts, type, limit, stopping.signal));
   return async () => {
     stopping.abort();
-    await Promise.all(takers.map(async (taker) => (await taker)?.()));
+    await Promise.all(consumers.map(async (consumer) => (await consumer)?.()));
   };
 }
 
-async function takeType(
+async function consumeType(
   { client, agents, clock, log }: OffersParts,
   type: string,
   concurrency: number,
@@ -43,7 +43,7 @@ async function takeType(
       try {
         return await client.onOffer(type, (offer) => handle(agents, offer), { concurrency, onVoid });
       } catch (error) {
-        if (attempt === 1) log.warn({ agent_type: type, error }, "offers cannot be taken yet");
+        if (attempt === 1) log.warn({ agent_type: type, error }, "offers cannot be consumed yet");
         throw error;
       }
     });
@@ -57,9 +57,9 @@ async function handle(agents: Agents, offer: OfferInHand): Promise<void> {
   const { agent_type } = offer.data;
   const taken = await agents.take(offer.event);
   if (taken === null) {
-    // Before the hand asks for more there must be room again, here or for the next runner.
+    // Waits for capacity before this worker asks for another offer; meanwhile another runner may take this one.
     offer.decline();
-    await agents.roomFor(agent_type, offer.signal);
+    await agents.capacityFor(agent_type, offer.signal);
     return;
   }
   offer.settle();

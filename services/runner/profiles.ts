@@ -1,6 +1,6 @@
 /**
- * Agent programs that are ready to use, as data: how each is called and how it takes a prompt. In a child process they run without a
- * person and read the prompt from standard input; in a tmux window they are what a person would have, and the prompt is pasted.
+ * The agent programs with a ready profile, as data: the command and the prompt channel of each. In a child process they run
+ * non-interactively and read the prompt from standard input; in a tmux window they run interactively, and the prompt is pasted.
  */
 import type { LauncherName, ProfileName, RunnerAgent } from "../../shared/protocol/runner-settings.ts";
 import type { PromptChannel } from "./launchers/launcher.ts";
@@ -11,12 +11,12 @@ export interface Invocation {
 }
 
 interface Profile {
-  readonly ways: Readonly<Record<LauncherName, Invocation>>;
-  /** Whether the program must be told how to write checkpoints, because nothing else tells it. */
+  readonly invocations: Readonly<Record<LauncherName, Invocation>>;
+  /** True if the prompt must explain how to write checkpoints, because the program does not know it. */
   readonly instructions: boolean;
 }
 
-/** In a container nobody can write to the program, so a shell that stands in the image hands it the file; it reads no text of a task. */
+/** No runner can write to a program in a container, so the image's shell redirects the file. The shell never reads text of a task. */
 const fromFile = (...command: string[]): Invocation => ({
   command: ["sh", "-c", 'exec "$@" < "$FLEET_PROMPT_FILE"', "agent", ...command],
   prompt: "file",
@@ -24,7 +24,7 @@ const fromFile = (...command: string[]): Invocation => ({
 
 export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Profile>> = {
   "claude-code": {
-    ways: {
+    invocations: {
       process: { command: ["claude", "--print"], prompt: "stdin" },
       tmux: { command: ["claude"], prompt: "paste" },
       kubernetes: fromFile("claude", "--print"),
@@ -32,7 +32,7 @@ export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Pr
     instructions: true,
   },
   codex: {
-    ways: {
+    invocations: {
       process: { command: ["codex", "exec", "-"], prompt: "stdin" },
       tmux: { command: ["codex"], prompt: "paste" },
       kubernetes: fromFile("codex", "exec", "-"),
@@ -40,7 +40,7 @@ export const READY_PROFILES: Readonly<Record<Exclude<ProfileName, "command">, Pr
     instructions: true,
   },
   gemini: {
-    ways: {
+    invocations: {
       process: { command: ["gemini"], prompt: "stdin" },
       tmux: { command: ["gemini"], prompt: "paste" },
       kubernetes: fromFile("gemini"),
@@ -53,14 +53,14 @@ export interface AgentInvocation extends Invocation {
   readonly instructions: boolean;
 }
 
-/** How agents of a type are called: the settings win over the profile. */
+/** The invocation for an agent type: its settings take precedence over the profile. */
 export function agentInvocation(agent: RunnerAgent): AgentInvocation {
   const { profile, launcher, command, args, prompt, instructions } = agent;
   const ready = profile === "command" ? undefined : READY_PROFILES[profile];
-  const way = ready?.ways[launcher];
+  const usual = ready?.invocations[launcher];
   return {
-    command: [...(command ?? way?.command ?? []), ...args],
-    prompt: prompt ?? way?.prompt ?? "file",
+    command: [...(command ?? usual?.command ?? []), ...args],
+    prompt: prompt ?? usual?.prompt ?? "file",
     instructions: instructions ?? ready?.instructions ?? false,
   };
 }

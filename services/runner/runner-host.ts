@@ -1,4 +1,4 @@
-/** What a runner's process stands on: tracing, its connection to the bus, the operations port; closed in the reverse order. */
+/** The base of a runner's process: tracing, the bus connection and the operations port, closed in the reverse order. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { connectBus } from "../../shared/bus/connection.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
@@ -9,10 +9,10 @@ import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts
 import type { RunnerConfig } from "./config.ts";
 
 const CHECK_MS = 1_500;
-/** The usual ones are taken by the first. */
+/** The first runner of a machine holds the default port and folder. */
 export const SECOND_RUNNER_HINT =
   "a second runner on a machine needs its own FLEET_OPS_PORT (0: any free one) and its own FLEET_RUNNER_DIR";
-/** Over the longest grace that the settings may grant. */
+/** More than the longest grace_ms that the settings allow. */
 export const STOP_MS_MAX = 660_000;
 
 export interface RunnerHost {
@@ -21,7 +21,7 @@ export interface RunnerHost {
   readonly stop: Stop;
 }
 
-/** Throws StartupError; whatever was opened by then is closed again. */
+/** Throws StartupError after closing everything that was opened. */
 export async function openRunnerHost(
   { log, clock, metrics }: ServiceContext,
   config: RunnerConfig,
@@ -30,7 +30,7 @@ export async function openRunnerHost(
   const closers = createClosers(log, clock);
   const { settings, stopTimeout } = config;
   const graceMs = settings.on_stop === "stop" ? settings.grace_ms : 0;
-  // Half of the time is kept for the steps after the agents, which need next to nothing of it.
+  // Half of the time is for the steps after the agents, which need little of it.
   const stop = () => closers.close({ timeoutMs: 2 * (graceMs + stopTimeout) });
   try {
     const tracing = await startTracing({ service: "runner", endpoint: config.otlpEndpoint, log });
@@ -72,7 +72,7 @@ async function connected(
     throw new StartupError("the bus cannot be reached", {
       exitCode: exitCodes.unavailable,
       details: { url: busUrl, problem: error instanceof Error ? error.message : String(error) },
-      hint: "start the fleet; one that runs in another folder or on another port is named by FLEET_HOME or FLEET_URL",
+      hint: "start the fleet, or name one in another folder or on another port with FLEET_HOME or FLEET_URL",
       cause: error,
     });
   }

@@ -1,6 +1,6 @@
 /**
- * The runner: starts agents from the offers of their types, on its machine or from there in a cluster, says for them that they live, and
- * reports how they ended. It can do nothing that an agent of another maker could not do as well.
+ * The runner starts agents from the offers of their types, on its machine or in a cluster, sends their heartbeats, and reports how they
+ * ended. It uses only what every agent program may use.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -26,11 +26,11 @@ export interface RunnerContext extends ServiceContext {
   readonly config: RunnerConfig;
 }
 
-/** Throws StartupError when another runner has the folder. */
+/** Throws StartupError if another runner uses the folder. */
 export async function start(context: RunnerContext): Promise<Stop> {
   const { bus, config, clock, log } = context;
   const { settings, runnerName, runnerDir, tenant } = config;
-  const release = claimed(runnerDir);
+  const release = lockRunnerFolder(runnerDir);
   const launchers = launchersOf(context);
   const journal = new Journal(join(runnerDir, "agents"), log);
   const launchContext = {
@@ -74,7 +74,8 @@ function launchersOf({
     kubernetes: new KubernetesLauncher(
       (agentType) => {
         const agent = settings.agents[agentType];
-        if (agent?.kubernetes === undefined) throw new Error("the settings say nothing of a cluster");
+        if (agent?.kubernetes === undefined)
+          throw new Error("the settings of the agent type have no kubernetes section");
         return { kubernetes: agent.kubernetes, runMs: agent.run_ms, graceMs: settings.grace_ms };
       },
       clock,
@@ -83,8 +84,8 @@ function launchersOf({
   };
 }
 
-/** Two runners of one folder would both take up what an earlier one left. */
-function claimed(folder: string): () => void {
+/** Two runners in one folder would both resume the agents of an earlier runner. */
+function lockRunnerFolder(folder: string): () => void {
   const problem = (
     message: string,
     { hint, cause, ...details }: { hint: string; cause?: unknown; problem?: string | undefined },

@@ -1,4 +1,4 @@
-/** Agents of the SDK that a runner starts: a real fleet with its coordinator, a real runner, real agents, one of which is killed. */
+/** SDK agents that a runner starts: a real fleet with its coordinator, a real runner and real agents, one of which is killed. */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { connectBus } from "../../shared/bus/connection.ts";
@@ -45,7 +45,7 @@ beforeAll(async () => {
   runner = await startRunner(fleet, {
     implementation: { command: EXAMPLE, heartbeats: false },
     documentation: { command: FAILING, heartbeats: false },
-    // A shell around the program, which starts it once more when it fails.
+    // A shell around the program that restarts it once if it fails.
     qa: { command: ["sh", "-c", '"$@" || "$@"', "twice", ...FAILING], heartbeats: false },
   });
 });
@@ -61,7 +61,7 @@ const named = (type: string, task: string) =>
   events.filter((event) => event.type === type && event.subject === task);
 const reportsOf = (task: string) => reports.filter(({ task_id }) => task_id === task);
 
-/** A task whose agent goes; resolves with the handoff's id. */
+/** Hands a new task off; resolves with the id of the handoff. */
 async function handedOff(task: string, agentType: string, items: string[]): Promise<string> {
   const outcome = await client.createCheckpoint({
     taskId: task,
@@ -74,7 +74,7 @@ async function handedOff(task: string, agentType: string, items: string[]): Prom
   return outcome.checkpointId;
 }
 
-test("an agent is killed at its work, and the next one goes on to the end, through another handoff", async () => {
+test("an agent is killed at work, and the next one finishes the task, through another handoff", async () => {
   const id = await handedOff("built", "implementation", ["a", "b", "c", "d", "e"]);
   await until(() => named("HANDOFF_CONFIRMED", "built").length === 1);
   const killed = beats.findLast(({ task_id }) => task_id === "built");
@@ -108,7 +108,7 @@ test("an agent is killed at its work, and the next one goes on to the end, throu
     pending_items: [],
     completed_items: ["begin", "a", "b", "c", "d", "e"].map((title) => ({ title })),
   });
-  // The agent that was killed lost its task under fence 2; three items fill a context, so that a third agent had the last two.
+  // Fence 2 revoked the killed agent. Three items fill a context, so a third agent did the last two.
   expect(await client.getTask("built")).toMatchObject({ state: "completed", fence: 4 });
   await until(() => reportsOf("built").length === 3);
   expect(reportsOf("built").map((report) => [report.fence, report.class, report.exit_code])).toEqual([
@@ -125,7 +125,7 @@ test.each([
   ["full", "context_exhausted", 76, { details: "Error: too long" }],
   ["broken", "crash", 70, { details: "Error: broken" }],
 ])(
-  "work that fails, %s: its class is reported once, and its exit code says the same",
+  "work that fails, %s: its class is reported once, and its exit code matches",
   async (task, failureClass, code, more) => {
     await handedOff(`${task}-1`, "documentation", ["a"]);
     await until(() => reportsOf(`${task}-1`).length === 1);
@@ -135,7 +135,7 @@ test.each([
   },
 );
 
-test("an agent is told what the offer says, and one that its runner's command starts once more goes on where it was", async () => {
+test("an agent gets the prompt of the offer, and one that its command restarts resumes its own work", async () => {
   const id = await handedOff("again-1", "qa", ["a"]);
   await until(() => reportsOf("again-1").length === 1);
   expect(reportsOf("again-1")[0]).toMatchObject({ class: "completed", exit_code: 0 });
@@ -154,7 +154,7 @@ test("an agent is told what the offer says, and one that its runner's command st
   expect(await client.getTask("again-1")).toMatchObject({ state: "completed", fence: 1 });
 });
 
-test("an agent that sees that somebody else has its task ends as it should", async () => {
+test("an agent that sees another owner of its task ends as completed", async () => {
   await handedOff("waiting-1", "documentation", ["a"]);
   await until(() => named("HANDOFF_CONFIRMED", "waiting-1").length === 1);
   await client.takeTask("waiting-1");

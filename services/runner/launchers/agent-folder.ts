@@ -1,11 +1,11 @@
-/** The files of one agent's folder that tell its launcher what became of it. */
+/** The files in an agent's folder from which its launcher learns the agent's state. */
 import { join } from "node:path";
 import { readJson } from "../files.ts";
 import type { Exit } from "./launcher.ts";
 
 export interface ProcessNote {
   readonly pid: number;
-  /** Tells it from a later process with the same id. */
+  /** Distinguishes the process from a later one with the same id. */
   readonly mark: string;
 }
 
@@ -13,21 +13,22 @@ export interface AgentNote extends ProcessNote {
   readonly startedAt: string;
 }
 
-/** What the attendant is told; the environment is its own. */
+/** The input of the shim, besides its environment. */
 export interface LaunchNote {
   readonly argv: readonly string[];
   readonly cwd: string;
-  /** File to be the agent's standard input. */
+  /** The file for the agent's standard input. */
   readonly stdin: string | null;
   readonly logBytes: number;
-  /** Settings of Node itself, which are meant for the agent and not for the attendant. */
+  /** Variables that configure Node itself; they are meant for the agent and not for the shim. */
   readonly lateEnv: Readonly<Record<string, string>>;
 }
 
+// The shim's files are called attendant.*, because a runner must find the agents that an earlier version started.
 export const agentFiles = (folder: string) => ({
   launch: join(folder, "launch.json"),
-  attendant: join(folder, "attendant.json"),
-  attendantLog: join(folder, "attendant.log"),
+  shim: join(folder, "attendant.json"),
+  shimLog: join(folder, "attendant.log"),
   agent: join(folder, "process.json"),
   exit: join(folder, "exit.json"),
   output: join(folder, "output.log"),

@@ -1,8 +1,8 @@
 /**
- * Stays with one agent from its start to its end, whatever becomes of the runner: keeps what it prints, ends what it leaves behind, and
- * writes down how it ended. Only the parent of a process is told that, so it must be one that nobody restarts.
+ * The parent process of one agent, which survives a restart of the runner: it keeps the agent's output, ends the processes that the agent
+ * leaves behind, and records how the agent ended. The system reports that only to the parent, so the parent must not restart.
  *
- * Of all that are started for one agent, one gets to start it.
+ * If several shims are started for one agent, only the first starts it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
@@ -15,31 +15,31 @@ import { memoryKills } from "./oom-kills.ts";
 import { OutputLog } from "./output-log.ts";
 import { signalGroup } from "./process-group.ts";
 
-/** For what the agent left behind to end by itself. */
+/** The time in which leftover processes may end by themselves. */
 const LEFTOVER_MS = 1_000;
-const LOOK_MS = 20;
-const MEMORY_LOOK_MS = 5_000;
+const POLL_MS = 20;
+const MEMORY_POLL_MS = 5_000;
 
 const folder = process.argv[2] ?? "";
 const files = agentFiles(folder);
-// It ends when the agent has ended, and not before: these are sent to the whole terminal, or to the runner's group.
+// The shim ends only after the agent. These signals are sent to the whole terminal or to the runner's group.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
 const own = { pid: process.pid, mark: processMark(process.pid) ?? "" };
-if (writeOnce(files.attendant, JSON.stringify(own))) {
+if (writeOnce(files.shim, JSON.stringify(own))) {
   const launch = readJson<LaunchNote>(files.launch);
-  if (launch === undefined) throw new Error("the folder says nothing about what to start");
-  writeWhole(files.exit, JSON.stringify(await attend(launch)));
+  if (launch === undefined) throw new Error("the agent's folder has no launch.json");
+  writeWhole(files.exit, JSON.stringify(await runAgentProcess(launch)));
 }
-// A process that left the agent's group may hold its output for ever.
+// A process that left the agent's group may keep the output open forever.
 process.exit();
 
-async function attend(launch: LaunchNote): Promise<Exit> {
+async function runAgentProcess(launch: LaunchNote): Promise<Exit> {
   const output = new OutputLog(files.output, launch.logBytes);
   const startedAt = new Date().toISOString();
-  const begun = begin(launch);
-  if ("problem" in begun) return failedToStart(begun.problem, startedAt);
-  const { child } = begun;
+  const spawned = spawnAgent(launch);
+  if ("problem" in spawned) return failedToStart(spawned.problem, startedAt);
+  const { child } = spawned;
   for (const stream of [child.stdout, child.stderr])
     stream?.on("data", (chunk: Uint8Array) => output.write(chunk));
   const ended = endOf(child);
@@ -56,7 +56,12 @@ async function attend(launch: LaunchNote): Promise<Exit> {
   return { code, signal, problem, outOfMemory, lost: false, startedAt, endedAt };
 }
 
-function begin({ argv, cwd, stdin, lateEnv }: LaunchNote): { child: ChildProcess } | { problem: string } {
+function spawnAgent({
+  argv,
+  cwd,
+  stdin,
+  lateEnv,
+}: LaunchNote): { child: ChildProcess } | { problem: string } {
   const [program = "", ...args] = argv;
   let input: number | undefined;
   try {
@@ -65,7 +70,7 @@ function begin({ argv, cwd, stdin, lateEnv }: LaunchNote): { child: ChildProcess
       cwd,
       env: { ...process.env, ...lateEnv },
       stdio: [input ?? "ignore", "pipe", "pipe"],
-      // A group of its own: whatever the agent starts can be ended with it.
+      // A group of its own, so that the agent's child processes can be ended with it.
       detached: true,
     });
     return { child };
@@ -83,15 +88,15 @@ function endOf(child: ChildProcess): Promise<Pick<Exit, "code" | "signal" | "pro
   });
 }
 
-/** Kills are counted anew every few seconds, so that one of long ago does not explain this end. */
+/** The count is refreshed every few seconds, so that an earlier kill does not explain this exit. */
 function watchMemory(): { killed(): boolean } {
   let before = memoryKills();
-  const looking = setInterval(() => {
+  const timer = setInterval(() => {
     before = memoryKills();
-  }, MEMORY_LOOK_MS);
+  }, MEMORY_POLL_MS);
   return {
     killed() {
-      clearInterval(looking);
+      clearInterval(timer);
       const now = memoryKills();
       return before !== null && now !== null && now > before;
     },
@@ -105,6 +110,6 @@ async function endGroup(group: number): Promise<void> {
       signalGroup(group, "SIGKILL");
       return;
     }
-    await sleep(LOOK_MS);
+    await sleep(POLL_MS);
   }
 }

@@ -1,24 +1,24 @@
-/** What a launcher asks of a Kubernetes cluster, by the official client, which is loaded only when there is one to ask. */
+/** The calls of the launcher to a Kubernetes cluster. The official client is loaded only when it is used. */
 import type { V1Job, V1Pod, V1Secret } from "@kubernetes/client-node";
 import { AGENT_LABEL } from "./job-manifest.ts";
 
 export interface Cluster {
-  /** Resolves with the Job as it is, also when it was there before. */
+  /** Resolves with the Job, new or existing. */
   createJob(job: V1Job): Promise<V1Job>;
-  /** Also when it was there before. */
+  /** Does nothing if the Secret exists. */
   createSecret(secret: V1Secret): Promise<void>;
-  /** null: there is no such Job. */
+  /** null: the Job does not exist. */
   job(namespace: string, name: string): Promise<V1Job | null>;
   pods(namespace: string, name: string): Promise<V1Pod[]>;
   log(namespace: string, pod: string, bytes: number): Promise<string>;
-  /** Ends its pods, with `graceSeconds` for them. */
+  /** Deletes the Job and ends its pods. */
   removeJob(namespace: string, name: string): Promise<void>;
 }
 
 const CONFLICT = 409;
 const NOT_FOUND = 404;
 
-/** By the usual rules: `KUBECONFIG`, `~/.kube/config`, or the account of the pod that the runner is in. */
+/** Finds the cluster by the usual rules: `KUBECONFIG`, `~/.kube/config`, or the service account of the runner's pod. */
 export async function openCluster(): Promise<Cluster> {
   const { ApiException, BatchV1Api, CoreV1Api, KubeConfig } = await import("@kubernetes/client-node");
   const config = new KubeConfig();
@@ -38,8 +38,8 @@ export async function openCluster(): Promise<Cluster> {
   return {
     async createJob(body) {
       const { namespace = "default", name = "" } = body.metadata ?? {};
-      const made = await unless(CONFLICT, batch.createNamespacedJob({ namespace, body }));
-      return made ?? batch.readNamespacedJob({ namespace, name });
+      const created = await unless(CONFLICT, batch.createNamespacedJob({ namespace, body }));
+      return created ?? batch.readNamespacedJob({ namespace, name });
     },
     async createSecret(body) {
       const { namespace = "default" } = body.metadata ?? {};

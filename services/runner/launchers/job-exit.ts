@@ -1,10 +1,10 @@
-/** How an agent ended, from what Kubernetes says of its Job and pods: a pure function. */
+/** The exit of an agent, computed from its Job and pods: a pure function. */
 import { constants } from "node:os";
 import type { V1Job, V1Pod } from "@kubernetes/client-node";
 import { AGENT_CONTAINER } from "./job-manifest.ts";
 import { type Exit, failedToStart } from "./launcher.ts";
 
-/** A container that waits for one of these waits for ever. */
+/** A container that waits for one of these reasons never starts. */
 const NEVER = new Set([
   "CreateContainerConfigError",
   "CreateContainerError",
@@ -17,7 +17,7 @@ const NEVER = new Set([
 ]);
 const SIGNAL_CODES = 128;
 
-/** undefined: it has not ended. `job` null: somebody removed it. `nowIso`: for what says no time. */
+/** undefined: the agent has not ended. `job` is null if the Job was deleted. `nowIso` stands in for missing times. */
 export function jobExit(job: V1Job | null, pods: readonly V1Pod[], nowIso: string): Exit | undefined {
   const state = pods
     .flatMap(({ status }) => status?.containerStatuses ?? [])
@@ -29,7 +29,7 @@ export function jobExit(job: V1Job | null, pods: readonly V1Pod[], nowIso: strin
     return {
       code: name === null ? ended.exitCode : null,
       signal: name,
-      // A container runtime that cannot find the program ends the container with this reason before it began.
+      // A container runtime that cannot find the program ends the container with this reason before it starts.
       problem:
         ended.reason === "StartError" || ended.reason === "ContainerCannotRun"
           ? (ended.message ?? ended.reason)
@@ -51,7 +51,7 @@ export function jobExit(job: V1Job | null, pods: readonly V1Pod[], nowIso: strin
   if (failed === undefined) return undefined;
   const startedAt = iso(job.status?.startTime) ?? nowIso;
   const overdue = failed.reason === "DeadlineExceeded";
-  // As the system would end a process that used up its time.
+  // SIGXCPU is the signal for a process that used up its time.
   return {
     ...failedToStart("", nowIso),
     problem: null,

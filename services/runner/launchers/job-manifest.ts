@@ -1,6 +1,6 @@
 /**
- * An agent as a Kubernetes Job: the manifests, made by a pure function. The prompt is a Secret of its own, because a checkpoint may say
- * what is nobody else's business, and it belongs to the Job: whoever removes the Job removes both.
+ * The Kubernetes manifests of an agent, built by pure functions. The prompt is a Secret, because a checkpoint may be confidential. The Job
+ * owns the Secret, so deleting the Job deletes both.
  */
 import { createHash } from "node:crypto";
 import type { V1EnvVar, V1Job, V1PodSpec, V1Secret } from "@kubernetes/client-node";
@@ -12,7 +12,7 @@ export const AGENT_LABEL = "fleet/agent";
 const PROMPT_FOLDER = "/var/run/fleet";
 const PROMPT_NAME = "prompt.md";
 const WORK_FOLDER = "/tmp";
-/** Of a name in Kubernetes, less what it adds for pods. */
+/** The limit of a name in Kubernetes, less the suffix of pods. */
 const NAME_CHARS = 52;
 const HASH_CHARS = 10;
 
@@ -22,7 +22,7 @@ export interface JobOptions {
   readonly graceMs: number;
 }
 
-/** Names in Kubernetes have no capitals and no underscores; the hash keeps two agents apart that differ in those alone. */
+/** Kubernetes names have no capitals and no underscores; the hash distinguishes agents whose ids differ only in those. */
 export function jobName(agentId: string): string {
   const plain = agentId.toLowerCase().replace(/[^a-z0-9-]/g, "-");
   const hash = createHash("sha256").update(agentId).digest("hex").slice(0, HASH_CHARS);
@@ -38,7 +38,7 @@ export function jobManifest(spec: LaunchSpec, { kubernetes, runMs, graceMs }: Jo
     kind: "Job",
     metadata: { name, namespace: kubernetes.namespace, labels },
     spec: {
-      // Whether an agent is started again is decided by who sees the task, not by who sees the container.
+      // Kubernetes must not restart the agent: recovery decides that, because it knows the task.
       backoffLimit: 0,
       ttlSecondsAfterFinished: kubernetes.kept_seconds,
       ...(runMs !== undefined && { activeDeadlineSeconds: seconds(runMs) }),
@@ -47,7 +47,7 @@ export function jobManifest(spec: LaunchSpec, { kubernetes, runMs, graceMs }: Jo
   };
 }
 
-/** `uid`: of the Job, which owns it. */
+/** `uid` is that of the Job, which owns the Secret. */
 export function promptSecret(
   spec: LaunchSpec,
   prompt: Uint8Array,
@@ -75,7 +75,7 @@ function podSpec(spec: LaunchSpec, name: string, kubernetes: KubernetesSettings,
   return {
     restartPolicy: "Never",
     terminationGracePeriodSeconds: seconds(graceMs),
-    // An agent runs what a model says: it gets no key to the cluster.
+    // An agent runs what a model says, so it gets no access to the cluster.
     automountServiceAccountToken: false,
     ...(service_account !== undefined && { serviceAccountName: service_account }),
     ...(image_pull_secrets.length > 0 && {
@@ -92,7 +92,7 @@ function podSpec(spec: LaunchSpec, name: string, kubernetes: KubernetesSettings,
       {
         name: AGENT_CONTAINER,
         image: kubernetes.image,
-        // `command` and not `args`: what is started is what the settings say, whatever the image would start.
+        // `command` and not `args`: the settings decide what starts, and not the entry point of the image.
         command: spec.argv.map(literal),
         env: environment(spec),
         envFrom: kubernetes.env_from_secrets.map((secret) => ({ secretRef: { name: secret } })),
@@ -105,18 +105,18 @@ function podSpec(spec: LaunchSpec, name: string, kubernetes: KubernetesSettings,
   };
 }
 
-/** Kubernetes would replace `$(NAME)`, unless its dollar is doubled. */
+/** Kubernetes would expand `$(NAME)` unless the dollar is doubled. */
 const literal = (text: string): string => text.replaceAll("$(", () => "$$(");
 
-/** Paths of this machine mean nothing there. */
+/** Paths of the runner's machine mean nothing in the container. */
 function environment({ env }: LaunchSpec): V1EnvVar[] {
-  const there: Record<string, string> = {
+  const variables: Record<string, string> = {
     ...env,
     FLEET_PROMPT_FILE: `${PROMPT_FOLDER}/${PROMPT_NAME}`,
     FLEET_SPOOL_DIR: `${WORK_FOLDER}/fleet-spool`,
   };
-  delete there.FLEET_EXIT_FILE;
-  return Object.entries(there)
+  delete variables.FLEET_EXIT_FILE;
+  return Object.entries(variables)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, value]) => ({ name, value: literal(value) }));
 }

@@ -1,4 +1,4 @@
-/** Agents as Kubernetes Jobs. The cluster remembers them by name, so a runner that was started again finds them there. */
+/** Agents as Kubernetes Jobs. A restarted runner finds them in the cluster by name. */
 import { readFileSync } from "node:fs";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
@@ -9,7 +9,7 @@ import { jobExit } from "./job-exit.ts";
 import { type JobOptions, jobManifest, jobName, promptSecret } from "./job-manifest.ts";
 import type { Exit, LaunchedAgent, Launcher, LaunchSpec } from "./launcher.ts";
 
-const LOOK_MS = 2_000;
+const POLL_MS = 2_000;
 const KILLED_MS = 10_000;
 
 interface JobNote {
@@ -37,13 +37,13 @@ export class KubernetesLauncher implements Launcher {
   async start(spec: LaunchSpec): Promise<LaunchedAgent> {
     this.#cluster ??= openCluster();
     const cluster = await this.#cluster;
-    const note = readJson<JobNote>(agentFiles(spec.folder).job) ?? (await this.#created(cluster, spec));
-    const exited = this.#life(cluster, spec, note);
+    const note = readJson<JobNote>(agentFiles(spec.folder).job) ?? (await this.#create(cluster, spec));
+    const exited = this.#watch(cluster, spec, note);
     return {
       pid: null,
       exited,
       stop: async (graceMs) => {
-        // The pod has the settings' grace; the Job stays until its pod is gone.
+        // The pod has the grace period of the settings; the Job stays until its pod has ended.
         await cluster.removeJob(note.namespace, note.name);
         await Promise.race([exited, this.#clock.sleep(graceMs + KILLED_MS)]);
       },
@@ -54,10 +54,10 @@ export class KubernetesLauncher implements Launcher {
     this.#closing.abort();
   }
 
-  async #created(cluster: Cluster, spec: LaunchSpec): Promise<JobNote> {
+  async #create(cluster: Cluster, spec: LaunchSpec): Promise<JobNote> {
     const options = this.#optionsOf(spec.agentType);
     const job = await cluster.createJob(jobManifest(spec, options));
-    // The pod waits for it.
+    // The pod waits for the Secret.
     const prompt = readFileSync(spec.prompt.path);
     await cluster.createSecret(promptSecret(spec, prompt, options.kubernetes, job.metadata?.uid ?? ""));
     const note = { name: jobName(spec.name), namespace: options.kubernetes.namespace };
@@ -65,28 +65,31 @@ export class KubernetesLauncher implements Launcher {
     return note;
   }
 
-  async #life(cluster: Cluster, spec: LaunchSpec, note: JobNote): Promise<Exit> {
-    const known = readExit(spec.folder);
-    if (known !== undefined) return known;
+  async #watch(cluster: Cluster, spec: LaunchSpec, note: JobNote): Promise<Exit> {
+    const recorded = readExit(spec.folder);
+    if (recorded !== undefined) return recorded;
     for (;;) {
-      const exit = await this.#look(cluster, note);
+      const exit = await this.#poll(cluster, note);
       if (this.#closing.signal.aborted) return new Promise(() => {});
       if (exit !== undefined) {
         await this.#keepOutput(cluster, spec, note);
         writeWhole(agentFiles(spec.folder).exit, JSON.stringify(exit));
         return exit;
       }
-      await this.#clock.sleep(LOOK_MS, this.#closing.signal);
+      await this.#clock.sleep(POLL_MS, this.#closing.signal);
     }
   }
 
-  /** undefined also when the cluster does not answer: that says nothing about the agent. */
-  async #look(cluster: Cluster, { namespace, name }: JobNote): Promise<Exit | undefined> {
+  /** undefined while the agent runs, and when the cluster does not answer, which says nothing about the agent. */
+  async #poll(cluster: Cluster, { namespace, name }: JobNote): Promise<Exit | undefined> {
     try {
       const job = await cluster.job(namespace, name);
       return jobExit(job, await cluster.pods(namespace, name), new Date(this.#clock.now()).toISOString());
     } catch (error) {
-      this.#log.warn({ job: name, namespace, error }, "the cluster cannot be asked about an agent");
+      this.#log.warn(
+        { job: name, namespace, error },
+        "the state of an agent cannot be read from the cluster",
+      );
       return undefined;
     }
   }
@@ -97,7 +100,7 @@ export class KubernetesLauncher implements Launcher {
       if (pod === undefined) return;
       writeWhole(agentFiles(spec.folder).output, await cluster.log(namespace, pod, spec.logBytes));
     } catch (error) {
-      this.#log.debug({ job: name, namespace, error }, "the output of an agent cannot be had");
+      this.#log.debug({ job: name, namespace, error }, "the output of an agent cannot be read");
     }
   }
 }

@@ -1,60 +1,60 @@
 /**
- * How an agent is started, watched and stopped, whatever it runs in: a child process, a tmux window, a Kubernetes Job. What runs is
- * known by the agent's name and what its folder says, not by who started it, so that a runner that was killed finds its agents again.
+ * The contract of launchers, which start, watch and stop agents in a child process, a tmux window or a Kubernetes Job. A launcher finds a
+ * running agent by its name and its folder, so a restarted runner finds the agents of the killed one.
  */
 
 import type { PROMPT_CHANNELS } from "../../../shared/protocol/runner-settings.ts";
 
 export type PromptChannel = (typeof PROMPT_CHANNELS)[number];
 
-/** All that is needed to start one agent. The same spec again finds the agent that was started with it. */
+/** The specification of one agent. A second start with the same specification finds the running agent. */
 export interface LaunchSpec {
-  /** The agent's id: no other agent ever has it. */
+  /** The id of the agent, which is never reused. */
   readonly name: string;
   readonly agentType: string;
-  /** Absolute; belongs to this agent alone. */
+  /** The folder of this agent. Absolute. */
   readonly folder: string;
-  /** Program and arguments, each exactly as the agent gets it: no shell ever sees them. */
+  /** Program and arguments, passed to the agent unchanged and without a shell. */
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly prompt: { readonly channel: PromptChannel; readonly path: string };
-  /** Of what the agent prints, the newest bytes are kept. */
+  /** The limit of kept output; the newest bytes are kept. */
   readonly logBytes: number;
 }
 
-/** How an agent ended, as far as the system tells it. */
+/** The end of an agent, as far as the system reports it. */
 export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
-  /** Why it could not be started: the system's words, such as `spawn ./agent ENOENT`, or a word of the launcher's. */
+  /** The reason why the agent could not be started, from the system (`spawn ./agent ENOENT`) or the launcher. */
   readonly problem: string | null;
-  /** Something was killed for want of memory just before. */
+  /** True if the system killed a process for lack of memory just before. */
   readonly outOfMemory: boolean;
-  /** Who watched it died as well: nobody knows how it ended. */
+  /** True if the watching process ended as well, so the exit is unknown. */
   readonly lost: boolean;
   readonly startedAt: string;
   readonly endedAt: string;
 }
 
 export interface LaunchedAgent {
-  /** null where it runs elsewhere. */
+  /** null if the agent runs on another machine. */
   readonly pid: number | null;
   /** Never rejects. */
   readonly exited: Promise<Exit>;
-  /** Asks it and all that it started to end, and kills what is left after `graceMs`. Resolves when it is over. */
+  /** Sends SIGTERM to the agent and its child processes, and SIGKILL after `graceMs`. Resolves when the agent has ended. */
   stop(graceMs: number): Promise<void>;
 }
 
 export interface Launcher {
   /**
-   * Starts the agent, or finds the one that an earlier call started, also of a runner that is gone; never a second one. An agent that
-   * cannot be started is one that has ended, with a problem. Throws where that cannot be told now.
+   * Starts the agent, or finds the one that an earlier call started, even of an earlier runner. It never starts a second one. An agent
+   * that cannot be started counts as ended, with a problem. Throws if the launcher cannot decide now.
    */
   start(spec: LaunchSpec): Promise<LaunchedAgent>;
-  /** Whether an agent was started for this folder, whatever became of it. */
+  /** True if an agent was started for this folder, running or ended. */
   knows(folder: string): boolean;
-  /** Agents run on; only the watching ends. */
+  /** Stops watching. The agents keep running. */
   close(): Promise<void>;
 }
 

@@ -1,25 +1,25 @@
 /**
- * Whether the system killed something for want of memory: the only evidence that tells such an end from any other SIGKILL. Counted by
- * the control group where there is one, else by the whole machine, so it is a hint and no proof.
+ * The system's count of kills for lack of memory, the only evidence that distinguishes them from any other SIGKILL. The count is of the
+ * control group if there is one, otherwise of the whole machine, so it is a hint and not proof.
  */
 import { readFileSync } from "node:fs";
 
-/** null where the system does not count. */
+/** null if the system keeps no count. */
 export function memoryKills(): number | null {
-  for (const path of places()) {
+  for (const path of countFiles()) {
     const count = read(path);
     if (count !== null) return count;
   }
   return null;
 }
 
-/** The count of kills in `memory.events` or `/proc/vmstat`; null when the text has none. */
+/** The count in the text of `memory.events` or `/proc/vmstat`; null if it has none. */
 export function killsIn(text: string): number | null {
   const found = /^oom_kill (\d+)$/m.exec(text)?.[1];
   return found === undefined ? null : Number(found);
 }
 
-function places(): string[] {
+function countFiles(): string[] {
   if (process.platform !== "linux") return [];
   const group = readText("/proc/self/cgroup")?.match(/^0::(\/.*)$/m)?.[1];
   const ofGroup = group === undefined ? [] : [`/sys/fs/cgroup${group === "/" ? "" : group}/memory.events`];

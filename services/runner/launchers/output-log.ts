@@ -1,4 +1,4 @@
-/** What an agent prints, bounded: two files take turns, and together they hold the newest bytes. */
+/** The bounded log of an agent's output: two alternating files, which together hold the newest bytes. */
 import { closeSync, openSync, renameSync, statSync, writeSync } from "node:fs";
 
 export class OutputLog {
@@ -14,7 +14,7 @@ export class OutputLog {
     this.#half = Math.max(1, Math.floor(bytesMax / 2));
   }
 
-  /** A full disk must not end the agent: what cannot be written is counted. */
+  /** A full disk must not end the agent, so bytes that cannot be written are only counted. */
   write(chunk: Uint8Array): void {
     for (let at = 0; at < chunk.length; ) {
       try {
@@ -31,7 +31,7 @@ export class OutputLog {
     this.#file = undefined;
   }
 
-  /** As much as fits into the file whose turn it is. */
+  /** Writes as much as fits into the current file. */
   #append(part: Uint8Array): number {
     if (this.#size >= this.#half) {
       this.close();

@@ -1,6 +1,6 @@
 /**
- * Agents as child processes. Each has an attendant, a small process that outlives the runner; what both of them did is read from the
- * agent's folder, so a runner that was started again needs nothing else to go on watching.
+ * Agents as child processes. Each has a shim, a small parent process that outlives the runner. The launcher reads the state of both from
+ * the agent's folder, so a restarted runner resumes watching with nothing else.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
@@ -12,12 +12,12 @@ import { type AgentNote, agentFiles, type LaunchNote, type ProcessNote, readExit
 import { type Exit, failedToStart, type LaunchedAgent, type Launcher, type LaunchSpec } from "./launcher.ts";
 import { signalGroup } from "./process-group.ts";
 
-const ATTENDANT = fileURLToPath(new URL("./agent-shim.ts", import.meta.url));
-const LOOK_MS = 500;
-const SOON_MS = 20;
-/** For an attendant to come up on a machine that is busy. */
-const BEGIN_MS = 20_000;
-/** After SIGKILL; a process that hangs in the system itself cannot be waited for. */
+const SHIM = fileURLToPath(new URL("./agent-shim.ts", import.meta.url));
+const POLL_MS = 500;
+const START_POLL_MS = 20;
+/** The time for a shim to start on a busy machine. */
+const SHIM_START_MS = 20_000;
+/** The wait after SIGKILL. A process that hangs in a system call may never end. */
 const KILLED_MS = 5_000;
 
 export class ProcessLauncher implements Launcher {
@@ -32,10 +32,11 @@ export class ProcessLauncher implements Launcher {
     const wake = createWake();
     if (!this.knows(spec.folder)) {
       const problem = problemOf(spec);
-      if (problem !== null) return ended(failedToStart(problem, new Date(this.#clock.now()).toISOString()));
-      this.#attend(spec, wake);
+      if (problem !== null)
+        return endedAgent(failedToStart(problem, new Date(this.#clock.now()).toISOString()));
+      this.#startShim(spec, wake);
     }
-    const agent = await this.#begun(spec.folder);
+    const agent = await this.#started(spec.folder);
     const exited = this.#watch(spec.folder, wake);
     return {
       pid: agent?.pid ?? null,
@@ -45,14 +46,14 @@ export class ProcessLauncher implements Launcher {
   }
 
   knows(folder: string): boolean {
-    return readJson(agentFiles(folder).attendant) !== undefined;
+    return readJson(agentFiles(folder).shim) !== undefined;
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
   }
 
-  #attend(spec: LaunchSpec, wake: Wake): void {
+  #startShim(spec: LaunchSpec, wake: Wake): void {
     const files = agentFiles(spec.folder);
     const { NODE_OPTIONS, ...env } = spec.env;
     const launch: LaunchNote = {
@@ -64,31 +65,31 @@ export class ProcessLauncher implements Launcher {
     };
     mkdirSync(spec.folder, { recursive: true, mode: 0o700 });
     writeWhole(files.launch, JSON.stringify(launch));
-    const errors = openSync(files.attendantLog, "a", 0o600);
-    const attendant: ChildProcess = spawn(process.execPath, [ATTENDANT, spec.folder], {
+    const errors = openSync(files.shimLog, "a", 0o600);
+    const shim: ChildProcess = spawn(process.execPath, [SHIM, spec.folder], {
       env,
       stdio: ["ignore", "ignore", errors],
       detached: true,
     });
     closeSync(errors);
-    attendant.unref();
-    attendant.once("exit", () => wake.notify());
-    attendant.once("error", () => wake.notify());
+    shim.unref();
+    shim.once("exit", () => wake.notify());
+    shim.once("error", () => wake.notify());
   }
 
-  /** Until the agent runs or cannot; undefined when it has no process. */
-  async #begun(folder: string): Promise<AgentNote | undefined> {
+  /** Waits until the agent runs or cannot be started; undefined if it has no process. */
+  async #started(folder: string): Promise<AgentNote | undefined> {
     const files = agentFiles(folder);
-    const patience = this.#clock.monotonic() + BEGIN_MS;
+    const deadline = this.#clock.monotonic() + SHIM_START_MS;
     for (;;) {
       const agent = readJson<AgentNote>(files.agent);
       if (agent !== undefined || readExit(folder) !== undefined) return agent;
-      const attendant = readJson<ProcessNote>(files.attendant);
-      // Without an attendant nothing was started, and nothing will be unless it comes now.
-      if (attendant === undefined && this.#clock.monotonic() > patience)
-        throw new Error("the attendant did not start; see attendant.log in the agent's folder");
-      if (attendant !== undefined && !lives(attendant)) return readJson<AgentNote>(files.agent);
-      await this.#clock.sleep(SOON_MS);
+      const shim = readJson<ProcessNote>(files.shim);
+      // Without a shim no agent was started.
+      if (shim === undefined && this.#clock.monotonic() > deadline)
+        throw new Error("the agent's parent process did not start; see attendant.log in the agent's folder");
+      if (shim !== undefined && !isAlive(shim)) return readJson<AgentNote>(files.agent);
+      await this.#clock.sleep(START_POLL_MS);
     }
   }
 
@@ -96,21 +97,21 @@ export class ProcessLauncher implements Launcher {
     const { signal } = this.#closing;
     const files = agentFiles(folder);
     for (;;) {
-      const attendant = readJson<ProcessNote>(files.attendant);
-      const alive = attendant !== undefined && lives(attendant);
-      // Read after the look at the attendant: it writes before it ends.
+      const shim = readJson<ProcessNote>(files.shim);
+      const alive = shim !== undefined && isAlive(shim);
+      // Read after the check of the shim, which writes before it ends.
       const exit = readExit(folder);
       if (exit !== undefined) return exit;
       if (!alive) return this.#lost(folder);
-      await this.#clock.wait(LOOK_MS, wake, signal);
+      await this.#clock.wait(POLL_MS, wake, signal);
       if (signal.aborted) return new Promise(() => {});
     }
   }
 
-  /** Its output leads nowhere now, and nobody would ever learn how it ended: it is over. */
+  /** Without its shim the agent has no output and no recorded exit, so it is killed. */
   #lost(folder: string): Exit {
     const agent = readJson<AgentNote>(agentFiles(folder).agent);
-    if (agent !== undefined && lives(agent)) signalGroup(agent.pid, "SIGKILL");
+    if (agent !== undefined && isAlive(agent)) signalGroup(agent.pid, "SIGKILL");
     const endedAt = new Date(this.#clock.now()).toISOString();
     const startedAt = agent?.startedAt ?? endedAt;
     const exit: Exit = { ...failedToStart("", endedAt), problem: null, lost: true, startedAt };
@@ -119,34 +120,34 @@ export class ProcessLauncher implements Launcher {
   }
 
   async #stop(agent: AgentNote | undefined, exited: Promise<Exit>, graceMs: number): Promise<void> {
-    if (agent === undefined || !lives(agent)) return void (await this.#within(exited, KILLED_MS));
+    if (agent === undefined || !isAlive(agent)) return void (await this.#within(exited, KILLED_MS));
     signalGroup(agent.pid, "SIGTERM");
     if (await this.#within(exited, graceMs)) return;
-    if (lives(agent)) signalGroup(agent.pid, "SIGKILL");
+    if (isAlive(agent)) signalGroup(agent.pid, "SIGKILL");
     await this.#within(exited, KILLED_MS);
   }
 
   async #within(exited: Promise<Exit>, ms: number): Promise<boolean> {
-    const over = new AbortController();
-    const late = this.#clock.sleep(ms, over.signal).then(() => false);
+    const timeout = new AbortController();
+    const late = this.#clock.sleep(ms, timeout.signal).then(() => false);
     const inTime = await Promise.race([exited.then(() => true), late]);
-    over.abort();
+    timeout.abort();
     return inTime;
   }
 }
 
-/** What would make the system say that the program is missing when it is something else. */
+/** Problems that the system would report as a missing program. */
 function problemOf({ argv, cwd }: LaunchSpec): string | null {
   if (argv.length === 0 || argv[0] === "") return "no command";
   try {
-    return statSync(cwd).isDirectory() ? null : `the working folder ${cwd} is no folder`;
+    return statSync(cwd).isDirectory() ? null : `the working folder ${cwd} is not a folder`;
   } catch {
     return `the working folder ${cwd} does not exist`;
   }
 }
 
-function ended(exit: Exit): LaunchedAgent {
+function endedAgent(exit: Exit): LaunchedAgent {
   return { pid: null, exited: Promise.resolve(exit), stop: async () => {} };
 }
 
-const lives = ({ pid, mark }: ProcessNote): boolean => mark !== "" && processMark(pid) === mark;
+const isAlive = ({ pid, mark }: ProcessNote): boolean => mark !== "" && processMark(pid) === mark;

@@ -1,4 +1,4 @@
-/** One tmux server of the runner's own: every call names its socket, so no window of a person is ever touched. */
+/** The runner's own tmux server. Every call names its socket, so the windows of users are never touched. */
 import { type ExecFileException, execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { writeWhole } from "../files.ts";
@@ -8,7 +8,7 @@ const CALL_MS = 20_000;
 const SIZE = { columns: 200, rows: 50 } as const;
 const SESSION = "agents";
 
-/** A window stays when its program has ended, or nobody could ask how; names are ours, and so are keys and hooks. */
+/** A window stays after its program has ended, so that its exit code can be read. Names, keys and hooks are set by the runner alone. */
 const CONFIG = [
   "set-option -g remain-on-exit on",
   "set-option -g history-limit 20000",
@@ -36,7 +36,7 @@ export class TmuxServer {
     this.#configPath = configPath;
   }
 
-  /** A new window; resolves with the id of its pane. `env` stands beside what the server was started with. */
+  /** Opens a window and resolves with the id of its pane. `env` is added to the environment of the server. */
   async open(
     name: string,
     cwd: string,
@@ -44,7 +44,7 @@ export class TmuxServer {
     argv: readonly string[],
   ): Promise<string> {
     const settings = Object.entries(env).flatMap(([key, value]) => ["-e", `${key}=${value}`]);
-    // One word alone would be a line for a shell; env(1) makes it a program in any case.
+    // A single word would be a shell line; env(1) makes it a program.
     const words = ["-n", name, "-c", cwd, "-P", "-F", "#{pane_id}", ...settings, "--", "env", ...argv];
     const opened = await this.#inSession("new-window", "-d", "-t", `${SESSION}:`, ...words);
     if (opened !== undefined) return opened;
@@ -53,7 +53,7 @@ export class TmuxServer {
     return this.call("new-session", "-d", "-s", SESSION, ...size, ...words);
   }
 
-  /** All panes; none when no server runs. */
+  /** All panes; an empty list if no server runs. */
   async panes(): Promise<Pane[]> {
     const format =
       "#{pane_id}|#{window_name}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|#{pane_dead_signal}";
@@ -67,12 +67,12 @@ export class TmuxServer {
     });
   }
 
-  /** What a person would see; `whole`: with everything that has left the screen. */
+  /** The visible text of a pane; `whole` includes the scrollback. */
   screen(pane: string, whole = false): Promise<string> {
     return this.call("capture-pane", "-p", "-J", "-t", pane, ...(whole ? ["-S", "-"] : []));
   }
 
-  /** As if pasted by a person: the program is told that it is a paste, if it asked for that. */
+  /** Pastes like a user, in bracketed mode if the program asked for it. */
   async paste(pane: string, buffer: string, path: string): Promise<void> {
     await this.call("load-buffer", "-b", buffer, path);
     await this.#ifAlive(pane, `paste-buffer -p -d -b ${buffer} -t ${pane}`);
@@ -82,7 +82,7 @@ export class TmuxServer {
     await this.#ifAlive(pane, `send-keys -t ${pane} Enter`);
   }
 
-  /** Has the server ask for every child of its that has ended: the end of any child makes it do that. */
+  /** Makes the server collect its ended children, as the end of any child does. */
   async reap(): Promise<void> {
     await this.call("run-shell", "-b", "true");
   }
@@ -91,7 +91,7 @@ export class TmuxServer {
     await this.call("kill-window", "-t", pane);
   }
 
-  /** Standard output without its last line break. Throws with what tmux says. */
+  /** Resolves with the standard output without its last line break. Throws with tmux's error message. */
   async call(...args: readonly string[]): Promise<string> {
     const words = ["-u", "-L", this.#socket, "-f", this.#configPath, ...args];
     const { stdout } = await run("tmux", words, {
@@ -102,12 +102,12 @@ export class TmuxServer {
     return stdout.replace(/\n$/, "");
   }
 
-  /** Decided by the server at that moment: input for a program that has ended is the end of some servers, with all their windows. */
+  /** The server decides at that moment: input for an ended program crashes some servers, with all their windows. */
   async #ifAlive(pane: string, command: string): Promise<void> {
     await this.call("if-shell", "-F", "-t", pane, "#{?pane_dead,,1}", command);
   }
 
-  /** undefined: there is no session, or its last window was closed meanwhile, which ends the server. */
+  /** undefined: there is no session, or its last window was closed in the meantime, which ends the server. */
   async #inSession(...args: readonly string[]): Promise<string | undefined> {
     if (!(await this.#hasSession())) return undefined;
     try {
@@ -124,7 +124,7 @@ export class TmuxServer {
       return true;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "ENOENT") throw new Error("tmux is not installed");
-      // One that does not answer in time may have the session all the same, with all its agents.
+      // A server that does not answer in time may still have the session, with all its agents.
       if ((error as ExecFileException).killed) throw error;
       return false;
     }

@@ -1,6 +1,6 @@
 /**
- * Agents in windows of tmux, for programs that want a terminal and for people who want to watch. The tmux server outlives the runner
- * and knows how each program ended; the prompt is pasted and then, apart from it, sent off, until the window shows that it was taken.
+ * Agents in tmux windows, for programs that need a terminal and operators who want to watch. The tmux server outlives the runner and
+ * knows how each program ended. The prompt is pasted, and Enter is sent separately until the window shows that the program took it.
  */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -13,16 +13,16 @@ import { type Exit, failedToStart, type LaunchedAgent, type Launcher, type Launc
 import { signalGroup } from "./process-group.ts";
 import { type Pane, TmuxServer } from "./tmux-server.ts";
 
-const LOOK_MS = 500;
-/** A window that shows the same twice in a row is waiting for somebody. */
+const POLL_MS = 500;
+/** A window that shows the same text twice in a row is waiting for input. */
 const QUIET_MS = 400;
 const READY_MS = 60_000;
-/** Between the text and the key: programs take what comes in one burst for one paste. */
-const APART_MS = 150;
+/** The pause between text and key. Programs treat one burst of input as one paste. */
+const KEY_DELAY_MS = 150;
 const TAKEN_MS = 600;
-const TRIES = 6;
+const ENTER_ATTEMPTS = 6;
 const KILLED_MS = 5_000;
-const UNKNOWN_LOOKS = 20;
+const UNKNOWN_POLLS = 20;
 
 interface WindowNote {
   readonly pane: string;
@@ -35,7 +35,7 @@ export class TmuxLauncher implements Launcher {
   readonly #clock: Clock;
   readonly #closing = new AbortController();
 
-  /** `root`: the runner's folder; it names the server. */
+  /** `root` is the runner's folder, which names the server. */
   constructor(root: string, clock: Clock) {
     this.#server = new TmuxServer(socketOf(root), join(root, "tmux.conf"));
     this.#clock = clock;
@@ -48,7 +48,7 @@ export class TmuxLauncher implements Launcher {
   async start(spec: LaunchSpec): Promise<LaunchedAgent> {
     const note = readJson<WindowNote>(agentFiles(spec.folder).window) ?? (await this.#opened(spec));
     const pane = await this.#pane(note.pane);
-    const exited = this.#life(spec, note);
+    const exited = this.#recordedExit(spec, note);
     return {
       pid: pane?.pid ?? null,
       exited,
@@ -61,7 +61,7 @@ export class TmuxLauncher implements Launcher {
   }
 
   async #opened(spec: LaunchSpec): Promise<WindowNote> {
-    // A kill between opening the window and the note of it left the window, under the agent's own name.
+    // A kill between opening the window and recording it leaves a window with the name of the agent.
     const before = (await this.#server.panes()).find(({ window }) => window === spec.name);
     const { NODE_OPTIONS: _, ...env } = spec.env;
     const pane = before?.id ?? (await this.#server.open(spec.name, spec.cwd, ownEnv(env), spec.argv));
@@ -70,7 +70,7 @@ export class TmuxLauncher implements Launcher {
     return note;
   }
 
-  async #life(spec: LaunchSpec, note: WindowNote): Promise<Exit> {
+  async #recordedExit(spec: LaunchSpec, note: WindowNote): Promise<Exit> {
     const exit = readExit(spec.folder);
     if (exit !== undefined) return exit;
     const ended = await this.#watched(spec, note);
@@ -86,28 +86,28 @@ export class TmuxLauncher implements Launcher {
         ...failedToStart("the prompt could not be delivered", this.#time()),
         startedAt: note.startedAt,
       };
-    for (let unknownLooks = 0; ; ) {
+    for (let unknownPolls = 0; ; ) {
       const pane = await this.#watchedPane(note.pane);
       if (signal.aborted) return new Promise(() => {});
       const ended = { ...failedToStart("", this.#time()), problem: null, startedAt: note.startedAt };
       if (pane === undefined) return { ...ended, lost: true };
       const known = pane.code !== null || pane.signal !== null;
       if (pane.dead && !known) {
-        // The window closes a moment before the server is told how its program ended, and now and then it misses the word.
+        // The window closes a moment before the server learns how its program ended, and sometimes the server misses it.
         await this.#server.reap().catch(() => {});
-        unknownLooks += 1;
+        unknownPolls += 1;
       }
-      if (unknownLooks > UNKNOWN_LOOKS) return { ...ended, lost: true };
+      if (unknownPolls > UNKNOWN_POLLS) return { ...ended, lost: true };
       if (pane.dead && known) {
-        // How it ended counts without what it showed.
+        // The exit counts even without the output.
         await this.#keepOutput(spec, pane).catch(() => {});
         return { ...ended, code: pane.signal === null ? pane.code : null, signal: signalName(pane.signal) };
       }
-      await this.#clock.sleep(LOOK_MS, signal);
+      await this.#clock.sleep(POLL_MS, signal);
     }
   }
 
-  /** False when the program lives and never took it. One that has ended is told by whoever looks for it next. */
+  /** False if the program is alive and never took the prompt. The next poll finds a program that has ended. */
   async #prompted(spec: LaunchSpec, note: WindowNote): Promise<boolean> {
     const taken = await this.#delivered(spec, note.pane).catch(async (error: unknown) => {
       if (await this.#isAlive(note.pane)) throw error;
@@ -124,13 +124,13 @@ export class TmuxLauncher implements Launcher {
     writeWhole(paste, pasteable(readFileSync(spec.prompt.path, "utf8")));
     await this.#server.paste(pane, `fleet-${spec.name}`, paste);
     await this.#changed(pane, before);
-    await this.#clock.sleep(APART_MS);
-    return this.#sentOff(pane);
+    await this.#clock.sleep(KEY_DELAY_MS);
+    return this.#submitted(pane);
   }
 
-  /** Enter alone, and again while the window shows no change: programs lose it right after a paste. */
-  async #sentOff(pane: string): Promise<boolean> {
-    for (let tries = 1; tries <= TRIES; tries += 1) {
+  /** Sends Enter, and repeats it while the window does not change: programs lose a key right after a paste. */
+  async #submitted(pane: string): Promise<boolean> {
+    for (let tries = 1; tries <= ENTER_ATTEMPTS; tries += 1) {
       const before = await this.#server.screen(pane);
       await this.#server.enter(pane);
       if (await this.#changed(pane, before, TAKEN_MS * tries)) return true;
@@ -138,7 +138,7 @@ export class TmuxLauncher implements Launcher {
     return false;
   }
 
-  /** The screen once it stays as it is; undefined when it never shows anything. */
+  /** The screen once it stops changing; undefined if it stays empty. */
   async #quiet(pane: string): Promise<string | undefined> {
     const end = this.#clock.monotonic() + READY_MS;
     for (let last = ""; this.#clock.monotonic() < end; ) {
@@ -165,10 +165,10 @@ export class TmuxLauncher implements Launcher {
   }
 
   async #stop(id: string, exited: Promise<Exit>, graceMs: number): Promise<void> {
-    const over = exited.then(() => true);
-    const within = (ms: number) => Promise.race([over, this.#clock.sleep(ms).then(() => false)]);
+    const ended = exited.then(() => true);
+    const within = (ms: number) => Promise.race([ended, this.#clock.sleep(ms).then(() => false)]);
     const pane = await this.#pane(id);
-    // The program of a window leads its group and its session.
+    // The program of a window is the leader of its process group.
     if (pane !== undefined && !pane.dead) signalGroup(pane.pid, "SIGTERM");
     if (await within(graceMs)) return;
     if (pane !== undefined && !pane.dead) signalGroup(pane.pid, "SIGKILL");
@@ -179,14 +179,14 @@ export class TmuxLauncher implements Launcher {
     return (await this.#server.panes()).find((pane) => pane.id === id);
   }
 
-  /** A tmux that does not answer now is asked again: its program may live, and to call it ended would have the task done twice. */
+  /** Retries while tmux does not answer: its program may be alive, and reporting its end would start a second agent for the task. */
   async #watchedPane(id: string): Promise<Pane | undefined> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       try {
         return await this.#pane(id);
       } catch {
-        await this.#clock.sleep(LOOK_MS, signal);
+        await this.#clock.sleep(POLL_MS, signal);
       }
     }
     return undefined;
@@ -201,17 +201,17 @@ export class TmuxLauncher implements Launcher {
   }
 }
 
-/** Short, because the path of a socket may not be long; the same for every runner of the folder. */
+/** A short name, because socket paths are limited. Every runner of the folder gets the same name. */
 function socketOf(root: string): string {
   return `fleet-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`;
 }
 
-/** A window inherits from the tmux server, which has the runner's environment; the rest must be said, and can be seen by others. */
+/** A window inherits the runner's environment from the tmux server. The rest is passed as arguments, which other users can see. */
 function ownEnv(env: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter(([name, value]) => process.env[name] !== value));
 }
 
-/** Without control characters: one of them could end the paste and type on. */
+/** The text without control characters, which could end the paste and send keys. */
 export function pasteable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
   return text.replace(/\r\n?/g, "\n").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\ufffd");

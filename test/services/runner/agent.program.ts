@@ -1,39 +1,39 @@
-// Agents that behave in all the ways in which agents behave. They speak through files, because what they print is under test too.
+// The fake agent, with the behaviours that agents show. It reports through files, because its output is under test too.
 
 import { spawn } from "node:child_process";
 import { readFileSync, renameSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 const [behaviour = "", folder = ""] = process.argv.slice(2);
-const say = (name: string, content: string | Uint8Array): void => {
+const report = (name: string, content: string | Uint8Array): void => {
   const path = join(folder, name);
-  // Seen whole: whoever waits for the file reads it at once.
+  // Written completely before the rename, because the test reads the file at once.
   writeFileSync(`${path}.part`, content);
   renameSync(`${path}.part`, path);
 };
 
-const live = (): void => void setInterval(() => {}, 60_000);
+const keepRunning = (): void => void setInterval(() => {}, 60_000);
 
 switch (behaviour) {
   case "wait":
-    say("agent.pid", String(process.pid));
-    live();
+    report("agent.pid", String(process.pid));
+    keepRunning();
     break;
   case "obey":
     process.on("SIGTERM", () => {
-      say("asked", "SIGTERM");
+      report("asked", "SIGTERM");
       process.exit(0);
     });
-    say("agent.pid", String(process.pid));
-    live();
+    report("agent.pid", String(process.pid));
+    keepRunning();
     break;
   case "ignore":
-    process.on("SIGTERM", () => say("asked", "SIGTERM"));
-    say("agent.pid", String(process.pid));
-    live();
+    process.on("SIGTERM", () => report("asked", "SIGTERM"));
+    report("agent.pid", String(process.pid));
+    keepRunning();
     break;
   case "fork": {
-    // A grandchild that holds the output and ignores what it is asked.
+    // A grandchild that holds the output open and ignores SIGTERM.
     const child = spawn(
       "sh",
       ["-c", "trap '' TERM; echo $$ > \"$0\"; sleep 600 & wait; wait", join(folder, "grandchild.pid")],
@@ -41,14 +41,14 @@ switch (behaviour) {
         stdio: "inherit",
       },
     );
-    child.once("spawn", () => say("agent.pid", String(process.pid)));
-    live();
+    child.once("spawn", () => report("agent.pid", String(process.pid)));
+    keepRunning();
     break;
   }
   case "leave": {
     const child = spawn("sleep", ["600"], { stdio: "inherit" });
     child.once("spawn", () => {
-      say("grandchild.pid", String(child.pid));
+      report("grandchild.pid", String(child.pid));
       process.exit(3);
     });
     break;
@@ -60,8 +60,8 @@ switch (behaviour) {
     break;
   }
   case "tell":
-    say(
-      "told.json",
+    report(
+      "self-report.json",
       JSON.stringify({
         argv: process.argv.slice(4),
         env: process.env,

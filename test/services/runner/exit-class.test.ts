@@ -1,4 +1,4 @@
-/** Every way in which a process can end has a class, and what is known better than the exit code comes first. */
+/** Every end of a process has a failure class. The exit note and the runner's own reason come before the exit code. */
 import { constants } from "node:os";
 import { describe, expect, test } from "vitest";
 import { classOf, detailsOf, type ExitContext, signalOf } from "../../../services/runner/exit-class.ts";
@@ -15,7 +15,7 @@ const PLAIN: Exit = {
   startedAt: "2026-01-01T00:00:00.000Z",
   endedAt: "2026-01-01T00:01:00.000Z",
 };
-const NOTHING: ExitContext = { word: undefined, stopped: undefined, codes: {} };
+const NOTHING: ExitContext = { note: undefined, stopped: undefined, codes: {} };
 const of = (exit: Partial<Exit>, more: Partial<ExitContext> = {}) =>
   classOf({ ...PLAIN, ...exit }, { ...NOTHING, ...more });
 
@@ -58,72 +58,72 @@ test.each([
   ["SIGALRM", "timeout"],
 ])("%s is %s", (signal, expected) => expect(of({ signal })).toBe(expected));
 
-describe("want of memory", () => {
-  test("SIGKILL together with a kill for want of memory is that, also behind a shell", () => {
+describe("lack of memory", () => {
+  test("SIGKILL next to a kill for lack of memory is out_of_memory, also behind a shell", () => {
     expect(of({ signal: "SIGKILL", outOfMemory: true })).toBe("out_of_memory");
     expect(of({ code: 137, outOfMemory: true })).toBe("out_of_memory");
   });
 
-  test("any other end beside such a kill is what it is", () => {
+  test("any other end next to such a kill keeps its own class", () => {
     expect(of({ code: 1, outOfMemory: true })).toBe("crash");
     expect(of({ code: 0, outOfMemory: true })).toBe("completed");
     expect(of({ signal: "SIGSEGV", outOfMemory: true })).toBe("crash");
   });
 
-  test("kills are counted as the system writes them", () => {
+  test("the count of kills is read from the system's files", () => {
     expect(killsIn("low 0\nhigh 0\nmax 3\noom 2\noom_kill 2\noom_group_kill 0\n")).toBe(2);
     expect(killsIn("nr_free_pages 1\noom_kill 17\ndrop_pagecache 0\n")).toBe(17);
     expect(killsIn("anon 4096\n")).toBeNull();
   });
 });
 
-describe("what is known better", () => {
-  test("who never ran was not started, whatever else is said", () => {
-    expect(of({ problem: "ENOENT" }, { word: { class: "completed" }, stopped: "run_time" })).toBe(
+describe("precedence", () => {
+  test("an agent that never ran is not_started, regardless of any other reason", () => {
+    expect(of({ problem: "ENOENT" }, { note: { class: "completed" }, stopped: "run_time" })).toBe(
       "not_started",
     );
   });
 
-  test("the agent's own word wins over its code and over the runner's reason", () => {
-    expect(of({ code: 1 }, { word: { class: "rate_limit" } })).toBe("rate_limit");
-    expect(of({ signal: "SIGKILL" }, { word: { class: "context_exhausted" }, stopped: "run_time" })).toBe(
+  test("the agent's exit note takes precedence over its exit code and the runner's reason", () => {
+    expect(of({ code: 1 }, { note: { class: "rate_limit" } })).toBe("rate_limit");
+    expect(of({ signal: "SIGKILL" }, { note: { class: "context_exhausted" }, stopped: "run_time" })).toBe(
       "context_exhausted",
     );
-    expect(of({ code: 1 }, { word: { details: "no class" } })).toBe("crash");
+    expect(of({ code: 1 }, { note: { details: "no class" } })).toBe("crash");
   });
 
-  test("an agent that ran too long was ended for that", () => {
+  test("an agent that exceeded its run time is a timeout", () => {
     expect(of({ signal: "SIGKILL" }, { stopped: "run_time" })).toBe("timeout");
     expect(of({ code: 0 }, { stopped: "run_time" })).toBe("timeout");
   });
 
-  test("an agent that ended well when the runner was stopped has completed; else it crashed", () => {
+  test("an agent that a stopping runner ended has completed if its exit code is 0, otherwise crashed", () => {
     expect(of({ code: 0 }, { stopped: "runner_stopped" })).toBe("completed");
     expect(of({ signal: "SIGTERM" }, { stopped: "runner_stopped" })).toBe("crash");
   });
 
-  test("the settings of an agent type have the last word about its codes", () => {
+  test("the settings of an agent type override the class of an exit code", () => {
     expect(of({ code: 3 }, { codes: { "3": "rate_limit" } })).toBe("rate_limit");
     expect(of({ code: 0 }, { codes: { "0": "tool_error" } })).toBe("tool_error");
   });
 
-  test("an end that nobody saw is a crash", () => expect(of({ lost: true })).toBe("crash"));
+  test("an unknown end is a crash", () => expect(of({ lost: true })).toBe("crash"));
 });
 
-test("a signal behind a shell's code has its name", () => {
+test("a shell's exit code yields the name of the signal", () => {
   expect(signalOf({ code: 137, signal: null })).toBe("SIGKILL");
   expect(signalOf({ code: null, signal: "SIGTERM" })).toBe("SIGTERM");
   expect(signalOf({ code: 1, signal: null })).toBeNull();
   expect(signalOf({ code: 128, signal: null })).toBeNull();
 });
 
-test("details say what class and code do not", () => {
+test("the details add what class and code do not say", () => {
   expect(detailsOf({ ...PLAIN, code: 1 }, NOTHING)).toBeUndefined();
   expect(detailsOf({ ...PLAIN, problem: "ENOENT" }, NOTHING)).toBe("could not be started: ENOENT");
   expect(
     detailsOf(
       { ...PLAIN, signal: "SIGKILL" },
-      { ...NOTHING, word: { details: "out of budget" }, stopped: "run_time" },
+      { ...NOTHING, note: { details: "out of budget" }, stopped: "run_time" },
     ),
-  ).toBe("out of budget; it ran longer than its type may");
+  ).toBe("out of budget; it exceeded the run_ms of its agent type");
 });

@@ -1,4 +1,4 @@
-// What an agent is told that knows nothing of Fleet must keep the work whole: a checkpoint takes nothing over from the one before.
+// The instructions for an agent that does not know Fleet must keep its work complete: a checkpoint inherits nothing from its parent.
 
 import { expect, test } from "vitest";
 import { instructionsFor } from "../../../services/runner/instructions.ts";
@@ -21,7 +21,7 @@ const RECORD: AgentRecord = {
   report: null,
 };
 
-test("an agent is told its command with task and fence, and that a checkpoint says everything anew", () => {
+test("the instructions have the command with task and fence, and ask for complete checkpoints", () => {
   const told = instructionsFor(RECORD, 7);
   expect(told).toContain("fleet checkpoint --task billing-42 --fence 7 --type qa ");
   expect(told).toContain("within 15 minutes");

@@ -1,4 +1,4 @@
-/** Agents as Kubernetes Jobs: the manifests, and how an end is read from what a cluster says. */
+/** Agents as Kubernetes Jobs: the manifests, and the exit that follows from the state of a Job and its pods. */
 import type { V1Job, V1Pod } from "@kubernetes/client-node";
 import { describe, expect, test } from "vitest";
 import { jobExit } from "../../../services/runner/launchers/job-exit.ts";
@@ -36,7 +36,7 @@ const KUBERNETES = kubernetesSettingsSchema.parse({
 const NAME = jobName(SPEC.name);
 const LABELS = { team: "a", "app.kubernetes.io/name": "fleet-agent", "fleet/agent": NAME };
 
-test("a Job has one pod, is never started again by itself, and has no key to the cluster", () => {
+test("a Job has one pod, never restarts, and has no access to the cluster", () => {
   expect(jobManifest(SPEC, { kubernetes: KUBERNETES, runMs: 3_600_000, graceMs: 20_500 })).toEqual({
     apiVersion: "batch/v1",
     kind: "Job",
@@ -84,7 +84,7 @@ test("a Job has one pod, is never started again by itself, and has no key to the
   });
 });
 
-test("the prompt is a Secret that goes with the Job, byte by byte", () => {
+test("the prompt is a Secret that the Job owns, unchanged to the byte", () => {
   const prompt = Buffer.from("'; rm -rf / #\n\u0000é🚀\n");
   const secret = promptSecret(SPEC, prompt, KUBERNETES, "uid-1");
   expect(secret.metadata).toMatchObject({
@@ -95,14 +95,14 @@ test("the prompt is a Secret that goes with the Job, byte by byte", () => {
   expect(Buffer.from(secret.data?.["prompt.md"] ?? "", "base64")).toEqual(prompt);
 });
 
-test("names fit Kubernetes, and two agents never share one", () => {
+test("names are valid in Kubernetes and unique to an agent", () => {
   const ids = ["qa-1", "QA-1", "qa_1", "q".repeat(64), `${"q".repeat(63)}r`, "_", "-a-"];
   const names = ids.map(jobName);
   for (const name of names) expect(name).toMatch(/^[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?$/);
   expect(new Set(names).size).toBe(ids.length);
 });
 
-describe("an end, as a cluster tells it", () => {
+describe("the exit, read from a Job and its pods", () => {
   const now = "2026-01-01T01:00:00.000Z";
   const job: V1Job = { status: { startTime: new Date("2026-01-01T00:00:00Z"), active: 1 } };
   const pod = (state: object): V1Pod[] => [
@@ -117,13 +117,13 @@ describe("an end, as a cluster tells it", () => {
       },
     });
 
-  test("has not come while the pod waits or runs", () => {
+  test("is undefined while the pod waits or runs", () => {
     expect(jobExit(job, [], now)).toBeUndefined();
     expect(jobExit(job, pod({ waiting: { reason: "ContainerCreating" } }), now)).toBeUndefined();
     expect(jobExit(job, pod({ running: {} }), now)).toBeUndefined();
   });
 
-  test("is an exit code, or the signal behind it", () => {
+  test("is an exit code, or the signal that the code stands for", () => {
     expect(jobExit(job, terminated({ exitCode: 75 }), now)).toEqual({
       code: 75,
       signal: null,
@@ -136,21 +136,21 @@ describe("an end, as a cluster tells it", () => {
     expect(jobExit(job, terminated({ exitCode: 143 }), now)).toMatchObject({ code: null, signal: "SIGTERM" });
   });
 
-  test("is want of memory when the cluster says so", () => {
+  test("is out of memory if the cluster reports it", () => {
     expect(jobExit(job, terminated({ exitCode: 137, reason: "OOMKilled" }), now)).toMatchObject({
       signal: "SIGKILL",
       outOfMemory: true,
     });
   });
 
-  test("is a start that failed when image or program are not there", () => {
+  test("is a failed start if the image or the program is missing", () => {
     const missing = terminated({ exitCode: 128, reason: "StartError", message: "exec: run: not found" });
     expect(jobExit(job, missing, now)).toMatchObject({ problem: "exec: run: not found" });
     const image = pod({ waiting: { reason: "ImagePullBackOff", message: "no such image" } });
     expect(jobExit(job, image, now)).toMatchObject({ problem: "ImagePullBackOff: no such image" });
   });
 
-  test("is a deadline that passed, or a Job that somebody removed", () => {
+  test("is a passed deadline, or lost if the Job was deleted", () => {
     const failed: V1Job = {
       status: { conditions: [{ type: "Failed", status: "True", reason: "DeadlineExceeded" }] },
     };

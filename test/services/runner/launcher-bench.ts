@@ -1,4 +1,4 @@
-// What the launchers' tests share: a folder for one agent, the fake agent, and waiting for what it says.
+// The bench of the launchers' tests: a folder for one agent, the fake agent, and waiting for the files that it writes.
 
 import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ export function scratch(): string {
 
 let counter = 0;
 
-/** A spec for the fake agent with one of its behaviours, in a folder of its own below `root`. */
+/** A launch specification for the fake agent with one of its behaviours, in its own folder below `root`. */
 export function specOf(root: string, behaviour: string, more: Partial<LaunchSpec> = {}): LaunchSpec {
   counter += 1;
   const folder = join(root, `agent-${counter}`);
@@ -34,14 +34,14 @@ export function specOf(root: string, behaviour: string, more: Partial<LaunchSpec
   };
 }
 
-/** Resolves with what the agent said under this name. */
-export async function said(folder: string, name: string): Promise<string> {
+/** Resolves with the content of a file once the agent has written it. */
+export async function fileOf(folder: string, name: string): Promise<string> {
   const path = join(folder, name);
   while (!existsSync(path)) await sleep(10);
   return readFileSync(path, "utf8");
 }
 
-/** Resolves when the process is gone. */
-export async function gone(pid: number): Promise<void> {
+/** Resolves when the process has ended. */
+export async function processEnded(pid: number): Promise<void> {
   while (processMark(pid) !== undefined) await sleep(10);
 }

@@ -1,4 +1,4 @@
-// A runner's launching part as a process of its own: starts one agent, says so, and lives until it is killed.
+// A process launcher in a process of its own: starts one agent, prints its process id, and runs until it is killed.
 
 import type { LaunchSpec } from "../../../services/runner/launchers/launcher.ts";
 import { ProcessLauncher } from "../../../services/runner/launchers/process.ts";

@@ -1,4 +1,4 @@
-/** Agents as child processes: real ones, which end in every way there is. */
+/** Agents as child processes: real processes, with every kind of end. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { ProcessLauncher } from "../../../services/runner/launchers/process.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { gone, said, scratch, specOf } from "./launcher-bench.ts";
+import { fileOf, processEnded, scratch, specOf } from "./launcher-bench.ts";
 
 const root = scratch();
 const launcher = new ProcessLauncher(systemClock);
@@ -31,7 +31,7 @@ async function start(spec: LaunchSpec, by = launcher): Promise<LaunchedAgent> {
   return running;
 }
 
-test("an agent's exit code is told, and its times", async () => {
+test("the exit has the agent's exit code and its times", async () => {
   const { exited, pid } = await start(specOf(root, "42"));
   expect(pid).toBeGreaterThan(1);
   const exit = await exited;
@@ -44,7 +44,7 @@ test("an agent that is killed ends with the signal", async () => {
   expect(await exited).toMatchObject({ code: null, signal: "SIGKILL", lost: false });
 });
 
-test("a command that does not exist, or a folder that does not, is an agent that could not be started", async () => {
+test("a missing command or working folder is a failed start", async () => {
   const missing = await start(specOf(root, "0", { argv: ["no-such-agent-program"] }));
   expect(missing.pid).toBeNull();
   expect(await missing.exited).toMatchObject({
@@ -64,7 +64,7 @@ test("a command that does not exist, or a folder that does not, is an agent that
 });
 
 test.each(["file", "stdin"] as const)(
-  "the prompt arrives by %s as it was, and nothing in it is obeyed",
+  "the prompt arrives by %s unchanged, and no shell interprets it",
   async (channel) => {
     const prompt = `'; touch "$(pwd)/owned"; echo \`id\` $HOME && exit 1 #\n\ttab\r\n\u0000\u001b[31m\n%s {task_id} \\ é 🚀\n\n`;
     const spec = specOf(root, "tell");
@@ -78,15 +78,15 @@ test.each(["file", "stdin"] as const)(
       prompt: { channel, path },
     });
     expect(await exited).toMatchObject({ code: 0 });
-    const told = JSON.parse(await said(spec.folder, "told.json"));
-    expect(Buffer.from(told.prompt, "base64").toString()).toBe(prompt);
-    expect(told.argv).toEqual([argument]);
-    expect(told.env.WORD).toBe(argument);
+    const report = JSON.parse(await fileOf(spec.folder, "self-report.json"));
+    expect(Buffer.from(report.prompt, "base64").toString()).toBe(prompt);
+    expect(report.argv).toEqual([argument]);
+    expect(report.env.WORD).toBe(argument);
     expect(existsSync(join(spec.folder, "owned"))).toBe(false);
   },
 );
 
-test("an agent gets the environment that it is given, and nothing of the runner's", async () => {
+test("an agent gets its own environment, without that of the runner", async () => {
   process.env.OF_THE_RUNNER = "secret";
   const spec = specOf(root, "tell");
   const path = join(spec.folder, "prompt.md");
@@ -96,49 +96,49 @@ test("an agent gets the environment that it is given, and nothing of the runner'
     env: { ...spec.env, FLEET_PROMPT_FILE: path, NODE_OPTIONS: "--no-warnings" },
   });
   await exited;
-  const { env } = JSON.parse(await said(spec.folder, "told.json"));
+  const { env } = JSON.parse(await fileOf(spec.folder, "self-report.json"));
   expect(env).toMatchObject({ FLEET_PROMPT_FILE: path, NODE_OPTIONS: "--no-warnings" });
   expect(env.OF_THE_RUNNER).toBeUndefined();
 });
 
 describe("stopping", () => {
-  test("an agent that obeys ends with its own exit code", async () => {
+  test("an agent that handles SIGTERM ends with its own exit code", async () => {
     const spec = specOf(root, "obey");
     const running = await start(spec);
-    await said(spec.folder, "agent.pid");
+    await fileOf(spec.folder, "agent.pid");
     await running.stop(20_000);
     expect(await running.exited).toMatchObject({ code: 0, signal: null });
-    expect(await said(spec.folder, "asked")).toBe("SIGTERM");
+    expect(await fileOf(spec.folder, "asked")).toBe("SIGTERM");
   });
 
-  test("an agent that ignores it is killed after the grace", async () => {
+  test("an agent that ignores SIGTERM is killed after the grace period", async () => {
     const spec = specOf(root, "ignore");
     const running = await start(spec);
-    const pid = Number(await said(spec.folder, "agent.pid"));
+    const pid = Number(await fileOf(spec.folder, "agent.pid"));
     await running.stop(300);
     expect(await running.exited).toMatchObject({ code: null, signal: "SIGKILL" });
-    expect(await said(spec.folder, "asked")).toBe("SIGTERM");
+    expect(await fileOf(spec.folder, "asked")).toBe("SIGTERM");
     expect(processMark(pid)).toBeUndefined();
   });
 
-  test("what an agent has started ends with it", async () => {
+  test("the child processes of an agent end with it", async () => {
     const spec = specOf(root, "fork");
     const running = await start(spec);
-    const grandchild = Number(await said(spec.folder, "grandchild.pid"));
+    const grandchild = Number(await fileOf(spec.folder, "grandchild.pid"));
     expect(processMark(grandchild)).toBeDefined();
     await running.stop(200);
-    await gone(grandchild);
+    await processEnded(grandchild);
   });
 
-  test("what an agent leaves behind when it ends by itself is ended too", async () => {
+  test("processes that an agent leaves behind are ended", async () => {
     const spec = specOf(root, "leave");
     const running = await start(spec);
     expect(await running.exited).toMatchObject({ code: 3 });
-    await gone(Number(await said(spec.folder, "grandchild.pid")));
+    await processEnded(Number(await fileOf(spec.folder, "grandchild.pid")));
   });
 });
 
-test("of what an agent prints the newest part is kept, and no more than was allowed", async () => {
+test("the newest output is kept, within the limit", async () => {
   const spec = specOf(root, "shout", { logBytes: 100_000 });
   const { exited } = await start(spec);
   expect(await exited).toMatchObject({ code: 0 });
@@ -150,8 +150,8 @@ test("of what an agent prints the newest part is kept, and no more than was allo
 });
 
 describe("a runner that was killed", () => {
-  /** A runner of its own process that starts this agent and is killed. */
-  async function startedByAnother(spec: LaunchSpec): Promise<void> {
+  /** Starts the agent in a runner process that is then killed. */
+  async function startInKilledRunner(spec: LaunchSpec): Promise<void> {
     const child = spawn(
       process.execPath,
       ["test/services/runner/launcher.program.ts", JSON.stringify(spec)],
@@ -166,10 +166,10 @@ describe("a runner that was killed", () => {
     await once(child, "exit");
   }
 
-  test("its agent is found again by the next one, not started twice, and its end is told", async () => {
+  test("the next runner finds its agent, does not start a second one, and learns its exit", async () => {
     const spec = specOf(root, "obey");
-    await startedByAnother(spec);
-    const pid = Number(await said(spec.folder, "agent.pid"));
+    await startInKilledRunner(spec);
+    const pid = Number(await fileOf(spec.folder, "agent.pid"));
     const found = await Promise.all([start(spec), start(spec)]);
     expect(found.map((running) => running.pid)).toEqual([pid, pid]);
     expect(processMark(pid)).toBeDefined();
@@ -177,26 +177,26 @@ describe("a runner that was killed", () => {
     expect(await found[1]?.exited).toMatchObject({ code: 0, lost: false });
   });
 
-  test("its agent that ended meanwhile is not started again", async () => {
+  test("its agent that ended in the meantime is not started again", async () => {
     const spec = specOf(root, "5");
-    await startedByAnother(spec);
+    await startInKilledRunner(spec);
     expect(await (await start(spec)).exited).toMatchObject({ code: 5, lost: false });
     expect(await (await start(spec)).exited).toMatchObject({ code: 5, lost: false });
   });
 
-  test("an agent whose attendant was killed too is ended, and nobody claims to know how", async () => {
+  test("an agent whose shim was killed too is ended, with an unknown exit", async () => {
     const spec = specOf(root, "wait");
     const running = await start(spec);
-    const pid = Number(await said(spec.folder, "agent.pid"));
-    const attendant = JSON.parse(readFileSync(join(spec.folder, "attendant.json"), "utf8"));
-    process.kill(attendant.pid, "SIGKILL");
+    const pid = Number(await fileOf(spec.folder, "agent.pid"));
+    const shim = JSON.parse(readFileSync(join(spec.folder, "attendant.json"), "utf8"));
+    process.kill(shim.pid, "SIGKILL");
     expect(await running.exited).toMatchObject({ lost: true, code: null, signal: null });
-    await gone(pid);
+    await processEnded(pid);
     expect(await (await start(spec)).exited).toMatchObject({ lost: true });
   });
 });
 
-test("of many that start one agent at once one starts it", async () => {
+test("if several launchers start one agent at once, only one starts it", async () => {
   const spec = specOf(root, "wait");
   const launchers = Array.from({ length: 4 }, () => new ProcessLauncher(systemClock));
   const found = await Promise.all(launchers.map((one) => start(spec, one)));

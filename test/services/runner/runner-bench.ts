@@ -1,5 +1,5 @@
-// What the runner's tests stand on: a writer, a reader and a bus, runners in this process and in processes of their own, and what
-// reaches the bus from them.
+// The bench of the runner's tests: a writer, a reader and a bus, runners in this process and in their own processes, and the exit
+// reports that they send.
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ import { scratch } from "./launcher-bench.ts";
 
 const WORKER = join(projectRoot, "test/services/runner/worker.program.ts");
 
-export interface AgentTold {
+export interface AgentSelfReport {
   readonly env: Readonly<Record<string, string>>;
   readonly prompt: string;
   readonly checkpointId: string;
@@ -43,7 +43,7 @@ export class RunnerBench {
     this.#bus = bus;
   }
 
-  /** The settings of a runner of its own; `agents` as in the file, with the worker for a command where there is none. */
+  /** A new runner with settings of its own: `agents` as in the file, with worker.program.ts as the default command. */
   runner(agents: Record<string, object>, more: object = {}) {
     this.#count += 1;
     const name = `runner-${process.pid}-${this.#count}`;
@@ -66,7 +66,7 @@ export class RunnerBench {
     return new TestRunner(env, home, this.#stops, this.#processes);
   }
 
-  /** Resolves with the report about a task's agent. */
+  /** Resolves with the exit report of a task's agent. */
   async reported(task: string, count = 1): Promise<ExitReport> {
     const of = () => this.reports.filter(({ task_id }) => task_id === task);
     await expect.poll(() => of().length, { timeout: 30_000, interval: 20 }).toBeGreaterThanOrEqual(count);
@@ -80,12 +80,12 @@ export class RunnerBench {
     });
   }
 
-  /** How many messages wait in the stream of offers. */
+  /** The number of messages in the stream of offers. */
   async offers(): Promise<number> {
     return (await this.#bus.stream(STREAMS.offers).state()).messages;
   }
 
-  /** Runners that a failed test left would take the offers of the next one. */
+  /** A runner that a failed test leaves running would accept the offers of the next test. */
   async stopRunners(): Promise<void> {
     await Promise.all(this.#processes.splice(0).map((one) => one.kill9()));
     await Promise.all(this.#stops.splice(0).map((stop) => stop()));
@@ -104,7 +104,7 @@ class TestRunner {
   readonly #home: string;
   readonly #stops: Stop[];
   readonly #processes: TestService[];
-  /** Of the runner that ran in this process last. */
+  /** The metrics of the last runner in this process. */
   metrics = createMetrics();
 
   constructor(env: NodeJS.ProcessEnv, home: string, stops: Stop[], processes: TestService[]) {
@@ -114,7 +114,7 @@ class TestRunner {
     this.#processes = processes;
   }
 
-  /** In this process; the same folder every time. */
+  /** Starts the runner in this process, with the same folder every time. */
   async start(): Promise<Stop> {
     const config = readRunnerConfig(this.#env);
     const bus = await connectBus({
@@ -136,15 +136,15 @@ class TestRunner {
     return stop;
   }
 
-  /** As a process of its own. */
+  /** Starts the runner in a process of its own. */
   async spawn(env: Record<string, string> = {}): Promise<TestService> {
     const runner = await startService("runner", { ...this.#env, ...env });
     this.#processes.push(runner);
     return runner;
   }
 
-  /** As a runner that was killed left it. */
-  leave(record: AgentRecord, prompt: string): void {
+  /** Writes a record as a killed runner leaves it. */
+  writeRecord(record: AgentRecord, prompt: string): void {
     const folder = this.#folder(record.agent_id);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, "prompt.md"), prompt);
@@ -160,17 +160,17 @@ class TestRunner {
     });
   }
 
-  /** Resolves with what the agent of a task had to say. */
-  async told(task: string): Promise<AgentTold> {
+  /** Resolves with the self-report of a task's agent, written by worker.program.ts. */
+  async selfReport(task: string): Promise<AgentSelfReport> {
     const path = () => {
       const record = this.records().find(({ task_id }) => task_id === task);
-      return record === undefined ? undefined : join(this.#folder(record.agent_id), "told.json");
+      return record === undefined ? undefined : join(this.#folder(record.agent_id), "self-report.json");
     };
     await expect.poll(() => existsSync(path() ?? "/nowhere"), { timeout: 30_000, interval: 20 }).toBe(true);
-    return JSON.parse(readFileSync(path() as string, "utf8")) as AgentTold;
+    return JSON.parse(readFileSync(path() as string, "utf8")) as AgentSelfReport;
   }
 
-  /** How often the agent of a task was started. */
+  /** The number of starts of a task's agent. */
   starts(task: string): number {
     const record = this.records().find(({ task_id }) => task_id === task);
     const path = join(this.#folder(record?.agent_id ?? "nobody"), "starts");

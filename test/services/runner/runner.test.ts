@@ -1,4 +1,4 @@
-/** The runner on a real bus and a real writer: offers become agents, real processes, and their ends become reports. */
+/** The runner with a real bus and a real writer: it starts real processes from offers, and reports their exits. */
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { uuidv7 } from "uuidv7";
@@ -9,10 +9,10 @@ import { processMark } from "../../../shared/runtime/process/process-identity.ts
 import { connect } from "../../../shared/sdk/sdk.ts";
 import { offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
-import { gone } from "./launcher-bench.ts";
+import { processEnded } from "./launcher-bench.ts";
 import { openRunnerBench, type RunnerBench } from "./runner-bench.ts";
 
-const PROMPT = "Go on: $(touch owned) `x` 'one' \"two\"\n\n\ttab \\ é 🚀 {task_id}\n";
+const PROMPT = "Continue: $(touch owned) `x` 'one' \"two\"\n\n\ttab \\ é 🚀 {task_id}\n";
 
 let bench: RunnerBench;
 
@@ -30,7 +30,7 @@ const offer = (id: string, type: string, more: object = {}) =>
 vi.setConfig({ testTimeout: 90_000 });
 
 describe("an offer", () => {
-  test("becomes an agent that has the task, its prompt, and what it needs to go on", async () => {
+  test("becomes an agent that owns the task and has its prompt and its variables", async () => {
     const runner = bench.runner({ qa: {} });
     const beats: { agent_id: string; pid: number; task_id: string }[] = [];
     const unsubscribe = await bench.writer.bus.subscribe(SUBJECTS.everyHeartbeat, ({ body }) => {
@@ -38,16 +38,16 @@ describe("an offer", () => {
     });
     const stop = await runner.start();
     const id = await offer("work-1", "qa", { prompt: PROMPT });
-    const told = await runner.told("work-1");
-    expect(told.prompt).toBe(PROMPT);
-    expect(told.env).toMatchObject({
+    const agentReport = await runner.selfReport("work-1");
+    expect(agentReport.prompt).toBe(PROMPT);
+    expect(agentReport.env).toMatchObject({
       FLEET_TASK: "work-1",
       FLEET_FENCE: "1",
       FLEET_HANDOFF: id,
       FLEET_AGENT_TYPE: "qa",
       FLEET_AGENT_ID: expect.stringMatching(/^qa-[0-9a-f]{12}$/),
     });
-    const agent = told.env.FLEET_AGENT_ID;
+    const agent = agentReport.env.FLEET_AGENT_ID;
     const report = await bench.reported("work-1");
     expect(report).toMatchObject({
       agent_id: agent,
@@ -61,19 +61,19 @@ describe("an offer", () => {
     expect(await handoff(id)).toMatchObject({
       state: "confirmed",
       accepted_by: agent,
-      first_checkpoint_id: told.checkpointId,
+      first_checkpoint_id: agentReport.checkpointId,
     });
     expect(beats.filter(({ agent_id }) => agent_id === agent)).not.toEqual([]);
     expect(beats.find(({ agent_id }) => agent_id === agent)).toMatchObject({
       task_id: "work-1",
-      pid: told.pid,
+      pid: agentReport.pid,
     });
     await expect.poll(() => bench.offers()).toBe(0);
     await unsubscribe();
     await stop();
   });
 
-  test("whose command does not exist, or ends at once, ends in a report that says so", async () => {
+  test("whose command is missing or fails at once ends with a report of that", async () => {
     const runner = bench.runner({
       qa: { command: ["no-such-agent", "--task", "{task_id}"] },
       documentation: {},
@@ -86,7 +86,7 @@ describe("an offer", () => {
       fence: 1,
       details: "could not be started: spawn no-such-agent ENOENT",
     });
-    // The task is the agent's that never was, until the coordinator finds that no checkpoint came.
+    // The agent that never started owns the task until the handoff lapses.
     expect(await handoff(missing)).toMatchObject({ state: "accepted" });
     await offer("crash-1", "documentation");
     expect(await bench.reported("crash-1")).toMatchObject({ class: "crash", exit_code: 1 });
@@ -98,19 +98,19 @@ describe("an offer", () => {
     await stop();
   });
 
-  test("whose agent says why it ended is reported with that", async () => {
+  test("whose agent writes an exit note is reported with it", async () => {
     const stop = await bench.runner({ qa: {} }).start();
     await offer("limit-1", "qa");
     expect(await bench.reported("limit-1")).toMatchObject({
       class: "rate_limit",
       exit_code: 1,
-      details: "the vendor said 429",
+      details: "the vendor fileOf 429",
       resets_at: "2030-01-01T00:00:00Z",
     });
     await stop();
   });
 
-  test("of a task that somebody else has taken comes to nothing", async () => {
+  test("of a task that another agent has taken is void", async () => {
     await offer("work-late", "qa");
     await send(bench.writer.records.repository, "take", {}, { agent: "faster", task: "work-late" });
     const runner = bench.runner({ qa: {} });
@@ -122,15 +122,15 @@ describe("an offer", () => {
     await stop();
   });
 
-  test("is taken when there is room, by whichever runner has it", async () => {
+  test("is accepted by the runner that has capacity", async () => {
     const one = bench.runner({ qa: { max_agents: 1 } });
     const other = bench.runner({ qa: {}, documentation: {} }, { max_agents: 1 });
     const stopOne = await one.start();
     await offer("stay-1", "qa");
-    await one.told("stay-1");
+    await one.selfReport("stay-1");
     const stopOther = await other.start();
     await offer("stay-2", "qa");
-    const { pid } = await other.told("stay-2");
+    const { pid } = await other.selfReport("stay-2");
     await offer("work-3", "documentation");
     expect(one.records().map(({ task_id }) => task_id)).toEqual(["stay-1"]);
     process.kill(pid, "SIGKILL");
@@ -141,24 +141,27 @@ describe("an offer", () => {
 });
 
 describe("a runner that is stopped", () => {
-  test("ends its agents, those that do not obey by force, and reports them", async () => {
+  test("ends its agents, with SIGKILL if necessary, and reports them", async () => {
     const runner = bench.runner({ qa: {}, documentation: {} });
     const stop = await runner.start();
     await Promise.all([offer("stay-stop", "qa"), offer("refuse-stop", "documentation")]);
-    const [obeys, refuses] = await Promise.all([runner.told("stay-stop"), runner.told("refuse-stop")]);
+    const [obeys, refuses] = await Promise.all([
+      runner.selfReport("stay-stop"),
+      runner.selfReport("refuse-stop"),
+    ]);
     await stop();
-    await Promise.all([gone(obeys.pid), gone(refuses.pid)]);
+    await Promise.all([processEnded(obeys.pid), processEnded(refuses.pid)]);
     const details = "the runner was stopped and ended it";
     expect(await bench.reported("stay-stop")).toMatchObject({ class: "crash", signal: "SIGTERM", details });
     expect(await bench.reported("refuse-stop")).toMatchObject({ class: "crash", signal: "SIGKILL", details });
     expect(runner.records().map(({ state }) => state)).toEqual(["reported", "reported"]);
   });
 
-  test("leaves them to the next one where the settings say so", async () => {
+  test("leaves its agents to the next runner if the settings say leave", async () => {
     const runner = bench.runner({ qa: {} }, { on_stop: "leave" });
     const stop = await runner.start();
     await offer("stay-left", "qa");
-    const { pid } = await runner.told("stay-left");
+    const { pid } = await runner.selfReport("stay-left");
     await stop();
     expect(processMark(pid)).toBeDefined();
     const stopNext = await runner.start();
@@ -170,12 +173,12 @@ describe("a runner that is stopped", () => {
   });
 });
 
-test("an agent that runs longer than its type may is ended", async () => {
+test("an agent that exceeds the run time of its type is ended", async () => {
   const stop = await bench.runner({ qa: { run_ms: 3_000 } }).start();
   await offer("stay-long", "qa");
   expect(await bench.reported("stay-long")).toMatchObject({
     class: "timeout",
-    details: "it ran longer than its type may",
+    details: "it exceeded the run_ms of its agent type",
   });
   await stop();
 });
@@ -199,15 +202,15 @@ describe("a runner that was killed", () => {
     ...more,
   });
 
-  test("finds its agents again: none is started twice, and the end of each is reported once", async () => {
+  test("finds its agents: none is started twice, and the exit of each is reported once", async () => {
     const runner = bench.runner({ qa: { max_agents: 3 } });
     const first = await runner.spawn();
     await Promise.all([offer("stay-a", "qa"), offer("stay-b", "qa")]);
-    const [alive, dead] = await Promise.all([runner.told("stay-a"), runner.told("stay-b")]);
+    const [alive, dead] = await Promise.all([runner.selfReport("stay-a"), runner.selfReport("stay-b")]);
     await first.kill9();
     expect(processMark(alive.pid)).toBeDefined();
     process.kill(dead.pid, "SIGSEGV");
-    await gone(dead.pid);
+    await processEnded(dead.pid);
 
     const second = await runner.spawn();
     expect(await bench.reported("stay-b")).toMatchObject({ class: "crash", signal: "SIGSEGV" });
@@ -220,10 +223,10 @@ describe("a runner that was killed", () => {
     expect(bench.reports.filter(({ task_id }) => /^stay-[ab]$/.test(task_id))).toHaveLength(2);
   });
 
-  test("before it acknowledged: the next one does, and starts the agent", async () => {
+  test("before it accepted: the next runner accepts and starts the agent", async () => {
     const runner = bench.runner({ qa: {} });
     const id = await offer("work-before", "qa");
-    runner.leave(recordOf(id, "work-before", {}), PROMPT);
+    runner.writeRecord(recordOf(id, "work-before", {}), PROMPT);
     const stop = await runner.start();
     expect(await bench.reported("work-before")).toMatchObject({
       class: "completed",
@@ -234,7 +237,7 @@ describe("a runner that was killed", () => {
     await stop();
   });
 
-  test("after it acknowledged, with or without having noted it: the agent is started once, under the same fence", async () => {
+  test("after it accepted, recorded or not: the agent is started once, under the same fence", async () => {
     const runner = bench.runner({ qa: {} });
     for (const name of ["work-sent", "work-noted"]) {
       const id = await offer(name, "qa");
@@ -247,7 +250,7 @@ describe("a runner that was killed", () => {
       const offered = { task_id: name, handoff_id: id, agent_type: "qa", checkpoint: { id } };
       await client.acknowledgeHandoff(offered, { commandId: record.command_id });
       await client.close();
-      runner.leave(name === "work-sent" ? record : { ...record, state: "accepted", fence: 1 }, PROMPT);
+      runner.writeRecord(name === "work-sent" ? record : { ...record, state: "accepted", fence: 1 }, PROMPT);
     }
     const stop = await runner.start();
     for (const name of ["work-sent", "work-noted"]) {
@@ -257,26 +260,26 @@ describe("a runner that was killed", () => {
     await stop();
   });
 
-  test("before it started the agent, whose task has gone to somebody else since: it is not started any more", async () => {
+  test("before it started the agent, whose task another agent has taken since: the agent is not started", async () => {
     const runner = bench.runner({ qa: {} });
     const id = await offer("work-gone", "qa");
-    runner.leave(recordOf(id, "work-gone", { state: "accepted", fence: 1 }), PROMPT);
+    runner.writeRecord(recordOf(id, "work-gone", { state: "accepted", fence: 1 }), PROMPT);
     await send(bench.writer.records.repository, "take", {}, { agent: "other", task: "work-gone" });
     const stop = await runner.start();
     expect(await bench.reported("work-gone")).toMatchObject({
       class: "not_started",
-      details: expect.stringContaining("the task went to somebody else"),
+      details: expect.stringContaining("another agent took the task"),
     });
     expect(runner.starts("work-gone")).toBe(0);
     await stop();
   });
 
-  test("after the end and before the report: it is reported, once", async () => {
+  test("after the exit and before the report: the exit is reported once", async () => {
     const runner = bench.runner({ qa: {} });
     const report = {
-      agent_id: "qa-work-told",
+      agent_id: "qa-work-unreported",
       agent_type: "qa",
-      task_id: "work-told",
+      task_id: "work-unreported",
       fence: 1,
       class: "crash",
       exit_code: 1,
@@ -285,19 +288,19 @@ describe("a runner that was killed", () => {
       ended_at: new Date().toISOString(),
       host: "here",
     } as const;
-    const ended = recordOf(uuidv7(), "work-told", { state: "ended", fence: 1, report });
+    const ended = recordOf(uuidv7(), "work-unreported", { state: "ended", fence: 1, report });
     for (let times = 0; times < 2; times += 1) {
-      runner.leave(ended, PROMPT);
+      runner.writeRecord(ended, PROMPT);
       const stop = await runner.start();
       await expect.poll(() => runner.records()[0]?.state, { timeout: 10_000 }).toBe("reported");
       await stop();
     }
-    await bench.reported("work-told");
-    expect(bench.reports.filter(({ task_id }) => task_id === "work-told")).toHaveLength(1);
+    await bench.reported("work-unreported");
+    expect(bench.reports.filter(({ task_id }) => task_id === "work-unreported")).toHaveLength(1);
   });
 });
 
-describe("a second runner that has nothing of its own is told what it needs:", () => {
+describe("the error of a second runner names what it lacks:", () => {
   const needs =
     "a second runner on a machine needs its own FLEET_OPS_PORT (0: any free one) and its own FLEET_RUNNER_DIR";
 

@@ -1,4 +1,4 @@
-/** The runner's settings file: what is right has defaults, what is wrong is named all at once. */
+/** The runner's settings file: missing values have defaults, and all mistakes are reported at once. */
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -34,7 +34,7 @@ function problems(content: unknown): Record<string, string> {
 }
 
 describe("the file", () => {
-  test("needs little more than the agent types", () => {
+  test("requires little more than the agent types", () => {
     const settings = readRunnerSettings(
       file({
         agents: { implementation: { profile: "claude-code" }, qa: { command: ["./qa", "{task_id}"] } },
@@ -44,7 +44,7 @@ describe("the file", () => {
     expect(settings.agents.qa).toMatchObject({ profile: "command", launcher: "process", max_agents: 2 });
   });
 
-  test("with several mistakes is answered with all of them", () => {
+  test("with several mistakes yields all of them", () => {
     const found = problems({
       max_agents: 0,
       on_stop: "kill",
@@ -65,7 +65,7 @@ describe("the file", () => {
     expect(Object.keys(found)).toContain("agents.ops.max");
   });
 
-  test("with parts that do not fit together is refused", () => {
+  test("with parts that contradict each other is refused", () => {
     expect(
       problems({
         agents: {
@@ -84,7 +84,7 @@ describe("the file", () => {
     expect(problems({ agents: {} })).toEqual({ agents: "at least one agent type" });
   });
 
-  test("that is missing, or no JSON, is said to be", () => {
+  test("that is missing or not JSON yields an error that says which", () => {
     expect(() => readRunnerSettings(join(root, "nowhere.json"))).toThrow(
       /a file that can be read; got .*ENOENT/,
     );
@@ -111,8 +111,12 @@ const RECORD: AgentRecord = {
   fence: 4,
   report: null,
 };
-const PATHS = { folder: "/agents/qa-1", prompt: "/agents/qa-1/prompt.md", word: "/agents/qa-1/word.json" };
-const SURROUNDINGS = {
+const PATHS = {
+  folder: "/agents/qa-1",
+  prompt: "/agents/qa-1/prompt.md",
+  exitNote: "/agents/qa-1/word.json",
+};
+const CONTEXT = {
   url: "nats://127.0.0.1:4222",
   spoolDir: "/home/.fleet/spool",
   logBytes: 1_024,
@@ -127,11 +131,11 @@ const SURROUNDINGS = {
 
 function specWith(agent: object) {
   const { agents } = readRunnerSettings(file({ agents: { qa: agent } }));
-  return launchSpec(RECORD, agents.qa!, PATHS, SURROUNDINGS);
+  return launchSpec(RECORD, agents.qa!, PATHS, CONTEXT);
 }
 
-describe("what is started", () => {
-  test("has its placeholders filled, each in its own argument, and once", () => {
+describe("the launch specification", () => {
+  test("has its placeholders filled in once, each within its own argument", () => {
     const spec = specWith({
       command: ["run", "--task={task_id}", "{agent_id} of {agent_type}", '{"a": {}}'],
       args: ["{prompt_file}", "{fence}"],
@@ -143,7 +147,7 @@ describe("what is started", () => {
     expect(spec.cwd).toBe("/work-of/default");
   });
 
-  test("has the runner's environment without its settings, and what belongs to its task", () => {
+  test("has the runner's environment without its settings, and the variables of its task", () => {
     expect(specWith({ command: ["run"] }).env).toEqual({
       PATH: "/bin",
       KEY: "of the model",
@@ -157,13 +161,13 @@ describe("what is started", () => {
       FLEET_HANDOFF: RECORD.handoff_id,
       FLEET_CHECKPOINT: RECORD.checkpoint_id,
       FLEET_PROMPT_FILE: PATHS.prompt,
-      FLEET_EXIT_FILE: PATHS.word,
+      FLEET_EXIT_FILE: PATHS.exitNote,
       TRACEPARENT: RECORD.traceparent,
     });
   });
 });
 
-test("every ready profile can be called in every way, by a program that takes its prompt there", () => {
+test("every ready profile has a command and a prompt channel for every launcher", () => {
   for (const profile of PROFILES.filter((name) => name !== "command")) {
     for (const launcher of LAUNCHERS) {
       const kubernetes = launcher === "kubernetes" ? { image: "agent:1" } : undefined;

@@ -1,5 +1,5 @@
-// An agent with a terminal: it takes what is pasted for a prompt, loses the first Enter after it, as real ones do, and starts its work
-// at the next one. `plain`: it asks for no brackets around pastes.
+// An agent with a terminal. A paste is its prompt; it loses the first Enter after the paste, as real programs do, and starts its work
+// at the next one.
 
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ let pasted: string | undefined;
 let lost = false;
 
 process.stdin.setRawMode(true);
-process.stdout.write("\u001b[?2004hWhat shall I do?\r\n> ");
+process.stdout.write("\u001b[?2004hWhat should I do?\r\n> ");
 process.stdin.on("data", (chunk) => {
   typed += chunk.toString();
   const begin = typed.indexOf(BEGIN);
@@ -27,8 +27,8 @@ process.stdin.on("data", (chunk) => {
     lost = true;
     return;
   }
-  writeFileSync(join(folder, "told.part"), JSON.stringify({ pasted, env: process.env }));
-  renameSync(join(folder, "told.part"), join(folder, "told.json"));
+  writeFileSync(join(folder, "self-report.part"), JSON.stringify({ pasted, env: process.env }));
+  renameSync(join(folder, "self-report.part"), join(folder, "self-report.json"));
   process.stdout.write("\r\nworking\r\n");
   if (code !== "stay") setTimeout(() => process.exit(Number(code)), 100);
 });

@@ -8,7 +8,7 @@ import type { LaunchedAgent, LaunchSpec } from "../../../services/runner/launche
 import { pasteable, TmuxLauncher } from "../../../services/runner/launchers/tmux.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { gone, said, scratch, specOf } from "./launcher-bench.ts";
+import { fileOf, processEnded, scratch, specOf } from "./launcher-bench.ts";
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
 if (!hasTmux) console.info("tmux windows: skipped, because there is no tmux");
@@ -18,9 +18,9 @@ const root = scratch();
 const socket = `fleet-${createHash("sha256").update(root).digest("hex").slice(0, 12)}`;
 const PROGRAM = join(projectRoot, "test/services/runner/terminal.program.ts");
 const PROMPT =
-  "Go on with $(touch owned); `touch owned`\n\n'quotes' \"double\" \\ %s #{pane_id}\n\ttab é 🚀\nlast";
+  "Continue with $(touch owned); `touch owned`\n\n'quotes' \"double\" \\ %s #{pane_id}\n\ttab é 🚀\nlast";
 
-test("what is pasted cannot end the paste and type on", () => {
+test("pasted text cannot end the paste and send keys", () => {
   expect(pasteable("a\u001b[201~rm -rf /\r\nb\tc\u0003")).toBe("a\ufffd[201~rm -rf /\nb\tc\ufffd");
 });
 
@@ -43,7 +43,7 @@ describe.runIf(hasTmux)("tmux windows", () => {
     return running;
   }
 
-  /** The program with a terminal, which ends with `code` when it has its prompt. */
+  /** A terminal program that ends with `code` once it has its prompt. */
   function terminalSpec(code: string, more: Partial<LaunchSpec> = {}): LaunchSpec {
     const spec = specOf(root, "unused", more);
     writeFileSync(spec.prompt.path, PROMPT);
@@ -54,27 +54,27 @@ describe.runIf(hasTmux)("tmux windows", () => {
     };
   }
 
-  test("a prompt is pasted as it is and sent off although the first Enter is lost; the exit code is told", async () => {
+  test("a prompt is pasted unchanged and submitted although the first Enter is lost, and the exit code is known", async () => {
     const word = "two words $(touch owned) 'x'\nand a line";
     const spec = terminalSpec("9", { env: { PATH: process.env.PATH ?? "", FLEET_TASK: "t-1", WORD: word } });
     const { exited, pid } = await start(spec);
     expect(pid).toBeGreaterThan(1);
     expect(await exited).toMatchObject({ code: 9, signal: null, problem: null, lost: false });
-    const told = JSON.parse(await said(spec.folder, "told.json"));
+    const report = JSON.parse(await fileOf(spec.folder, "self-report.json"));
     // A terminal has one key for the end of a line.
-    expect(told.pasted.replaceAll("\r", "\n")).toBe(PROMPT);
-    expect(told.env).toMatchObject({ FLEET_TASK: "t-1", WORD: word });
+    expect(report.pasted.replaceAll("\r", "\n")).toBe(PROMPT);
+    expect(report.env).toMatchObject({ FLEET_TASK: "t-1", WORD: word });
     expect(existsSync(join(spec.folder, "owned"))).toBe(false);
     expect(readFileSync(join(spec.folder, "output.log"), "utf8")).toContain("working");
   });
 
-  test("a command that does not exist ends with the code that says so, also when it is a single word", async () => {
+  test("a missing command ends with exit code 127, also if it is a single word", async () => {
     const spec = specOf(root, "unused", { argv: ["no-such-agent; touch owned"] });
     expect(await (await start(spec)).exited).toMatchObject({ code: 127 });
     expect(existsSync(join(spec.folder, "owned"))).toBe(false);
   });
 
-  test("another runner of the folder finds the window again and tells how it ends", async () => {
+  test("the next runner of the folder finds the window and learns its exit", async () => {
     const spec = terminalSpec("stay");
     const first = new TmuxLauncher(root, systemClock);
     const { pid } = await first.start(spec);
@@ -86,14 +86,14 @@ describe.runIf(hasTmux)("tmux windows", () => {
     const found = await start(spec);
     expect(found.pid).toBe(pid);
     await found.stop(100);
-    await gone(pid ?? 0);
+    await processEnded(pid ?? 0);
     const exit = await found.exited;
     expect(exit.lost).toBe(false);
     expect(["SIGTERM", "SIGKILL"]).toContain(exit.signal);
     expect(await (await start(spec)).exited).toEqual(exit);
   });
 
-  test("an agent that ends before it has its prompt ends as it did", async () => {
+  test("an agent that ends before its prompt keeps its own exit", async () => {
     const spec = terminalSpec("unused");
     expect(
       await (await start({ ...spec, argv: ["sh", "-c", "echo hello; sleep 1; exit 6"] })).exited,
@@ -103,10 +103,10 @@ describe.runIf(hasTmux)("tmux windows", () => {
     });
   });
 
-  test("while tmux does not answer, an agent counts as living", async () => {
+  test("while tmux does not answer, an agent counts as alive", async () => {
     const spec = specOf(root, "wait");
     const running = await start(spec);
-    await said(spec.folder, "agent.pid");
+    await fileOf(spec.folder, "agent.pid");
     const folder = join(root, "broken");
     const calls = join(folder, "calls");
     mkdirSync(folder);
@@ -125,12 +125,12 @@ describe.runIf(hasTmux)("tmux windows", () => {
     expect(await running.exited).toMatchObject({ signal: "SIGKILL", lost: false });
   });
 
-  test("a window that somebody closed is an agent that nobody knows the end of", async () => {
+  test("a window that was closed is an agent with an unknown exit", async () => {
     const spec = specOf(root, "wait");
     const { exited, pid } = await start(spec);
-    await said(spec.folder, "agent.pid");
+    await fileOf(spec.folder, "agent.pid");
     spawnSync("tmux", ["-L", socket, "kill-window", "-t", `agents:${spec.name}`]);
     expect(await exited).toMatchObject({ lost: true });
-    await gone(pid ?? 0);
+    await processEnded(pid ?? 0);
   });
 });

@@ -1,6 +1,6 @@
-// An agent as a runner starts it: it knows its task and its fence from its environment. What it does is in the name of its task:
-// `work` writes a checkpoint and ends, `stay` writes one and lives until it is asked to end, `refuse` does not end when it is asked,
-// `limit` says that its vendor serves it no more, `crash` ends badly at once.
+// An agent that a runner starts, with its task and fence in the environment. The prefix of the task id chooses its behaviour:
+// `work` writes a checkpoint and ends, `stay` writes one and runs until SIGTERM, `refuse` ignores SIGTERM,
+// `limit` reports a rate limit, `crash` fails at once.
 
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -10,7 +10,7 @@ const { env } = process;
 const [behaviour = ""] = (env.FLEET_TASK ?? "").split("-");
 const folder = dirname(env.FLEET_PROMPT_FILE ?? "");
 
-/** Where the tests look: one line for each start of this agent. */
+/** One line for each start of this agent, which the tests count. */
 appendFileSync(join(folder, "starts"), `${process.pid}\n`);
 
 async function checkpoint(): Promise<void> {
@@ -22,8 +22,11 @@ async function checkpoint(): Promise<void> {
   });
   await fleet.close();
   const prompt = readFileSync(env.FLEET_PROMPT_FILE ?? "", "utf8");
-  writeFileSync(join(folder, "told.part"), JSON.stringify({ env, prompt, checkpointId, pid: process.pid }));
-  renameSync(join(folder, "told.part"), join(folder, "told.json"));
+  writeFileSync(
+    join(folder, "self-report.part"),
+    JSON.stringify({ env, prompt, checkpointId, pid: process.pid }),
+  );
+  renameSync(join(folder, "self-report.part"), join(folder, "self-report.json"));
 }
 
 switch (behaviour) {
@@ -35,7 +38,7 @@ switch (behaviour) {
       env.FLEET_EXIT_FILE ?? "",
       JSON.stringify({
         class: "rate_limit",
-        details: "the vendor said 429",
+        details: "the vendor fileOf 429",
         resets_at: "2030-01-01T00:00:00Z",
       }),
     );
