@@ -1,36 +1,56 @@
 /**
- * Whether what an alert tells of is over, by the head of its task as it is now. Only tasks that were blocked, or that wait for an agent, say
- * so themselves; of everything else, and where nothing is certain, somebody has to say that they know of it.
+ * Whether the cause of an alert is gone, by evidence as it is now: the head of its task, or the stream of dead letters. Where neither is
+ * certain, an alert stays open until an operator acknowledges it.
  */
+import type { StreamState } from "../../shared/bus/bus.ts";
 import {
   type Alert,
   type AlertType,
   parseAlertId,
   type ReceivedAlert,
 } from "../../shared/protocol/alerts.ts";
+import { hasRoomForLetter } from "../../shared/protocol/dead-letter.ts";
 import { TASK_TABLE, type Task } from "../../shared/protocol/task.ts";
 
-type Judge<T extends AlertType> = (alert: Alert<T>, head: Task) => boolean;
+export interface Evidence {
+  /** The head of the alert's task. null: the task is not known, or its head is corrupt. */
+  readonly head: Task | null;
+  /** The stream of dead letters. null: not read. */
+  readonly letters: StreamState | null;
+}
 
+/** A rule for one type of alert, by the one piece of evidence that it needs. */
+type Judge<T extends AlertType> =
+  | { readonly head: (alert: Alert<T>, head: Task) => boolean }
+  | { readonly letters: (state: StreamState) => boolean };
+
+/** Complete by compilation. null: nothing stored tells when the cause is gone. */
 const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   ATTENTION_LOST: null,
   COMMAND_DEAD: null,
-  HANDOFF_FAILED: ({ id, time, data: { state } }, head) => {
-    if (TASK_TABLE[head.state].handoff === null) return true;
-    return state === "lapsed" ? isBehind(time, head.recovery?.resumed_at) : isUnblocked(id, head);
+  DEAD_LETTERS_FULL: { letters: hasRoomForLetter },
+  HANDOFF_FAILED: {
+    head: ({ id, time, data: { state } }, head) => {
+      if (TASK_TABLE[head.state].handoff === null) return true;
+      return state === "lapsed" ? isBehind(time, head.recovery?.resumed_at) : isUnblocked(id, head);
+    },
   },
-  RECOVERY_BLOCKED: ({ id }, head) => isUnblocked(id, head),
+  RECOVERY_BLOCKED: { head: ({ id }, head) => isUnblocked(id, head) },
   SCRUB_FOUND: null,
 };
 
-/** Whether the head of its task has to be read for it. */
-export function canBeResolved({ type }: ReceivedAlert): boolean {
-  return judgeOf(type) !== null;
+/** The evidence that has to be read for an alert. */
+export function evidenceOf({ type }: ReceivedAlert): keyof Evidence | null {
+  const judge = judgeOf(type);
+  if (judge === null) return null;
+  return "head" in judge ? "head" : "letters";
 }
 
-/** null: the task is not known, or its head is damaged. */
-export function isResolved(alert: ReceivedAlert, head: Task | null): boolean {
-  return head !== null && judgeOf(alert.type)?.(alert as Alert, head) === true;
+export function isResolved(alert: ReceivedAlert, { head, letters }: Evidence): boolean {
+  const judge = judgeOf(alert.type);
+  if (judge === null) return false;
+  if ("head" in judge) return head !== null && judge.head(alert as Alert, head);
+  return letters !== null && judge.letters(letters);
 }
 
 function judgeOf(type: string): Judge<AlertType> | null {

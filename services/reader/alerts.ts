@@ -15,7 +15,7 @@ import { Transactions } from "../../shared/records/kv/transactions.ts";
 import { acknowledgeAlerts, readAcks } from "../../shared/records/task/alert-acks.ts";
 import { readHeads } from "../../shared/records/task/task-list.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { canBeResolved, isResolved } from "./alert-resolution.ts";
+import { type Evidence, evidenceOf, isResolved } from "./alert-resolution.ts";
 import type { ReaderContext } from "./context.ts";
 
 /** A page is cut out of pages of this size of the stream. */
@@ -28,7 +28,12 @@ export interface AlertQueries {
 }
 
 export function createAlertQueries({ bus, store, clock, log }: ReaderContext): AlertQueries {
-  const alerts: Alerts = { view: bus.stream(STREAMS.alerts), log, transactions: new Transactions(store) };
+  const alerts: Alerts = {
+    view: bus.stream(STREAMS.alerts),
+    letters: bus.stream(STREAMS.dead),
+    log,
+    transactions: new Transactions(store),
+  };
 
   return {
     list: (tenant, query) => list(alerts, tenant, query),
@@ -55,6 +60,7 @@ export function createAlertQueries({ bus, store, clock, log }: ReaderContext): A
 
 interface Alerts {
   readonly view: StreamView;
+  readonly letters: StreamView;
   readonly transactions: Transactions;
   readonly log: Logger;
 }
@@ -123,28 +129,26 @@ function readable(messages: readonly StoredBody[], log: Logger): Placed[] {
 }
 
 async function withStates<A extends { readonly alert: ReceivedAlert }>(
-  { transactions }: Alerts,
+  { letters, transactions }: Alerts,
   tenant: string,
   found: readonly A[],
 ): Promise<(A & AlertState)[]> {
   if (found.length === 0) return [];
   const ids = found.map(({ alert }) => alert.id);
-  const tasks = [
-    ...new Set(
-      found
-        .map(({ alert }) => alert)
-        .filter(canBeResolved)
-        .map(({ subject }) => subject),
-    ),
-  ];
+  const needing = (evidence: keyof Evidence) => found.filter(({ alert }) => evidenceOf(alert) === evidence);
+  const tasks = [...new Set(needing("head").map(({ alert }) => alert.subject))];
   const [acks, heads] = await transactions.read("alert_states", (reader) =>
     Promise.all([readAcks(reader, tenant, ids), readHeads(reader, tenant, tasks)]),
   );
+  const lettersState = needing("letters").length > 0 ? await letters.state() : null;
   const headOf = new Map(tasks.map((task, i) => [task, heads[i] ?? null]));
   return found.map((one, i) => ({
     ...one,
     acknowledgement: acks[i] ?? null,
-    resolved: isResolved(one.alert, headOf.get(one.alert.subject) ?? null),
+    resolved: isResolved(one.alert, {
+      head: headOf.get(one.alert.subject) ?? null,
+      letters: lettersState,
+    }),
   }));
 }
 

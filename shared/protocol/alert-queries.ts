@@ -46,8 +46,8 @@ export interface AlertState {
   /** null: no operator has acknowledged it. */
   readonly acknowledgement: Acknowledgement | null;
   /**
-   * True if its cause is gone, by the head of its task at the time of the answer. False also if the head
-   * cannot tell.
+   * True if its cause is gone, by the head of its task or the stream of dead letters at the time of the
+   * answer. False also if these cannot tell.
    */
   readonly resolved: boolean;
 }

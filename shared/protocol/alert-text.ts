@@ -122,10 +122,17 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     todo: "Give it a core of its own, start another watchdog on another machine, and look for a flood of heartbeats.",
     look: ["status"],
   }),
+  DEAD_LETTERS_FULL: ({ data: { letters, bytesMax } }) => ({
+    what: `The stream of dead letters is full (${letters} letters, limit ${mebibytes(bytesMax)}): queued commands wait behind a command that cannot be applied.`,
+    todo: "Retry or drop dead letters until there is room. No command is lost.",
+    look: ["queue", "dead", "list"],
+  }),
 };
 
 /** Ends an agent's own words like a sentence, so that the next sentence starts clearly. */
 const sentence = (text: string): string => (/[.!?…]$/.test(text.trimEnd()) ? text : `${text}.`);
+
+const mebibytes = (bytes: number): string => `${Math.round(bytes / 1_048_576)} MiB`;
 
 const seconds = (ms: number): string => `${Math.round(ms / 1_000)} s`;
 

@@ -55,7 +55,15 @@ const data = {
    * all (critical). No task.
    */
   ATTENTION_LOST: z.object({ watchdog: z.string(), heardMs: z.int(), ofMs: z.int() }),
+  /**
+   * The stream of dead letters has no room for a letter of the largest size. A queued command that cannot be
+   * applied waits for room, and later commands wait behind it (critical). No task.
+   */
+  DEAD_LETTERS_FULL: z.object({ stream: z.string(), letters: z.int(), bytes: z.int(), bytesMax: z.int() }),
 } as const;
+
+/** The subject of an alert that concerns no task. */
+export const NO_TASK = "unknown";
 
 export const ALERT_DATA = data;
 export type AlertType = keyof typeof data;

@@ -42,6 +42,11 @@ export function deadTask(subject: string): string {
   return isToken(task) ? task : "unknown";
 }
 
+/** Whether the stream of dead letters accepts a letter of the largest size. A limit of 0 or less is none. */
+export function hasRoomForLetter({ bytes, bytesMax }: { bytes: number; bytesMax: number }): boolean {
+  return bytesMax <= 0 || bytesMax - bytes > LIMITS.payload_bytes_max + LIMITS.queue_headers_bytes_max;
+}
+
 export function deadHeaders(letter: UnappliedCommand): Record<string, string> {
   return {
     ...keptHeaders(letter.headers),

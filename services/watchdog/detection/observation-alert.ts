@@ -6,7 +6,7 @@
 
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
-import { alertOf } from "../../../shared/protocol/alerts.ts";
+import { alertOf, NO_TASK } from "../../../shared/protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
@@ -21,8 +21,6 @@ const BLIND_MS = 60_000;
 /** A longer pause between two looks was no lack of attention: the machine slept, or somebody stopped the process. */
 const PAUSE_MS_MAX = 15_000;
 const TELL_EVERY_MS = 3_600_000;
-/** It concerns no task. */
-const NO_TASK = "unknown";
 
 export interface Look {
   /** Of a monotonic clock. */

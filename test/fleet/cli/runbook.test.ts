@@ -136,6 +136,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     const [letter = 0, other = 0] = await night.dead("letters", 2);
     return { tenant: "letters", ids: { LETTER: letter, OTHER: other } };
   },
+  async "Dead letters fill their stream"() {
+    const [letter = 0, other = 0] = await night.dead("full", 2);
+    return { tenant: "full", ids: { LETTER: letter, OTHER: other } };
+  },
   async "Recoveries do not go down"() {
     await night.begun("waiting", 1, "offered-1");
     await night.fails("waiting", "crash", { task: "offered-1" });

@@ -1,6 +1,6 @@
 /** Which alerts are over, by heads that real transitions have left: each blocked task on every way on. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { canBeResolved, isResolved } from "../../../services/reader/alert-resolution.ts";
+import { evidenceOf, isResolved } from "../../../services/reader/alert-resolution.ts";
 import { type Alert, alertOf } from "../../../shared/protocol/alerts.ts";
 import type { EventType, FleetEvent } from "../../../shared/protocol/events.ts";
 import { offer } from "../../harness/records/handoffs.ts";
@@ -44,7 +44,8 @@ async function handoffAlert(task: string): Promise<Alert> {
 }
 
 /** Of the task as it is now. */
-const resolved = async (alert: Alert): Promise<boolean> => isResolved(alert, await place.head(alert.subject));
+const resolved = async (alert: Alert): Promise<boolean> =>
+  isResolved(alert, { head: await place.head(alert.subject), letters: null });
 
 /** A task whose agent ended so that another attempt would be no use. */
 async function blocked(): Promise<string> {
@@ -177,14 +178,10 @@ describe("of a handoff that came to nothing", () => {
 test("nothing is over where the task does not say so", async () => {
   const task = await blocked();
   const alert = await blockedAlert(task);
-  expect(isResolved(alert, null)).toBe(false);
+  expect(isResolved(alert, { head: null, letters: null })).toBe(false);
   const data = { stream: "FLEET_QUEUE", reason: "fenced", commandId: null };
   const dead = alertOf("COMMAND_DEAD", "warning", { ...of(await newest(task, "TASK_BLOCKED")), data });
-  expect([canBeResolved(alert), canBeResolved(dead), canBeResolved({ ...dead, type: "toString" })]).toEqual([
-    true,
-    false,
-    false,
-  ]);
+  expect([alert, dead, { ...dead, type: "toString" }].map(evidenceOf)).toEqual(["head", null, null]);
   await again(task);
   expect([await resolved(alert), await resolved(dead)]).toEqual([true, false]);
 });
