@@ -5,12 +5,12 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { connect, type OfferInHand } from "../../shared/sdk/sdk.ts";
+import { connect, type ReceivedOffer } from "../../shared/sdk/sdk.ts";
 
 const [type = "", program = "", ...args] = process.argv.slice(2);
 const fleet = await connect({ agentId: `orchestrator-${type}` });
 
-async function start(offer: OfferInHand): Promise<void> {
+async function start(offer: ReceivedOffer): Promise<void> {
   // From here on the task is this orchestrator's; when that is refused, somebody else has it and the offer is done with.
   const { task, fence } = await offer.acknowledge();
   const child = spawn(program, [...args, task.id, String(fence)], {

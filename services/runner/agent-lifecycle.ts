@@ -8,7 +8,7 @@ import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { retry } from "../../shared/runtime/retry.ts";
 import { aborted } from "../../shared/runtime/when-aborted.ts";
-import type { Heart } from "../../shared/sdk/heartbeat.ts";
+import type { HeartbeatSender } from "../../shared/sdk/heartbeat.ts";
 import { classOf, detailsOf, type StopReason, signalOf } from "./exit-class.ts";
 import { type FleetPort, isUncertain } from "./fleet-connection.ts";
 import type { AgentRecord, Journal } from "./journal.ts";
@@ -48,7 +48,7 @@ export class AgentLifecycle {
   readonly #settled = Promise.withResolvers<void>();
   #record: AgentRecord;
   #running: LaunchedAgent | undefined;
-  #heart: Heart | undefined;
+  #heartbeat: HeartbeatSender | undefined;
   #stopReason: StopReason | undefined;
 
   constructor(record: AgentRecord, parts: LifecycleParts) {
@@ -90,7 +90,7 @@ export class AgentLifecycle {
   /** Ends the agent, or prevents its start. Its end is reported as usual. */
   async stop(reason: StopReason): Promise<void> {
     this.#stopReason ??= reason;
-    this.#heart?.set({ state: "stopping" });
+    this.#heartbeat?.set({ state: "stopping" });
     await this.#running?.stop(this.#parts.settings.grace_ms);
   }
 
@@ -170,14 +170,14 @@ export class AgentLifecycle {
     const signal = AbortSignal.any([done.signal, this.#detaching.signal]);
     this.#log.info({ agent_pid: running.pid }, wasFound ? "running agent found" : "agent started");
     if (this.#stopReason !== undefined) void running.stop(settings.grace_ms);
-    if (agent?.heartbeats !== false) this.#heart = this.#startHeart(running);
+    if (agent?.heartbeats !== false) this.#heartbeat = this.#startHeartbeat(running);
     const limit = agent?.run_ms === undefined ? undefined : this.#stopAfter(agent.run_ms, signal);
     try {
       return await Promise.race([running.exited, this.#detached()]);
     } finally {
       done.abort();
       await limit;
-      await this.#heart?.stop();
+      await this.#heartbeat?.stop();
     }
   }
 
@@ -187,12 +187,12 @@ export class AgentLifecycle {
     throw this.#detaching.signal.reason;
   }
 
-  #startHeart({ pid }: LaunchedAgent): Heart {
+  #startHeartbeat({ pid }: LaunchedAgent): HeartbeatSender {
     const { fleet } = this.#parts;
     const { agent_type, task_id, fence } = this.#record;
     const state = this.#stopReason === undefined ? "working" : "stopping";
-    const pulse = { agentType: agent_type, taskId: task_id, fence: fence ?? 0, pid, state } as const;
-    return fleet.startHeartbeat(this.#record, pulse);
+    const beat = { agentType: agent_type, taskId: task_id, fence: fence ?? 0, pid, state } as const;
+    return fleet.startHeartbeat(this.#record, beat);
   }
 
   /** The time counts from the record of the offer, so that a restart of the runner does not extend it. */

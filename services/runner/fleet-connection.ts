@@ -9,10 +9,10 @@ import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { keptTrace } from "../../shared/runtime/observability/trace-context.ts";
 import { withSpan } from "../../shared/runtime/observability/tracing.ts";
-import { TaskOrder } from "../../shared/sdk/delivery/command-order.ts";
-import type { Heart, Pulse } from "../../shared/sdk/heartbeat.ts";
-import { linkTo } from "../../shared/sdk/request/connection.ts";
-import { FleetClient } from "../../shared/sdk/sdk.ts";
+import type { FleetClient } from "../../shared/sdk/client/client.ts";
+import { clientOver } from "../../shared/sdk/client/connect.ts";
+import type { OnWarning } from "../../shared/sdk/client/warnings.ts";
+import type { HeartbeatSender, HeartbeatState } from "../../shared/sdk/heartbeat.ts";
 import type { AgentRecord } from "./journal.ts";
 
 /** The accepted fence, or the reason why no agent can accept the offer any more. */
@@ -27,7 +27,7 @@ export interface FleetPort {
   /** True while the agent owns the task under its fence. */
   owns(record: AgentRecord): Promise<boolean>;
   /** Sends the agent's heartbeats until it is stopped. */
-  startHeartbeat(record: AgentRecord, pulse: Pulse): Heart;
+  startHeartbeat(record: AgentRecord, state: HeartbeatState): HeartbeatSender;
   /** Resolves when the report is on disk at the bus. A repetition has no further effect. */
   report(record: AgentRecord, report: ExitReport): Promise<void>;
 }
@@ -50,17 +50,8 @@ export function clientOn(
   bus: Bus,
   { clock, log, tenant, agentId }: ConnectionParts & { readonly tenant: string; readonly agentId: string },
 ): FleetClient {
-  return new FleetClient({
-    link: linkTo(bus),
-    clock,
-    log,
-    tenant,
-    agentId,
-    spool: undefined,
-    order: new TaskOrder(clock),
-    fallback: "none",
-    onWarning: ({ text, details }) => log.warn(details, text),
-  });
+  const onWarning: OnWarning = ({ text, details }) => log.warn(details, text);
+  return clientOver(bus, { clock, log, tenant, agentId, onWarning });
 }
 
 /** Runs `fn` in the trace of the handoff, which the record keeps over a restart. */
@@ -89,7 +80,7 @@ export function openFleetPort(bus: Bus, parts: ConnectionParts): FleetPort {
       const task = await clientOf(record).getTask(record.task_id);
       return task !== null && task.fence === record.fence && task.owner === record.agent_id;
     },
-    startHeartbeat: (record, pulse) => clientOf(record).startHeartbeat(pulse),
+    startHeartbeat: (record, state) => clientOf(record).startHeartbeat(state),
     report: (record, report) => inTraceOf(record, "runner report", () => clientOf(record).reportExit(report)),
   };
 }

@@ -5,7 +5,7 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { retry } from "../../shared/runtime/retry.ts";
 import { aborted } from "../../shared/runtime/when-aborted.ts";
-import type { OfferInHand } from "../../shared/sdk/offers.ts";
+import type { ReceivedOffer } from "../../shared/sdk/offers.ts";
 import type { FleetClient } from "../../shared/sdk/sdk.ts";
 import type { Agents } from "./agents.ts";
 
@@ -53,7 +53,7 @@ async function consumeType(
   }
 }
 
-async function handle(agents: Agents, offer: OfferInHand): Promise<void> {
+async function handle(agents: Agents, offer: ReceivedOffer): Promise<void> {
   const { agent_type } = offer.data;
   const taken = await agents.take(offer.event);
   if (taken === null) {

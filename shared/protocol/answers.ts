@@ -4,6 +4,7 @@ import { firedTriggerSchema } from "./checkpoint.ts";
 import { ERROR_CODES } from "./errors.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import { RECOVERY_STATES } from "./recovery-states.ts";
+import type { CommandOp } from "./subjects.ts";
 
 export const errorBodySchema = z.looseObject({
   code: z.enum(ERROR_CODES),
@@ -112,10 +113,17 @@ export type AcknowledgedAnswer = z.output<typeof acknowledgedAnswerSchema>;
 export type HandoffAnswer = z.output<typeof handoffAnswerSchema>;
 export type RecoveryAnswer = z.output<typeof recoveryAnswerSchema>;
 export type ErrorAnswer = z.output<typeof errorAnswerSchema>;
-/** The answer to a command that was carried out. */
-export type CommandAnswer =
-  | CommittedAnswer
-  | OwnershipAnswer
-  | AcknowledgedAnswer
-  | HandoffAnswer
-  | RecoveryAnswer;
+/** The answer to each command that was carried out. */
+export interface CommandAnswers {
+  readonly create: CommittedAnswer;
+  readonly update: CommittedAnswer;
+  readonly finalize: CommittedAnswer;
+  readonly link: CommittedAnswer;
+  readonly take: OwnershipAnswer;
+  readonly release: OwnershipAnswer;
+  readonly handoff: HandoffAnswer;
+  readonly acknowledge: AcknowledgedAnswer;
+  readonly cancel_handoff: HandoffAnswer;
+  readonly recover: RecoveryAnswer;
+}
+export type CommandAnswer = CommandAnswers[CommandOp];

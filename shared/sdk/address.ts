@@ -1,6 +1,6 @@
 /**
- * Where the bus is, when nobody says so: the fleet that runs in a folder writes its address there, so that a fleet on an unusual port
- * is found without a setting, by agents and commands alike.
+ * The address of the bus, if no setting names it: the fleet that runs in a folder writes its address there, so agents and commands find
+ * a fleet on an unusual port without a setting.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,42 +12,41 @@ export const BUS_URL_DEFAULT = "nats://127.0.0.1:4222";
 export const addressFields = {
   url: optional(
     url("FLEET_URL", {
-      description: "Address of the bus: nats://host:port",
+      description: "The address of the bus: nats://host:port",
       schemes: BUS_SCHEMES,
-      defaultNote: `the fleet that runs in FLEET_HOME, then \`${BUS_URL_DEFAULT}\``,
     }) as Field<string | undefined>,
   ),
-  home: text("FLEET_HOME", { default: ".fleet", description: "Folder of the standalone fleet's data" }),
+  home: text("FLEET_HOME", { default: ".fleet", description: "The folder of the standalone fleet" }),
 } as const;
 
 export interface BusAddress {
   readonly url: string;
-  /** Where it was found, in words: "from FLEET_URL". */
+  /** Where the address was found, for messages: "from FLEET_URL". */
   readonly origin: string;
 }
 
-/** The environment wins over the fleet of the folder, and that over the usual port. Throws ConfigError. */
+/** The environment comes before the fleet of the folder, and that before the default port. Throws ConfigError. */
 export function discoverBus(env: Environment): BusAddress {
-  const { url: named, home } = readConfig(addressFields, env);
-  if (named !== undefined) return { url: named, origin: "from FLEET_URL" };
-  return fleetOfHome(home) ?? { url: BUS_URL_DEFAULT, origin: "the default" };
+  const { url: given, home } = readConfig(addressFields, env);
+  if (given !== undefined) return { url: given, origin: "from FLEET_URL" };
+  return addressOfHome(home) ?? { url: BUS_URL_DEFAULT, origin: "the default" };
 }
 
-/** The fleet that runs in a folder; undefined when its process is gone, because its address then says nothing. */
-export function fleetOfHome(home: string): BusAddress | undefined {
+/** The address of the fleet that runs in a folder; undefined if its process has ended, because its address is then out of date. */
+export function addressOfHome(home: string): BusAddress | undefined {
   const path = join(home, "addresses.json");
   try {
     const { busUrl, pid } = JSON.parse(readFileSync(path, "utf8")) as { busUrl?: unknown; pid?: unknown };
     if (typeof busUrl !== "string" || !URL.canParse(busUrl) || !isAlive(pid)) return undefined;
     return { url: busUrl, origin: `from ${path}` };
   } catch {
-    // No file, or half of one: nobody runs here yet.
+    // No file, or a truncated one: no fleet runs here yet.
     return undefined;
   }
 }
 
 function isAlive(pid: unknown): boolean {
-  // 0 and negative numbers would ask about groups of processes.
+  // 0 and negative numbers would address process groups.
   if (typeof pid !== "number" || !Number.isSafeInteger(pid) || pid < 1) return false;
   try {
     return process.kill(pid, 0);

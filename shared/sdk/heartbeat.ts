@@ -1,4 +1,7 @@
-/** Says every so often, every two seconds by default, that this agent lives and what it is at, and at once when that changes. What is lost is followed by the next. */
+/**
+ * Sends an agent's heartbeat: every two seconds by default, and at once when its state changes. A lost heartbeat is not repeated; the
+ * next one replaces it.
+ */
 import { hostname } from "node:os";
 import { encodeBody } from "../integrity/wire.ts";
 import type { Heartbeat } from "../protocol/heartbeat.ts";
@@ -9,16 +12,16 @@ import type { Logger } from "../runtime/observability/log.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import { startTicker } from "../runtime/ticker.ts";
 import { type Camel, toSnake } from "./case-convert.ts";
-import type { Link } from "./request/connection.ts";
+import type { ClientConnection } from "./request/connection.ts";
 
-/** What an agent is at. `pid`: default this process; null: nobody knows it. */
-export type Pulse = Pick<
+/** What an agent does at the moment. `pid`: default this process; null: unknown. */
+export type HeartbeatState = Pick<
   Camel<Heartbeat>,
   "state" | "taskId" | "fence" | "sessionId" | "stepDeadline" | "agentType"
 > & { readonly pid?: number | null | undefined };
 
 export interface HeartbeatParts {
-  readonly link: Link;
+  readonly connection: ClientConnection;
   readonly clock: Clock;
   readonly log: Logger;
   readonly tenant: string;
@@ -27,54 +30,54 @@ export interface HeartbeatParts {
   readonly everyMs?: number | undefined;
 }
 
-/** So that agents started together do not beat together. */
+/** Spreads the heartbeats of agents that were started together. */
 const JITTER = 0.1;
 
-export class Heart {
+export class HeartbeatSender {
   readonly #parts: HeartbeatParts;
   readonly #stop: Stop;
-  #pulse: Pulse;
+  #state: HeartbeatState;
 
-  constructor(parts: HeartbeatParts, pulse: Pulse) {
+  constructor(parts: HeartbeatParts, state: HeartbeatState) {
     this.#parts = parts;
-    this.#pulse = pulse;
+    this.#state = state;
     this.#stop = startTicker({
       name: "heartbeat",
       everyMs: parts.everyMs ?? LIMITS.heartbeat_ms,
       jitter: JITTER,
-      run: async () => this.#beat(),
+      run: async () => this.#send(),
       clock: parts.clock,
       log: parts.log,
     });
   }
 
-  /** Changes what is named, and says so at once; `undefined` takes it away. */
-  set(pulse: Partial<Pulse>): void {
-    this.#pulse = { ...this.#pulse, ...pulse };
-    this.#beat();
+  /** Changes the given members and sends the state at once; `undefined` removes a member. */
+  set(state: Partial<HeartbeatState>): void {
+    this.#state = { ...this.#state, ...state };
+    this.#send();
   }
 
-  /** With a last word, so that nobody takes the silence for a crash. */
+  /** Sends a last heartbeat, so that the silence is not taken for a crash. */
   async stop(): Promise<void> {
     await this.#stop();
     this.set({ state: "stopping" });
   }
 
-  #beat(): void {
-    const { link, clock, log, tenant, agentId } = this.#parts;
-    // What was kept for a bus that is away would be old news when it is back.
-    if (!link.isUp) return;
-    const { pid = process.pid, ...pulse } = this.#pulse;
-    const beat: Record<string, unknown> = {
+  #send(): void {
+    const { connection, clock, log, tenant, agentId } = this.#parts;
+    // A heartbeat that waits for the bus would be out of date when it arrives.
+    if (!connection.isUp) return;
+    const { pid = process.pid, ...state } = this.#state;
+    const heartbeat: Record<string, unknown> = {
       agent_id: agentId,
-      ...toSnake(pulse),
+      ...toSnake(state),
       host: hostname(),
       ...(pid !== null && { pid }),
       sent_at: new Date(clock.now()).toISOString(),
     };
     try {
-      const body = encodeBody(beat, CONTENT_TYPES.json);
-      link.bus.publish(SUBJECTS.heartbeat(tenant, agentId), { body });
+      const body = encodeBody(heartbeat, CONTENT_TYPES.json);
+      connection.bus.publish(SUBJECTS.heartbeat(tenant, agentId), { body });
     } catch (error) {
       log.debug({ error }, "heartbeat could not be sent");
     }

@@ -1,7 +1,7 @@
 /**
- * Taking offers: one durable consumer for each agent type, which all takers share. A handler decides; while it thinks the offer stays
- * with it. The message is acknowledged when the fleet has answered who has the task, and not before: until then a crash brings the
- * offer to the next taker. Several may try; the transaction behind `acknowledge` lets one have the task.
+ * Takes offers from the durable consumer of an agent type, which all its takers share. A handler decides about each offer and keeps it
+ * meanwhile. The message is acknowledged only after the fleet has answered who owns the task: a crash before that brings the offer to
+ * the next taker. Several may try; the transaction behind `acknowledge` gives the task to one.
  */
 import { uuidv7 } from "uuidv7";
 import type { Bus, DurableMessage } from "../bus/bus.ts";
@@ -18,44 +18,44 @@ import type { Stop } from "../runtime/process/service.ts";
 import { retry } from "../runtime/retry.ts";
 import { startTicker } from "../runtime/ticker.ts";
 import type { AcknowledgeOptions } from "./client/options.ts";
-import type { Acknowledged } from "./client/task.ts";
+import type { AcceptedHandoff } from "./client/task.ts";
 
 export interface OfferOptions {
-  /** Handlers that run at once; more offers are left to other takers. Default 1. */
+  /** Handlers that run at once; further offers are left to other takers. Default 1. */
   readonly concurrency?: number;
-  /** Told of an offer that is void: somebody else has the task, it is too late, the handoff was taken back. Default: nothing. */
+  /** Called with an offer that is void: another agent has the task, the deadline has passed, or the handoff was cancelled. */
   readonly onVoid?: (offer: OfferData, why: FleetError) => void;
 }
 
-export type OfferHandler = (offer: OfferInHand) => Promise<void>;
+export type OfferHandler = (offer: ReceivedOffer) => Promise<void>;
 
 export interface OfferParts {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly log: Logger;
   readonly tenant: string;
-  readonly acknowledge: (offer: OfferData, options: AcknowledgeOptions) => Promise<Acknowledged>;
-  /** Handoffs that this client has accepted: their offers may come once more. */
+  readonly acknowledge: (offer: OfferData, options: AcknowledgeOptions) => Promise<AcceptedHandoff>;
+  /** Handoffs that this client has accepted; their offers may be redelivered. */
   readonly accepted: Set<string>;
 }
 
-/** What makes an offer void; every other error is the taker's own trouble, and the offer goes to the next one. */
+/** The errors of a void offer. After any other error the offer is redelivered to the next taker. */
 const VOID: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["CONFLICT", "NOT_FOUND", "EXPIRED"]);
-/** Before a declined offer comes to somebody, perhaps the same taker, again. */
+/** The pause before a declined offer is redelivered, perhaps to the same taker. */
 const DECLINED_MS = 1_000;
 const RETRY = { attempts: Number.POSITIVE_INFINITY, baseMs: 100, maxMs: 2_000 } as const;
 const ACCEPTED_REMEMBERED = 1_000;
 
-/** An offer that a handler has to decide about. */
-export class OfferInHand {
+/** An offer that a handler decides about. */
+export class ReceivedOffer {
   readonly #parts: OfferParts;
   readonly #options: OfferOptions;
   readonly #message: DurableMessage;
-  readonly #quiet: Stop;
+  readonly #stopExtending: Stop;
   #isSettled = false;
   /** The CloudEvent as it was sent. */
   readonly event: Offer;
-  /** Aborted when the taker stops: who still thinks should decline. */
+  /** Aborted when the taker stops: a handler that has not decided should decline. */
   readonly signal: AbortSignal;
 
   constructor(
@@ -70,7 +70,7 @@ export class OfferInHand {
     this.#message = message;
     this.event = event;
     this.signal = signal;
-    this.#quiet = startTicker({
+    this.#stopExtending = startTicker({
       name: "offer",
       everyMs: LIMITS.offer_ack_wait_ms / 4,
       run: async () => message.working(),
@@ -88,21 +88,21 @@ export class OfferInHand {
   }
 
   /**
-   * Makes this client's agent the owner of the task. Asks until there is an answer, since only that says who has the task. Throws the
-   * refusal when the offer is void, which settles it: just let it pass.
+   * Makes this client's agent the owner of the task. Repeated until it is answered, since only the answer states who owns the task. For
+   * a void offer it settles the offer and throws the refusal, which the handler should let pass.
    */
-  async acknowledge(options: AcknowledgeOptions = {}): Promise<Acknowledged> {
+  async acknowledge(options: AcknowledgeOptions = {}): Promise<AcceptedHandoff> {
     const { acknowledge, accepted, clock } = this.#parts;
     const commandId = options.commandId ?? uuidv7();
-    const isOpen = (error: unknown) => error instanceof FleetError && error.retryable;
+    const retryable = (error: unknown) => error instanceof FleetError && error.retryable;
     try {
-      const taken = await retry({ ...RETRY, clock, retryable: isOpen, signal: this.signal }, () =>
+      const handoff = await retry({ ...RETRY, clock, retryable, signal: this.signal }, () =>
         acknowledge(this.data, { ...options, commandId }),
       );
       accepted.add(this.data.handoff_id);
       if (accepted.size > ACCEPTED_REMEMBERED) accepted.delete(accepted.values().next().value as string);
       this.settle();
-      return taken;
+      return handoff;
     } catch (error) {
       if (error instanceof FleetError && VOID.has(error.code)) {
         this.settle();
@@ -112,30 +112,30 @@ export class OfferInHand {
     }
   }
 
-  /** For who acknowledged in another way: the offer is dealt with and never comes again. The handler may go on. */
+  /** For a taker that acknowledged in another way: the offer is never redelivered. The handler may continue. */
   settle(): void {
-    this.#settled(() => this.#message.ack());
+    this.#settle(() => this.#message.ack());
   }
 
-  /** Not by us: after a moment it comes to whoever asks next. A handler that returns without a word declines. */
+  /** Leaves the offer to the next taker, after a pause. A handler that returns without a decision declines. */
   decline(pauseMs = DECLINED_MS): void {
-    this.#settled(() => this.#message.giveBack(pauseMs));
+    this.#settle(() => this.#message.giveBack(pauseMs));
   }
 
-  /** Says no more that somebody is at it. */
-  quiet(): Promise<void> {
-    return this.#quiet();
+  /** Stops extending the time after which the bus redelivers the offer. */
+  stopExtending(): Promise<void> {
+    return this.#stopExtending();
   }
 
-  #settled(tell: () => void): void {
+  #settle(answer: () => void): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    void this.#quiet();
-    tell();
+    void this.#stopExtending();
+    answer();
   }
 }
 
-/** Stop: takes no new offers, and resolves when the handlers at work are done. */
+/** Returns a function that stops taking offers and resolves when the running handlers are done. */
 export async function takeOffers(
   parts: OfferParts,
   agentType: string,
@@ -181,29 +181,29 @@ async function handle(
   signal: AbortSignal,
 ): Promise<void> {
   const { accepted, log } = parts;
-  const event = read(message, log);
+  const event = readOffer(message, log);
   if (event === null) return message.dead("not an offer");
   const { handoff_id, task_id, attempt } = event.data;
-  // Ours already; its acknowledgement was lost.
+  // Accepted already; the acknowledgement of the message was lost.
   if (accepted.has(handoff_id)) return;
-  const offer = new OfferInHand(parts, options, message, event, signal);
+  const offer = new ReceivedOffer(parts, options, message, event, signal);
   try {
     await handler(offer);
     offer.decline();
   } catch (error) {
-    // A refusal that settled the offer was told; what else was thrown after that is the handler's own matter.
+    // The refusal of a void offer was reported. Any other error after the decision concerns the handler only.
     if (!offer.isSettled) throw error;
     const facts = { task_id, handoff_id, attempt };
     if (error instanceof FleetError && VOID.has(error.code))
       log.info({ ...facts, code: error.code }, "offer is void");
     else log.error({ ...facts, error }, "the handler of a settled offer failed");
   } finally {
-    await offer.quiet();
+    await offer.stopExtending();
   }
 }
 
-/** null for what is no offer at all: the coordinators never sent that, and nobody can do anything with it. */
-function read(message: DurableMessage, log: Logger): Offer | null {
+/** null for a message that is not an offer. The coordinators do not send one, and no taker can use it. */
+function readOffer(message: DurableMessage, log: Logger): Offer | null {
   try {
     return validate(offerSchema, decodeBody(message.body, CONTENT_TYPES.json));
   } catch (error) {

@@ -24,15 +24,21 @@ export { runAgent } from "./agent/agent.ts";
 export type { AgentOptions, AgentResult } from "./agent/options.ts";
 export type { AgentRun } from "./agent/run.ts";
 export { RunOver } from "./agent/run-ended.ts";
-export type { RecoveryResult } from "./client/admin.ts";
-export type { FleetWarning } from "./client/calls.ts";
+export type { FleetAdmin, RecoveryResult } from "./client/admin.ts";
 export { FleetClient } from "./client/client.ts";
 export { type ConnectOptions, connect } from "./client/connect.ts";
-export type { Committed, HandoffOutcome, Outcome, Queued, Spooled } from "./client/outcome.ts";
-export { type Acknowledged, TaskHandle } from "./client/task.ts";
+export type {
+  CheckpointOutcome,
+  CommittedOutcome,
+  HandoffOutcome,
+  QueuedOutcome,
+  SpooledOutcome,
+} from "./client/outcome.ts";
+export { type AcceptedHandoff, TaskHandle } from "./client/task.ts";
+export type { FleetWarning } from "./client/warnings.ts";
 export type { Fallback } from "./delivery/command-delivery.ts";
-export type { Heart } from "./heartbeat.ts";
-export type { OfferInHand } from "./offers.ts";
-export type { Pending } from "./spool/spool.ts";
+export type { HeartbeatSender, HeartbeatState } from "./heartbeat.ts";
+export type { ReceivedOffer } from "./offers.ts";
+export type { PendingCommands } from "./spool/spool.ts";
 export { compareWorkspace } from "./workspace/comparison.ts";
 export { takeWorkspace } from "./workspace/snapshot.ts";

@@ -2,7 +2,7 @@
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { CheckpointInput, Committed, FleetEvent } from "../../shared/sdk/sdk.ts";
+import type { CheckpointInput, CommittedOutcome, FleetEvent } from "../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 
 const checkpoint = (n: number): CheckpointInput => ({
@@ -22,7 +22,7 @@ describe("a fleet that is killed", () => {
 
   test("keeps every committed checkpoint through SIGKILL under load, and repeats answers for the rest", async () => {
     const client = await fleet.client("writer-1", "default", PATIENT);
-    const committed = new Map<string, Committed>();
+    const committed = new Map<string, CommittedOutcome>();
     const asked: { id: string; task: string }[] = [];
     let stop = false;
     const lanes = Array.from({ length: 20 }, async (_, lane) => {

@@ -59,20 +59,16 @@ export const duplicateNames: Rule = {
 
 /** Names that still stand twice. */
 const PENDING_NAMES: ReadonlySet<string> = new Set([
-  "Answer",
   "Attempt",
   "Check",
   "CorruptVersion",
   "Failure",
   "Finding",
   "Found",
-  "HandoffWish",
-  "Outcome",
   "Patience",
   "Request",
   "Running",
   "Step",
-  "attempt",
   "known",
   "placeOf",
   "retry",

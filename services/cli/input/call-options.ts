@@ -1,7 +1,7 @@
 // Options of every command that changes something.
 
 import { type Command, Option } from "commander";
-import type { CommandOptions } from "../../../shared/sdk/client/options.ts";
+import type { CommandOptions } from "../../../shared/sdk/delivery/command-delivery.ts";
 import type { Session } from "../runtime/session.ts";
 import { bareId } from "./id.ts";
 import { wholeNumber } from "./number.ts";

@@ -6,11 +6,11 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { type Environment, type Field, readConfig } from "../../../shared/runtime/settings/config.ts";
 import {
   addressFields,
+  addressOfHome,
   BUS_SCHEMES,
   BUS_URL_DEFAULT,
   type BusAddress,
   discoverBus,
-  fleetOfHome as fleetOfFolder,
 } from "../../../shared/sdk/address.ts";
 import { clientFields } from "../../../shared/sdk/client/connect.ts";
 import type { Settings } from "../config.ts";
@@ -56,7 +56,7 @@ export function namedAddress({ url: option }: Settings, env: Environment): Addre
 
 /** The fleet that runs in a folder, by default in that of the environment. */
 export function homeAddress(env: Environment, given?: string): Address | undefined {
-  return fleetOfFolder(given ?? readConfig(fields, env).home);
+  return addressOfHome(given ?? readConfig(fields, env).home);
 }
 
 function token<T extends string | undefined>(field: Field<T>): Field<T> {

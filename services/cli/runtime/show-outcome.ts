@@ -1,12 +1,12 @@
 // The end of every command that changes something: what it came to.
 
-import type { Outcome } from "../../../shared/sdk/sdk.ts";
+import type { CheckpointOutcome } from "../../../shared/sdk/sdk.ts";
 import type { Session } from "./session.ts";
 
 /** `more`: lines below what every outcome says. With `quiet` only the id is printed. */
 export async function showOutcome(
   session: Session,
-  outcome: Outcome,
+  outcome: CheckpointOutcome,
   { done, quiet, more = [] }: { done: string; quiet: boolean | undefined; more?: readonly string[] },
 ): Promise<void> {
   const { outcomeData, renderOutcome } = await import("../rendering/checkpoints/outcome.ts");

@@ -9,7 +9,7 @@ import { withSpan } from "../../runtime/observability/tracing.ts";
 import { aborted } from "../../runtime/when-aborted.ts";
 import type { FleetClient } from "../client/client.ts";
 import { connect } from "../client/connect.ts";
-import type { Heart } from "../heartbeat.ts";
+import type { HeartbeatSender } from "../heartbeat.ts";
 import { type Assignment, assignmentByName, assignmentByOffer } from "./assignment.ts";
 import { carryOut, reportTo, type Tell } from "./execute-task.ts";
 import { endWith, failureOf, LastWord } from "./failure.ts";
@@ -53,7 +53,7 @@ async function started(options: AgentOptions, start: Start): Promise<AgentResult
   }
 }
 
-type Begin = (fleet: FleetClient, heart: Heart, options: AgentOptions) => Promise<AgentResult>;
+type Begin = (fleet: FleetClient, heart: HeartbeatSender, options: AgentOptions) => Promise<AgentResult>;
 
 async function run(options: AgentOptions, begin: Begin): Promise<AgentResult> {
   const fleet = options.fleet ?? (await connect(options.connect));
@@ -67,7 +67,11 @@ async function run(options: AgentOptions, begin: Begin): Promise<AgentResult> {
   }
 }
 
-async function byOptions(fleet: FleetClient, heart: Heart, options: AgentOptions): Promise<AgentResult> {
+async function byOptions(
+  fleet: FleetClient,
+  heart: HeartbeatSender,
+  options: AgentOptions,
+): Promise<AgentResult> {
   const { task, fence } = options;
   const tell = reportTo(fleet, options.type);
   if (task === undefined) return offered(fleet, heart, options, tell);
@@ -79,7 +83,7 @@ async function byOptions(fleet: FleetClient, heart: Heart, options: AgentOptions
 /** Waits for an offer that it takes, and carries that out. */
 async function offered(
   fleet: FleetClient,
-  heart: Heart,
+  heart: HeartbeatSender,
   options: AgentOptions,
   tell: Tell,
 ): Promise<AgentResult> {

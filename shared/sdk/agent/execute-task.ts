@@ -9,7 +9,7 @@ import { systemClock } from "../../runtime/clock.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import type { FleetClient } from "../client/client.ts";
 import type { TaskHandle } from "../client/task.ts";
-import type { Heart } from "../heartbeat.ts";
+import type { HeartbeatSender } from "../heartbeat.ts";
 import { compareWorkspace } from "../workspace/comparison.ts";
 import { type Assignment, type Handover, RESUME_MS } from "./assignment.ts";
 import { type Failure, failureOf } from "./failure.ts";
@@ -28,7 +28,7 @@ const superseding: ReadonlySet<string> = new Set(["TASK_TAKEN", "HANDOFF_ACKNOWL
 
 export async function carryOut(
   fleet: FleetClient,
-  heart: Heart,
+  heart: HeartbeatSender,
   options: AgentOptions,
   assignment: Assignment,
   tell: Tell,
@@ -68,7 +68,7 @@ export async function carryOut(
 
 async function resumed(
   fleet: FleetClient,
-  heart: Heart,
+  heart: HeartbeatSender,
   options: AgentOptions,
   { task, offer, handover }: Assignment,
 ): Promise<AgentRun> {

@@ -16,8 +16,8 @@ import { signsOf, type TriggerSigns, type TriggerThresholds } from "../../protoc
 import type { WorkspaceDrift } from "../../protocol/workspace.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { toSnake } from "../case-convert.ts";
-import type { HandoffWish } from "../client/options.ts";
-import type { Outcome } from "../client/outcome.ts";
+import type { HandoffDetails } from "../client/options.ts";
+import type { CheckpointOutcome } from "../client/outcome.ts";
 import type { TaskHandle } from "../client/task.ts";
 import { takeWorkspace } from "../workspace/snapshot.ts";
 import { CheckpointPolicy, type CheckpointRules, type Occasion } from "./checkpoint-policy.ts";
@@ -57,7 +57,7 @@ interface Writing {
   readonly details?: string | undefined;
   readonly state?: WorkState;
   readonly parents?: readonly string[];
-  readonly handoff?: HandoffWish;
+  readonly handoff?: HandoffDetails;
 }
 
 export class AgentRun {
@@ -189,13 +189,13 @@ export class AgentRun {
   }
 
   /** A checkpoint now. */
-  async checkpoint(details?: string): Promise<Outcome> {
+  async checkpoint(details?: string): Promise<CheckpointOutcome> {
     this.#requireOn();
     return this.#write({ reason: "manual", details });
   }
 
   /** Hands the task off here and now; the run is over, which this throws. */
-  handOff(wish: HandoffWish = {}): Promise<never> {
+  handOff(wish: HandoffDetails = {}): Promise<never> {
     return this.#handOff([], wish);
   }
 
@@ -213,7 +213,7 @@ export class AgentRun {
   }
 
   /** The last checkpoint of work that ended, in whatever way. */
-  async last(reason: TriggerReason, details?: string, error?: unknown): Promise<Outcome> {
+  async last(reason: TriggerReason, details?: string, error?: unknown): Promise<CheckpointOutcome> {
     if (error !== undefined) this.#countError();
     return this.#write({ reason, details });
   }
@@ -234,7 +234,7 @@ export class AgentRun {
   async #pass(
     occasion: Occasion,
     signs: Partial<TriggerSigns> = {},
-    wish: HandoffWish = {},
+    wish: HandoffDetails = {},
     details?: string,
   ): Promise<void> {
     this.#requireOn();
@@ -259,13 +259,13 @@ export class AgentRun {
     this.state.metrics.error_count = (this.state.metrics.error_count ?? 0) + 1;
   }
 
-  async #handOff(fired: readonly FiredTrigger[], wish: HandoffWish): Promise<never> {
+  async #handOff(fired: readonly FiredTrigger[], wish: HandoffDetails): Promise<never> {
     this.#requireOn();
     await this.#writeHandoff(fired, wish);
     throw this.#over;
   }
 
-  async #writeHandoff(fired: readonly FiredTrigger[], wish: HandoffWish): Promise<Outcome> {
+  async #writeHandoff(fired: readonly FiredTrigger[], wish: HandoffDetails): Promise<CheckpointOutcome> {
     const { phase, pending_items, resume_pointer } = this.state.execution_state;
     const [first] = fired;
     const reason = wish.reason ?? (first && reasonText(first));
@@ -284,13 +284,19 @@ export class AgentRun {
   }
 
   /** One after the other, in the order in which they were asked for. */
-  #write(writing: Writing): Promise<Outcome> {
+  #write(writing: Writing): Promise<CheckpointOutcome> {
     const written = this.#writing.then(() => this.#send(writing));
     this.#writing = written.catch(() => {});
     return written;
   }
 
-  async #send({ reason, details, state = this.state, parents, handoff }: Writing): Promise<Outcome> {
+  async #send({
+    reason,
+    details,
+    state = this.state,
+    parents,
+    handoff,
+  }: Writing): Promise<CheckpointOutcome> {
     const { task, agentType, sessionId, workspace, found } = this.#parts;
     // Nothing goes behind the last word.
     if (this.#over !== undefined && this.#over.ending !== "stopped") throw this.#over;

@@ -1,4 +1,4 @@
-/** What people and their tools ask of a fleet: how it stands, what waits for them, and what they know of already. */
+/** `fleet.admin`: the operations of operators and their tools. Status, recoveries, alerts, dead letters, search index, scrub. */
 import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
@@ -20,188 +20,177 @@ import type {
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
 import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { Stop } from "../../runtime/process/service.ts";
-import { type Camel, toCamel, toSnake } from "../case-convert.ts";
-import type { AskOptions } from "../request/request.ts";
-import { type Calls, type ClientContext, orNull } from "./calls.ts";
+import { type Camel, toSnake } from "../case-convert.ts";
+import type { ClientConnection } from "../request/connection.ts";
+import type { CallOptions } from "../request/request.ts";
+import { resultOf } from "./outcome.ts";
+import type { TaskParts } from "./task.ts";
+import { warnOfCorrupt } from "./warnings.ts";
+
+export interface AdminParts extends TaskParts {
+  readonly connection: ClientConnection;
+  readonly tenant: string;
+  readonly agentId: string;
+}
 
 export type AlertsOptions = Camel<QueryInput<"alerts">>;
 
 export type RecoveriesOptions = Camel<QueryInput<"recoveries">>;
 
-export interface RecoveryPointOptions extends AskOptions {
-  /** One that is older than this. */
-  readonly before?: string | undefined;
-  /** This one, if it is one. */
-  readonly checkpointId?: string | undefined;
-  /** To whom it should be offered. */
-  readonly toAgentType?: string | undefined;
-}
+/** `before`: older than this checkpoint. `checkpointId`: this checkpoint, if it is sound. `toAgentType`: the offer's. */
+export type RecoveryPointOptions = Omit<Camel<QueryInput<"recovery_point">>, "taskId">;
 
-/** `taskId` spares the look-up of the checkpoint's task. */
-export interface RecoverOptions extends AskOptions {
+export interface RecoverOptions extends CallOptions {
   readonly commandId?: string | undefined;
+  /** The checkpoint's task. It saves a query for it. */
   readonly taskId?: string | undefined;
-  /** Who goes on. Default: the type that wrote the checkpoint, unless the policy names another for its next phase. */
+  /** The next agent's type. Default: the type that wrote the checkpoint, unless the policy names another one for its next phase. */
   readonly toAgentType?: string | undefined;
   /** For the next agent and the audit trail. */
   readonly reason?: string | undefined;
-  /** Gives the whole budget of attempts back. */
+  /** Restores the whole budget of attempts. */
   readonly reset?: boolean | undefined;
-  /** Although the task's agent lives. */
+  /** Recover although the task's agent is alive. */
   readonly force?: boolean | undefined;
 }
 
-/** The task waits for its next agent, under the next fence; `checkpointId`: the one that was asked for. */
+/** The task waits for its next agent, under the next fence. `checkpointId`: the requested one; null: the newest sound one. */
 export type RecoveryResult = Omit<Camel<RecoveryAnswer>, "status">;
 
-/** `fleet.admin`. */
 export class FleetAdmin {
-  readonly #context: ClientContext;
-  readonly #calls: Calls;
+  readonly #parts: AdminParts;
 
-  constructor(context: ClientContext, calls: Calls) {
-    this.#context = context;
-    this.#calls = calls;
+  constructor(parts: AdminParts) {
+    this.#parts = parts;
   }
 
-  status(options: AskOptions = {}): Promise<FleetStatus> {
-    return this.#calls.query("status", {}, options);
+  status({ deadlineMs, signal }: CallOptions = {}): Promise<FleetStatus> {
+    return this.#parts.queries.send("status", { deadlineMs, signal });
   }
 
-  indexStatus(options: AskOptions = {}): Promise<IndexStatus> {
-    return this.#calls.query("index_status", {}, options);
+  /** Agents that send heartbeats, then owners of tasks that do not; in pages. */
+  agents(query: Camel<QueryInput<"agents">> & CallOptions = {}): Promise<AgentPage> {
+    return this.#parts.queries.send("agents", query);
   }
 
-  /** Agents that say that they live, then owners of tasks that say nothing; in pages. */
-  agents(
-    options: AskOptions & { limit?: number | undefined; cursor?: string | undefined } = {},
-  ): Promise<AgentPage> {
-    const { deadlineMs, signal, ...query } = options;
-    return this.#calls.query("agents", query, { deadlineMs, signal });
+  indexStatus({ deadlineMs, signal }: CallOptions = {}): Promise<IndexStatus> {
+    return this.#parts.queries.send("index_status", { deadlineMs, signal });
   }
 
-  /** Starts to build the search index anew from the store; follow it with {@link indexStatus}. */
-  rebuildIndex(options: AskOptions = {}): Promise<IndexStatus> {
-    return this.#calls.query("index_rebuild", {}, options);
+  /** Starts a rebuild of the search index from the store; {@link indexStatus} shows its progress. */
+  rebuildIndex({ deadlineMs, signal }: CallOptions = {}): Promise<IndexStatus> {
+    return this.#parts.queries.send("index_rebuild", { deadlineMs, signal });
   }
 
-  queueStatus(options: AskOptions = {}): Promise<QueueStatus> {
-    return this.#calls.query("queue_status", {}, options);
+  queueStatus({ deadlineMs, signal }: CallOptions = {}): Promise<QueueStatus> {
+    return this.#parts.queries.send("queue_status", { deadlineMs, signal });
   }
 
-  /** Commands that could not be applied, oldest first; `fromSeq`: the `next_seq` of the page before. */
-  deadLetters(options: AskOptions & { fromSeq?: number; limit?: number } = {}): Promise<DeadLetterPage> {
-    const { deadlineMs, signal, ...query } = options;
-    return this.#calls.query("dead_list", toSnake(query), { deadlineMs, signal });
+  /** Queued commands that could not be applied, oldest first. `fromSeq`: the `next_seq` of the page before. */
+  deadLetters(query: Camel<QueryInput<"dead_list">> & CallOptions = {}): Promise<DeadLetterPage> {
+    return this.#parts.queries.send("dead_list", query);
   }
 
   /** Puts a dead letter's command back into the queue, under its own id. Throws NOT_FOUND. */
-  retryDeadLetter(seq: number, options: AskOptions = {}): Promise<RetriedLetter> {
-    return this.#calls.query("dead_retry", { seq }, options);
+  retryDeadLetter(seq: number, { deadlineMs, signal }: CallOptions = {}): Promise<RetriedLetter> {
+    return this.#parts.queries.send("dead_retry", { seq, deadlineMs, signal });
   }
 
   /** Removes a dead letter for good. Throws NOT_FOUND. */
-  dropDeadLetter(seq: number, options: AskOptions = {}): Promise<DroppedLetter> {
-    return this.#calls.query("dead_drop", { seq }, options);
+  dropDeadLetter(seq: number, { deadlineMs, signal }: CallOptions = {}): Promise<DroppedLetter> {
+    return this.#parts.queries.send("dead_drop", { seq, deadlineMs, signal });
   }
 
-  /**
-   * The newest checkpoint of a task that verifies together with all that it goes back to; null when nothing was written yet. Throws CORRUPT
-   * where the chain is broken: a person decides.
-   */
-  async findRecoveryPoint(taskId: string, options: RecoveryPointOptions = {}): Promise<Checkpoint | null> {
+  /** A task's newest sound checkpoint; null if it has no checkpoint. Throws CORRUPT if none is sound: an operator must decide. */
+  async findRecoveryPoint(
+    taskId: string,
+    options: RecoveryPointOptions & CallOptions = {},
+  ): Promise<Checkpoint | null> {
     const { checkpoint, reason, details, passed_over } = await this.recoveryPoint(taskId, options);
     if (reason !== "chain_broken") return checkpoint;
-    throw new FleetError("CORRUPT", "the chain is broken; a person must decide", {
+    throw new FleetError("CORRUPT", "the chain is broken; an operator must decide", {
       details: { task_id: taskId, reason: details, corrupt: passed_over },
     });
   }
 
-  /** Like {@link findRecoveryPoint}, with what was passed over, why there is none, who would lose the task, and to whom it would be offered. */
-  async recoveryPoint(taskId: string, options: RecoveryPointOptions = {}): Promise<RecoveryPreview> {
-    const { deadlineMs, signal, ...wish } = options;
-    const body = toSnake({ taskId, ...wish });
-    const point = await this.#calls.query("recovery_point", body, { deadlineMs, signal });
-    this.#calls.warnOfCorrupt(taskId, point.passed_over);
+  /** Like {@link findRecoveryPoint}, with the checkpoints that were passed over, the reason if there is none, and the task's owner. */
+  async recoveryPoint(
+    taskId: string,
+    options: RecoveryPointOptions & CallOptions = {},
+  ): Promise<RecoveryPreview> {
+    const { queries, onWarning } = this.#parts;
+    const point = await queries.send("recovery_point", { taskId, ...options });
+    warnOfCorrupt(onWarning, taskId, point.passed_over);
     return point;
   }
 
   /**
-   * Has a task recovered from a checkpoint; `null`: from the newest of `taskId` that verifies. Resolves when the task is taken from whoever
-   * had it; then the watchdogs make the attempt. Throws CONFLICT for a task that is over and, without `force`, while its agent lives.
+   * Recovers a task from a checkpoint; null: from the newest sound one of `taskId`. Resolves when the owner has lost the task; the
+   * watchdogs then start the attempt. Throws CONFLICT for an ended task and, without `force`, while the task's agent is alive.
    */
   async executeRecovery(checkpointId: string | null, options: RecoverOptions = {}): Promise<RecoveryResult> {
     const { toAgentType, reason, reset, force, ...rest } = options;
     if (checkpointId === null && rest.taskId === undefined) throw invalid("taskId", "the task to recover");
-    const task = rest.taskId ?? (await this.#calls.taskOf(checkpointId as string, rest));
+    const { delivery, tasks } = this.#parts;
+    const task = rest.taskId ?? (await tasks.find(checkpointId as string, rest));
     const named = checkpointId === null ? undefined : normalizeCheckpointId(checkpointId);
     const body = toSnake({ checkpointId: named, toAgentType, reason, reset, force });
-    // Later it might strike another agent than was meant.
-    const sent = { ...rest, fallback: "none" } as const;
-    const { answer } = await this.#calls.send<RecoveryAnswer>("recover", task, body, sent);
-    if (answer.status !== "committed") throw new FleetError("UNAVAILABLE", "the task is not recovered yet");
-    const { status: _status, ...result } = answer;
-    return toCamel(result) as RecoveryResult;
+    // Not queued: later it might strike another agent than the caller meant.
+    return resultOf(await delivery.deliverNow("recover", task, body, rest));
   }
 
-  /** Tasks whose recovery is not idle, in the order of their names, in pages. */
-  recoveries(query: RecoveriesOptions & AskOptions = {}): Promise<RecoveryPage> {
-    const { deadlineMs, signal, ...rest } = query;
-    return this.#calls.query("recoveries", toSnake(rest), { deadlineMs, signal });
+  /** Tasks in recovery, ordered by id, in pages. */
+  recoveries(query: RecoveriesOptions & CallOptions = {}): Promise<RecoveryPage> {
+    return this.#parts.queries.send("recoveries", query);
   }
 
-  /** Newest first, in pages; `acknowledged: false, resolved: false`: those that are open. */
-  listAlerts(query: AlertsOptions & AskOptions = {}): Promise<AlertPage> {
-    const { deadlineMs, signal, ...rest } = query;
-    return this.#calls.query("alerts", toSnake(rest), { deadlineMs, signal });
+  /** Newest first, in pages; `acknowledged: false, resolved: false` for the open ones. */
+  listAlerts(query: AlertsOptions & CallOptions = {}): Promise<AlertPage> {
+    return this.#parts.queries.send("alerts", query);
   }
 
-  /** By its id; null when there is none, or when it is longer ago than alerts are kept. */
-  alert(alertId: string, options: AskOptions = {}): Promise<AlertState | null> {
-    return orNull(this.#calls.query("alert", { alert_id: alertId }, options));
+  /** The alert with an id; null if there is none, or if it is older than alerts are kept. */
+  alert(alertId: string, { deadlineMs, signal }: CallOptions = {}): Promise<AlertState | null> {
+    return this.#parts.queries.find("alert", { alertId, deadlineMs, signal });
   }
 
   /**
-   * Says that this client's agent, or person, knows of alerts. Who did so before is in the answer, and stays it. Throws NOT_FOUND when
-   * there is no such alert; then none of them is acknowledged.
+   * Acknowledges alerts in the name of this client's agent. The answer names the first to acknowledge, who remains recorded. Throws
+   * NOT_FOUND if one does not exist; then none is acknowledged.
    */
   acknowledgeAlert(
     alertId: string | readonly string[],
-    options: AskOptions & { note?: string | undefined } = {},
+    { note, deadlineMs, signal }: CallOptions & { readonly note?: string | undefined } = {},
   ): Promise<AcknowledgedAlerts> {
-    const { deadlineMs, signal, note } = options;
-    const alertIds = typeof alertId === "string" ? [alertId] : alertId;
-    const { agentId } = this.#context;
-    return this.#calls.query("alert_ack", toSnake({ alertIds, agentId, note }), { deadlineMs, signal });
+    const { queries, agentId } = this.#parts;
+    const alertIds = typeof alertId === "string" ? [alertId] : [...alertId];
+    return queries.send("alert_ack", { alertIds, agentId, note, deadlineMs, signal });
   }
 
-  /** Alerts of this tenant from now on, as they are published. */
+  /** Handles alerts of this tenant from now on, as they are published. */
   async onAlert(
     handler: (alert: ReceivedAlert) => void,
     options: { taskId?: string | undefined; severity?: string | undefined } = {},
   ): Promise<Stop> {
-    const { link, tenant } = this.#context;
+    const { connection, tenant } = this.#parts;
     const { taskId: task, severity } = options;
-    return link.bus.subscribe(SUBJECTS.alertsOf({ tenant, severity, task }), (message) => {
+    return connection.bus.subscribe(SUBJECTS.alertsOf({ tenant, severity, task }), (message) => {
       handler(JSON.parse(new TextDecoder().decode(message.body)) as ReceivedAlert);
     });
   }
 
-  /** How the scrubber stands: when everything stored was last verified, and what came of it. */
-  scrubStatus(options: AskOptions = {}): Promise<ScrubStatus> {
-    return this.#calls.query("scrub_status", {}, options);
+  /** When everything stored was last verified, with the result, and the progress of the current pass. */
+  scrubStatus({ deadlineMs, signal }: CallOptions = {}): Promise<ScrubStatus> {
+    return this.#parts.queries.send("scrub_status", { deadlineMs, signal });
   }
 
-  /** Asks for a pass over everything that begins from now on; it has the number `requested_pass`. Asked twice, it is one. */
-  startScrub(options: AskOptions = {}): Promise<ScrubStatus> {
-    return this.#calls.query("scrub_start", {}, options);
+  /** Requests a full pass that begins from now on; its number is `requested_pass`. A repeated request is one request. */
+  startScrub({ deadlineMs, signal }: CallOptions = {}): Promise<ScrubStatus> {
+    return this.#parts.queries.send("scrub_start", { deadlineMs, signal });
   }
 
-  /** What the scrubber found in this tenant and is still so, by task; in pages. */
-  scrubFindings(
-    options: AskOptions & { limit?: number | undefined; cursor?: string | undefined } = {},
-  ): Promise<ScrubFindingPage> {
-    const { deadlineMs, signal, ...query } = options;
-    return this.#calls.query("scrub_findings", query, { deadlineMs, signal });
+  /** The scrub's findings in this tenant that still hold, by task; in pages. */
+  scrubFindings(query: Camel<QueryInput<"scrub_findings">> & CallOptions = {}): Promise<ScrubFindingPage> {
+    return this.#parts.queries.send("scrub_findings", query);
   }
 }

@@ -1,16 +1,14 @@
 /**
- * The client: everything an agent or an orchestrator can ask of Fleet, typed. Checkpoints are data and keep their snake_case names;
- * functions and options are camelCase. Operations as in seed 000 §5.1.
+ * The client: the operations of an agent or an orchestrator, typed. Checkpoints are data and keep their snake_case names; functions and
+ * options are camelCase. Operations on one task are those of its handle; here they stand under the names of seed 000 §5.1.
  */
 import { type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
 import { encodeBody } from "../../integrity/wire.ts";
-import type { AcknowledgedAnswer, HandoffAnswer, OwnershipAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint, FinalStatus } from "../../protocol/checkpoint.ts";
-import { FleetError, invalid } from "../../protocol/errors.ts";
+import { invalid } from "../../protocol/errors.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
 import { type ExitReport, exitReportSchema } from "../../protocol/exit-report.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
-import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type {
   AuditPage,
@@ -24,273 +22,251 @@ import type { Task } from "../../protocol/task.ts";
 import { validate } from "../../protocol/validation.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import type { Stop } from "../../runtime/process/service.ts";
-import { toCamel, toSnake } from "../case-convert.ts";
-import { Heart, type Pulse } from "../heartbeat.ts";
-import { type OfferHandler, type OfferOptions, type OfferParts, takeOffers } from "../offers.ts";
-import type { AskOptions } from "../request/request.ts";
-import type { Pending } from "../spool/spool.ts";
-import { FleetAdmin } from "./admin.ts";
-import { Calls, type ClientContext, orNull } from "./calls.ts";
+import { toSnake } from "../case-convert.ts";
+import { CommandDelivery, type CommandOptions, type DeliveryParts } from "../delivery/command-delivery.ts";
+import { HeartbeatSender, type HeartbeatState } from "../heartbeat.ts";
+import { type OfferHandler, type OfferOptions, takeOffers } from "../offers.ts";
+import { QuerySender } from "../request/query-sender.ts";
+import type { CallOptions } from "../request/request.ts";
+import type { PendingCommands } from "../spool/spool.ts";
+import { type AdminParts, FleetAdmin } from "./admin.ts";
+import { CheckpointTasks } from "./checkpoint-tasks.ts";
 import type {
   AcknowledgeOptions,
   AgentRange,
+  AuditOptions,
   CancelHandoffOptions,
   ChangeOptions,
-  CommandOptions,
   CreateCheckpointParams,
   FinalizeOptions,
   HandoffsOptions,
   HistoryOptions,
-  InitiateOptions,
+  InitiateHandoffOptions,
   OfferReference,
   SearchOptions,
   TakeOptions,
-  TaskOperations,
 } from "./options.ts";
-import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
-import { type Acknowledged, TaskHandle } from "./task.ts";
+import { type CheckpointOutcome, type HandoffChange, type HandoffOutcome, resultOf } from "./outcome.ts";
+import { type AcceptedHandoff, TaskHandle } from "./task.ts";
+import type { OnWarning } from "./warnings.ts";
 
-/** A process that only ever does one thing, such as a hook, must bring the spool on a little as well. */
+export interface ClientParts extends DeliveryParts {
+  /** Default: silent. */
+  readonly log?: Logger;
+  readonly onWarning: OnWarning;
+}
+
+/** How long `close` sends from the spool, so that a process with a single command, such as a hook, empties it a little as well. */
 const CLOSE_MS = 250;
 
-const NOTHING_PENDING: Pending = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
+const NOTHING_PENDING: PendingCommands = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };
 
-export class FleetClient implements TaskOperations {
-  /** What operators and their tools ask and command. */
+export class FleetClient {
+  /** The operations of operators and their tools. */
   readonly admin: FleetAdmin;
-  readonly #context: ClientContext;
-  readonly #calls: Calls;
+  readonly #parts: ClientParts & AdminParts;
+  readonly #log: Logger;
   /** Handoffs that this client has accepted. */
   readonly #accepted = new Set<string>();
-  readonly #log: Logger;
 
-  constructor(context: ClientContext) {
-    this.#context = context;
-    this.#calls = new Calls(context);
-    this.admin = new FleetAdmin(context, this.#calls);
-    this.#log = context.log ?? createLogger({ service: "sdk", level: "silent" });
+  constructor(parts: ClientParts) {
+    const { connection, clock, tenant } = parts;
+    const queries = new QuerySender(connection, clock, tenant);
+    const delivery = new CommandDelivery(parts);
+    this.#parts = { ...parts, delivery, queries, tasks: new CheckpointTasks(queries) };
+    this.#log = parts.log ?? createLogger({ service: "sdk", level: "silent" });
+    this.admin = new FleetAdmin(this.#parts);
   }
 
   get agentId(): string {
-    return this.#context.agentId;
+    return this.#parts.agentId;
   }
 
-  /** Operations on one task, under one fence. */
-  task(taskId: string, options: { fence?: number } = {}): TaskHandle {
-    return new TaskHandle(this, taskId, options.fence);
+  /** The operations on one task, under one fence. */
+  task(taskId: string, { fence }: { readonly fence?: number | undefined } = {}): TaskHandle {
+    return new TaskHandle(this.#parts, taskId, fence);
   }
 
   /**
-   * Makes this agent the task's owner; whoever owned it before can no longer write to it. The handle carries the new fence. A task
-   * need not exist yet. Throws CONFLICT when `expectedFence` is not the task's: somebody else was faster.
+   * Makes this agent the task's owner; the former owner can no longer write to it. The handle carries the new fence. The task need not
+   * exist yet. Throws CONFLICT if `expectedFence` is not the task's: another agent was faster.
    */
   async takeTask(taskId: string, options: TakeOptions = {}): Promise<TaskHandle> {
-    // Without the new fence nobody could go on, so it is not left to the queue.
-    const { answer } = await this.#calls.send<OwnershipAnswer>(
-      "take",
-      taskId,
-      toSnake({ heartbeats: options.heartbeats }),
-      { ...options, fallback: "none" },
-    );
-    if (answer.status !== "committed") throw new FleetError("UNAVAILABLE", "the task was not taken yet");
-    return this.task(taskId, { fence: answer.fence });
+    const body = toSnake({ heartbeats: options.heartbeats });
+    // Not queued: the agent cannot continue without the new fence.
+    const { fence } = await this.#parts.delivery.deliverNow("take", taskId, body, options);
+    return this.task(taskId, { fence });
   }
 
-  /** Gives the task back, at once or behind what is queued: nobody owns it then, and its fence stays as it is. */
-  async releaseTask(
+  /** See {@link TaskHandle.release}. */
+  releaseTask(
     taskId: string,
-    options: CommandOptions & { fence: number },
-  ): Promise<Outcome["outcome"]> {
-    const { answer } = await this.#calls.send<OwnershipAnswer>("release", taskId, {}, options);
-    return answer.status;
+    options: CommandOptions & { readonly fence: number },
+  ): Promise<CheckpointOutcome["outcome"]> {
+    return this.task(taskId).release(options);
   }
 
-  async createCheckpoint(params: CreateCheckpointParams): Promise<Outcome> {
-    const { taskId, checkpoint, handoff, ...options } = params;
-    const body = { checkpoint, ...(handoff && { handoff: toSnake(handoff) }) };
-    return this.#calls.command("create", taskId, body, options, (commandId) => commandId);
+  createCheckpoint({ taskId, checkpoint, ...options }: CreateCheckpointParams): Promise<CheckpointOutcome> {
+    return this.task(taskId).checkpoint(checkpoint, options);
   }
 
-  /** `patch`: a JSON merge patch (RFC 7396); null removes, arrays are replaced. */
+  /** See {@link TaskHandle.update}. */
   async updateCheckpoint(
     id: string,
     patch: Record<string, unknown>,
     options: ChangeOptions = {},
-  ): Promise<Outcome> {
-    const task = await this.#calls.taskOf(id, options);
-    const checkpoint_id = normalizeCheckpointId(id);
-    return this.#calls.command("update", task, { checkpoint_id, patch }, options, () => checkpoint_id);
+  ): Promise<CheckpointOutcome> {
+    return (await this.#taskOf(id, options)).update(id, patch, options);
   }
 
-  async finalizeCheckpoint(id: string, status: FinalStatus, options: FinalizeOptions = {}): Promise<Outcome> {
-    const { retentionPolicy, ...rest } = options;
-    const task = await this.#calls.taskOf(id, options);
-    const checkpoint_id = normalizeCheckpointId(id);
-    const body = {
-      checkpoint_id,
-      status,
-      ...(retentionPolicy && { retention_policy: retentionPolicy }),
-    };
-    return this.#calls.command("finalize", task, body, rest, () => checkpoint_id);
+  async finalizeCheckpoint(
+    id: string,
+    status: FinalStatus,
+    options: ChangeOptions & FinalizeOptions = {},
+  ): Promise<CheckpointOutcome> {
+    return (await this.#taskOf(id, options)).finalize(id, status, options);
   }
 
-  async linkCheckpoints(parentId: string, childId: string, options: ChangeOptions = {}): Promise<Outcome> {
-    const task = await this.#calls.taskOf(childId, options);
-    const [parent_id, child_id] = [normalizeCheckpointId(parentId), normalizeCheckpointId(childId)];
-    return this.#calls.command("link", task, { parent_id, child_id }, options, () => child_id);
+  async linkCheckpoints(
+    parentId: string,
+    childId: string,
+    options: ChangeOptions = {},
+  ): Promise<CheckpointOutcome> {
+    return (await this.#taskOf(childId, options)).link(parentId, childId, options);
   }
 
-  /**
-   * Asks for a handoff of a checkpoint; `null`: of the newest one of `taskId`. Throws CONFLICT while another handoff of the task is
-   * open.
-   */
-  async initiateHandoff(checkpointId: string | null, options: InitiateOptions = {}): Promise<HandoffOutcome> {
-    const { toAgentType, nextPhase, reason, ...rest } = options;
-    if (checkpointId === null && rest.taskId === undefined) throw invalid("taskId", "the task to hand off");
-    const task = rest.taskId ?? (await this.#calls.taskOf(checkpointId as string, rest));
-    const named = checkpointId === null ? undefined : normalizeCheckpointId(checkpointId);
-    const body = toSnake({ checkpointId: named, toAgentType, nextPhase, reason });
-    const { answer, commandId } = await this.#calls.send<HandoffAnswer>("handoff", task, body, rest);
-    if (answer.status !== "committed") {
-      return { outcome: answer.status, commandId, taskId: task, handoffId: commandId };
+  /** Requests a handoff of a checkpoint; null: of the newest one of `taskId`. See {@link TaskHandle.handOff}. */
+  async initiateHandoff(
+    checkpointId: string | null,
+    options: InitiateHandoffOptions = {},
+  ): Promise<HandoffOutcome> {
+    if (checkpointId !== null) {
+      return (await this.#taskOf(checkpointId, options)).handOff({ ...options, checkpointId });
     }
-    const { status, ...changed } = answer;
-    return { ...(toCamel(changed) as HandoffChanged), outcome: status };
+    if (options.taskId === undefined) throw invalid("taskId", "the task to hand off");
+    return this.task(options.taskId).handOff(options);
   }
 
   /**
-   * Takes what was offered: this agent owns the task then, under the fence of the returned handle. Throws CONFLICT when somebody else
-   * has it, the deadline is over, or the handoff was taken back.
+   * Accepts an offer: this agent then owns the task, under the fence of the returned handle. Throws CONFLICT if another agent has the
+   * task, the deadline has passed, or the handoff was cancelled.
    */
-  async acknowledgeHandoff(offer: OfferReference, options: AcknowledgeOptions = {}): Promise<Acknowledged> {
+  async acknowledgeHandoff(
+    offer: OfferReference,
+    options: AcknowledgeOptions = {},
+  ): Promise<AcceptedHandoff> {
     const { task_id, handoff_id, agent_type, checkpoint } = offer;
     const { heartbeats } = options;
     const body = toSnake({ handoff_id, checkpoint_id: checkpoint.id, agent_type, heartbeats });
-    const sent = { ...options, fallback: "none" } as const;
-    const { answer } = await this.#calls.send<AcknowledgedAnswer>("acknowledge", task_id, body, sent);
-    if (answer.status !== "committed") throw new FleetError("UNAVAILABLE", "the handoff is not accepted yet");
-    const { status: _status, ...accepted } = answer;
-    return { ...toCamel(accepted), task: this.task(task_id, { fence: answer.fence }) } as Acknowledged;
+    const answer = await this.#parts.delivery.deliverNow("acknowledge", task_id, body, options);
+    return { ...resultOf(answer), task: this.task(task_id, { fence: answer.fence }) };
   }
 
-  /** Only while nobody has accepted it; throws CONFLICT then, NOT_FOUND when none is open. */
-  async cancelHandoff(taskId: string, options: CancelHandoffOptions = {}): Promise<HandoffChanged> {
-    const { handoffId, reason, ...rest } = options;
-    const sent = { ...rest, fallback: "none" } as const;
-    const body = toSnake({ handoffId, reason });
-    const { answer } = await this.#calls.send<HandoffAnswer>("cancel_handoff", taskId, body, sent);
-    if (answer.status !== "committed")
-      throw new FleetError("UNAVAILABLE", "the handoff is not cancelled yet");
-    const { status: _status, ...changed } = answer;
-    return toCamel(changed) as HandoffChanged;
+  /** See {@link TaskHandle.cancelHandoff}. */
+  cancelHandoff(taskId: string, options: CancelHandoffOptions = {}): Promise<HandoffChange> {
+    return this.task(taskId).cancelHandoff(options);
   }
 
-  /** By its id; null when there is none. */
-  async handoff(handoffId: string, options: AskOptions = {}): Promise<Handoff | null> {
-    return (await orNull(this.#calls.query("handoff", { handoff_id: handoffId }, options)))?.handoff ?? null;
+  /** The handoff with an id; null if there is none. */
+  async handoff(handoffId: string, { deadlineMs, signal }: CallOptions = {}): Promise<Handoff | null> {
+    return (await this.#parts.queries.find("handoff", { handoffId, deadlineMs, signal }))?.handoff ?? null;
   }
 
-  /** The task's open handoff, else its latest; null when it never had one. */
-  async handoffOf(taskId: string, options: AskOptions = {}): Promise<Handoff | null> {
-    return (await orNull(this.#calls.query("handoff", { task_id: taskId }, options)))?.handoff ?? null;
+  /** The task's open handoff, else its latest; null if it never had one. */
+  async handoffOf(taskId: string, { deadlineMs, signal }: CallOptions = {}): Promise<Handoff | null> {
+    return (await this.#parts.queries.find("handoff", { taskId, deadlineMs, signal }))?.handoff ?? null;
   }
 
   /** Newest first, in pages. */
-  handoffs(query: HandoffsOptions & AskOptions = {}): Promise<HandoffPage> {
-    const { deadlineMs, signal, ...rest } = query;
-    return this.#calls.query("handoffs", toSnake(rest), { deadlineMs, signal });
+  handoffs(query: HandoffsOptions & CallOptions = {}): Promise<HandoffPage> {
+    return this.#parts.queries.send("handoffs", query);
   }
 
   /**
-   * Offers for agents of a type, one after the other; `concurrency` handlers at once. A handler acknowledges, declines, or returns,
-   * which declines. Returns how to stop: no new offers then, and it resolves when the handlers at work are done.
+   * Handles the offers for agents of a type, at most `concurrency` at a time. A handler acknowledges or declines; one that returns
+   * declines. Returns a function that stops taking offers and resolves when the running handlers are done.
    */
   onOffer(agentType: string, handler: OfferHandler, options: OfferOptions = {}): Promise<Stop> {
-    const { tenant, link, clock } = this.#context;
-    const log = this.#log;
-    const acknowledge: OfferParts["acknowledge"] = (offer, o) => this.acknowledgeHandoff(offer, o);
-    const parts = { bus: link.bus, tenant, clock, log, acknowledge, accepted: this.#accepted };
+    const { tenant, connection, clock } = this.#parts;
+    const { bus } = connection;
+    const acknowledge = this.acknowledgeHandoff.bind(this);
+    const parts = { bus, tenant, clock, log: this.#log, acknowledge, accepted: this.#accepted };
     return takeOffers(parts, agentType, handler, options);
   }
 
-  /** Beats every `everyMs` (default {@link LIMITS.heartbeat_ms}) until it is stopped; stop it before the client is closed. */
-  startHeartbeat(pulse: Pulse, { everyMs }: { readonly everyMs?: number | undefined } = {}): Heart {
-    return new Heart({ ...this.#context, log: this.#log, everyMs }, pulse);
+  /** Sends a heartbeat every `everyMs` (default {@link LIMITS.heartbeat_ms}). Stop it before the client is closed. */
+  startHeartbeat(
+    state: HeartbeatState,
+    { everyMs }: { readonly everyMs?: number | undefined } = {},
+  ): HeartbeatSender {
+    return new HeartbeatSender({ ...this.#parts, log: this.#log, everyMs }, state);
   }
 
-  /** Says how the work on a task ended, for whoever recovers it. Stored when it resolves; said again soon, it is stored once. */
+  /** Reports how the work on a task ended. Durable when it resolves; a report that is soon repeated is stored once. */
   async reportExit(report: ExitReport): Promise<void> {
-    const { link, tenant } = this.#context;
+    const { connection, tenant } = this.#parts;
     const { agent_id, task_id, fence } = validate(exitReportSchema, report);
-    const out = { body: encodeBody(report, CONTENT_TYPES.json) };
+    const body = encodeBody(report, CONTENT_TYPES.json);
     const messageId = ["exit", tenant, agent_id, task_id, fence].join("/");
-    const options = { messageId, timeoutMs: LIMITS.request_deadline_ms_default };
-    await link.bus.publishDurable(SUBJECTS.exit(tenant, agent_id, task_id), out, options);
+    const timeoutMs = LIMITS.request_deadline_ms_default;
+    const subject = SUBJECTS.exit(tenant, agent_id, task_id);
+    await connection.bus.publishDurable(subject, { body }, { messageId, timeoutMs });
   }
 
-  /** null when there is none; throws CORRUPT when its bytes do not verify. */
+  /** null if there is none. Throws CORRUPT if its bytes do not match its hash. */
   async getCheckpoint(
     id: string,
-    options: AskOptions & { version?: number } = {},
+    { version, deadlineMs, signal }: CallOptions & { readonly version?: number | undefined } = {},
   ): Promise<Checkpoint | null> {
-    const { version, ...rest } = options;
-    const body = { checkpoint_id: id, ...(version !== undefined && { version }) };
-    return (await orNull(this.#calls.query("get", body, rest)))?.checkpoint ?? null;
+    const query = { checkpointId: id, version, deadlineMs, signal };
+    return (await this.#parts.queries.find("get", query))?.checkpoint ?? null;
   }
 
-  /** The newest sound checkpoint; those passed over because they are corrupt are reported through `onWarning`. */
-  async getLatestCheckpoint(taskId: string, options: AskOptions = {}): Promise<Checkpoint | null> {
-    return (await this.latest(taskId, options)).checkpoint;
+  /** See {@link TaskHandle.resume}. */
+  getLatestCheckpoint(taskId: string, options: CallOptions = {}): Promise<Checkpoint | null> {
+    return this.task(taskId).resume(options);
   }
 
-  /** Like {@link getLatestCheckpoint}, with what was passed over. */
-  async latest(taskId: string, options: AskOptions = {}): Promise<LatestResult> {
-    const result = await this.#calls.query("latest", { task_id: taskId }, options);
-    this.#calls.warnOfCorrupt(taskId, result.passed_over);
-    return result;
+  /** See {@link TaskHandle.latest}. */
+  latest(taskId: string, options: CallOptions = {}): Promise<LatestResult> {
+    return this.task(taskId).latest(options);
   }
 
-  getCheckpointHistory(taskId: string, options: HistoryOptions & AskOptions = {}): Promise<CheckpointPage> {
-    const { deadlineMs, signal, ...query } = options;
-    return this.#calls.query("history", { task_id: taskId, ...toSnake(query) }, { deadlineMs, signal });
+  getCheckpointHistory(taskId: string, options: HistoryOptions & CallOptions = {}): Promise<CheckpointPage> {
+    return this.task(taskId).history(options);
   }
 
-  getCheckpointsByAgent(agentId: string, range: AgentRange & AskOptions = {}): Promise<SearchResult> {
-    const { deadlineMs, signal, ...query } = range;
-    return this.#calls.query("by_agent", { agent_id: agentId, ...toSnake(query) }, { deadlineMs, signal });
+  getCheckpointsByAgent(agentId: string, range: AgentRange & CallOptions = {}): Promise<SearchResult> {
+    return this.#parts.queries.send("by_agent", { ...range, agentId });
   }
 
-  searchCheckpoints(query: SearchOptions & AskOptions): Promise<SearchResult> {
-    const { deadlineMs, signal, ...rest } = query;
-    return this.#calls.query("search", toSnake(rest), { deadlineMs, signal });
+  searchCheckpoints(query: SearchOptions & CallOptions): Promise<SearchResult> {
+    return this.#parts.queries.send("search", query);
   }
 
-  async getTask(taskId: string, options: AskOptions = {}): Promise<Task | null> {
-    return (await orNull(this.#calls.query("task", { task_id: taskId }, options)))?.task ?? null;
+  /** null if the task does not exist. */
+  getTask(taskId: string, options: CallOptions = {}): Promise<Task | null> {
+    return this.task(taskId).state(options);
   }
 
-  getAudit(
-    taskId: string,
-    options: AskOptions & { fromSeq?: number; limit?: number } = {},
-  ): Promise<AuditPage> {
-    const { deadlineMs, signal, ...query } = options;
-    return this.#calls.query("audit", { task_id: taskId, ...toSnake(query) }, { deadlineMs, signal });
+  getAudit(taskId: string, options: AuditOptions & CallOptions = {}): Promise<AuditPage> {
+    return this.#parts.queries.send("audit", { ...options, taskId });
   }
 
   /**
-   * Recomputes the task's whole audit chain here, from the bytes that were hashed; the server is not trusted with it.
-   * `onProgress` is told how many entries have been verified.
+   * Recomputes the task's whole audit chain in this process, from the bytes that were hashed; the server is not trusted.
+   * `onProgress` receives the number of verified entries.
    */
   async verifyAudit(
     taskId: string,
-    options: AskOptions & { onProgress?: (entries: number) => void } = {},
+    { onProgress, ...options }: CallOptions & { readonly onProgress?: (entries: number) => void } = {},
   ): Promise<ChainReport> {
     const verifier = createChainVerifier();
     for (let fromSeq = 1; ; ) {
       const page = await this.getAudit(taskId, { ...options, fromSeq, limit: LIMITS.audit_limit_max });
       for (const record of page.entries) verifier.add(record);
       const last = page.entries.at(-1);
-      options.onProgress?.(last?.seq ?? 0);
+      onProgress?.(last?.seq ?? 0);
       // The head of the last page's snapshot: entries written since the first page are part of the chain.
       if (!page.more || !last)
         return verifier.finish({ seq: page.task.audit_seq, hash: page.task.audit_hash });
@@ -298,43 +274,45 @@ export class FleetClient implements TaskOperations {
     }
   }
 
-  /** Events of this tenant, or of one task, from now on. At least once, in order per task. */
-  async onEvent(
-    handler: (event: FleetEvent) => void,
-    options: { taskId?: string } = {},
-  ): Promise<() => Promise<void>> {
-    const { tenant, link } = this.#context;
+  /** Handles events of this tenant, or of one task, from now on. At least once, in order per task. */
+  async onEvent(handler: (event: FleetEvent) => void, options: { taskId?: string } = {}): Promise<Stop> {
+    const { tenant, connection } = this.#parts;
     const subject =
       options.taskId === undefined
         ? SUBJECTS.tenantEvents(tenant)
         : SUBJECTS.taskEvents(tenant, options.taskId);
-    return link.bus.subscribe(subject, (message) => {
+    return connection.bus.subscribe(subject, (message) => {
       handler(JSON.parse(new TextDecoder().decode(message.body)) as FleetEvent);
     });
   }
 
-  /** Commands that wait on this machine for a bus; of this agent, whichever process spooled them. */
-  async pending(): Promise<Pending> {
-    return (await this.#context.spool?.pending()) ?? NOTHING_PENDING;
+  /** The commands of this agent that wait on this machine for a bus, from all its processes. */
+  async pending(): Promise<PendingCommands> {
+    return (await this.#parts.spool?.pending()) ?? NOTHING_PENDING;
   }
 
   /**
-   * Waits until the spool is empty, at most `deadlineMs`; resolves with what is left. Sending goes on by itself in any case: this is
-   * for a process that is about to end.
+   * Waits until the spool is empty, at most `deadlineMs`. Resolves with what is left. For a process that is about to end: the spool is
+   * sent in the background in any case.
    */
   async flush({
     deadlineMs = LIMITS.request_deadline_ms_default,
     signal,
-  }: AskOptions = {}): Promise<Pending> {
-    return (await this.#context.spool?.flush(deadlineMs, signal)) ?? NOTHING_PENDING;
+  }: CallOptions = {}): Promise<PendingCommands> {
+    return (await this.#parts.spool?.flush(deadlineMs, signal)) ?? NOTHING_PENDING;
   }
 
-  /** What waits in the spool is sent if that takes a moment; else it stays there for the next process of this agent. */
+  /** Sends the spool for a moment; commands that are left stay there for the next process of this agent. */
   async close(): Promise<void> {
-    const { link, order, spool } = this.#context;
-    if (link.isUp) await spool?.flush(CLOSE_MS);
+    const { connection, order, spool } = this.#parts;
+    if (connection.isUp) await spool?.flush(CLOSE_MS);
     await spool?.close();
     await order.saved();
-    await link.close();
+    await connection.close();
+  }
+
+  /** The handle of the task to which a checkpoint belongs. */
+  async #taskOf(checkpointId: string, options: ChangeOptions): Promise<TaskHandle> {
+    return this.task(await this.#parts.tasks.find(checkpointId, options));
   }
 }

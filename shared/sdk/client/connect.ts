@@ -1,7 +1,7 @@
-/** `connect()`: from a few settings to a client. Settings not given come from the environment (`FLEET_…`). */
+/** `connect()`: makes a client from a few settings. Settings that are not given come from the environment (`FLEET_…`). */
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { BusError } from "../../bus/bus.ts";
+import { type Bus, BusError } from "../../bus/bus.ts";
 import { connectBus } from "../../bus/connection.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../protocol/ids.ts";
@@ -10,26 +10,26 @@ import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import { type Environment, optional, readConfig, text } from "../../runtime/settings/config.ts";
 import { addressFields, discoverBus } from "../address.ts";
-import { type Fallback, publish } from "../delivery/command-delivery.ts";
-import { TaskOrder } from "../delivery/command-order.ts";
-import { BusLink } from "../request/connection.ts";
+import type { Fallback } from "../delivery/command-delivery.ts";
+import { CommandOrder } from "../delivery/command-order.ts";
+import { publishCommand } from "../delivery/queue.ts";
+import { connectionOver, PersistentConnection } from "../request/connection.ts";
+import type { SpooledCommand } from "../spool/line.ts";
 import { Spool } from "../spool/spool.ts";
 import { spoolName } from "../spool/spool-list.ts";
-import type { FleetWarning } from "./calls.ts";
 import { FleetClient } from "./client.ts";
+import { emitProcessWarning, type OnWarning } from "./warnings.ts";
 
 export const clientFields = {
-  tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "Tenant of the tasks" }),
+  tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "The tenant of a client's tasks" }),
   agentId: optional(
     text("FLEET_AGENT_ID", {
-      description: "Id of the caller, in the subjects and in the audit trail",
-      defaultNote: "host and process id; `cli-<user>` for commands",
+      description: "The id of the calling agent, in the subject and the audit trail",
     }),
   ),
   spoolDir: optional(
     text("FLEET_SPOOL_DIR", {
-      description: "Folder of the spool, which keeps commands while the bus is unavailable",
-      defaultNote: "`<FLEET_HOME>/spool`",
+      description: "The folder where a client keeps commands while the bus is unavailable",
     }),
   ),
 } as const;
@@ -40,32 +40,28 @@ export interface ConnectOptions {
   /** Default: `FLEET_AGENT_ID`, else made from host and process. */
   readonly agentId?: string;
   /**
-   * What becomes of a command that no writer answers. `spool`, the default: it goes into the queue, and without a bus onto this
-   * machine's disk (`queued`, `spooled`). `queue`: into the queue or nowhere. `none`: it is asked again until the deadline.
+   * Where a command goes that no writer answers. `spool`, the default: into the queue, and without a bus onto this machine's disk
+   * (`queued`, `spooled`). `queue`: into the queue only. `none`: the command is repeated until the deadline.
    */
   readonly fallback?: Fallback;
   /** Folder of the spool. Default: `FLEET_SPOOL_DIR`, else `spool` in `FLEET_HOME`. */
   readonly spoolDir?: string;
   /** Bytes that may wait in the spool of one agent. Default 64 MiB. */
   readonly spoolBytesMax?: number;
-  /** Milliseconds to reach the bus at first; later it reconnects for ever. Default 5,000. */
+  /** Milliseconds for the first connect; later the bus is reconnected without a limit. Default 5,000. */
   readonly connectTimeoutMs?: number;
   /** Default: silent. */
   readonly log?: Logger;
   /** Default: a process warning. */
-  readonly onWarning?: (warning: FleetWarning) => void;
+  readonly onWarning?: OnWarning;
   readonly env?: Environment;
 }
 
 const CONNECT_MS_DEFAULT = 5_000;
-/** For the queue to take one command out of the spool. */
+/** The wait for the queue to acknowledge one spooled command. */
 const SEND_MS = 2_000;
 
-function emitWarning({ code, text, details }: FleetWarning): void {
-  process.emitWarning(text, { type: "FleetWarning", code, detail: JSON.stringify(details) });
-}
-
-function hostName(): string {
+function hostAgentId(): string {
   const host = hostname()
     .replace(/[^A-Za-z0-9_-]/g, "-")
     .slice(0, 40);
@@ -73,42 +69,27 @@ function hostName(): string {
 }
 
 /**
- * Resolves also while there is no bus, if there is a spool: commands are then spooled, and queries throw UNAVAILABLE. With another
- * `fallback` it throws UNAVAILABLE when no bus answers in time.
+ * Resolves also while no bus is available, if there is a spool: commands are then spooled, and queries throw UNAVAILABLE. With another
+ * `fallback` it throws UNAVAILABLE if no bus answers in time.
  */
 export async function connect(options: ConnectOptions = {}): Promise<FleetClient> {
   const env = options.env ?? process.env;
   const config = readConfig(clientFields, env);
   const tenant = options.tenant ?? config.tenant;
-  const named = options.agentId ?? config.agentId;
-  const agentId = named ?? `${hostName()}-${process.pid}`;
+  const givenId = options.agentId ?? config.agentId;
+  const agentId = givenId ?? `${hostAgentId()}-${process.pid}`;
   if (!isToken(tenant)) throw invalid("tenant", "1 to 64 characters of A-Z a-z 0-9 _ -", tenant);
   if (!isToken(agentId)) throw invalid("agentId", "1 to 64 characters of A-Z a-z 0-9 _ -", agentId);
-  const { fallback = "spool" } = options;
+  const { fallback = "spool", connectTimeoutMs = CONNECT_MS_DEFAULT, spoolBytesMax } = options;
   const log = options.log ?? createLogger({ service: "sdk", level: "silent" });
-  const onWarning = options.onWarning ?? emitWarning;
-  const clock = systemClock;
-  const address = options.url ?? discoverBus(env).url;
+  const onWarning = options.onWarning ?? emitProcessWarning;
+  const url = options.url ?? discoverBus(env).url;
+  // Agents without an id of their own share a spool, because no later process has the same id.
+  const path = join(spoolFolder(options, env), spoolName(tenant, givenId ?? hostAgentId()));
   const open = () =>
-    connectBus({
-      url: address,
-      name: `fleet-sdk/${agentId}`,
-      identity: agentId,
-      log,
-      connectTimeoutMs: options.connectTimeoutMs ?? CONNECT_MS_DEFAULT,
-    });
-  const link = new BusLink(open, { clock, log });
-  // Agents without a name of their own share a spool, because nobody will ever have their name again.
-  const path = join(spoolFolder(options, env), spoolName(tenant, named ?? hostName()));
-  const order = new TaskOrder(clock, fallback === "spool" ? path : undefined);
-  const spool =
-    fallback === "spool"
-      ? spoolAt(path, options.spoolBytesMax, { link, order, clock, log, onWarning })
-      : undefined;
-  await link.start(spool !== undefined);
-  await order.load();
-  await spool?.start();
-  return new FleetClient({ link, spool, order, fallback, clock, log, tenant, agentId, onWarning });
+    connectBus({ url, name: `fleet-sdk/${agentId}`, identity: agentId, log, connectTimeoutMs });
+  const spool = fallback === "spool" ? { path, bytesMax: spoolBytesMax } : undefined;
+  return connectClient(open, { tenant, agentId, fallback, spool, clock: systemClock, log, onWarning });
 }
 
 /** Throws ConfigError. */
@@ -118,45 +99,78 @@ export function spoolFolder({ spoolDir }: Pick<ConnectOptions, "spoolDir">, env:
   );
 }
 
-interface SpoolParts {
-  readonly link: BusLink;
-  readonly order: TaskOrder;
+export interface ClientIdentity {
+  readonly tenant: string;
+  readonly agentId: string;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly onWarning: (warning: FleetWarning) => void;
+  readonly onWarning: OnWarning;
 }
 
-function spoolAt(
-  path: string,
-  bytesMax: number | undefined,
-  { link, order, clock, log, onWarning }: SpoolParts,
-): Spool {
-  const spool = new Spool({
-    path,
-    bytesMax: bytesMax ?? LIMITS.spool_bytes_max,
-    clock,
-    log,
-    isUp: () => link.isUp,
-    send: (command) => sent(publish(link.bus, command, command.body, SEND_MS)),
-    onGone: ({ taskId, commandId }) => order.queued(taskId, commandId),
-    onAside: ({ reason }, command) =>
-      onWarning({
-        code: "SPOOL_SET_ASIDE",
-        text:
-          reason === "damaged"
-            ? "a line of the spool is damaged, as a kill in the middle of writing leaves it, and was set aside"
-            : "a spooled command cannot be sent and was set aside for a person",
-        details: { reason, spool: path, task_id: command?.taskId, command_id: command?.commandId },
-      }),
+/** A client over an open bus, which stays open when the client is closed. Its commands are repeated until the deadline, never queued. */
+export function clientOver(bus: Bus, identity: ClientIdentity): FleetClient {
+  const order = new CommandOrder(identity.clock);
+  return new FleetClient({
+    ...identity,
+    connection: connectionOver(bus),
+    order,
+    spool: undefined,
+    fallback: "none",
   });
-  link.onUp(() => spool.wake());
-  return spool;
 }
 
-/** What no repetition can mend is said; what may pass is thrown. */
-async function sent(published: Promise<number>): Promise<"too_large" | "forbidden" | undefined> {
+export interface ConnectionSettings extends ClientIdentity {
+  readonly fallback: Fallback;
+  readonly spool: { readonly path: string; readonly bytesMax?: number | undefined } | undefined;
+}
+
+/** A client over a bus that `open` connects to. With a spool it resolves although no bus is available. */
+export async function connectClient(
+  open: () => Promise<Bus>,
+  { spool: settings, ...identity }: ConnectionSettings,
+): Promise<FleetClient> {
+  const { clock, log } = identity;
+  const connection = new PersistentConnection(open, { clock, log });
+  const order = new CommandOrder(clock, settings?.path);
+  const spool =
+    settings &&
+    new Spool({
+      path: settings.path,
+      bytesMax: settings.bytesMax ?? LIMITS.spool_bytes_max,
+      clock,
+      log,
+      isUp: () => connection.isUp,
+      send: (command) => sendSpooled(connection.bus, command),
+      onRemoved: ({ taskId, commandId }) => order.queued(taskId, commandId),
+      onAside: ({ reason }, command) =>
+        identity.onWarning({
+          code: "SPOOL_SET_ASIDE",
+          text:
+            reason === "damaged"
+              ? "a damaged line of the spool was set aside; a process that is killed while it writes leaves one"
+              : "a spooled command cannot be sent and was set aside for an operator",
+          details: {
+            reason,
+            spool: settings.path,
+            task_id: command?.taskId,
+            command_id: command?.commandId,
+          },
+        }),
+    });
+  if (spool !== undefined) connection.onUp(() => spool.wake());
+  await connection.start(spool !== undefined);
+  await order.load();
+  await spool?.start();
+  return new FleetClient({ ...identity, connection, order, spool });
+}
+
+/** Returns the refusals that no repetition can cure; throws the other errors. */
+async function sendSpooled(
+  bus: Bus,
+  command: SpooledCommand,
+): Promise<"too_large" | "forbidden" | undefined> {
   try {
-    await published;
+    await publishCommand(bus, command, command.body, SEND_MS);
     return undefined;
   } catch (error) {
     const kind = error instanceof BusError ? error.kind : undefined;

@@ -1,43 +1,80 @@
 /**
- * What a command came to. Each of the three is a success: the command is safe, and is applied once. An error is thrown instead; then
- * nothing happened, except for TIMEOUT, where it is not known.
+ * The results of commands. Each outcome is a success: the command is safe and is applied once. A failure is thrown; then nothing
+ * happened, except after TIMEOUT, where that is unknown.
  */
 import type { CommittedAnswer, HandoffAnswer } from "../../protocol/answers.ts";
-import type { Camel } from "../case-convert.ts";
+import { type Camel, toCamel } from "../case-convert.ts";
+import type { DeliveryAnswer } from "../delivery/command-delivery.ts";
 
-/** In the store, durable, with its audit entry and event. */
-export interface Committed extends Omit<Camel<CommittedAnswer>, "status"> {
+/** The command is applied: durable in the store, with its audit entry and event. */
+export interface CommittedOutcome extends Omit<Camel<CommittedAnswer>, "status"> {
   readonly outcome: "committed";
 }
 
-interface Accepted {
+interface PendingOutcome {
   readonly commandId: string;
   readonly taskId: string;
-  /** A create's checkpoint takes the command's id, so it is known by name already. */
+  /** Known before the command is applied, because a new checkpoint has the id of the command that creates it. */
   readonly checkpointId: string;
 }
 
-/** Store or writer is away; the command is durable in the queue and will be applied once, in order, or be a dead letter with the reason. */
-export interface Queued extends Accepted {
+/**
+ * The store or the writer is unavailable. The command is durable in the queue and will be applied once, in order, or become a dead
+ * letter with the reason.
+ */
+export interface QueuedOutcome extends PendingOutcome {
   readonly outcome: "queued";
-  /** Its place in the queue. */
+  /** The position in the queue. */
   readonly position: number;
 }
 
 /**
- * The bus is away; the command is on the disk of this machine and goes into the queue, in order, when the bus is back: from this
- * process or from the next one of the same agent.
+ * The bus is unavailable. The command is on this machine's disk and goes into the queue, in order, when the bus is available again:
+ * from this process or from the next one of the same agent.
  */
-export interface Spooled extends Accepted {
+export interface SpooledOutcome extends PendingOutcome {
   readonly outcome: "spooled";
 }
 
-export type Outcome = Committed | Queued | Spooled;
+export type CheckpointOutcome = CommittedOutcome | QueuedOutcome | SpooledOutcome;
 
-/** A handoff as the command left it. */
-export type HandoffChanged = Omit<Camel<HandoffAnswer>, "status">;
+/** The state of a handoff after a command. */
+export type HandoffChange = Omit<Camel<HandoffAnswer>, "status">;
 
-/** What asking for a handoff came to. It takes the command's id, so it is known by name already. */
+/** A handoff has the id of the command that requests it, so the id is known before the command is applied. */
 export type HandoffOutcome =
-  | (HandoffChanged & { readonly outcome: "committed" })
-  | (Pick<HandoffChanged, "commandId" | "taskId" | "handoffId"> & { readonly outcome: "queued" | "spooled" });
+  | (HandoffChange & { readonly outcome: "committed" })
+  | (Pick<HandoffChange, "commandId" | "taskId" | "handoffId"> & { readonly outcome: "queued" | "spooled" });
+
+/** `checkpointId`: the checkpoint that the command changes; undefined for the one that it creates. */
+export function checkpointOutcome(
+  answer: DeliveryAnswer<"create" | "update" | "finalize" | "link">,
+  checkpointId?: string,
+): CheckpointOutcome {
+  if (answer.status === "committed") {
+    const { status, ...committed } = answer;
+    return { ...(toCamel(committed) as Omit<CommittedOutcome, "outcome">), outcome: status };
+  }
+  const { command_id: commandId, task_id: taskId } = answer;
+  const ids = { commandId, taskId, checkpointId: checkpointId ?? commandId };
+  return answer.status === "spooled"
+    ? { outcome: "spooled", ...ids }
+    : { outcome: "queued", ...ids, position: answer.position };
+}
+
+export function handoffOutcome(answer: DeliveryAnswer<"handoff">): HandoffOutcome {
+  if (answer.status === "committed") {
+    const { status, ...committed } = answer;
+    return { ...(toCamel(committed) as HandoffChange), outcome: status };
+  }
+  const { status, command_id: commandId, task_id: taskId } = answer;
+  return { outcome: status, commandId, taskId, handoffId: commandId };
+}
+
+/** The members of an answer in camelCase, without its status. */
+export function resultOf<Answer extends { readonly status: string }>({
+  status: _,
+  ...rest
+}: Answer): Omit<Camel<Answer>, "status"> {
+  return toCamel(rest) as unknown as Omit<Camel<Answer>, "status">;
+}

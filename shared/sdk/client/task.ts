@@ -1,90 +1,160 @@
-/** A task as its agent holds it: every command carries the fence under which the agent owns the task. */
+/** A task: its commands and queries. A handle that was made by taking the task adds the fence to each command. */
 import type { AcknowledgedAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint, CheckpointInput, FinalStatus } from "../../protocol/checkpoint.ts";
 import { invalid } from "../../protocol/errors.ts";
+import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import type { CheckpointPage, LatestResult } from "../../protocol/queries.ts";
 import type { Task } from "../../protocol/task.ts";
-import type { Camel } from "../case-convert.ts";
+import { type Camel, toSnake } from "../case-convert.ts";
+import type { CommandDelivery, CommandOptions } from "../delivery/command-delivery.ts";
+import type { QuerySender } from "../request/query-sender.ts";
+import type { CallOptions } from "../request/request.ts";
+import type { CheckpointTasks } from "./checkpoint-tasks.ts";
 import type {
   CancelHandoffOptions,
-  CommandOptions,
   CreateOptions,
-  HandoffWish,
+  FinalizeOptions,
+  HandOffOptions,
   HistoryOptions,
-  TaskOperations,
 } from "./options.ts";
-import type { HandoffChanged, HandoffOutcome, Outcome } from "./outcome.ts";
+import {
+  type CheckpointOutcome,
+  checkpointOutcome,
+  type HandoffChange,
+  type HandoffOutcome,
+  handoffOutcome,
+  resultOf,
+} from "./outcome.ts";
+import { type OnWarning, warnOfCorrupt, warnOfLarge } from "./warnings.ts";
 
-/** The task is this agent's, under the fence of the handle; the first checkpoint has to be written until the deadline. */
-export interface Acknowledged extends Omit<Camel<AcknowledgedAnswer>, "status"> {
+export interface TaskParts {
+  readonly delivery: CommandDelivery;
+  readonly queries: QuerySender;
+  readonly tasks: CheckpointTasks;
+  readonly onWarning: OnWarning;
+}
+
+/** The agent owns the task, under the fence of the handle. It must write its first checkpoint before the deadline. */
+export interface AcceptedHandoff extends Omit<Camel<AcknowledgedAnswer>, "status"> {
   readonly task: TaskHandle;
 }
 
 export class TaskHandle {
-  readonly #client: TaskOperations;
+  readonly #parts: TaskParts;
   readonly id: string;
+  /** The fence under which the agent owns the task; undefined if it does not own it. */
   readonly fence: number | undefined;
 
-  constructor(client: TaskOperations, id: string, fence: number | undefined) {
-    this.#client = client;
+  constructor(parts: TaskParts, id: string, fence: number | undefined) {
+    this.#parts = parts;
     this.id = id;
     this.fence = fence;
   }
 
-  checkpoint(checkpoint: CheckpointInput, options: CreateOptions = {}): Promise<Outcome> {
-    return this.#client.createCheckpoint({ ...this.#fenced(options), taskId: this.id, checkpoint });
+  checkpoint(checkpoint: CheckpointInput, options: CreateOptions = {}): Promise<CheckpointOutcome> {
+    const { handoff } = options;
+    const body = handoff === undefined ? { checkpoint } : { checkpoint, handoff: toSnake(handoff) };
+    return this.#write("create", body, options);
   }
 
-  update(id: string, patch: Record<string, unknown>, options: CommandOptions = {}): Promise<Outcome> {
-    return this.#client.updateCheckpoint(id, patch, this.#fenced(options));
+  /** `patch`: a JSON merge patch (RFC 7396); null removes a member, arrays are replaced. */
+  async update(
+    checkpointId: string,
+    patch: Record<string, unknown>,
+    options: CommandOptions = {},
+  ): Promise<CheckpointOutcome> {
+    const checkpoint_id = normalizeCheckpointId(checkpointId);
+    return this.#write("update", { checkpoint_id, patch }, options, checkpoint_id);
   }
 
-  finalize(
-    id: string,
+  async finalize(
+    checkpointId: string,
     status: FinalStatus,
-    options: CommandOptions & { retentionPolicy?: string } = {},
-  ): Promise<Outcome> {
-    return this.#client.finalizeCheckpoint(id, status, { ...options, ...this.#fenced(options) });
+    options: FinalizeOptions = {},
+  ): Promise<CheckpointOutcome> {
+    const checkpoint_id = normalizeCheckpointId(checkpointId);
+    const body = { checkpoint_id, status, retention_policy: options.retentionPolicy };
+    return this.#write("finalize", body, options, checkpoint_id);
   }
 
-  link(parentId: string, childId: string, options: CommandOptions = {}): Promise<Outcome> {
-    return this.#client.linkCheckpoints(parentId, childId, this.#fenced(options));
+  async link(parentId: string, childId: string, options: CommandOptions = {}): Promise<CheckpointOutcome> {
+    const [parent_id, child_id] = [normalizeCheckpointId(parentId), normalizeCheckpointId(childId)];
+    return this.#write("link", { parent_id, child_id }, options, child_id);
   }
 
-  /** Where to continue: the newest sound checkpoint, or null when the task is new. */
-  resume(): Promise<Checkpoint | null> {
-    return this.#client.getLatestCheckpoint(this.id);
+  /** Where to continue: the newest sound checkpoint; null for a new task. Newer corrupt ones are reported through `onWarning`. */
+  async resume(options: CallOptions = {}): Promise<Checkpoint | null> {
+    return (await this.latest(options)).checkpoint;
   }
 
-  latest(): Promise<LatestResult> {
-    return this.#client.latest(this.id);
+  /** Like {@link resume}, with the checkpoints that were passed over. */
+  async latest({ deadlineMs, signal }: CallOptions = {}): Promise<LatestResult> {
+    const { queries, onWarning } = this.#parts;
+    const result = await queries.send("latest", { taskId: this.id, deadlineMs, signal });
+    warnOfCorrupt(onWarning, this.id, result.passed_over);
+    return result;
   }
 
-  history(options: HistoryOptions = {}): Promise<CheckpointPage> {
-    return this.#client.getCheckpointHistory(this.id, options);
+  history(options: HistoryOptions & CallOptions = {}): Promise<CheckpointPage> {
+    return this.#parts.queries.send("history", { ...options, taskId: this.id });
   }
 
-  state(): Promise<Task | null> {
-    return this.#client.getTask(this.id);
+  async state({ deadlineMs, signal }: CallOptions = {}): Promise<Task | null> {
+    return (await this.#parts.queries.find("task", { taskId: this.id, deadlineMs, signal }))?.task ?? null;
   }
 
-  /** Gives the task back. Throws INVALID for a handle without a fence, FENCED when another agent has taken the task meanwhile. */
-  async release(options: CommandOptions = {}): Promise<void> {
+  /**
+   * Releases the task, at once or behind its queued commands: it has no owner then and keeps its fence. Throws INVALID for a handle
+   * without a fence, FENCED if another agent has taken the task.
+   */
+  async release(options: CommandOptions = {}): Promise<CheckpointOutcome["outcome"]> {
     const fence = options.fence ?? this.fence;
     if (fence === undefined) throw invalid("fence", "the fence under which the task was taken");
-    await this.#client.releaseTask(this.id, { ...options, fence });
+    return (await this.#parts.delivery.deliver("release", this.id, {}, { ...options, fence })).status;
   }
 
-  /** Asks for a handoff of the newest checkpoint. An agent that goes itself writes a last one in phase `handoff` instead. */
-  handOff(options: CommandOptions & HandoffWish = {}): Promise<HandoffOutcome> {
-    return this.#client.initiateHandoff(null, this.#fenced(options));
+  /**
+   * Requests a handoff. An agent that hands over its own work writes a last checkpoint in phase `handoff` instead. Throws CONFLICT while
+   * another handoff of the task is open.
+   */
+  async handOff(options: HandOffOptions = {}): Promise<HandoffOutcome> {
+    const { checkpointId: given, toAgentType, nextPhase, reason } = options;
+    const checkpointId = given === undefined ? undefined : normalizeCheckpointId(given);
+    const body = toSnake({ checkpointId, toAgentType, nextPhase, reason });
+    return handoffOutcome(
+      await this.#parts.delivery.deliver("handoff", this.id, body, this.#fenced(options)),
+    );
   }
 
-  cancelHandoff(options: CancelHandoffOptions = {}): Promise<HandoffChanged> {
-    return this.#client.cancelHandoff(this.id, this.#fenced(options));
+  /** Cancels a handoff that is not accepted yet. Throws CONFLICT if it is, NOT_FOUND if none is open. */
+  async cancelHandoff(options: CancelHandoffOptions = {}): Promise<HandoffChange> {
+    const { handoffId, reason } = options;
+    const body = toSnake({ handoffId, reason });
+    return resultOf(
+      await this.#parts.delivery.deliverNow("cancel_handoff", this.id, body, this.#fenced(options)),
+    );
   }
 
-  #fenced<O extends CommandOptions>(options: O): O & { taskId: string; fence: number | undefined } {
-    return { ...options, taskId: this.id, fence: options.fence ?? this.fence };
+  /** A command that writes a version of a checkpoint; undefined: of the one that it creates. */
+  async #write(
+    op: "create" | "update" | "finalize" | "link",
+    body: object,
+    options: CommandOptions,
+    checkpointId?: string,
+  ): Promise<CheckpointOutcome> {
+    const { delivery, tasks, onWarning } = this.#parts;
+    const answer = await delivery.deliver(op, this.id, body, this.#fenced(options));
+    const written = checkpointId ?? answer.command_id;
+    tasks.remember(written, this.id);
+    if (answer.status === "committed" && answer.warnings?.includes("large_checkpoint")) {
+      warnOfLarge(onWarning, this.id, answer.checkpoint_id);
+    }
+    return checkpointOutcome(answer, checkpointId);
+  }
+
+  #fenced<Options extends CommandOptions>(options: Options): Options {
+    return options.fence !== undefined || this.fence === undefined
+      ? options
+      : { ...options, fence: this.fence };
   }
 }

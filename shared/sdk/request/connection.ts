@@ -1,25 +1,24 @@
 /**
- * The client's way to the bus, which may not be there: at the start, for a while, or at all. Once connected the bus reconnects by
- * itself; until then this tries for ever.
+ * The client's connection to the bus, which may be unavailable at the start, for a while or for good. The first connect is repeated
+ * until it succeeds; a bus that was connected once reconnects by itself.
  */
 import { type Bus, BusError } from "../../bus/bus.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
-import { refusal } from "./request.ts";
+import { toFleetError } from "./request.ts";
 
 const RETRY_MS = { first: 100, last: 2_000 } as const;
 
-/** What a client needs of its way to the bus. */
-export interface Link {
-  /** Whether a command can be sent now. Known at once when the connection breaks, within half a minute when the peer falls silent. */
+export interface ClientConnection {
+  /** True while a command can be sent: false at once when the connection breaks, within half a minute when the server falls silent. */
   readonly isUp: boolean;
-  /** Throws UNAVAILABLE when there never was a bus. */
+  /** Throws UNAVAILABLE before the first connect has succeeded. */
   readonly bus: Bus;
   close(): Promise<void>;
 }
 
-/** A bus that is there already, and that whoever opened it closes. */
-export function linkTo(bus: Bus): Link {
+/** A connection over an open bus, which stays open when the connection is closed. */
+export function connectionOver(bus: Bus): ClientConnection {
   let isUp = true;
   bus.onStatus((status) => {
     isUp = status === "connected" || status === "lame_duck";
@@ -33,7 +32,7 @@ export function linkTo(bus: Bus): Link {
   };
 }
 
-export class BusLink implements Link {
+export class PersistentConnection implements ClientConnection {
   readonly #open: () => Promise<Bus>;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -41,8 +40,8 @@ export class BusLink implements Link {
   readonly #listeners: (() => void)[] = [];
   #bus: Bus | undefined;
   #isUp = false;
-  #trying: Promise<void> = Promise.resolve();
-  /** Where the bus was looked for. */
+  #retries: Promise<void> = Promise.resolve();
+  /** The details of the first failure, with the address that was tried. */
   #details: BusError["details"] = {};
 
   constructor(open: () => Promise<Bus>, { clock, log }: { clock: Clock; log: Logger }) {
@@ -57,39 +56,37 @@ export class BusLink implements Link {
 
   get bus(): Bus {
     if (this.#bus !== undefined) return this.#bus;
-    throw refusal(new BusError("unavailable", { ...this.#details, reason: "not connected" }));
+    throw toFleetError(new BusError("unavailable", { ...this.#details, reason: "not connected" }));
   }
 
   /**
-   * The first attempt. `patient`: when nobody is there, go on trying behind the caller's back; else throw UNAVAILABLE. What trying
-   * cannot mend, such as FORBIDDEN, is thrown in any case.
+   * The first attempt. If no bus answers, `background` continues with further attempts in the background; without it, UNAVAILABLE is
+   * thrown. An error that a retry cannot cure, such as FORBIDDEN, is thrown in both cases.
    */
-  async start(patient: boolean): Promise<void> {
+  async start(background: boolean): Promise<void> {
     try {
       await this.#connect();
     } catch (error) {
-      const final = error instanceof BusError && !error.retryable;
-      if (!(error instanceof BusError) || final || !patient) {
-        throw error instanceof BusError ? refusal(error) : error;
-      }
+      if (!(error instanceof BusError)) throw error;
+      if (!error.retryable || !background) throw toFleetError(error);
       this.#details = error.details;
-      this.#trying = this.#keepTrying();
+      this.#retries = this.#connectInBackground();
     }
   }
 
-  /** Called each time when the bus is there again. */
+  /** Calls the listener whenever the connection comes up. */
   onUp(listener: () => void): void {
     this.#listeners.push(listener);
   }
 
   async close(): Promise<void> {
     this.#closing.abort();
-    await this.#trying;
+    await this.#retries;
     this.#isUp = false;
     await this.#bus?.close();
   }
 
-  async #keepTrying(): Promise<void> {
+  async #connectInBackground(): Promise<void> {
     const { signal } = this.#closing;
     for (let pause: number = RETRY_MS.first; !signal.aborted; pause = Math.min(pause * 2, RETRY_MS.last)) {
       await this.#clock.sleep(pause, signal);
@@ -98,7 +95,7 @@ export class BusLink implements Link {
         await this.#connect();
         return;
       } catch (error) {
-        this.#log.debug({ error }, "bus is not there yet");
+        this.#log.debug({ error }, "bus is not available yet");
       }
     }
   }

@@ -1,63 +1,95 @@
 /**
- * Asking until there is an answer: one request, sent again with the same bytes while nobody answers or the answer says that a retry
- * can help, until the caller's deadline. Because a command's id stays the same, asking twice has one effect.
+ * One request to a service, repeated with the same bytes while it has no final answer. A command keeps its id over all attempts, so a
+ * repeated command has one effect.
  */
 import { type Bus, BusError } from "../../bus/bus.ts";
-import { decodeBody, encodeBody } from "../../integrity/wire.ts";
+import { decodeBody } from "../../integrity/wire.ts";
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { CONTENT_TYPES, HEADERS } from "../../protocol/subjects.ts";
+import { HEADERS } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
-import { withSpan } from "../../runtime/observability/tracing.ts";
 import { backoffMs } from "../../runtime/retry.ts";
 
-export interface AskOptions {
+export interface CallOptions {
   /** Milliseconds for the whole call, over all attempts. Default 5,000. */
   readonly deadlineMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 const BACKOFF = { baseMs: 20, maxMs: 500 } as const;
-/** A last attempt shorter than this could only add load. */
-export const ATTEMPT_MS_LEAST = 20;
+/** A shorter last attempt would only add load. */
+export const ATTEMPT_MS_MIN = 20;
 
-/** `answered`: the error is a service's own word; else nobody said anything. */
-export type Attempt =
-  | { readonly answer: unknown }
-  | { readonly again: FleetError; readonly answered: boolean };
+/** An attempt that a repetition may cure. */
+export interface FailedAttempt {
+  readonly error: FleetError;
+  /** True: a service answered with the error. False: no answer came. */
+  readonly answered: boolean;
+}
 
-/** The bus's trouble as the error that a caller of Fleet knows. */
-export function refusal(error: BusError): FleetError {
-  const { url } = error.details;
-  const details = { bus: error.kind, ...(url !== undefined && { url }) };
-  switch (error.kind) {
-    case "too_large":
-      return new FleetError("TOO_LARGE", "the request is larger than the bus accepts", {
-        details,
-        cause: error,
-      });
-    case "permission":
-      return new FleetError("FORBIDDEN", "the bus does not permit this", { details, cause: error });
-    case "timeout":
-      return new FleetError("TIMEOUT", "no answer in time; the outcome is not known", {
-        details,
-        cause: error,
-      });
-    default:
-      return new FleetError("UNAVAILABLE", "no Fleet service answers; is the fleet running?", {
-        details,
-        cause: error,
-      });
+export interface RepeatedRequest {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly subject: string;
+  readonly body: Uint8Array;
+  /** The longest wait for one answer. */
+  readonly attemptMs: number;
+  /** No attempt waits longer than until this time of the monotonic clock. */
+  readonly end: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Resolves with the answer, or with the first result of `onFailure`, which is called after each failed attempt with the time of the
+ * next one and decides when to give up. Throws FleetError where a repetition cannot help.
+ */
+export async function repeatRequest<Result>(
+  { bus, clock, subject, body, attemptMs, end, signal }: RepeatedRequest,
+  onFailure: (failed: FailedAttempt, nextAt: number) => Result | undefined | Promise<Result | undefined>,
+): Promise<{ readonly answer: unknown } | Result> {
+  for (let attempts = 1; ; attempts += 1) {
+    signal?.throwIfAborted();
+    const left = Math.max(ATTEMPT_MS_MIN, end - clock.monotonic());
+    const result = await requestOnce(bus, subject, body, Math.min(left, attemptMs));
+    if ("answer" in result) return result;
+    const nextAt = clock.monotonic() + pauseMs(attempts, result.error);
+    const givenUp = await onFailure(result, nextAt);
+    if (givenUp !== undefined) return givenUp;
+    await clock.sleep(nextAt - clock.monotonic(), signal);
   }
 }
 
-/** One request. Throws FleetError where asking again cannot help. */
-export async function attempt(
+/**
+ * Repeats a request until its deadline. `changes`: the request changes something. It then throws TIMEOUT if an attempt without an answer
+ * may have been carried out; otherwise the last error that a service answered, which says more than the silence after it.
+ */
+export async function requestUntilDeadline(
+  bus: Bus,
+  clock: Clock,
+  subject: string,
+  body: Uint8Array,
+  { changes, deadlineMs, signal }: CallOptions & { readonly changes: boolean },
+): Promise<unknown> {
+  const end = clock.monotonic() + (deadlineMs ?? LIMITS.request_deadline_ms_default);
+  const attemptMs = LIMITS.request_attempt_ms_default;
+  let preferred: FleetError | undefined;
+  const { answer } = await repeatRequest<never>(
+    { bus, clock, subject, body, attemptMs, end, signal },
+    ({ error, answered }, nextAt) => {
+      if (changes ? error.code === "TIMEOUT" : answered) preferred = error;
+      if (nextAt + ATTEMPT_MS_MIN >= end) throw preferred ?? error;
+      return undefined;
+    },
+  );
+  return answer;
+}
+
+async function requestOnce(
   bus: Bus,
   subject: string,
   body: Uint8Array,
   timeoutMs: number,
-): Promise<Attempt> {
+): Promise<{ readonly answer: unknown } | FailedAttempt> {
   try {
     const message = await bus.request(subject, { body }, { timeoutMs });
     const answer = decodeBody(message.body, message.headers.get(HEADERS.contentType)) as {
@@ -67,51 +99,35 @@ export async function attempt(
     if (answer.status !== "error") return { answer };
     const error = FleetError.fromBody(answer.error);
     if (!error.retryable) throw error;
-    return { again: error, answered: true };
+    return { error, answered: true };
   } catch (error) {
     if (!(error instanceof BusError)) throw error;
-    if (!error.retryable) throw refusal(error);
-    return { again: refusal(error), answered: false };
+    if (!error.retryable) throw toFleetError(error);
+    return { error: toFleetError(error), answered: false };
   }
 }
 
-/** Before attempt number `tries` + 1. Spread out: callers that were refused together must not come back together. */
-export function pauseMs(tries: number, { retryAfterMs = 0 }: FleetError): number {
-  return (retryAfterMs ?? 0) * (0.5 + Math.random()) + backoffMs(tries, BACKOFF);
+/** Random, so that callers that were refused together do not return together. */
+function pauseMs(attempts: number, { retryAfterMs }: FleetError): number {
+  return (retryAfterMs ?? 0) * (0.5 + Math.random()) + backoffMs(attempts, BACKOFF);
 }
 
-/** The name under which calls of a subject are traced: without what differs from call to call. */
+/** The name of a subject's requests in traces: the subject without the parts that differ between requests. */
 export const operationOf = (subject: string): string => subject.split(".").slice(0, 2).join(".");
 
-/**
- * Throws FleetError. `effect`: whether the request changes something; then TIMEOUT when some attempt may have been carried out
- * without an answer, else a service's last word, which says more than its silence after it.
- */
-export function ask<T>(
-  { bus, clock }: { bus: Bus; clock: Clock },
-  subject: string,
-  request: Uint8Array | object,
-  { effect, ...options }: AskOptions & { readonly effect: boolean },
-): Promise<T> {
-  const deadline = clock.monotonic() + (options.deadlineMs ?? LIMITS.request_deadline_ms_default);
-  const body = request instanceof Uint8Array ? request : encodeBody(request, CONTENT_TYPES.json);
-  const operation = operationOf(subject);
-  return withSpan(
-    operation,
-    { "messaging.destination": operation },
-    async () => {
-      let preferred: FleetError | null = null;
-      for (let tries = 1; ; tries += 1) {
-        options.signal?.throwIfAborted();
-        const left = Math.max(ATTEMPT_MS_LEAST, deadline - clock.monotonic());
-        const result = await attempt(bus, subject, body, Math.min(left, LIMITS.request_attempt_ms_default));
-        if ("answer" in result) return result.answer as T;
-        if (effect ? result.again.code === "TIMEOUT" : result.answered) preferred = result.again;
-        const pause = pauseMs(tries, result.again);
-        if (clock.monotonic() + pause + ATTEMPT_MS_LEAST >= deadline) throw preferred ?? result.again;
-        await clock.sleep(pause, options.signal);
-      }
-    },
-    { kind: "client" },
-  );
+/** The error that callers of Fleet know for an error of the bus. */
+export function toFleetError(error: BusError): FleetError {
+  const { url } = error.details;
+  const details = { bus: error.kind, ...(url !== undefined && { url }) };
+  const options = { details, cause: error };
+  switch (error.kind) {
+    case "too_large":
+      return new FleetError("TOO_LARGE", "the request is larger than the bus accepts", options);
+    case "permission":
+      return new FleetError("FORBIDDEN", "the bus does not permit this", options);
+    case "timeout":
+      return new FleetError("TIMEOUT", "no answer in time; the outcome is not known", options);
+    default:
+      return new FleetError("UNAVAILABLE", "no Fleet service answers; is the fleet running?", options);
+  }
 }

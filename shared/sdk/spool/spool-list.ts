@@ -1,11 +1,11 @@
-/** The spools of a machine, for people and tools: whose they are and what waits in them. */
+/** Lists the spools on a machine, for operators and tools: the agent of each, and the commands that wait in it. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { SpoolFolder } from "./folder.ts";
 import type { Aside } from "./line.ts";
-import { type Pending, pendingOf } from "./spool.ts";
+import { type PendingCommands, pendingIn } from "./spool.ts";
 
-export interface ListedSpool extends Pending {
+export interface ListedSpool extends PendingCommands {
   readonly tenant: string;
   readonly agentId: string;
   readonly path: string;
@@ -13,24 +13,24 @@ export interface ListedSpool extends Pending {
   readonly reasons: readonly Aside["reason"][];
 }
 
-/** The name of an agent's spool in the folder of all spools; ids have no dots. */
+/** The name of an agent's spool in the folder of all spools. Ids have no dots. */
 export const spoolName = (tenant: string, agentId: string): string => `${tenant}.${agentId}`;
 
-/** Those in which something waits or was set aside; none when there is no folder. */
+/** The spools with commands or lines that were set aside; none if the folder does not exist. */
 export async function listSpools(folder: string): Promise<ListedSpool[]> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return [];
     throw error;
   });
-  const all = await Promise.all(names.sort().map((name) => listed(join(folder, name), name)));
-  return all.filter((one) => one !== undefined);
+  const all = await Promise.all(names.sort().map((name) => readSpool(join(folder, name), name)));
+  return all.filter((spool) => spool !== undefined);
 }
 
-async function listed(path: string, name: string): Promise<ListedSpool | undefined> {
-  const [tenant = "", agentId = "", ...more] = name.split(".");
-  if (agentId === "" || more.length > 0) return undefined;
+async function readSpool(path: string, name: string): Promise<ListedSpool | undefined> {
+  const [tenant = "", agentId = "", ...rest] = name.split(".");
+  if (agentId === "" || rest.length > 0) return undefined;
   const folder = new SpoolFolder(path, 0);
-  const pending = await pendingOf(folder);
+  const pending = await pendingIn(folder);
   if (pending.commands === 0 && pending.aside === 0) return undefined;
   const reasons = [...new Set((await folder.aside()).map(({ reason }) => reason))];
   return { tenant, agentId, path, ...pending, reasons };

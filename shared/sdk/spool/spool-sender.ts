@@ -1,7 +1,7 @@
 /**
- * Sends what a spool holds, oldest first, and forgets a file when the queue has all of it. Before each batch a mark says how far the
- * file may be sent: whoever goes on after a crash repeats that batch at most, under the same ids, within the time in which the
- * fleet remembers them. What is older and may have been sent is set aside for a person: sending it could apply it twice.
+ * Sends the commands of a spool, oldest first, and removes a file once the queue has stored all of it. Before each batch, a mark in the
+ * file records how far it may have been sent. After a crash the next sender repeats at most that batch, under the same ids, while the
+ * fleet remembers them. An older command that may have been sent is set aside for an operator: sent again, it might be applied twice.
  */
 import { BusError } from "../../bus/bus.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -9,15 +9,15 @@ import type { Clock } from "../../runtime/clock.ts";
 import type { SpoolFolder } from "./folder.ts";
 import { type Aside, type AsideReason, type Line, linesOf, type Mark, type SpooledCommand } from "./line.ts";
 
-/** Resolves when the queue has it; or says why it will never take it. Throws what may pass. */
+/** Resolves with undefined once the queue has stored the command, else with the reason that it never will. Throws other errors. */
 export type Send = (command: SpooledCommand) => Promise<"too_large" | "forbidden" | undefined>;
 
 export interface SenderParts {
   readonly folder: SpoolFolder;
   readonly clock: Clock;
   readonly send: Send;
-  /** Told of each command that waits no longer, in order of its task. */
-  readonly onGone: (command: SpooledCommand) => void;
+  /** Called with each command that no longer waits, in the order of its task. */
+  readonly onRemoved: (command: SpooledCommand) => void;
   readonly onAside: (aside: Aside, command: SpooledCommand | undefined) => void;
 }
 
@@ -28,7 +28,7 @@ const NEVER: Mark = { acked: 0, sending: 0, at: 0 };
 
 export class SpoolSender {
   readonly #parts: SenderParts;
-  /** The file under way, and the places of its lines that are done: a failed batch is taken up again without them. */
+  /** The current file, and the offsets of its lines that are done: a failed batch is repeated without them. */
   #file = "";
   readonly #done = new Set<number>();
 
@@ -36,7 +36,7 @@ export class SpoolSender {
     this.#parts = parts;
   }
 
-  /** True when nothing was left; false when it was told to stop. Throws what `send` and the disk throw: then call it again later. */
+  /** True when no command is left; false when the signal stopped it. Throws the errors of `send` and of the disk: call it again later. */
   async run(signal: AbortSignal): Promise<boolean> {
     const { folder } = this.#parts;
     while (!signal.aborted) {
@@ -60,12 +60,12 @@ export class SpoolSender {
       if (signal.aborted) return false;
       await this.#sendBatch(name, bytes, commands.slice(at, at + BATCH_COUNT), lastMark(lines));
     }
-    // A line that was cut short was promised to nobody, one that the disk spoiled was; they look the same, so all are kept.
+    // A truncated line was never acknowledged, a line that the disk damaged was. They look the same, so both are kept.
     for (const line of lines) if (line.kind === "damaged") await this.#setAside("damaged", bytes, line);
     return true;
   }
 
-  /** The commands of one task go one after the other, the tasks side by side. */
+  /** The commands of one task are sent one after the other, different tasks concurrently. */
   async #sendBatch(name: string, bytes: Uint8Array, batch: readonly CommandLine[], before: Mark) {
     const { folder, clock } = this.#parts;
     const [first, last] = [batch[0]!, batch.at(-1)!];
@@ -74,7 +74,7 @@ export class SpoolSender {
     await folder.mark(name, mark).catch(unlessFull);
     const chains = [...Map.groupBy(batch, ({ command }) => `${command.tenant}.${command.taskId}`).values()];
     const ends = await Promise.allSettled(chains.map((chain) => this.#sendChain(bytes, chain, before)));
-    // All chains have ended before the caller hears of a failure: none may go on behind its back.
+    // The failure is thrown after all chains have ended, so that none is still sending when the batch is repeated.
     const failures = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));
     if (failures.length === 0) return;
     const nothingSent = failures.every(isCertain) && !batch.some(({ start }) => this.#done.has(start));
@@ -83,7 +83,7 @@ export class SpoolSender {
   }
 
   async #sendChain(bytes: Uint8Array, chain: readonly CommandLine[], mark: Mark): Promise<void> {
-    const { clock, send, onGone } = this.#parts;
+    const { clock, send, onRemoved } = this.#parts;
     for (const line of chain) {
       const { command } = line;
       const since = sentSince(line, mark);
@@ -91,18 +91,18 @@ export class SpoolSender {
       const refused = forgotten ? "doubtful" : await send(command);
       if (refused !== undefined) await this.#setAside(refused, bytes, line, command);
       this.#done.add(line.start);
-      onGone(command);
+      onRemoved(command);
     }
   }
 
   async #setAside(reason: AsideReason, bytes: Uint8Array, line: Line, command?: SpooledCommand) {
-    const aside = { reason, at: this.#parts.clock.now(), line: kept(bytes.subarray(line.start, line.end)) };
+    const aside = { reason, at: this.#parts.clock.now(), line: asText(bytes.subarray(line.start, line.end)) };
     await this.#parts.folder.setAside([aside]);
     this.#parts.onAside(aside, command);
   }
 }
 
-/** The commands of a file that its marks leave to be sent. */
+/** The commands of a file that must still be sent, according to its marks. */
 export function unsent(lines: readonly Line[]): CommandLine[] {
   const acked = Math.max(0, ...lines.map((line) => (line.kind === "mark" ? line.mark.acked : 0)));
   return lines.flatMap((line) => (line.kind === "command" && line.start >= acked ? [line] : []));
@@ -113,18 +113,18 @@ function lastMark(lines: readonly Line[]): Mark {
   return last?.kind === "mark" ? last.mark : NEVER;
 }
 
-/** Since when a command may have been sent; undefined: it was not. */
+/** The earliest time at which a command may have been sent; undefined if it was not. */
 function sentSince({ start, command }: CommandLine, mark: Mark): number | undefined {
   const times = [...(start < mark.sending ? [mark.at] : []), ...(command.sent ? [command.at] : [])];
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
-/** Whether the queue has certainly not stored what failed so. */
+/** True if the queue certainly did not store the command that failed with this error. */
 function isCertain(error: unknown): boolean {
   return error instanceof BusError && error.kind !== "timeout";
 }
 
-function kept(line: Uint8Array): string {
+function asText(line: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(line).replace(/^\n/, "");
   } catch {
@@ -132,7 +132,7 @@ function kept(line: Uint8Array): string {
   }
 }
 
-/** A full disk must not keep us from making room on it; without the mark a crash costs only more repetition. */
+/** A full disk must not stop the sending that frees it. Without the mark, a crash costs more repeated commands and nothing else. */
 function unlessFull(error: NodeJS.ErrnoException): void {
   if (error.code !== "ENOSPC" && error.code !== "EDQUOT") throw error;
 }

@@ -1,6 +1,6 @@
 /**
- * A client's spool: commands that no bus took, kept on disk and sent when one is back, by whichever process of the agent is there
- * then. While commands of a task wait here, later ones of this client have to wait behind them; `holds` says so.
+ * A client's spool: commands that are kept on disk while the bus is unavailable, and sent later by any process of the agent. While
+ * commands of a task wait here, later ones of this client must wait behind them: see `holds`.
  */
 import type { Clock, Wake } from "../../runtime/clock.ts";
 import { createWake } from "../../runtime/clock.ts";
@@ -10,46 +10,47 @@ import { SpoolFolder } from "./folder.ts";
 import { type Aside, commandLine, type SpooledCommand } from "./line.ts";
 import { type Send, SpoolSender, unsent } from "./spool-sender.ts";
 
-/** What waits on this machine for a bus. */
-export interface Pending {
+/** The commands that wait on this machine for a bus. */
+export interface PendingCommands {
   readonly commands: number;
   readonly bytes: number;
-  /** ISO 8601; null when nothing waits. */
+  /** ISO 8601; null if no command waits. */
   readonly oldestAt: string | null;
-  /** Tasks that have commands here. */
+  /** The tasks of the commands. */
   readonly tasks: readonly string[];
-  /** Lines that were set aside for a person, because they cannot be sent. */
+  /** The number of lines that were set aside for an operator, because they cannot be sent. */
   readonly aside: number;
 }
 
 export interface SpoolOptions {
   readonly path: string;
-  /** Bytes that may wait. */
+  /** The most bytes that may wait. */
   readonly bytesMax: number;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Whether commands can be sent now. */
+  /** True while commands can be sent. */
   readonly isUp: () => boolean;
   readonly send: Send;
-  readonly onGone: (command: SpooledCommand) => void;
+  /** Called with each command that no longer waits, in the order of its task. */
+  readonly onRemoved: (command: SpooledCommand) => void;
   readonly onAside: (aside: Aside, command: SpooledCommand | undefined) => void;
 }
 
 const RETRY_MS = { first: 100, last: 5_000 } as const;
-/** How often somebody else's sending is looked after. */
+/** How often the files are checked while another process sends them. */
 const FOLLOW_MS = 200;
 
 export class Spool {
   readonly #options: SpoolOptions;
   readonly #folder: SpoolFolder;
   readonly #sender: SpoolSender;
-  /** Task → its last command here. */
+  /** Task → its last spooled command. */
   readonly #held = new Map<string, SpooledCommand>();
   readonly #wake: Wake = createWake();
   readonly #stopping = new AbortController();
   #waiters: (() => void)[] = [];
   #running: Promise<void> = Promise.resolve();
-  /** Sending failed and has not worked since. */
+  /** The last attempt to send failed. */
   #isStuck = false;
 
   constructor(options: SpoolOptions) {
@@ -61,7 +62,7 @@ export class Spool {
       clock,
       send,
       onAside,
-      onGone: (command) => this.#gone(command),
+      onRemoved: (command) => this.#removed(command),
     });
   }
 
@@ -69,28 +70,28 @@ export class Spool {
     return this.#folder.path;
   }
 
-  /** Takes up what earlier processes left, and sends from now on whenever it can. */
+  /** Reads the commands of earlier processes, and sends from now on whenever the bus is available. */
   async start(): Promise<void> {
-    // A folder that cannot be read is told to whoever wants to write to it.
-    await this.#remember().catch((error: unknown) =>
+    // The first command that must be spooled will throw the error of an unreadable folder.
+    await this.#readCommands().catch((error: unknown) =>
       this.#options.log.warn({ error }, "spool is not readable"),
     );
     this.#running = this.#run();
   }
 
-  /** Whether commands of the task wait here, behind which later ones belong. */
+  /** True while commands of the task wait here. Later ones must wait behind them. */
   holds(task: string): boolean {
     return this.#held.has(task);
   }
 
-  /** On disk when it resolves. Throws UNAVAILABLE (full, not writable), TIMEOUT when it is not certain. */
+  /** The command is on disk when it resolves. Throws UNAVAILABLE (full, not writable), or TIMEOUT if that is uncertain. */
   async append(command: SpooledCommand): Promise<void> {
     await this.#folder.append(commandLine(command));
     this.#held.set(command.taskId, command);
     this.#wake.notify();
   }
 
-  /** Resolves with true as soon as nothing of the task waits here; with false after `ms`, or at once when sending does not work. */
+  /** Resolves with true once no command of the task waits here; with false after `ms`, or at once if they cannot be sent. */
   async settled(task: string, ms: number): Promise<boolean> {
     const { clock, isUp } = this.#options;
     const end = clock.monotonic() + ms;
@@ -103,8 +104,8 @@ export class Spool {
     return true;
   }
 
-  /** Resolves when nothing waits here, or after `ms`. */
-  async flush(ms: number, signal?: AbortSignal): Promise<Pending> {
+  /** Resolves when no command waits here, or after `ms`. */
+  async flush(ms: number, signal?: AbortSignal): Promise<PendingCommands> {
     const { clock } = this.#options;
     const end = clock.monotonic() + ms;
     this.#wake.notify();
@@ -117,16 +118,16 @@ export class Spool {
     return this.pending();
   }
 
-  async pending(): Promise<Pending> {
-    return pendingOf(this.#folder);
+  async pending(): Promise<PendingCommands> {
+    return pendingIn(this.#folder);
   }
 
-  /** To be called when the bus is there again. */
+  /** Starts sending at once. Called when the bus is available again. */
   wake(): void {
     this.#wake.notify();
   }
 
-  /** What was not sent stays on disk. A batch under way is finished. */
+  /** Finishes the current batch. Commands that are left stay on disk. */
   async close(): Promise<void> {
     this.#stopping.abort();
     this.#announce();
@@ -134,7 +135,7 @@ export class Spool {
     await this.#folder.end();
   }
 
-  async #remember(): Promise<void> {
+  async #readCommands(): Promise<void> {
     for await (const lines of this.#folder.lines()) {
       for (const { command } of unsent(lines)) this.#held.set(command.taskId, command);
     }
@@ -160,9 +161,9 @@ export class Spool {
     }
   }
 
-  /** True when nothing is left; false when somebody else is at it, or we were told to stop. */
+  /** True if no command is left; false if another process sends them, or if the spool is closing. */
   async #sendAll(): Promise<boolean> {
-    // Those that were here before we looked: when there are no files, somebody has sent them.
+    // Read before the folder: if it is empty, another process has sent these commands.
     const before = [...this.#held.values()];
     if (!(await this.#folder.isEmpty())) {
       // Two senders would cost duplicates and nothing else: both send the same lines in the same order under the same ids.
@@ -174,17 +175,17 @@ export class Spool {
         lock.release();
       }
     }
-    for (const command of before) this.#gone(command);
+    for (const command of before) this.#removed(command);
     return true;
   }
 
-  #gone(command: SpooledCommand): void {
+  #removed(command: SpooledCommand): void {
     if (this.#held.get(command.taskId)?.commandId === command.commandId) this.#held.delete(command.taskId);
-    this.#options.onGone(command);
+    this.#options.onRemoved(command);
     this.#announce();
   }
 
-  /** Resolves at the next change, or after `ms`. */
+  /** Resolves at the next change of the spool, or after `ms`. */
   #change(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms);
@@ -202,14 +203,14 @@ export class Spool {
   }
 }
 
-export async function pendingOf(folder: SpoolFolder): Promise<Pending> {
+export async function pendingIn(folder: SpoolFolder): Promise<PendingCommands> {
   const all: SpooledCommand[] = [];
   for await (const lines of folder.lines()) all.push(...unsent(lines).map(({ command }) => command));
-  const oldest = all.reduce((least, { at }) => Math.min(least, at), Number.POSITIVE_INFINITY);
+  const oldestAt = all.reduce((oldest, { at }) => Math.min(oldest, at), Number.POSITIVE_INFINITY);
   return {
     commands: all.length,
     bytes: await folder.bytes(),
-    oldestAt: all.length === 0 ? null : new Date(oldest).toISOString(),
+    oldestAt: all.length === 0 ? null : new Date(oldestAt).toISOString(),
     tasks: [...new Set(all.map(({ taskId }) => taskId))],
     aside: (await folder.aside()).length,
   };

@@ -4,7 +4,7 @@
 import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { CheckpointInput, FleetClient, Outcome } from "../../../shared/sdk/sdk.ts";
+import type { CheckpointInput, CheckpointOutcome, FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { resultOf, startCli } from "../../services/cli/process.ts";
 
@@ -30,7 +30,7 @@ async function cli(line: string) {
 }
 
 test("committed, spooled, queued, committed: one history", async () => {
-  const outcomes: Outcome[] = [];
+  const outcomes: CheckpointOutcome[] = [];
   let n = 0;
   const work = async () =>
     outcomes.push(await agent.createCheckpoint({ taskId: "work", checkpoint: checkpoint(n++) }));

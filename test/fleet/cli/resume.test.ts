@@ -3,7 +3,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { CheckpointInput, OfferInHand } from "../../../shared/sdk/sdk.ts";
+import type { CheckpointInput, ReceivedOffer } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
 import {
@@ -152,7 +152,7 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
 
   test("of a task that is offered says what the offer says, and after it is taken another checkpoint's own", async () => {
     const client = await server.client();
-    const offered = Promise.withResolvers<OfferInHand>();
+    const offered = Promise.withResolvers<ReceivedOffer>();
     const release = Promise.withResolvers<void>();
     const stop = await client.onOffer("qa", async (offer) => {
       offered.resolve(offer);

@@ -8,9 +8,8 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
-import { FleetClient } from "../../../shared/sdk/client/client.ts";
-import { TaskOrder } from "../../../shared/sdk/delivery/command-order.ts";
-import { linkTo } from "../../../shared/sdk/request/connection.ts";
+import type { FleetClient } from "../../../shared/sdk/client/client.ts";
+import { clientOver } from "../../../shared/sdk/client/connect.ts";
 import { serveJobs } from "../jobs.ts";
 import { type Summary, summarize } from "../measure/percentiles.ts";
 import { arrivals, closedLoop, openLoop } from "../measure/request-rate.ts";
@@ -53,22 +52,17 @@ async function connect({ url, agents }: { url: string; agents: number }): Promis
       connectBus({ url, name: `bench/${i}`, identity: `bench-${i}`, log, connectTimeoutMs: 5_000 }),
     ),
   );
-  clients = Array.from(
-    { length: agents },
-    (_, agent) =>
-      new FleetClient({
-        link: linkTo(buses[agent % CONNECTIONS]!),
-        clock: systemClock,
-        order: new TaskOrder(systemClock),
-        spool: undefined,
-        // The measurement is of the writer's answers only.
-        fallback: "none",
-        tenant: DEFAULT_TENANT,
-        agentId: workload.agentId(agent),
-        onWarning: ({ text }) => {
-          throw new Error(text);
-        },
-      }),
+  clients = Array.from({ length: agents }, (_, agent) =>
+    // Its commands are not queued: the measurement is of the writer's answers only.
+    clientOver(buses[agent % CONNECTIONS]!, {
+      clock: systemClock,
+      log,
+      tenant: DEFAULT_TENANT,
+      agentId: workload.agentId(agent),
+      onWarning: ({ text }) => {
+        throw new Error(text);
+      },
+    }),
   );
   steps = clients.map(() => 0);
   ids = [];

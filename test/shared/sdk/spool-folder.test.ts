@@ -53,7 +53,7 @@ function sending(
       if (how === undefined) ids!.push(command.commandId);
       return how;
     },
-    onGone: ({ commandId }) => gone!.push(commandId),
+    onRemoved: ({ commandId }) => gone!.push(commandId),
     onAside: ({ reason }) => aside!.push(reason),
   });
   return { ids: ids!, gone: gone!, aside: aside!, sender };

@@ -1,7 +1,7 @@
 // A taker of one offer that dies where it is told: `received`, `thinking`, `acknowledged` (the message is not yet), `begun` (after its
 // first checkpoint), or nowhere. One line of JSON for each step that it got to.
 import { setTimeout as sleep } from "node:timers/promises";
-import { connect, type OfferInHand } from "../../../shared/sdk/sdk.ts";
+import { connect, type ReceivedOffer } from "../../../shared/sdk/sdk.ts";
 
 const [url = "", agentId = "", agentType = "", dies = ""] = process.argv.slice(2);
 
@@ -15,7 +15,7 @@ function reached(step: string, facts: object = {}): Promise<void> {
   });
 }
 
-async function take(offer: OfferInHand): Promise<void> {
+async function take(offer: ReceivedOffer): Promise<void> {
   await reached("received");
   await sleep(300);
   await reached("thinking");

@@ -1,13 +1,15 @@
 // What a command came to, for people.
 
-import type { HandoffOutcome, Outcome } from "../../../../shared/sdk/client/outcome.ts";
+import type { CheckpointOutcome, HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
 import { objectOf } from "../../input/checkpoint.ts";
 import type { JsonObject } from "../../input/document.ts";
 import { percentText, plain, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
 /** As the bus carries it: snake_case, and the promise under its own name. */
-export function outcomeData(outcome: Outcome | HandoffOutcome): JsonObject & { readonly status: string } {
+export function outcomeData(
+  outcome: CheckpointOutcome | HandoffOutcome,
+): JsonObject & { readonly status: string } {
   const { outcome: status, ...rest } = outcome;
   const entries = Object.entries(rest).map(([key, value]) => [
     key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
@@ -17,7 +19,7 @@ export function outcomeData(outcome: Outcome | HandoffOutcome): JsonObject & { r
 }
 
 /** `done`: what was done, as in "Checkpoint created". */
-export function renderOutcome(outcome: Outcome, done: string, view: View): string[] {
+export function renderOutcome(outcome: CheckpointOutcome, done: string, view: View): string[] {
   const { colors } = view;
   const id = colors.bold(shownId(String(outcome.checkpointId)));
   if (outcome.outcome === "queued") {

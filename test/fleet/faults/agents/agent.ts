@@ -4,7 +4,7 @@ import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import type { Outcome } from "../../../../shared/sdk/client/outcome.ts";
+import type { CheckpointOutcome } from "../../../../shared/sdk/client/outcome.ts";
 import {
   type CommittedFacts,
   type DoneLine,
@@ -96,7 +96,7 @@ async function send(
   client: FleetClient,
   step: WriteStep,
   by: { readonly commandId: string; readonly deadlineMs: number },
-): Promise<Outcome["outcome"]> {
+): Promise<CheckpointOutcome["outcome"]> {
   const { task: taskId, fence } = step;
   const options = { ...by, taskId, fence };
   switch (step.op) {

@@ -3,30 +3,18 @@ import { join } from "node:path";
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import { connectBus } from "../../../../shared/bus/connection.ts";
 import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
-import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
-import type { Logger } from "../../../../shared/runtime/observability/log.ts";
-import { FleetClient } from "../../../../shared/sdk/client/client.ts";
-import { publish } from "../../../../shared/sdk/delivery/command-delivery.ts";
-import { TaskOrder } from "../../../../shared/sdk/delivery/command-order.ts";
-import { BusLink, linkTo } from "../../../../shared/sdk/request/connection.ts";
-import { Spool } from "../../../../shared/sdk/spool/spool.ts";
+import { createLogger, type Logger } from "../../../../shared/runtime/observability/log.ts";
+import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
+import { clientOver, connectClient } from "../../../../shared/sdk/client/connect.ts";
 import { spoolName } from "../../../../shared/sdk/spool/spool-list.ts";
 
-const SEND_MS = 2_000;
-const settings = { clock: systemClock, tenant: DEFAULT_TENANT, onWarning: () => {} } as const;
+const settings = { clock: systemClock, tenant: DEFAULT_TENANT } as const;
 
 /** For looking and asking, past all recording. */
 export function clientOn(bus: Bus, agentId: string): FleetClient {
-  const order = new TaskOrder(systemClock);
-  return new FleetClient({
-    ...settings,
-    link: linkTo(bus),
-    spool: undefined,
-    order,
-    fallback: "none",
-    agentId,
-  });
+  const log = createLogger({ service: "sdk", level: "silent" });
+  return clientOver(bus, { ...settings, agentId, log, onWarning: () => {} });
 }
 
 export interface AgentConnection {
@@ -43,25 +31,14 @@ export async function connectAgent(o: AgentConnection): Promise<FleetClient> {
   const { url, agentId, log } = o;
   const open = async () =>
     o.recorded(await connectBus({ url, name: agentId, identity: agentId, log, connectTimeoutMs: 2_000 }));
-  const link = new BusLink(open, { clock: systemClock, log });
-  const path = join(o.spoolFolder, spoolName(DEFAULT_TENANT, agentId));
-  const order = new TaskOrder(systemClock, path);
-  const spool = new Spool({
-    path,
-    bytesMax: LIMITS.spool_bytes_max,
-    clock: systemClock,
+  return connectClient(open, {
+    ...settings,
+    agentId,
     log,
-    isUp: () => link.isUp,
-    send: async (command) => {
-      await publish(link.bus, command, command.body, SEND_MS);
-      return undefined;
+    fallback: "spool",
+    spool: { path: join(o.spoolFolder, spoolName(DEFAULT_TENANT, agentId)) },
+    onWarning: ({ code, text, details }) => {
+      if (code === "SPOOL_SET_ASIDE") log.error(details, text);
     },
-    onGone: ({ taskId, commandId }) => order.queued(taskId, commandId),
-    onAside: ({ reason }) => log.error({ reason }, "a spooled command was set aside"),
   });
-  link.onUp(() => spool.wake());
-  await link.start(true);
-  await order.load();
-  await spool.start();
-  return new FleetClient({ ...settings, link, spool, order, fallback: "spool", agentId });
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import type { OfferData } from "../../../../shared/protocol/offer.ts";
 import type { AcknowledgeOptions } from "../../../../shared/sdk/client/options.ts";
-import type { OfferInHand } from "../../../../shared/sdk/offers.ts";
+import type { ReceivedOffer } from "../../../../shared/sdk/offers.ts";
 import { type Deaths, die, strikes } from "../environment/kill-points.ts";
 import { type AgentContext, type Ending, failure, someDeadline, takeStep } from "./agent.ts";
 import { instant } from "./history.ts";
@@ -28,7 +28,7 @@ const STEPS_MAX = 3;
 /** How a taker leaves a task; else it keeps it until somebody takes it. */
 const LEAVING = { release: 0.55, handOff: 0.2 } as const;
 
-export async function takeOffer(context: TakerContext, offer: OfferInHand): Promise<void> {
+export async function takeOffer(context: TakerContext, offer: ReceivedOffer): Promise<void> {
   const { random, deaths, rival } = context;
   const { data } = offer;
   const dice = random();

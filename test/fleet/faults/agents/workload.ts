@@ -7,7 +7,7 @@ import {
   FINAL_STATUSES,
   type FinalStatus,
 } from "../../../../shared/protocol/checkpoint.ts";
-import type { HandoffWish } from "../../../../shared/sdk/client/options.ts";
+import type { HandoffDetails } from "../../../../shared/sdk/client/options.ts";
 import { createWorkload } from "../../../load/workload.ts";
 
 /** `fence`: the one under which the agent believes to own the task. */
@@ -17,7 +17,7 @@ export type WriteStep = { readonly task: string; readonly fence?: number } & (
       readonly checkpoint: CheckpointInput;
       readonly expectedVersion?: number;
       /** Of a checkpoint in phase `handoff`. */
-      readonly handoff?: HandoffWish;
+      readonly handoff?: HandoffDetails;
     }
   | {
       readonly op: "update";
@@ -29,7 +29,7 @@ export type WriteStep = { readonly task: string; readonly fence?: number } & (
   | { readonly op: "link"; readonly parent: string; readonly child: string }
   | { readonly op: "take"; readonly expectedFence?: number }
   | { readonly op: "release"; readonly fence: number }
-  | { readonly op: "handoff"; readonly wish: HandoffWish }
+  | { readonly op: "handoff"; readonly wish: HandoffDetails }
   | { readonly op: "cancel_handoff"; readonly handoffId?: string }
 );
 
@@ -73,7 +73,7 @@ const HANDING_OFF_SHARE = 0.12;
 export const TAKEN_TYPES = ["implementation", "qa"] as const;
 
 /** Shares of a hundred: most wishes find somebody, some nobody, and some name what does not exist. */
-const WISHES: readonly (readonly [share: number, wish: HandoffWish])[] = [
+const WISHES: readonly (readonly [share: number, wish: HandoffDetails])[] = [
   [30, { toAgentType: "implementation", reason: "the context is full" }],
   [30, { toAgentType: "qa", reason: "to be tested" }],
   [15, {}],
@@ -203,7 +203,7 @@ export class AgentMind {
     };
   }
 
-  #wish(): HandoffWish {
+  #wish(): HandoffDetails {
     let left = this.#random() * 100;
     for (const [share, wish] of WISHES) {
       left -= share;

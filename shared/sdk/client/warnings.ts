@@ -1,0 +1,37 @@
+/** Warnings: facts that are no error of the call, but that the caller should see. */
+import type { CorruptCheckpoint } from "../../protocol/queries.ts";
+
+export interface FleetWarning {
+  readonly code: "CHECKPOINT_CORRUPT" | "LARGE_CHECKPOINT" | "SPOOL_SET_ASIDE";
+  readonly text: string;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+export type OnWarning = (warning: FleetWarning) => void;
+
+export function emitProcessWarning({ code, text, details }: FleetWarning): void {
+  process.emitWarning(text, { type: "FleetWarning", code, detail: JSON.stringify(details) });
+}
+
+/** `passedOver`: checkpoints that are newer than the one that was found. */
+export function warnOfCorrupt(
+  onWarning: OnWarning,
+  taskId: string,
+  passedOver: readonly CorruptCheckpoint[],
+): void {
+  for (const corrupt of passedOver) {
+    onWarning({
+      code: "CHECKPOINT_CORRUPT",
+      text: "a newer checkpoint is corrupt and was passed over",
+      details: { task_id: taskId, ...corrupt },
+    });
+  }
+}
+
+export function warnOfLarge(onWarning: OnWarning, taskId: string, checkpointId: string): void {
+  onWarning({
+    code: "LARGE_CHECKPOINT",
+    text: "the checkpoint is large; keep artifacts elsewhere and refer to them",
+    details: { checkpoint_id: checkpointId, task_id: taskId },
+  });
+}

@@ -1,0 +1,62 @@
+/** Sends queries to the reader. */
+import { encodeBody } from "../../integrity/wire.ts";
+import { FleetError } from "../../protocol/errors.ts";
+import type { QueryInput, QueryResults } from "../../protocol/queries.ts";
+import { CONTENT_TYPES, type QueryOp, SUBJECTS } from "../../protocol/subjects.ts";
+import type { Clock } from "../../runtime/clock.ts";
+import { withSpan } from "../../runtime/observability/tracing.ts";
+import { type Camel, toSnake } from "../case-convert.ts";
+import type { ClientConnection } from "./connection.ts";
+import { type CallOptions, operationOf, requestUntilDeadline } from "./request.ts";
+
+/** Queries that start something or change a record. */
+const CHANGING: ReadonlySet<QueryOp> = new Set<QueryOp>([
+  "index_rebuild",
+  "scrub_start",
+  "dead_retry",
+  "dead_drop",
+  "alert_ack",
+]);
+
+export class QuerySender {
+  readonly #connection: ClientConnection;
+  readonly #clock: Clock;
+  readonly #tenant: string;
+
+  constructor(connection: ClientConnection, clock: Clock, tenant: string) {
+    this.#connection = connection;
+    this.#clock = clock;
+    this.#tenant = tenant;
+  }
+
+  /** `query`: the parameters of the query, in camelCase, and the options of the call. */
+  async send<Op extends QueryOp>(
+    op: Op,
+    { deadlineMs, signal, ...query }: Camel<QueryInput<Op>> & CallOptions,
+  ): Promise<QueryResults[Op]> {
+    const subject = SUBJECTS.query(this.#tenant, op);
+    const body = encodeBody(toSnake(query), CONTENT_TYPES.json);
+    const options = { deadlineMs, signal, changes: CHANGING.has(op) };
+    const operation = operationOf(subject);
+    const answer = await withSpan(
+      operation,
+      { "messaging.destination": operation },
+      () => requestUntilDeadline(this.#connection.bus, this.#clock, subject, body, options),
+      { kind: "client" },
+    );
+    return (answer as { readonly result: QueryResults[Op] }).result;
+  }
+
+  /** null instead of NOT_FOUND. */
+  async find<Op extends QueryOp>(
+    op: Op,
+    query: Camel<QueryInput<Op>> & CallOptions,
+  ): Promise<QueryResults[Op] | null> {
+    try {
+      return await this.send(op, query);
+    } catch (error) {
+      if (error instanceof FleetError && error.code === "NOT_FOUND") return null;
+      throw error;
+    }
+  }
+}
