@@ -1,4 +1,4 @@
-// SPEC.md names files that exist, and says of every guarantee where it is kept and which test upholds it, or that it is not yet.
+// SPEC.md names existing files, and for every guarantee its enforcement and its tests, or that it is not enforced yet.
 
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -28,11 +28,11 @@ test("the guarantees are numbered from 1 to 11", () => {
 });
 
 describe.each(guarantees)("guarantee $title", ({ text }) => {
-  test("says where it is enforced, in one paragraph of its own", () => {
+  test("names its enforcement, in one paragraph", () => {
     expect(text.match(/^Enforcement: \S/gm)).toHaveLength(1);
   });
 
-  test("names code that enforces it and a test that upholds it, or says what is missing", () => {
+  test("names the code that enforces it and a test, or the missing part", () => {
     const enforcement = text.slice(text.indexOf("Enforcement:"));
     const tested = /^Tests: /m.test(enforcement);
     const paths: string[] = enforcement.match(PATH) ?? [];
@@ -49,10 +49,10 @@ test("operations and states are those of the code", () => {
   for (const name of [...COMMAND_OPS, ...QUERY_OPS, ...TASK_STATES]) expect(spec).toContain(`\`${name}\``);
 });
 
-test("a code that is named exists", () => {
+test("every named error code exists", () => {
   const codes: readonly string[] = ERROR_CODES;
   const named = spec.match(/\b(?:INVALID|[A-Z]{4,}_?[A-Z]*)\b/g) ?? [];
-  const others = /^(CHECKPOINT_CORRUPTED|SIGKILL|LMDB|UTF|JSON)$/;
+  const others = /^(CHECKPOINT_CORRUPTED|GLOSSARY|SIGKILL|LMDB|UTF|JSON)$/;
   expect(named.filter((word) => !codes.includes(word) && !others.test(word))).toEqual([]);
 });
 
@@ -75,9 +75,9 @@ describe("limits", () => {
     ["a handoff's reason; its prompt", `${count(LIMITS.handoff_reason_chars_max)} characters`],
     ["a handoff's reason; its prompt", `${count(LIMITS.prompt_bytes_max)} bytes`],
     ["idempotency record", `${idempotency_ms / 3_600_000} hours`],
-    ["requests under way in one service", count(LIMITS.requests_in_flight_max)],
-    ["the wait for others of its task", seconds(LIMITS.lane_wait_ms_max)],
-    ["the wait of the oldest of them", seconds(LIMITS.request_wait_ms_max)],
+    ["open requests in one service", count(LIMITS.requests_in_flight_max)],
+    ["the wait for earlier commands of a task", seconds(LIMITS.lane_wait_ms_max)],
+    ["the wait of the oldest request", seconds(LIMITS.request_wait_ms_max)],
   ])("%s: %s", (what, limit) => {
     const line = spec.split("\n").find((one) => one.startsWith(`| ${what} `));
     expect(line?.replaceAll(/ +/g, " ")).toContain(limit);
@@ -92,8 +92,8 @@ describe("limits", () => {
     [`\`limit\` is 1 to ${LIMITS.handoffs_limit_max}, by default ${LIMITS.handoffs_limit_default}`],
     [`the query waits up to ${seconds(LIMITS.search_wait_ms_max)}`],
     [`No answer** in ${seconds(LIMITS.request_attempt_ms_default)}`],
-    [`when ${count(LIMITS.requests_in_flight_max)} requests are under way`],
+    [`when ${count(LIMITS.requests_in_flight_max)} requests are open`],
     [`has waited for over ${seconds(LIMITS.request_wait_ms_max)}`],
-    [`has waited for over ${seconds(LIMITS.lane_wait_ms_max)} for those before it`],
-  ])("API.md says the same: %s", (words) => expect(api).toContain(words));
+    [`has waited for over ${seconds(LIMITS.lane_wait_ms_max)} for earlier ones`],
+  ])("API.md has the same limit: %s", (words) => expect(api).toContain(words));
 });
