@@ -1,4 +1,4 @@
-/** Settings of the standalone fleet. */
+/** The settings of the standalone fleet. */
 
 import { availableParallelism } from "node:os";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
@@ -7,7 +7,7 @@ import { agentFields } from "../../shared/service-host/policy-file.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { watchdogFields } from "../watchdog/config.ts";
 
-/** Each that has once joined takes some 60 MB; more than two pay where many cores serve many agents. */
+/** Each thread that has joined takes about 60 MB. More than two pay off only with many cores and many agents. */
 const THREADS_MAX_DEFAULT = 2;
 
 export const standaloneFields = {
@@ -39,7 +39,7 @@ export const standaloneFields = {
 
 export type StandaloneConfig = ConfigOf<typeof standaloneFields>;
 
-/** A person at a terminal wants to see what is wrong, not a line for each request; a log file wants both. */
+/** On a terminal only problems are logged, and not every request; a log file gets both. */
 export function quietOnTerminal(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return process.stdout.isTTY ? { FLEET_LOG_LEVEL: "warn", ...env } : env;
 }

@@ -1,6 +1,6 @@
 /**
  * The configuration of the standalone fleet's own nats-server: loopback only, and every acknowledged message on disk
- * (`sync_interval: always`); the server's default acknowledges first and syncs every two minutes.
+ * (`sync_interval: always`). By default the server acknowledges first and syncs every two minutes.
  */
 import { LIMITS } from "../../shared/protocol/limits.ts";
 
@@ -14,7 +14,7 @@ export interface NatsConfig {
   readonly maxPayloadBytes?: number;
 }
 
-/** Room for a thousand callers' answers, so that one burst does not make the server drop a client as too slow. */
+/** Room for the answers of a thousand callers, so that the server does not drop a client as too slow after one burst. */
 const CLIENT_BUFFER_BYTES = 256 * 1024 * 1024;
 
 export function natsConfig(o: NatsConfig): string {
@@ -25,7 +25,7 @@ http: "127.0.0.1:-1"
 ports_file_dir: ${JSON.stringify(o.portsDir)}
 max_payload: ${o.maxPayloadBytes ?? LIMITS.payload_bytes_max}
 max_pending: ${CLIENT_BUFFER_BYTES}
-# A burst may keep a client busy for a while; cutting it off would lose every request under way.
+# A burst may keep a client busy for a while; dropping the client would lose every request in progress.
 write_deadline: "60s"
 logtime: false
 jetstream {

@@ -1,4 +1,4 @@
-/** What nats-server prints: passed on to our log, and kept for the one line that explains a failed start. */
+/** The output of nats-server: forwarded to the log, and kept for the one line that explains a failed start. */
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
@@ -11,7 +11,7 @@ const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
   {
     pattern: /address already in use/,
     message: "the port of the bus is taken",
-    hint: "stop what uses it, or set FLEET_NATS_PORT",
+    hint: "stop the program that uses it, or set FLEET_NATS_PORT",
   },
   {
     pattern: /no space left|insufficient storage/i,
@@ -20,12 +20,12 @@ const CAUSES: readonly { pattern: RegExp; message: string; hint: string }[] = [
   },
   {
     pattern: /permission denied/,
-    message: "nats-server may not use its folder or port",
+    message: "nats-server has no permission for its folder or port",
     hint: "check the owner of the folder",
   },
   {
     pattern: /unknown field|parse error/,
-    message: "nats-server does not know its settings",
+    message: "nats-server is too old for its settings",
     hint: "use nats-server 2.10.27 or newer",
   },
 ];
@@ -40,18 +40,18 @@ export class ServerOutput {
       this.#lines.push(line);
       if (this.#lines.length > KEPT_LINES) this.#lines.shift();
       if (level === "WRN" || level === "ERR" || level === "FTL")
-        // Before it is ready, what it says ends in the one line of a failed start.
+        // Before it is ready, its messages become the one line of a failed start.
         (this.#ready ? log.warn : log.debug).call(log, { line }, "nats-server reports a problem");
       else log.debug({ line }, "nats-server output");
     });
   }
 
-  /** From now on its complaints are news and not the reason of a failed start. */
+  /** From now on its warnings are logged; they no longer explain a failed start. */
   ready(): void {
     this.#ready = true;
   }
 
-  /** The reason of an exit, as far as the output tells it. */
+  /** The reason of an exit, as far as the output contains it. */
   problem(details: Readonly<Record<string, unknown>>): StartupError {
     const text = this.#lines.join("\n");
     const cause = CAUSES.find(({ pattern }) => pattern.test(text));

@@ -1,10 +1,10 @@
 /**
- * The standalone fleet's own nats-server: a child process on loopback, with durable settings, that is ready when this resolves.
+ * The standalone fleet's own nats-server: a child process on loopback with durable settings.
  *
- * It does not outlive its parent. The parent holds the only end of a pipe; when the parent dies, however it dies, a small shell
- * reads the end of that pipe and stops the server. Should the shell be killed as well, the next start finds the orphan by the
- * note in the folder. The server has a process group of its own, so that Ctrl-C reaches Fleet first and Fleet can finish its
- * work before the bus goes away.
+ * It does not outlive its parent. The parent holds the only end of a pipe. When the parent ends, even by SIGKILL, a small shell
+ * reads the end of that pipe and stops the server. If the shell is killed as well, the next start finds the orphan by the
+ * note in the folder. The server has a process group of its own, so Ctrl-C reaches only Fleet, which finishes its work before it
+ * stops the bus.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
@@ -19,10 +19,10 @@ import { lockNatsFolder, type NatsLock } from "./nats-lock.ts";
 import { ServerOutput } from "./nats-output.ts";
 
 export interface NatsServerOptions {
-  /** The project's folder, where the set-up script puts a server. */
+  /** The project folder, into which the setup installs a server. */
   readonly root: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Everything the server writes. */
+  /** The folder for everything that the server writes. */
   readonly dir: string;
   /** Default 127.0.0.1. */
   readonly host?: string;
@@ -30,14 +30,14 @@ export interface NatsServerOptions {
   readonly port: number;
   readonly log: Logger;
   readonly maxPayloadBytes?: number;
-  /** Time to read its store back. Default 60,000. */
+  /** The limit for the start, in which the server reads its store. Default 60,000. */
   readonly readyMs?: number;
 }
 
 export interface ServerExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** False when nobody here asked for it. */
+  /** False unless this process stopped the server. */
   readonly expected: boolean;
 }
 
@@ -47,11 +47,11 @@ export interface NatsServer {
   readonly monitorUrl: string;
   readonly pid: number;
   readonly version: string;
-  /** What JetStream may use on disk; see fleetStreams. */
+  /** The limit of JetStream on disk; see fleetStreams. */
   readonly storeBytesMax: number;
   readonly exited: Promise<ServerExit>;
   kill(signal: NodeJS.Signals): void;
-  /** Asks, waits, and at last kills. */
+  /** Sends SIGTERM, and SIGKILL after a while. */
   stop(): Promise<void>;
 }
 
@@ -60,7 +60,7 @@ const STORE_BYTES = { wanted: 16_384 * MIB, freeMin: 64 * MIB };
 const STOP_MS = 10_000;
 const READY_MS = 60_000;
 
-/** Throws StartupError: binary missing or too old, port taken, folder in use, disk full. */
+/** Resolves when the server is ready. Throws StartupError: binary missing or too old, port taken, folder in use, disk full. */
 export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer> {
   const binary = findNatsServer({ root: o.root, env: { ...o.env } });
   if ("problem" in binary) {
@@ -100,7 +100,7 @@ async function openFolder(dir: string): Promise<NatsLock> {
   }
 }
 
-/** What the file system says no to is for the user to repair; any other error stays what it is. */
+/** Errors of the file system are for the user to repair; any other error stays unchanged. */
 function folderProblem(error: unknown, dir: string): unknown {
   const { code } = error as NodeJS.ErrnoException;
   if (code === "ENOSPC" || code === "EDQUOT") {
@@ -134,7 +134,7 @@ function prepareFolder(dir: string, o: NatsServerOptions) {
   return { configPath, portsDir, storeBytesMax };
 }
 
-/** The first start decides: a limit that followed the free space would one day fall below what the streams were promised. */
+/** The limit of the first start stays: one that followed the free space could fall below the limits of the streams. */
 function chosenStoreBytes(configPath: string): number | undefined {
   try {
     const chosen = /max_file_store: (\d+)/.exec(readFileSync(configPath, "utf8"))?.[1];
@@ -200,14 +200,14 @@ function launch(binary: string, configPath: string, lock: NatsLock, log: Logger)
   };
 }
 
-/** Its standard input ends when we do. */
+/** Stops the server when its standard input ends, which happens when this process ends. */
 function guardOf(pid: number): ChildProcess {
   const script = 'read -r _; kill -TERM "$1"';
   const guard = spawn("sh", ["-c", script, "sh", String(pid)], {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
-  // Neither the pipe nor the shell may keep a finished parent alive, and a missing shell only costs this protection.
+  // Neither the pipe nor the shell may keep a finished parent alive. Without a shell only this protection is missing.
   guard.unref();
   guard.on("error", () => {});
   guard.stdin?.on("error", () => {});
@@ -229,11 +229,11 @@ async function ready(running: Running, portsDir: string, o: NatsServerOptions) {
   throw failed(
     "nats-server is not ready in time",
     { dir: o.dir, waited_ms: o.readyMs ?? READY_MS },
-    "see its log above",
+    "see its output above",
   );
 }
 
-/** The server writes its addresses into `<program>_<pid>.ports`; undefined while it has not, or not completely. */
+/** The addresses that the server writes into `<program>_<pid>.ports`; undefined until the file is complete. */
 function readPorts(portsDir: string): { url: string; port: number; monitorUrl: string } | undefined {
   const name = readdirSync(portsDir).find((file) => file.endsWith(".ports"));
   if (name === undefined) return undefined;

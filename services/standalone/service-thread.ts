@@ -1,4 +1,4 @@
-/** One service thread as the main thread sees it: a worker that serves, rests or stops when it is asked to. */
+/** The main thread's handle of one service thread, which serves, rests or stops on request. */
 import { once } from "node:events";
 import { type EventLoopUtilization, performance } from "node:perf_hooks";
 import { Worker } from "node:worker_threads";
@@ -6,30 +6,30 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import type { MetricsSnapshot } from "../../shared/runtime/observability/metrics.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import type {
-  Question,
   StartupProblem,
   ThreadAnswers,
   ThreadData,
   ThreadMessage,
   ThreadRequest,
+  ThreadRequestKind,
 } from "./thread-program.ts";
 
 /**
- * Under load, every request under way is alive in each collection of young objects, and is copied; fewer collections copy less. Only
- * taken when it is needed.
+ * Under load, each collection of young objects copies every request in progress, so fewer collections copy less. The memory is allocated
+ * only when it is needed.
  */
 const YOUNG_MB = 192;
 
 export class ServiceThread {
-  /** Resolves when its services serve. Rejects with a StartupError when they cannot. */
+  /** Resolves when its services are up. Rejects with a StartupError if they cannot start. */
   readonly ready: Promise<void>;
   readonly #worker: Worker;
   readonly #log: Logger;
-  readonly #asked = new Map<number, (value: unknown) => void>();
+  readonly #pending = new Map<number, (value: unknown) => void>();
   #lastId = 0;
   #state: "starting" | "running" | "stopping" = "starting";
   #isServing = false;
-  #measured: EventLoopUtilization;
+  #lastUtilization: EventLoopUtilization;
 
   constructor(data: ThreadData, log: Logger) {
     this.#log = log;
@@ -38,7 +38,7 @@ export class ServiceThread {
       workerData: data,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
     });
-    this.#measured = this.#worker.performance.eventLoopUtilization();
+    this.#lastUtilization = this.#worker.performance.eventLoopUtilization();
     this.ready = this.#started();
   }
 
@@ -46,38 +46,38 @@ export class ServiceThread {
     return this.#isServing;
   }
 
-  /** Share of its time since the last call that it was busy. */
+  /** The busy share of its time since the last call. */
   utilization(): number {
     const now = this.#worker.performance.eventLoopUtilization();
-    const { utilization } = performance.eventLoopUtilization(now, this.#measured);
-    this.#measured = now;
+    const { utilization } = performance.eventLoopUtilization(now, this.#lastUtilization);
+    this.#lastUtilization = now;
     return utilization;
   }
 
-  /** A backlog that a resting thread saw is not its matter any more; what it has counted is. */
+  /** A resting thread keeps its counters and drops its gauges, such as a backlog that it no longer watches. */
   async metrics(): Promise<MetricsSnapshot> {
-    const all = await this.ask("metrics");
+    const all = await this.request("metrics");
     return this.#isServing ? all : all.filter(({ type }) => String(type) !== "gauge");
   }
 
   async rest(): Promise<void> {
     this.#isServing = false;
-    await this.ask("rest");
+    await this.request("rest");
   }
 
   /** Throws StartupError. */
   async serve(): Promise<void> {
-    const problem = await this.ask("serve");
+    const problem = await this.request("serve");
     if (problem !== null) throw startupError(problem);
-    this.utilization(); // starting kept it busy; that says nothing
+    this.utilization(); // Discards the start, which kept the thread busy.
     this.#isServing = true;
   }
 
-  ask<Q extends Question>(question: Q): Promise<ThreadAnswers[Q]> {
+  request<Q extends ThreadRequestKind>(kind: Q): Promise<ThreadAnswers[Q]> {
     const id = ++this.#lastId;
     return new Promise((resolve) => {
-      this.#asked.set(id, resolve as (value: unknown) => void);
-      this.#worker.postMessage({ id, question } satisfies ThreadRequest);
+      this.#pending.set(id, resolve as (value: unknown) => void);
+      this.#worker.postMessage({ id, kind } satisfies ThreadRequest);
     });
   }
 
@@ -86,7 +86,7 @@ export class ServiceThread {
     this.#state = "stopping";
     this.#isServing = false;
     const ended = once(this.#worker, "exit");
-    if (wasRunning) await this.ask("stop");
+    if (wasRunning) await this.request("stop");
     else await this.#worker.terminate();
     await ended;
   }
@@ -105,14 +105,14 @@ export class ServiceThread {
           case "defect":
             return this.#end(message.error);
           case "answer":
-            this.#asked.get(message.id)?.(message.value);
-            this.#asked.delete(message.id);
+            this.#pending.get(message.id)?.(message.value);
+            this.#pending.delete(message.id);
         }
       });
       this.#worker.on("error", (error) => this.#end(error));
       this.#worker.on("exit", (code) => {
         if (this.#state === "running")
-          this.#end(new Error("a service thread ended unasked", { cause: code }));
+          this.#end(new Error("a service thread ended unexpectedly", { cause: code }));
       });
     });
   }

@@ -1,4 +1,4 @@
-/** The services of the standalone fleet on one platform: what one of its threads runs, or its only one. */
+/** The services of the standalone fleet on one platform, as each service thread runs them, or the main thread if there are none. */
 
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../../shared/service-host/platform.ts";
@@ -8,11 +8,11 @@ import { start as startWatchdog, type WatchdogRules } from "../watchdog/watchdog
 import { start as startWriter } from "../writer/writer.ts";
 
 export interface ServicesConfig extends WatchdogRules {
-  /** Whether a coordinator and a watchdog are among them, of which one is enough. The coordinator's tables for counting tokens take 80 MB in each thread. */
+  /** True if a coordinator and a watchdog are among them. One of each is enough: the coordinator's tokenizer takes 80 MB per thread. */
   readonly coordinates: boolean;
 }
 
-/** Throws StartupError; what was started by then is stopped again. */
+/** Throws StartupError after stopping everything that was started. */
 export async function startServices(
   context: ServiceContext,
   options: PlatformOptions,

@@ -1,6 +1,6 @@
 /**
- * The standalone fleet: every service in one process, with the embedded store and a nats-server of its own; everything it keeps lies
- * in one folder. Stops in the reverse order of starting, and loses nothing when it is killed instead.
+ * The standalone fleet: every service in one process, with the embedded store and a nats-server of its own. All its data is in one
+ * folder. It stops in the reverse order of its start, and a kill loses nothing.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -42,10 +42,10 @@ export async function start(
   const rules = { ...readAgentRules(config), watchdog: readWatchdogConfig(config) };
   const home = openHome(config.home);
   const closers = createClosers(log, context.clock);
-  // Each level closes what stands on it first, so the budgets of the levels add up.
+  // Each level first closes the levels above it, so their time limits add up.
   const stop = () => closers.close({ timeoutMs: 2 * config.stopTimeout });
   try {
-    // First, so that a second fleet is refused before it touches anything of the one that runs.
+    // First, so that a second fleet is refused before it touches data of the running one.
     const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
     const lock = lockStore(storeUrl);
     if (lock !== null) closers.add("store lock", async () => lock.release());
@@ -73,7 +73,7 @@ export async function start(
       storeUrl,
       home,
     };
-    // Tools on this machine find a fleet on unusual ports here.
+    // Clients on this machine find a fleet with other ports by this file.
     writeFileSync(join(home, "addresses.json"), `${JSON.stringify({ ...addresses, pid: process.pid })}\n`);
     return { ...addresses, stop };
   } catch (error) {
@@ -90,7 +90,7 @@ type Options = StandaloneConfig &
     readonly inThreads: boolean;
   };
 
-/** Starts the services and resolves with the operations port. */
+/** Starts the services, in threads if the store allows it, and resolves with the operations port. */
 async function startAll(
   context: ServiceContext & { readonly config: StandaloneConfig },
   closers: Closers,
@@ -99,7 +99,7 @@ async function startAll(
 ): Promise<number> {
   const { log, metrics, clock, config } = context;
   if (!options.inThreads) {
-    // With threads, this one has no use for the services and their libraries.
+    // Imported only here: with service threads, the main thread does not load the services and their libraries.
     const { startServices } = await import("./services.ts");
     const platform = await startServices(context, options, { ...rules, coordinates: true });
     closers.add("services", () => platform.stop());
@@ -132,7 +132,7 @@ function openHome(path: string): string {
   try {
     mkdirSync(home, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new StartupError("the folder for the fleet's data cannot be made", {
+    throw new StartupError("the folder for the fleet's data cannot be created", {
       exitCode: CANNOT_CREATE,
       details: { path: home, problem: (error as NodeJS.ErrnoException).code },
       hint: "choose another folder with FLEET_HOME",

@@ -1,7 +1,7 @@
 /**
- * The service threads of the standalone fleet, equal but that the first coordinates handoffs. The bus gives each request to one of them, and leases in the store give each
- * background duty to one of them, so they need to know nothing of each other, and may come and go with the load. A thread that fails
- * ends the process: what it held in memory is gone either way, and a supervisor starts the whole again.
+ * The service threads of the standalone fleet. They are equal, except that only the first runs the coordinator and the watchdog. The bus
+ * gives each request to one of them, and leases in the store give each background job to one of them. So the threads do not depend on
+ * each other, and may join and rest with the load. A failed thread ends the process; a supervisor restarts it.
  */
 import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
@@ -17,7 +17,7 @@ import type { ThreadData } from "./thread-program.ts";
 export interface ThreadPool {
   /** One snapshot of each thread. */
   metrics(): Promise<MetricsSnapshot[]>;
-  /** Well when it is well in every thread that works. */
+  /** A check passes if it passes in every working thread. */
   readonly checks: Readonly<Record<"store" | "bus", Check>>;
   readonly stop: Stop;
 }
@@ -29,10 +29,10 @@ export interface ThreadPoolContext {
   readonly clock: Clock;
 }
 
-/** Begins with one. Throws StartupError when it cannot start. */
+/** Starts with one thread. Throws StartupError if it cannot start. */
 export async function startThreadPool(context: ThreadPoolContext): Promise<ThreadPool> {
   const { data, log } = context;
-  processGate(); // before the threads: they inherit it
+  processGate(); // Created before the threads, which inherit it.
   const threads = [new ServiceThread({ ...data, coordinates: true }, log)];
   try {
     await threads[0]!.ready;
@@ -40,10 +40,10 @@ export async function startThreadPool(context: ThreadPoolContext): Promise<Threa
     await threads[0]!.stop();
     throw error;
   }
-  const stopFollowing = followThreadCount(context, threads);
+  const stopAdjusting = adjustThreadCount(context, threads);
   const serving = () => threads.filter(({ isServing }) => isServing);
   const check = (name: "store" | "bus") => async (): Promise<Health> => {
-    const answers = await Promise.all(serving().map((thread) => thread.ask("health")));
+    const answers = await Promise.all(serving().map((thread) => thread.request("health")));
     const all = answers.map((health) => health[name] ?? { ok: false, detail: "not checked" });
     return all.find(({ ok }) => !ok) ?? all[0]!;
   };
@@ -51,14 +51,14 @@ export async function startThreadPool(context: ThreadPoolContext): Promise<Threa
     metrics: () => Promise.all(threads.map((thread) => thread.metrics())),
     checks: { store: check("store"), bus: check("bus") },
     async stop() {
-      await stopFollowing();
+      await stopAdjusting();
       await Promise.all(threads.map((thread) => thread.stop()));
     },
   };
 }
 
-/** Those at work stand before those that rest. */
-function followThreadCount(
+/** Adjusts the number of working threads. In the list, working threads stand before resting ones. */
+function adjustThreadCount(
   { threadCount, data, log, clock }: ThreadPoolContext,
   threads: ServiceThread[],
 ): Stop {

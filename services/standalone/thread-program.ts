@@ -1,6 +1,6 @@
 /**
- * One service thread. It runs every service on a connection to the bus and a view of the store of its own, and does what the main
- * thread asks: give numbers, prove that it is well, stop. Signals, the operations port and the life of the process are not its matter.
+ * The program of one service thread. It runs every service with its own connection to the bus and its own view of the store, and answers
+ * the main thread: metrics, health, rest, serve, stop. Signals, the operations port and the end of the process belong to the main thread.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { systemClock } from "../../shared/runtime/clock.ts";
@@ -15,31 +15,31 @@ import { startServices } from "./services.ts";
 export interface ThreadData {
   readonly options: Omit<PlatformOptions, "busMonitorUrl"> & { readonly busMonitorUrl?: string | undefined };
   readonly config: WatchdogRules;
-  /** Whether a coordinator and a watchdog are among its services. */
+  /** True if a coordinator and a watchdog are among its services. */
   readonly coordinates: boolean;
-  /** Log lines for people; a thread cannot see whether there is a terminal. */
+  /** True for readable log lines; a thread cannot detect a terminal. */
   readonly pretty: boolean;
 }
 
-/** `rest`: the services stop, the thread stays; `serve`: they start again. */
-export type Question = "metrics" | "health" | "rest" | "serve" | "stop";
-export type ThreadRequest = { readonly id: number; readonly question: Question };
+/** `rest` stops the services and keeps the thread; `serve` starts them again. */
+export type ThreadRequestKind = "metrics" | "health" | "rest" | "serve" | "stop";
+export type ThreadRequest = { readonly id: number; readonly kind: ThreadRequestKind };
 
 export type ThreadMessage =
   | { readonly kind: "ready" }
   | { readonly kind: "failed"; readonly problem: StartupProblem }
-  /** State that nobody reasoned about: the thread does nothing any more, and the process must end. */
+  /** An uncaught exception: the thread stops working, and the process must end. */
   | { readonly kind: "defect"; readonly error: Error }
   | { readonly kind: "answer"; readonly id: number; readonly value: unknown };
 
-/** What a StartupError says; errors keep only their text on the way between threads. */
+/** The fields of a StartupError. Between threads, an error object keeps only its text. */
 export type StartupProblem = Pick<StartupError, "message" | "exitCode" | "details" | "hint">;
 
 export interface ThreadAnswers {
   readonly metrics: MetricsSnapshot;
   readonly health: Readonly<Record<string, Health>>;
   readonly rest: null;
-  /** null: they serve. */
+  /** null: the services are up. */
   readonly serve: StartupProblem | null;
   readonly stop: null;
 }
@@ -50,7 +50,7 @@ const post = (message: ThreadMessage): void => port.postMessage(message);
 
 process.on("uncaughtException", (error: unknown) => {
   post({ kind: "defect", error: error instanceof Error ? error : new Error(String(error)) });
-  // Not one line of ours runs after a defect; the main thread ends the process.
+  // No further code of this thread runs after a defect; the main thread ends the process.
   for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 });
 
@@ -60,8 +60,8 @@ const metrics = createMetrics({ service: "fleet", ofProcess: false });
 let platform: Platform | null = null;
 const problem = await serve();
 if (problem === null) {
-  port.on("message", ({ id, question }: ThreadRequest) => {
-    void answer(question).then((value) => post({ kind: "answer", id, value }));
+  port.on("message", ({ id, kind }: ThreadRequest) => {
+    void answer(kind).then((value) => post({ kind: "answer", id, value }));
   });
   post({ kind: "ready" });
 } else {
@@ -85,8 +85,8 @@ async function rest(): Promise<void> {
   platform = null;
 }
 
-async function answer(question: Question): Promise<ThreadAnswers[Question]> {
-  switch (question) {
+async function answer(kind: ThreadRequestKind): Promise<ThreadAnswers[ThreadRequestKind]> {
+  switch (kind) {
     case "metrics":
       return await metrics.registry.getMetricsAsJSON();
     case "health": {

@@ -1,4 +1,4 @@
-/** Start-up faults end in one clear line and an exit code; what a running process offers to operators is there. */
+/** A failed start yields one clear line and an exit code. A running process serves its metrics and health checks. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -9,13 +9,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { projectRoot } from "../harness/project-root.ts";
 
-interface Ending {
+interface FleetExit {
   readonly code: number | null;
   readonly stderr: string;
 }
 
-/** Runs the standalone fleet until it ends by itself. */
-async function failingStart(env: Record<string, string>): Promise<Ending> {
+/** Runs the standalone fleet until it exits. */
+async function failingStart(env: Record<string, string>): Promise<FleetExit> {
   const home = mkdtempSync(join(tmpdir(), "fleet-start-"));
   const child = spawn(process.execPath, ["services/standalone/main.ts"], {
     cwd: projectRoot,
@@ -31,20 +31,20 @@ async function failingStart(env: Record<string, string>): Promise<Ending> {
   return { code, stderr };
 }
 
-function expectOneLine({ stderr }: Ending): void {
+function expectOneLine({ stderr }: FleetExit): void {
   const lines = stderr.trim().split("\n");
   expect(lines, stderr).toHaveLength(1);
   expect(stderr).not.toMatch(/^\s+at /m);
 }
 
-describe("a start that cannot be", () => {
+describe("a failed start", () => {
   let fleet: TestFleet;
   beforeAll(async () => {
     fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
   });
   afterAll(() => fleet.stop());
 
-  test("wrong settings are all named at once, without a stack", async () => {
+  test("invalid settings are all named at once, without a stack", async () => {
     const ending = await failingStart({ FLEET_NATS_PORT: "many", FLEET_LOG_LEVEL: "loud" });
     expect(ending.code).toBe(78);
     expect(ending.stderr).toContain("FLEET_NATS_PORT");
@@ -83,13 +83,13 @@ describe("a start that cannot be", () => {
     expect((await fetch(`${fleet.opsUrl()}/readyz`)).status).toBe(200);
   });
 
-  test("a store URL of no known form", async () => {
+  test("an unknown kind of store URL", async () => {
     const ending = await failingStart({ FLEET_STORE: "postgres://nope" });
     expectOneLine(ending);
     expect(ending.stderr).toContain("lmdb:");
   });
 
-  test("FoundationDB asked for where its client library is missing", async () => {
+  test("FoundationDB without its client library", async () => {
     const ending = await failingStart({ FLEET_STORE: "fdb:/nowhere/fdb.cluster", LD_LIBRARY_PATH: "" });
     expect(ending.code).not.toBe(0);
     expect(ending.stderr).not.toMatch(/^\s+at /m);
@@ -125,7 +125,7 @@ describe("a start that cannot be", () => {
     }
   });
 
-  test("metrics have the names that dashboards expect, and count", async () => {
+  test("metrics have the names that dashboards expect, and count events", async () => {
     const client = await fleet.client();
     const outcome = await client.createCheckpoint({
       taskId: "metrics",

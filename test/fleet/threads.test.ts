@@ -1,5 +1,5 @@
-// The standalone's service threads: they share the work and the store, their numbers are told as one, and a defect in one of them
-// ends the whole process, because nobody knows what it would do next.
+// The service threads of the standalone fleet: they share the work and the store, their metrics are merged, and a defect in one of them
+// ends the whole process, because its further behaviour is unknown.
 import { writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ afterAll(() => rm(root, { recursive: true, force: true }));
 
 const TASKS = ["t0", "t1", "t2", "t3", "t4", "t5"];
 
-test("tasks written at once keep their order, and the numbers of all threads are told as one", async () => {
+test("tasks written concurrently keep their order, and the metrics of all threads are merged", async () => {
   const fleet = await startFleet({ FLEET_THREADS: "3" });
   try {
     const clients = await Promise.all(["a", "b", "c", "d"].map((agent) => fleet.client(agent)));
@@ -26,7 +26,7 @@ test("tasks written at once keep their order, and the numbers of all threads are
     );
     await Promise.all(lanes);
     for (const task of TASKS) {
-      // On a machine that is busy with other tests, some may have gone through the queue.
+      // On a busy machine, some commands may have passed through the queue.
       await expect.poll(async () => (await clients[0]!.getTask(task))?.seq, { timeout: 20_000 }).toBe(20);
       expect(await clients[0]!.verifyAudit(task)).toMatchObject({ ok: true });
     }

@@ -1,4 +1,4 @@
-/** A nats-server whose disk was full refuses every write until it is started again; its supervision does that once there is room. */
+/** After a full disk, a nats-server refuses every write until it restarts. The supervisor restarts it once there is room. */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-test("after a full disk, publishing works again by itself, and nothing stored is lost", async (context) => {
+test("after a full disk, publishing recovers without an operator, and nothing stored is lost", async (context) => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-nats-full-"));
   cleanups.push(() => rmSync(folder, { recursive: true, force: true }));
   try {

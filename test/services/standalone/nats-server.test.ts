@@ -64,7 +64,7 @@ test("a started server is on loopback, syncs before it acknowledges and takes th
   expect(running(server.pid)).toBe(false);
 });
 
-test("the size of the store stays what the first start chose", async () => {
+test("the store keeps the size limit of the first start", async () => {
   const dir = folder();
   const first = await started({ dir });
   await first.stop();
@@ -73,13 +73,13 @@ test("the size of the store stays what the first start chose", async () => {
   expect((await started({ dir })).storeBytesMax).toBe(123_456_789);
 });
 
-test("an unasked end is reported as such", async () => {
+test("an unexpected exit is reported as such", async () => {
   const server = await started();
   server.kill("SIGKILL");
   expect(await server.exited).toEqual({ code: null, signal: "SIGKILL", expected: false });
 });
 
-test("a taken port is one line with a hint", async () => {
+test("a taken port yields one line with a hint", async () => {
   const holder = createServer();
   await new Promise<void>((resolve) => holder.listen(0, "127.0.0.1", resolve));
   const { port } = holder.address() as { port: number };
@@ -89,7 +89,7 @@ test("a taken port is one line with a hint", async () => {
   holder.close();
 });
 
-test("a folder that cannot be one is one line", async () => {
+test("a folder that cannot be created yields one line", async () => {
   const file = join(folder(), "file");
   writeFileSync(file, "");
   expect(await refusal({ dir: join(file, "below") })).toMatchObject({
@@ -98,7 +98,7 @@ test("a folder that cannot be one is one line", async () => {
   });
 });
 
-test("no binary, or one that is too old, is one line that says what to do", async () => {
+test("a missing or outdated binary yields one line that says what to do", async () => {
   const env = { PATH: "" };
   expect(await refusal({ root: folder(), env })).toMatchObject({
     exitCode: 69,
@@ -112,7 +112,7 @@ test("no binary, or one that is too old, is one line that says what to do", asyn
   expect(String(error.details.problem)).toContain("2.10.27");
 });
 
-test("a folder that another fleet uses is refused until that one has stopped", async () => {
+test("a folder that another fleet uses is refused until that fleet has stopped", async () => {
   const dir = folder();
   const first = await started({ dir });
   expect(await refusal({ dir })).toMatchObject({ details: { pid: process.pid } });
@@ -121,7 +121,7 @@ test("a folder that another fleet uses is refused until that one has stopped", a
   await started({ dir });
 });
 
-/** Another process that starts a server in `dir`, and prints its process id and address. Without a shell there is no guard. */
+/** A process that starts a server in `dir` and prints its process id and address. Without a shell there is no guard. */
 async function otherFleet(
   dir: string,
   { guarded = true } = {},
@@ -143,14 +143,14 @@ async function otherFleet(
   return { pid: child.pid!, ...JSON.parse(line), exited: once(child, "exit") };
 }
 
-test("a parent that is killed takes its server along", async () => {
+test("the server ends when its parent is killed", async () => {
   const other = await otherFleet(folder());
   expect(running(other.natsPid)).toBe(true);
   process.kill(other.pid, "SIGKILL");
   await vi.waitFor(() => expect(running(other.natsPid)).toBe(false), { timeout: 15_000, interval: 20 });
 });
 
-test("an orphan that no guard stopped is stopped by the next start on that folder", async () => {
+test("the next start in a folder stops an orphan that no guard stopped", async () => {
   const dir = folder();
   const first = await otherFleet(dir, { guarded: false });
   process.kill(first.pid, "SIGKILL");
@@ -161,7 +161,7 @@ test("an orphan that no guard stopped is stopped by the next start on that folde
   expect(running(next.pid)).toBe(true);
 });
 
-test("a note whose process id belongs to another process by now stops nothing", async () => {
+test("a note whose process id now belongs to another process stops nothing", async () => {
   const dir = folder();
   mkdirSync(dir, { recursive: true });
   const bystander = spawn("sleep", ["60"]);
@@ -172,13 +172,13 @@ test("a note whose process id belongs to another process by now stops nothing", 
   expect(bystander.exitCode ?? bystander.signalCode).toBeNull();
 });
 
-test("half a note, as a full disk leaves it, does not prevent a start", async () => {
+test("an incomplete note, as a full disk leaves it, does not prevent a start", async () => {
   const dir = folder();
   writeFileSync(join(dir, "server.json"), '{"pi');
   await started({ dir });
 });
 
-test("a supervised server that dies comes back on its port, with what it had stored", async () => {
+test("a supervised server that is killed restarts on its port with its stored messages", async () => {
   const dir = folder();
   const supervised = await superviseNatsServer({
     root: projectRoot,

@@ -1,5 +1,5 @@
-// ThreadPool that join and rest while agents write: with a real bus and a real store, and a threadCount that follows a script instead of the
-// load, which no test could bring about on every machine.
+// Threads join and rest while agents write, with a real bus and a real store. The number of threads follows a script and not the load,
+// which no test can produce on every machine.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ afterAll(async () => {
 const TASKS = ["t0", "t1", "t2", "t3"];
 const SIZES = [2, 3, 2, 1, 2, 3, 2, 1, 2, 1];
 
-test("threads come and go under writers: nothing is lost, tasks keep their order, and no number falls", async () => {
+test("threads join and rest under load: nothing is lost, tasks keep their order, and no counter falls", async () => {
   const sizes = SIZES.values();
   let wanted = 1;
   const done = Promise.withResolvers<void>();
