@@ -8,7 +8,7 @@ import { wakeOnBells } from "../../shared/records/outbox/outbox.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { readIndexStatus } from "../../shared/records/search/index-state.ts";
 import { type IndexStep, stepIndex } from "../../shared/records/search/indexer.ts";
-import { createYielding } from "../../shared/runtime/background-throttle.ts";
+import { createBackgroundThrottle } from "../../shared/runtime/background-throttle.ts";
 import { createWake } from "../../shared/runtime/clock.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
@@ -31,7 +31,7 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
   const { signal } = stopping;
   const wake = createWake();
   const duty = createDuty(store, "index", context.instance, () => clock.now());
-  const yielding = createYielding(context.clock);
+  const yielding = createBackgroundThrottle(context.clock);
   const working = runWorker({
     name: "indexer",
     take: async () => {

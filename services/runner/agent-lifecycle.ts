@@ -4,10 +4,9 @@
  */
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import type { RunnerAgent, RunnerSettings } from "../../shared/protocol/runner-settings.ts";
-import type { Clock } from "../../shared/runtime/clock.ts";
+import { type Clock, whenAborted } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { retry } from "../../shared/runtime/retry.ts";
-import { aborted } from "../../shared/runtime/when-aborted.ts";
+import { withRetries } from "../../shared/runtime/retry.ts";
 import type { HeartbeatSender } from "../../shared/sdk/heartbeat.ts";
 import { classOf, detailsOf, type StopReason, signalOf } from "./exit-class.ts";
 import { type FleetPort, isUncertain } from "./fleet-connection.ts";
@@ -110,7 +109,7 @@ export class AgentLifecycle {
     const { journal, fleet, clock } = this.#parts;
     const { signal } = this.#detaching;
     try {
-      const answer = await retry({ ...RETRY_FOREVER, clock, signal, retryable: isUncertain }, () =>
+      const answer = await withRetries({ ...RETRY_FOREVER, clock, signal, retryable: isUncertain }, () =>
         fleet.acknowledge(this.#record),
       );
       if ("fence" in answer) {
@@ -160,7 +159,9 @@ export class AgentLifecycle {
   #launch(spec: LaunchSpec): Promise<LaunchedAgent> {
     const { launcher, clock } = this.#parts;
     const { signal } = this.#detaching;
-    return retry({ ...RETRY_FOREVER, attempts: START_ATTEMPTS, clock, signal }, () => launcher.start(spec));
+    return withRetries({ ...RETRY_FOREVER, attempts: START_ATTEMPTS, clock, signal }, () =>
+      launcher.start(spec),
+    );
   }
 
   async #watch(running: LaunchedAgent, wasFound: boolean): Promise<Exit> {
@@ -183,7 +184,7 @@ export class AgentLifecycle {
 
   /** Rejects when the runner stops and leaves its agents to the next runner. */
   async #detached(): Promise<never> {
-    await aborted(this.#detaching.signal);
+    await whenAborted(this.#detaching.signal);
     throw this.#detaching.signal.reason;
   }
 
@@ -206,7 +207,7 @@ export class AgentLifecycle {
   async #isOwner(): Promise<boolean> {
     const { fleet, clock } = this.#parts;
     const { signal } = this.#detaching;
-    return retry({ ...RETRY_FOREVER, clock, signal }, () => fleet.owns(this.#record));
+    return withRetries({ ...RETRY_FOREVER, clock, signal }, () => fleet.owns(this.#record));
   }
 
   #notStarted(problem: string): Exit {
@@ -238,7 +239,7 @@ export class AgentLifecycle {
 
   async #sendReport(report: ExitReport): Promise<void> {
     const { fleet, clock, journal, settings } = this.#parts;
-    await retry({ ...RETRY_FOREVER, clock, signal: this.#detaching.signal }, () =>
+    await withRetries({ ...RETRY_FOREVER, clock, signal: this.#detaching.signal }, () =>
       fleet.report(this.#record, report),
     );
     this.#save({ state: "reported" });

@@ -1,10 +1,9 @@
 /** Accepts offers. Each agent type has as many offer workers as agents of it may run; a worker is busy until its agent ends. */
 import type { OfferData } from "../../shared/protocol/offer.ts";
-import type { Clock } from "../../shared/runtime/clock.ts";
+import { type Clock, whenAborted } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
-import { retry } from "../../shared/runtime/retry.ts";
-import { aborted } from "../../shared/runtime/when-aborted.ts";
+import { withRetries } from "../../shared/runtime/retry.ts";
 import type { ReceivedOffer } from "../../shared/sdk/offers.ts";
 import type { FleetClient } from "../../shared/sdk/sdk.ts";
 import type { Agents } from "./agents.ts";
@@ -39,7 +38,7 @@ async function consumeType(
   const onVoid = ({ task_id, handoff_id }: OfferData): void =>
     log.debug({ agent_type: type, task_id, handoff_id }, "offer is void");
   try {
-    return await retry({ ...RETRY, clock, signal }, async (attempt) => {
+    return await withRetries({ ...RETRY, clock, signal }, async (attempt) => {
       try {
         return await client.onOffer(type, (offer) => handle(agents, offer), { concurrency, onVoid });
       } catch (error) {
@@ -63,5 +62,5 @@ async function handle(agents: Agents, offer: ReceivedOffer): Promise<void> {
     return;
   }
   offer.settle();
-  await Promise.race([taken.over, aborted(offer.signal)]);
+  await Promise.race([taken.over, whenAborted(offer.signal)]);
 }

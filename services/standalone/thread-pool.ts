@@ -6,7 +6,7 @@
 import type { Clock } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import type { MetricsSnapshot } from "../../shared/runtime/observability/metrics.ts";
-import type { Check, Health } from "../../shared/runtime/observability/ops-server.ts";
+import type { Health, HealthCheck } from "../../shared/runtime/observability/ops-server.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
 import { processGate } from "../../shared/store/lmdb/gate.ts";
@@ -18,7 +18,7 @@ export interface ThreadPool {
   /** One snapshot of each thread. */
   metrics(): Promise<MetricsSnapshot[]>;
   /** A check passes if it passes in every working thread. */
-  readonly checks: Readonly<Record<"store" | "bus", Check>>;
+  readonly checks: Readonly<Record<"store" | "bus", HealthCheck>>;
   readonly stop: Stop;
 }
 

@@ -1,16 +1,16 @@
-// Time as an argument. Everything that waits takes a Clock, so that a test can move time by hand and a recovery
-// that takes an hour is judged in a millisecond. Waits end early when aborted: stopping an idle service is instant.
+// Time as an argument. Everything that waits takes a Clock, so that a test can move time by hand and test a recovery of an hour in a
+// millisecond. Waits end early when aborted: an idle service stops at once.
 
-/** A hint that cuts a wait short. Losing one costs latency and never correctness, because polling is the truth. */
+/** A hint that cuts a wait short. A lost hint costs latency and never correctness, because polling finds the work. */
 export interface Wake {
-  /** Ends all waits on this wake; with nobody waiting, one notification is remembered for the next wait. */
+  /** Ends all waits on this wake. When there are none, one notification is remembered for the next wait. */
   notify(): void;
-  /** Calls `listener` once, at the next notification or at once if one is remembered. Returns how to give up. */
+  /** Calls `listener` once, at the next notification or at once if one is remembered. Returns a function that cancels. */
   once(listener: () => void): () => void;
 }
 
 export interface Clock {
-  /** Wall time in milliseconds since 1970. It may jump; use it for what is written down. */
+  /** Wall time in milliseconds since 1970. It may jump; use it for timestamps. */
   now(): number;
   /** Milliseconds since some fixed moment. It never goes back; use it to measure and for deadlines. */
   monotonic(): number;
@@ -45,14 +45,14 @@ export function createWake(): Wake {
   };
 }
 
-/** What a clock is made of; `after` calls back once after `ms` and returns how to cancel. */
+/** The source of a clock. `after` calls back once after `ms` and returns a function that cancels. */
 export interface TimeSource {
   now(): number;
   monotonic(): number;
   after(ms: number, callback: () => void): () => void;
 }
 
-/** The waiting rules, written once for the real and for the manual clock. */
+/** The rules of waiting, written once for the real and for the manual clock. */
 export function clockFrom(source: TimeSource): Clock {
   const pause = (ms: number, wake: Wake | undefined, signal: AbortSignal | undefined) =>
     new Promise<void>((resolve) => {
@@ -93,3 +93,11 @@ export const systemClock: Clock = clockFrom({
     return () => clearTimeout(timer);
   },
 });
+
+/** Resolves when the signal is aborted, at once if it is already; never rejects. */
+export function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

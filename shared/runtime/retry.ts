@@ -1,5 +1,6 @@
-// The only retry in the fleet. It gives up by count, by deadline, by kind of error and on stop, and it always
-// throws the last real error, so the reason of a failure is never replaced by "gave up".
+// Calls a function again until it succeeds. It gives up by count, by deadline, by kind of error and on stop, and it always
+// throws the last real error, so the reason of a failure is never replaced by "gave up". Loops that end for other reasons,
+// such as an answer that changes the next attempt, use backoffMs alone.
 
 import type { Clock } from "./clock.ts";
 
@@ -20,7 +21,7 @@ export function backoffMs(attempt: number, { baseMs, maxMs, random = Math.random
 
 export interface RetryOptions extends Partial<Backoff> {
   clock: Clock;
-  /** Calls of `fn` at most, the first included. Default 3. */
+  /** The limit of calls of `fn`, including the first. Default 3. */
   attempts?: number;
   /** No attempt starts later than this many milliseconds after the first. Default: no limit. */
   deadlineMs?: number;
@@ -30,7 +31,7 @@ export interface RetryOptions extends Partial<Backoff> {
 }
 
 /** Calls `fn` with the attempt number. Throws the last error, or the abort reason when aborted before the start. */
-export async function retry<T>(options: RetryOptions, fn: (attempt: number) => Promise<T>): Promise<T> {
+export async function withRetries<T>(options: RetryOptions, fn: (attempt: number) => Promise<T>): Promise<T> {
   const { clock, signal, attempts = 3, deadlineMs = Infinity, retryable = () => true } = options;
   const { baseMs = 50, maxMs = 2_000, random = Math.random } = options;
   signal?.throwIfAborted();

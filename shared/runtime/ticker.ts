@@ -1,5 +1,5 @@
-// Runs something again and again. The pause is counted from the end of a run, so two runs never overlap and a slow
-// run can never build a queue behind itself. An error is logged and the ticker goes on.
+// Runs a function periodically. The pause is counted from the end of a run, so two runs never overlap and a slow run never
+// builds a queue behind itself. An error is logged, and the next run follows as usual.
 
 import type { Clock } from "./clock.ts";
 import type { Logger } from "./observability/log.ts";
@@ -30,7 +30,7 @@ export async function runTicker(options: TickerOptions): Promise<void> {
   }
 }
 
-/** A ticker with a life of its own; stop waits for the run in progress. */
+/** Starts a ticker in the background; stopping it waits for the run in progress. */
 export function startTicker(options: Omit<TickerOptions, "signal">): Stop {
   const stopping = new AbortController();
   const ticking = runTicker({ ...options, signal: stopping.signal });

@@ -1,6 +1,7 @@
-// The only consume loop in the fleet: take, handle, again. Polling is the truth and a hint only cuts the sleep short.
-// Whatever fails, the loop goes on and backs off, so an outage neither kills a worker nor burns a core. On stop,
-// work that was taken but not begun is given back at once, and the next instance need not wait for a lease to lapse.
+// The loop of a background job that polls: take, handle, repeat. Polling finds the work, and a hint only cuts the sleep short. (Jobs
+// that consume a stream stand in shared/bus/consume.) After a failure the loop backs off and continues, so an outage neither kills
+// a worker nor burns a core. On stop, items that were taken but not begun are given back at once, and the next instance need not
+// wait for a lease to expire.
 
 import type { Clock, Wake } from "./clock.ts";
 import type { Logger } from "./observability/log.ts";
@@ -8,11 +9,11 @@ import { backoffMs } from "./retry.ts";
 
 export interface WorkerOptions<T> {
   name: string;
-  /** The next items, [] when there is nothing to do now. */
+  /** Returns the next items; [] when there is nothing to do. */
   take: (signal: AbortSignal) => Promise<readonly T[]>;
-  /** Finishes one item, with its own ack or give-back. An error here is a defect or an outage, not an answer. */
+  /** Finishes one item, including its acknowledgement. An error here is a defect or an outage, not a result. */
   handle: (item: T, signal: AbortSignal) => Promise<void>;
-  /** Gives back an item that was taken and will not be handled, because the worker stops. */
+  /** Gives back an item that will not be handled because the worker stops. */
   release?: ((item: T) => Promise<void>) | undefined;
   /** How many items of a batch are handled at a time. Default 1. */
   concurrency?: number;
@@ -24,7 +25,7 @@ export interface WorkerOptions<T> {
   log: Logger;
 }
 
-/** Resolves when aborted and the item in work is finished; never rejects. */
+/** Resolves when aborted and the current items are finished; never rejects. */
 export async function runWorker<T>(options: WorkerOptions<T>): Promise<void> {
   const { name, take, idle, signal, clock, log, backoff = { baseMs: 100, maxMs: 10_000 } } = options;
   for (let failures = 0; !signal.aborted; ) {
@@ -49,12 +50,12 @@ export async function runWorker<T>(options: WorkerOptions<T>): Promise<void> {
   }
 }
 
-/** Tries every item; throws the first error only after all had their turn, so one bad item delays no good one. */
+/** Tries every item and throws the first error only at the end, so that one bad item delays no good one. */
 async function handleBatch<T>(batch: readonly T[], options: WorkerOptions<T>): Promise<void> {
   const { name, handle, release, concurrency = 1, signal, log } = options;
   const errors: unknown[] = [];
   const items = batch.values();
-  const lane = async () => {
+  const handleItems = async () => {
     for (const item of items) {
       try {
         if (!signal.aborted) await handle(item, signal);
@@ -65,6 +66,6 @@ async function handleBatch<T>(batch: readonly T[], options: WorkerOptions<T>): P
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(concurrency, batch.length) }, lane));
+  await Promise.all(Array.from({ length: Math.min(concurrency, batch.length) }, handleItems));
   if (errors.length > 0) throw errors[0];
 }

@@ -15,7 +15,7 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import { withSpan } from "../runtime/observability/tracing.ts";
 import type { Stop } from "../runtime/process/service.ts";
-import { retry } from "../runtime/retry.ts";
+import { withRetries } from "../runtime/retry.ts";
 import { startTicker } from "../runtime/ticker.ts";
 import type { AcknowledgeOptions } from "./client/options.ts";
 import type { AcceptedHandoff } from "./client/task.ts";
@@ -96,7 +96,7 @@ export class ReceivedOffer {
     const commandId = options.commandId ?? uuidv7();
     const retryable = (error: unknown) => error instanceof FleetError && error.retryable;
     try {
-      const handoff = await retry({ ...RETRY, clock, retryable, signal: this.signal }, () =>
+      const handoff = await withRetries({ ...RETRY, clock, retryable, signal: this.signal }, () =>
         acknowledge(this.data, { ...options, commandId }),
       );
       accepted.add(this.data.handoff_id);

@@ -10,7 +10,7 @@ import { connectBus } from "../bus/connection.ts";
 import { fleetStreams } from "../bus/streams/streams.ts";
 import { type Format, openFormat } from "../records/kv/format.ts";
 import type { Logger } from "../runtime/observability/log.ts";
-import { type Check, serveOps } from "../runtime/observability/ops-server.ts";
+import { type HealthCheck, serveOps } from "../runtime/observability/ops-server.ts";
 import { startTracing } from "../runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../runtime/process/service.ts";
 import { type Closers, createClosers } from "../runtime/process/shutdown.ts";
@@ -44,7 +44,7 @@ export interface Platform extends ServiceContext {
   readonly instance: string;
   readonly opsPort: number;
   /** What must be well for the services to work. */
-  readonly checks: Readonly<Record<"store" | "bus", Check>>;
+  readonly checks: Readonly<Record<"store" | "bus", HealthCheck>>;
   readonly closers: Closers;
   /** Closes everything that was opened and added, in reverse order. */
   readonly stop: Stop;

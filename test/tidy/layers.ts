@@ -48,7 +48,7 @@ const HOMES: Record<string, readonly string[]> = {
   foundationdb: ["shared/store/foundationdb", "shared/store/drivers/foundationdb"],
   "fdb-tuple": ["shared/records/kv/keyspace.ts"],
   msgpackr: ["shared/integrity/", "shared/records/", "shared/bus/", "shared/sdk/"],
-  uuidv7: ["shared/records/", "shared/sdk/", "shared/runtime/"],
+  uuidv7: ["shared/sdk/", "services/watchdog/"],
   pino: ["shared/runtime/"],
   "pino-pretty": ["shared/runtime/"],
   "prom-client": ["shared/runtime/"],

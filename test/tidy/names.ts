@@ -60,7 +60,6 @@ export const duplicateNames: Rule = {
 /** Names that still stand twice. */
 const PENDING_NAMES: ReadonlySet<string> = new Set([
   "Attempt",
-  "Check",
   "CorruptVersion",
   "Failure",
   "Finding",
@@ -71,7 +70,6 @@ const PENDING_NAMES: ReadonlySet<string> = new Set([
   "Step",
   "known",
   "placeOf",
-  "retry",
   "tellEvent",
   "tellSaid",
   "validate",

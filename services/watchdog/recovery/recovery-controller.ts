@@ -3,6 +3,7 @@
  * watchdog took first is not taken again; the task is read again instead. A task whose agent type has as many open
  * attempts as admission allows waits without delaying the tasks of other types.
  */
+import { uuidv7 } from "uuidv7";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import type { AttemptKind } from "../../../shared/records/kv/counters.ts";
@@ -10,7 +11,7 @@ import { type DuePlace, duePlaceOf, type RecoveryPlace } from "../../../shared/r
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import { type Controller, startController } from "../../../shared/runtime/controller.ts";
-import { newId } from "../../../shared/runtime/new-id.ts";
+
 import { keptTrace } from "../../../shared/runtime/observability/trace-context.ts";
 import { currentTraceparent, withSpan } from "../../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
@@ -106,5 +107,5 @@ async function attemptFromPoint(
   }
   const { checkpoint } = point;
   const made = { checkpoint, hash: checkpoint.compliance.hash };
-  await recovery.attempt(place, { dueAt, handoffId: newId(), point: made }, currentTraceparent());
+  await recovery.attempt(place, { dueAt, handoffId: uuidv7(), point: made }, currentTraceparent());
 }

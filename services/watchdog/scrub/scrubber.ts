@@ -17,7 +17,7 @@ import type { KeptFinding } from "../../../shared/records/scrub/findings.ts";
 import { type ScrubStepDone, stepScrub, tellFindings } from "../../../shared/records/scrub/scrub.ts";
 import type { CorruptVersion } from "../../../shared/records/scrub/scrub-reader.ts";
 import { readScrubStatus, SCRUB_DUTY, type ScrubSettings } from "../../../shared/records/scrub/state.ts";
-import { createYielding } from "../../../shared/runtime/background-throttle.ts";
+import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { runTicker } from "../../../shared/runtime/ticker.ts";
@@ -45,7 +45,7 @@ export function startScrubbing(context: ScrubbingContext, settings: ScrubSetting
   const { signal } = stopping;
   const repository = openRepository(context, { finder: "watchdog" });
   const duty = createDuty(store, SCRUB_DUTY, context.instance, () => clock.now());
-  const yielding = createYielding(clock);
+  const yielding = createBackgroundThrottle(clock);
   const pace = createPace(clock, settings.rateBytes);
   const working = runWorker({
     name: "scrub",

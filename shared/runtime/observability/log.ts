@@ -1,6 +1,6 @@
-// Structured logs: one JSON line per event with ISO time, level as a word, the service and fields; pretty for people
-// at a terminal. Messages are static text, so events can be counted by message; everything that varies is a field.
-// Fields that carry secrets are blotted out by name, one level deep.
+// Structured logs: one JSON line per event with ISO time, level as a word, the service and fields; readable lines on a
+// terminal. Messages are static text, so events can be counted by message; everything that varies is a field. Fields that
+// carry secrets are redacted by name, one level deep.
 
 import { createRequire } from "node:module";
 import {
@@ -18,11 +18,11 @@ export type LogLevel = (typeof logLevels)[number];
 
 export interface LogOptions {
   service: string;
-  /** Default info. It can be changed later: `log.level = …` (child loggers made before keep theirs). */
+  /** Default info. It can be changed later with `log.level = …`; earlier child loggers keep their level. */
   level?: LogLevel;
   /** Default: pretty when standard output is a terminal and no destination is given. */
   pretty?: boolean;
-  /** Where lines go, by default standard output; a process whose output is its protocol passes process.stderr. */
+  /** Default standard output. A process whose standard output is its protocol passes process.stderr. */
   destination?: DestinationStream;
 }
 
@@ -52,38 +52,39 @@ export function createLogger({ service, level = "info", pretty, destination }: L
     serializers: { error: stdSerializers.err, err: stdSerializers.err },
     redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: "[secret]" },
   };
-  const forPeople = pretty ?? (destination === undefined && process.stdout.isTTY === true);
-  if (!forPeople) return pino(options, destination ?? standardOutput());
+  const isPretty = pretty ?? (destination === undefined && process.stdout.isTTY === true);
+  if (!isPretty) return pino(options, destination ?? standardOutput());
   return pino(options, prettyStream(destination));
 }
 
 let output: DestinationStream | undefined;
 
 /**
- * The lines of one turn of the event loop are written together, with one system call, at its end; and before the process exits, also
- * by a defect: the last line before a crash is the one that matters. Only SIGKILL in the middle of a turn loses that turn's lines.
+ * Writes the lines of one turn of the event loop together, with one system call, at the end of the turn. It also writes before the
+ * process exits, even by a defect: the last line before a crash is the one that matters. Only SIGKILL in the middle of a turn loses
+ * the lines of that turn.
  */
 function standardOutput(): DestinationStream {
   if (output !== undefined) return output;
   const stream = fileDestination({ fd: 1, sync: true });
-  let waiting = "";
+  let pending = "";
   const flush = (): void => {
-    const lines = waiting;
-    waiting = "";
+    const lines = pending;
+    pending = "";
     if (lines !== "") stream.write(lines);
   };
   process.on("exit", flush);
   output = {
     write(line) {
-      if (waiting === "") setImmediate(flush);
-      waiting += line;
+      if (pending === "") setImmediate(flush);
+      pending += line;
     },
   };
   return output;
 }
 
 function prettyStream(destination: DestinationStream | undefined): DestinationStream {
-  // Loaded here, because only a terminal needs it. In this thread: a worker thread would lose the last lines.
+  // Loaded here because only a terminal needs it, and in this thread because a worker thread would lose the last lines.
   const prettyPino = createRequire(import.meta.url)("pino-pretty") as typeof import("pino-pretty");
   const target = destination === undefined ? 1 : (destination as NodeJS.WritableStream);
   return prettyPino({

@@ -1,5 +1,5 @@
-// What a fleet process counts and measures, in a registry of its own: two services in one process, or two tests in
-// one file, never share or overwrite numbers. This file is the complete list of metric names.
+// The metrics of a fleet process, in a registry of its own: two services in one process, or two tests in one file, never
+// share or overwrite numbers. This file is the complete list of metric names.
 
 import {
   AggregatorRegistry,
@@ -14,10 +14,10 @@ import {
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** From half a millisecond (a cached read) to five seconds (a request that is about to time out). */
+/** From half a millisecond (a cached read) to five seconds (a request that nearly times out). */
 export const latencyBucketsMs = [0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
-/** From an agent that waits for the offer to one that had to be started by hand. */
+/** From an agent that waits for the offer to one that is started by hand. */
 export const handoffBucketsMs = [10, 20, 50, 100, 200, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 900_000];
 
 export interface MetricsOptions {
@@ -27,16 +27,16 @@ export interface MetricsOptions {
   ofProcess?: boolean;
 }
 
-/** What a scraper gets. */
+/** The answer to a scraper. */
 export interface Exposition {
   readonly contentType: string;
   metrics(): Promise<string>;
 }
 
-/** All samples of one registry, in a form that can go to another thread. */
+/** All samples of one registry, in a form that can be sent to another thread. */
 export type MetricsSnapshot = MetricObjectWithValues<MetricValue<string>>[];
 
-/** The numbers of this thread and of others as one: counters and histograms added, of backlogs and rates the greatest. */
+/** Merges the metrics of this thread and of others: the sum of counters and histograms, the maximum of backlogs and rates. */
 export function mergedMetrics(own: Registry, others: () => Promise<MetricsSnapshot[]>): Exposition {
   return {
     contentType: own.contentType,
@@ -102,8 +102,8 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Posts of alerts to webhooks: delivered, retried, refused, expired after a day, or no alert (unreadable).",
       ["hook", "outcome"],
     ),
-    deadLetters: make.gauge("fleet_dead_letters", "Dead letters that nobody has retried or dropped."),
-    indexLag: make.gauge("fleet_index_lag", "Events that the search index has not taken in yet."),
+    deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
+    indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     checkpointCorruptTotal: make.counter(
       "fleet_checkpoint_corrupt_total",
       "Stored checkpoints that failed their hash.",
@@ -117,18 +117,18 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
 function handoffMetrics(make: ReturnType<typeof makers>) {
   const handoffSuccessRate = make.gauge(
     "handoff_success_rate",
-    "Handoffs that were confirmed by a checkpoint of the next agent, out of all that ended, from 0 to 1.",
+    "Share of ended handoffs that a checkpoint of the next agent confirmed, from 0 to 1.",
   );
   // A gauge starts at 0, and a rate of 0 before the first handoff would raise an alarm: absent until it is known.
   handoffSuccessRate.remove();
 
   return {
     handoffSuccessRate,
-    handoffsTotal: make.counter("fleet_handoffs_total", "Handoffs that came into a state.", ["state"]),
+    handoffsTotal: make.counter("fleet_handoffs_total", "Handoffs that entered a state.", ["state"]),
     handoffsOpen: make.backlog("fleet_handoffs_open", "Handoffs that have not ended, by state.", ["state"]),
     handoffDurationMs: make.durations(
       "fleet_handoff_duration_ms",
-      "Time from the request of a handoff to an agent that has accepted it, in milliseconds.",
+      "Time from the request of a handoff to its acceptance, in milliseconds.",
     ),
   };
 }
@@ -140,14 +140,14 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
       "Recoveries by class of failure: initiated, completed by a checkpoint of the next agent, or blocked.",
       ["class", "outcome"],
     ),
-    recoveries: make.backlog("fleet_recoveries", "Recoveries that are going on, by state.", ["state"]),
+    recoveries: make.backlog("fleet_recoveries", "Open recoveries, by state.", ["state"]),
     recoveryDetectMs: make.durations(
       "fleet_recovery_detect_ms",
-      "Time from the end of an agent's last lease to its failure on record, in milliseconds.",
+      "Time from the end of an agent's last lease to the record of its failure, in milliseconds.",
     ),
     recoveryResumeMs: make.durations(
       "fleet_recovery_resume_ms",
-      "Time from a failure on record to the first checkpoint of the next agent, in milliseconds.",
+      "Time from the record of a failure to the first checkpoint of the next agent, in milliseconds.",
     ),
     failuresTotal: make.counter("fleet_failures_total", "Agents that failed and lost their task.", [
       "class",
@@ -156,7 +156,7 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
     agentsWatched: make.gauge("fleet_agents_watched", "Agents with a task that a watchdog watches."),
     watchdogAttentionMsLostTotal: make.counter(
       "fleet_watchdog_attention_ms_lost_total",
-      "Time in which a watchdog could hear nobody, in milliseconds; nobody's silence counted then.",
+      "Time in which a watchdog could not observe heartbeats, in milliseconds; it counts as silence of no agent.",
     ),
   };
 }
@@ -164,40 +164,40 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
 function scrubMetrics(make: ReturnType<typeof makers>) {
   const scrubAgeSeconds = make.gauge(
     "fleet_scrub_age_seconds",
-    "Time since everything that is stored was last verified, in seconds: since the end of the last whole pass.",
+    "Time since the whole store was last verified, in seconds: since the end of the last complete scrub.",
   );
-  // Absent until there was a pass: an age of 0 would say that all is well.
+  // Absent until the first scrub has ended: an age of 0 would look as if all were well.
   scrubAgeSeconds.remove();
 
   return {
     scrubAgeSeconds,
     scrubPassSeconds: make.gauge(
       "fleet_scrub_pass_seconds",
-      "How long the pass of the scrubber that is under way has been going on, in seconds; 0: none is.",
+      "Duration of the current scrub so far, in seconds; 0 when there is none.",
     ),
     scrubCheckpointsTotal: make.counter(
       "fleet_scrub_checkpoints_total",
-      "Versions of checkpoints that the scrubber verified.",
+      "Checkpoint versions that scrubs verified.",
     ),
-    scrubBytesTotal: make.counter("fleet_scrub_bytes_total", "Bytes that the scrubber read."),
-    scrubFindingsTotal: make.counter("fleet_scrub_findings_total", "Damage that the scrubber met first.", [
-      "kind",
-    ]),
+    scrubBytesTotal: make.counter("fleet_scrub_bytes_total", "Bytes that scrubs read."),
+    scrubFindingsTotal: make.counter("fleet_scrub_findings_total", "New findings of scrubs.", ["kind"]),
   };
 }
 
 function runnerMetrics(make: ReturnType<typeof makers>) {
   return {
-    runnerAgents: make.gauge("fleet_runner_agents", "Agents that a runner has started or is about to.", [
-      "agent_type",
-    ]),
+    runnerAgents: make.gauge(
+      "fleet_runner_agents",
+      "Agents that a runner has started or is about to start.",
+      ["agent_type"],
+    ),
     runnerExitsTotal: make.counter("fleet_runner_exits_total", "Agents of a runner that ended.", [
       "agent_type",
       "class",
     ]),
     runnerOffersVoidTotal: make.counter(
       "fleet_runner_offers_void_total",
-      "Offers that came to nothing when a runner wanted them: somebody else was faster, or they were over.",
+      "Offers that were void when a runner wanted them: another agent had accepted, or they had ended.",
       ["agent_type"],
     ),
   };
@@ -209,9 +209,9 @@ function makers(registry: Registry) {
     counter: <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
       new Counter({ name, help, labelNames, registers }),
     gauge: <L extends string = never>(name: string, help: string, labelNames: L[] = []) =>
-      // Each thread that measures a backlog measures the same one.
+      // All threads that measure a backlog measure the same one.
       new Gauge({ name, help, labelNames, registers, aggregator: labelNames.length > 0 ? "sum" : "max" }),
-    /** The same in each thread that measures it, whatever its labels. */
+    /** A gauge with labels that has the same value in every thread that measures it. */
     backlog: <L extends string>(name: string, help: string, labelNames: L[]) =>
       new Gauge({ name, help, labelNames, registers, aggregator: "max" }),
     durations: (name: string, help: string) =>

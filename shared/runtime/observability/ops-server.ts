@@ -1,6 +1,6 @@
-// What operators and orchestrators ask a process, on a port of its own: /metrics for Prometheus, /healthz for "is it
-// alive" (no checks: restarting a service does not mend its database), /readyz for "can it work now". Plain
-// node:http, because the answer must not depend on anything that may be broken.
+// The operations port of a process: /metrics for Prometheus, /healthz for "is it alive" (without checks: restarting a service does
+// not fix its database), /readyz for "can it work now". Plain node:http, because the answer must not depend on a part that may be
+// broken.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,20 +14,20 @@ export interface Health {
   readonly detail: string;
 }
 
-export type Check = () => Promise<Health>;
+export type HealthCheck = () => Promise<Health>;
 
 export interface OpsOptions {
-  /** Default 127.0.0.1: metrics are nobody else's business unless configured. */
+  /** Default 127.0.0.1: metrics are private unless configured otherwise. */
   host?: string | undefined;
-  /** 0 is a random port; null or undefined means no port at all. */
+  /** 0 is a random port; null or undefined means no port. */
   port?: number | null | undefined;
   metrics: Exposition;
-  /** What must be well for the service to work, by name. */
-  checks: Readonly<Record<string, Check>>;
-  /** A check that takes longer has failed. Default 2 s. */
+  /** The checks that must pass for the service to be ready, by name. */
+  checks: Readonly<Record<string, HealthCheck>>;
+  /** A check that takes longer fails. Default 2 s. */
   checkTimeoutMs?: number;
   log: Logger;
-  /** What to do when the port is taken; it ends the error that says so. */
+  /** The hint of the error when the port is taken. */
   takenHint?: string;
 }
 
@@ -89,7 +89,7 @@ async function readiness({ checks, checkTimeoutMs = 2_000 }: OpsOptions) {
   return { ok: results.every(([, result]) => result.ok), checks: Object.fromEntries(results) };
 }
 
-async function checked(check: Check, timeoutMs: number): Promise<Health> {
+async function checked(check: HealthCheck, timeoutMs: number): Promise<Health> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<Health>((resolve) => {
     timer = setTimeout(() => resolve({ ok: false, detail: "no answer in time" }), timeoutMs);

@@ -1,10 +1,9 @@
-// W3C Trace Context on the wire: the two headers that carry a trace across the bus and from one agent to the next.
-// Written here and not taken from the tracing SDK, because a trace must pass through when tracing is switched off,
-// and then the SDK is not loaded.
+// W3C Trace Context on the wire: the two headers that carry a trace across the bus and from one agent to the next. Not taken
+// from the tracing SDK, because a trace must also pass through when tracing is switched off and the SDK is not loaded.
 
 import { createTraceState, isSpanContextValid, type SpanContext } from "@opentelemetry/api";
 
-/** Anything that headers can be read from: a NATS message, an HTTP request, a stored record. */
+/** Any source of headers: a NATS message, an HTTP request, a stored record. */
 export interface TraceCarrier {
   get(key: string): string | undefined | null;
 }
@@ -32,7 +31,7 @@ export function readTrace(carrier: TraceCarrier): SpanContext | undefined {
   return isSpanContextValid(span) ? span : undefined;
 }
 
-/** A trace that was kept as its traceparent alone; no trace when that is missing. */
+/** The trace of a stored traceparent; no trace when there is none. */
 export function keptTrace(traceparent: string | null | undefined): TraceCarrier {
   return { get: (key) => (key === traceparentKey ? traceparent : undefined) };
 }

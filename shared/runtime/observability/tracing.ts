@@ -1,7 +1,7 @@
-// Distributed tracing. `withSpan` is always there; without an endpoint the SDK is never loaded and a span costs next
-// to nothing, yet a trace that comes in still goes out again with the next message. The current span is kept here
-// and not in the OpenTelemetry API, whose context does nothing until an SDK is registered. Where an agent's program has
-// registered one of its own, its current span is ours as well, and ours is its.
+// Distributed tracing. `withSpan` always works. Without an endpoint the SDK is never loaded and a span costs next to nothing, yet
+// an incoming trace is still passed on with the next message. The current span is kept here and not in the OpenTelemetry API,
+// whose context does nothing until an SDK is registered. Where an agent's program has registered an SDK of its own, both share
+// the current span.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import {
@@ -30,7 +30,7 @@ const contexts = new AsyncLocalStorage<Context>();
 const NO_SPAN = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 let recording = false;
 
-/** The program's own is at least as far inside as ours, which it was told as well. */
+/** The context of the program's SDK is at least as deeply nested as ours, because it receives ours as well. */
 function activeContext(): Context {
   const theirs = recording ? undefined : context.active();
   if (theirs !== undefined && trace.getSpan(theirs) !== undefined) return theirs;
@@ -45,11 +45,11 @@ export interface TracingOptions {
   service: string;
   /** OTLP over HTTP, such as http://localhost:4318; undefined or empty switches tracing off. */
   endpoint?: string | undefined;
-  /** Told when spans are lost; without it they are lost in silence. */
+  /** Receives a warning when spans are lost. Without it they are lost silently. */
   log?: Logger;
 }
 
-/** Once per process. An endpoint that does not answer costs spans, never requests. */
+/** To be called once per process. An endpoint that does not answer costs spans, never requests. */
 export async function startTracing({
   service,
   endpoint,
@@ -76,7 +76,7 @@ export async function startTracing({
       recording = false;
       trace.disable();
       context.disable();
-      // The last batch may not find its collector; that is no reason to call a clean stop a failure.
+      // A collector that is down for the last batch does not make a clean stop a failure.
       await provider.shutdown().catch((error: unknown) => log?.warn({ error }, "the last spans were lost"));
       diag.disable();
     },
@@ -84,7 +84,7 @@ export async function startTracing({
 }
 
 export interface SpanOptions {
-  /** Where the request came from; without a usable traceparent in it, the current span is the parent. */
+  /** The incoming request; without a usable traceparent in it, the current span is the parent. */
   parent?: TraceCarrier | undefined;
   kind?: "internal" | "server" | "client" | "producer" | "consumer";
 }
@@ -97,7 +97,7 @@ const kinds = {
   consumer: SpanKind.CONSUMER,
 } as const;
 
-/** Runs `fn` inside a span; an error is recorded on the span and thrown on. */
+/** Runs `fn` inside a span; an error is recorded on the span and rethrown. */
 export async function withSpan<T>(
   name: string,
   attributes: Attributes,
@@ -105,7 +105,7 @@ export async function withSpan<T>(
   { parent, kind = "internal" }: SpanOptions = {},
 ): Promise<T> {
   const remote = parent === undefined ? undefined : readTrace(parent);
-  // Nothing records, nothing came in and nothing is under way: there is no trace to carry on, and a request saves the bookkeeping.
+  // No SDK, no incoming trace and no current span: there is no trace to continue, and the request saves the bookkeeping.
   const active = activeContext();
   if (!recording && remote === undefined && active === ROOT_CONTEXT) return await fn(NO_SPAN);
   const outer = remote === undefined ? active : trace.setSpanContext(active, remote);
@@ -121,7 +121,7 @@ export async function withSpan<T>(
   }
 }
 
-/** Hands the current trace on: calls `set` with traceparent and, if there is one, tracestate. */
+/** Passes the current trace on: calls `set` with traceparent and, if there is one, tracestate. */
 export function injectTrace(set: (key: string, value: string) => void): void {
   const span = currentSpanContext();
   if (span !== undefined) writeTrace(span, set);
@@ -142,7 +142,7 @@ function diagnostics(log: Logger): DiagLogger {
   return { error: warn, warn, info: () => {}, debug: () => {}, verbose: () => {} };
 }
 
-/** The standard variable names the collector; the spans go to a path below it. */
+/** The standard variable names the collector; its path for spans is below it. */
 function tracesUrl(endpoint: string): string {
   const url = new URL(endpoint);
   if (!url.pathname.endsWith("/v1/traces")) url.pathname = `${url.pathname.replace(/\/$/, "")}/v1/traces`;

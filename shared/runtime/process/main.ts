@@ -1,7 +1,7 @@
-// The life of a process, and the only place where signals are handled. It reads nothing itself: settings, stores and
-// buses belong to `start`. The first signal stops gracefully within a deadline; a second one leaves at once. A
-// start-up problem is one clear line. A defect is logged with its stack and ends the process: state that nobody
-// reasoned about must not go on writing checkpoints.
+// The lifecycle of a process, and the only place where signals are handled. It reads nothing itself: settings, stores and
+// buses belong to `start`. The first signal stops the process gracefully within a deadline, a second one at once. A start-up
+// problem is one clear line. A defect is logged with its stack and ends the process: a process in an unknown state must not
+// write checkpoints.
 
 import { type Clock, systemClock } from "../clock.ts";
 import { createLogger, type Logger } from "../observability/log.ts";
@@ -12,9 +12,9 @@ import { exitCodes, startupProblemOf } from "./startup.ts";
 const signalNumbers = { SIGINT: 2, SIGTERM: 15 } as const;
 type StopSignal = keyof typeof signalNumbers;
 
-/** npm and the terminal both deliver one Ctrl-C: the repeat within this time is not a second press. */
+/** npm and the terminal both deliver one Ctrl-C: a repeat within this time is not a second press. */
 const sameKeyPressMs = 500;
-/** After a clean stop nothing should be left; this long we wait for it before we complain and leave. */
+/** After a clean stop nothing should keep the process alive. After this time it warns and exits all the same. */
 const lingerMs = 1_000;
 
 export interface MainOptions {
@@ -28,20 +28,20 @@ export interface MainOptions {
   clock?: Clock;
 }
 
-/** Resolves when started; the process lives on until a signal or a defect ends it. */
+/** Resolves when started; the process runs until a signal or a defect ends it. */
 export async function runMain(options: MainOptions): Promise<void> {
   const { service, start, stopTimeoutMs = 15_000, clock = systemClock } = options;
   const log = options.log ?? createLogger({ service });
   const stopping = new AbortController();
   endOnDefects(log);
   const started = Promise.withResolvers<Stop>();
-  // Before the start: a signal that came during its first, synchronous part would otherwise kill the process.
+  // Before the start: a signal during its first, synchronous part would otherwise kill the process.
   onStopSignals(log, stopping, () => stopWithin(stopTimeoutMs, log, started.promise));
   try {
     const metrics = options.metrics ?? createMetrics({ service });
     started.resolve(await start({ log, metrics, clock }, stopping.signal));
   } catch (error) {
-    // Asked to stop while starting: giving up the start is then what was wanted.
+    // A stop was requested during the start, so its failure is no problem.
     if (!stopping.signal.aborted) endOnFailedStart(service, log, error);
     started.reject(error);
   }
@@ -91,7 +91,7 @@ async function stopWithin(timeoutMs: number, log: Logger, starting: Promise<Stop
   }
 }
 
-/** Lets the process end by itself, which proves that everything was closed; if it does not, says what is left. */
+/** Lets the process end by itself, which proves that everything was closed; otherwise logs what is left. */
 function leaveSoon(log: Logger): void {
   setTimeout(() => {
     log.warn(

@@ -1,11 +1,11 @@
 /**
- * Tells a process from a later one with the same id: its start time, as far as the system tells it. Needed before anything is done
- * to a process that a file names, because after a reboot that id belongs to somebody else.
+ * Distinguishes a process from a later one with the same id by its start time. Needed before anything is done to a process that a
+ * file names, because its id may belong to another process by now.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 
-/** Undefined when there is no such process, or it is only waiting to be reaped. */
+/** Undefined when there is no such process, or when it has ended and only waits to be reaped. */
 export function processMark(pid: number): string | undefined {
   return process.platform === "linux" ? linuxMark(pid) : psMark(pid);
 }

@@ -1,13 +1,13 @@
-// What every service is: a function that starts it and returns how to stop it.
+// The shape of every service: a function that starts it and returns the function that stops it.
 
 import type { Clock } from "../clock.ts";
 import type { Logger } from "../observability/log.ts";
 import type { Metrics } from "../observability/metrics.ts";
 
-/** Stops what was started. Safe to call once; resolves when nothing of it is left running. */
+/** Stops a service or a part of one. To be called once; resolves when nothing of it is left running. */
 export type Stop = () => Promise<void>;
 
-/** What a process gives to each service in it. */
+/** What each service receives from its process. */
 export interface ServiceContext {
   log: Logger;
   metrics: Metrics;

@@ -1,14 +1,14 @@
-// Closing in reverse order of opening. Opening and closing are written on adjacent lines, so neither is forgotten;
-// every step is tried whatever happened to the one before; the first error is the one reported. One step that
-// hangs cannot take the time of the others, and nothing that opens late, during the closing, is leaked.
+// Closing in reverse order of opening. Opening and closing are written on adjacent lines, so neither is forgotten. Every step
+// is tried even when an earlier one failed, and the first error is reported. A step that hangs cannot use up the time of the
+// others, and a resource that opens late, during the closing, is not leaked.
 
 import { type Clock, systemClock } from "../clock.ts";
 import type { Logger } from "../observability/log.ts";
 
 export interface Closers {
-  /** Registers how to undo what was just done. While or after closing, it is undone at once. */
+  /** Registers the function that closes what was just opened. After the closing it is called at once. */
   add(name: string, close: () => Promise<void> | void): void;
-  /** Default 10 s for everything. A second call gets the first one's promise. Rejects with the first error. */
+  /** Default 10 s for all steps. A second call returns the promise of the first. Rejects with the first error. */
   close(options?: { timeoutMs?: number }): Promise<void>;
 }
 
@@ -36,10 +36,10 @@ export function createClosers(log: Logger, clock: Clock = systemClock): Closers 
     const deadline = clock.monotonic() + timeoutMs;
     const errors: unknown[] = [];
     for (let step = steps.pop(); step !== undefined; step = steps.pop()) {
-      // The current step may use all the time that is left but a share kept for each step still to come.
-      const kept = (steps.length * timeoutMs) / (4 * (steps.length + 1));
+      // The current step may use the remaining time except a share for each step after it.
+      const reservedMs = (steps.length * timeoutMs) / (4 * (steps.length + 1));
       try {
-        await within(deadline - clock.monotonic() - kept, step, clock);
+        await within(deadline - clock.monotonic() - reservedMs, step, clock);
       } catch (error) {
         log.error({ step: step.name, error }, "closing failed");
         errors.push(error);

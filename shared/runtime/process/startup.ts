@@ -1,15 +1,15 @@
-// A start-up problem is something the person who started the process can fix: a wrong setting, a port that is
-// taken, a server that is not there. It ends in one clear line and an exit code, never in a stack trace.
+// A start-up problem is one that the operator can fix: a wrong setting, a taken port, a missing server. It ends in one
+// clear line and an exit code, never in a stack trace.
 // The text is static, the facts are fields, and the hint says what to do next.
 
-/** Exit codes of a fleet process, after sysexits.h, so that a supervisor can tell them apart. */
+/** Exit codes of a fleet process, after sysexits.h, so that a supervisor can distinguish them. */
 export const exitCodes = { startup: 1, unavailable: 69, software: 70, config: 78 } as const;
 
 export type Details = Readonly<Record<string, unknown>>;
 
 export interface StartupErrorOptions {
   details?: Details;
-  /** What to do next, as an instruction: "start NATS with: …". */
+  /** The next thing to do, as an instruction: "start NATS with: …". */
   hint?: string;
   exitCode?: number;
   cause?: unknown;
@@ -29,7 +29,7 @@ export class StartupError extends Error {
   }
 }
 
-/** What to print for a start-up problem; undefined when the error is not one, but a defect with a stack to show. */
+/** The text to print for a start-up problem; undefined for any other error: that is a defect, shown with its stack. */
 export function startupProblemOf(error: unknown): { text: string; exitCode: number } | undefined {
   if (!(error instanceof Error)) return undefined;
   if (error instanceof StartupError) {

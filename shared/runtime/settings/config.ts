@@ -1,6 +1,6 @@
-// Settings: a pure function from a table of fields and an environment to a typed, frozen object. It is strict, so
-// a typing mistake stops the process instead of quietly becoming a default, and it reports every problem at once,
-// so nobody has to start a service five times to learn five things. An empty variable counts as unset.
+// Settings: a pure function from a table of fields and an environment to a typed, frozen object. It is strict: a typing
+// mistake stops the process instead of silently becoming a default. It reports every problem at once, so that five mistakes
+// do not take five starts. An empty variable counts as unset.
 
 import { exitCodes, StartupError } from "../process/startup.ts";
 import { nearestName } from "./did-you-mean.ts";
@@ -24,7 +24,7 @@ export interface ConfigProblem {
   got: string;
 }
 
-/** Every problem of one reading; the message has one line for each and never contains a secret. */
+/** All problems of one environment; the message has one line for each and never contains a secret. */
 export class ConfigError extends StartupError {
   override readonly name = "ConfigError";
   readonly problems: readonly ConfigProblem[];
@@ -38,8 +38,8 @@ export class ConfigError extends StartupError {
 
 export interface ReadConfigOptions {
   /**
-   * Every FLEET_ name that any part of the system reads. When given, a FLEET_ variable that is not among them is a
-   * problem, with the name that was probably meant.
+   * Every FLEET_ name that any part of the system reads. When given, any other FLEET_ variable is a problem, reported with the
+   * name that was probably meant.
    */
   known?: Iterable<string>;
 }
@@ -58,7 +58,7 @@ export function readConfig<const F extends Fields>(
     if (value === undefined && (raw !== "" || field.required)) {
       problems.push({
         name: field.name,
-        // Who has not heard of it yet must learn what it is for.
+        // An operator who does not know the setting must learn its purpose.
         expected: raw === "" ? `${field.type} (${field.description})` : field.type,
         got: raw === "" ? "nothing" : shown(raw, field),
       });
@@ -73,7 +73,7 @@ export function readConfig<const F extends Fields>(
   return Object.freeze(config) as ConfigOf<F>;
 }
 
-/** A Service named fleet-… makes Kubernetes add such variables to every pod; nobody typed them. */
+/** A Service named fleet-… makes Kubernetes add such variables to every pod; no operator wrote them. */
 const kubernetesServiceLink = /_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)$/;
 
 function unknownNames(env: Environment, known: ReadonlySet<string>): ConfigProblem[] {

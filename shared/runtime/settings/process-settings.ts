@@ -3,7 +3,7 @@
 import { logLevels } from "../observability/log.ts";
 import { duration, integer, oneOf, optional, text, url } from "./config.ts";
 
-/** Each kind of process that may share a machine with others has a default port of its own. */
+/** Each kind of process that may share a machine with others has its own default port. */
 export const opsPortField = (port: number) =>
   integer("FLEET_OPS_PORT", {
     default: port,

@@ -1,15 +1,15 @@
-// The types of setting that a process can have. A field is data: its name, what it accepts in words, its default and
-// how to read it. The same data reads the environment, prints the problems and generates deploy/SETTINGS.md.
+// The types of setting that a process can have. A field is data: its name, a description of the accepted values, its default
+// and its parser. The same data reads the environment, prints the problems and generates deploy/SETTINGS.md.
 
 import { formatDuration, parseDuration } from "./duration.ts";
 
 export interface Field<T> {
   readonly name: string;
-  /** What is accepted, in words: "integer from 1 to 65535". */
+  /** The accepted values in words: "integer from 1 to 65535". */
   readonly type: string;
   readonly description: string;
   readonly default: T | undefined;
-  /** The default as one would write it in the environment. */
+  /** The default as it would be written in the environment. */
   readonly defaultText: string | undefined;
   /** The default in words, where the program computes it. */
   readonly defaultNote: string | undefined;
@@ -29,7 +29,7 @@ export interface FieldOptions<T> {
   secret?: boolean;
 }
 
-/** Bounds, both inclusive: of the value, or of the length for text and lists. */
+/** Inclusive bounds of the value, or of the length for text and lists. */
 export interface Bounds<T = number> {
   min?: T;
   max?: T;
@@ -129,12 +129,12 @@ export function list(
   );
 }
 
-/** The same setting, but it may be absent: its value is then undefined. */
+/** The same setting, but it may be absent; its value is then undefined. */
 export function optional<T>(of: Field<T>): Field<T | undefined> {
   return { ...of, required: false };
 }
 
-/** The same setting, but what it sets can be switched off: its value is then null. */
+/** The same setting, but it can be switched off; its value is then null. */
 export function orOff<T>(of: Field<T>): Field<T | null> {
   return {
     ...of,
@@ -152,7 +152,7 @@ function field<T>(
 ): Field<T> {
   const { description, default: fallback, defaultNote, secret = false } = options;
   const defaultText = fallback === undefined ? undefined : write(fallback);
-  // A default that its own field would refuse is a mistake in the program, so it must not wait for a user to see it.
+  // A default that its own field refuses is a mistake in the program, which must show before a user meets it.
   if (defaultText !== undefined && defaultText !== "" && parse(defaultText) === undefined) {
     throw new TypeError(`the default of ${name} is not acceptable to it`);
   }

@@ -5,8 +5,8 @@
  */
 
 import { ERROR_TABLE, invalid } from "../../protocol/errors.ts";
+import { whenAborted } from "../../runtime/clock.ts";
 import { withSpan } from "../../runtime/observability/tracing.ts";
-import { aborted } from "../../runtime/when-aborted.ts";
 import type { FleetClient } from "../client/client.ts";
 import { connect } from "../client/connect.ts";
 import type { HeartbeatSender } from "../heartbeat.ts";
@@ -103,7 +103,7 @@ async function offered(
     const assignment: Assignment = assignmentByOffer(task, offer.data);
     carryOut(fleet, heart, options, assignment, tell).then(ended.resolve, ended.reject);
     // The hand stays busy until nothing more is taken, so that no other offer comes to an agent that is about to end.
-    await aborted(offer.signal);
+    await whenAborted(offer.signal);
   });
   try {
     return await ended.promise;

@@ -1,11 +1,11 @@
-// One set of waiting rules, judged on the real clock and on the manual one.
+// The rules of waiting, tested on the system clock and on the manual one.
 
 import { getEventListeners } from "node:events";
 import { describe, expect, test } from "vitest";
 import { type Clock, createWake, systemClock } from "../../../shared/runtime/clock.ts";
 import { manualClock } from "../../harness/clock.ts";
 
-/** Long enough that a test which waits for it fails by its own timeout. */
+/** So long that a test which waits for it fails by its own timeout. */
 const hour = 3_600_000;
 
 describe.each<[string, () => Clock]>([
@@ -21,7 +21,7 @@ describe.each<[string, () => Clock]>([
     await clock.sleep(hour, abort.signal);
   });
 
-  test("a notification ends every wait under way", async () => {
+  test("a notification ends every current wait", async () => {
     const clock = open();
     const wake = createWake();
     const waits = [clock.wait(hour, wake), clock.wait(hour, wake)];
@@ -29,7 +29,7 @@ describe.each<[string, () => Clock]>([
     await Promise.all(waits);
   });
 
-  test("one notification that nobody waited for is remembered, once", async () => {
+  test("one notification without a wait is remembered, once", async () => {
     const clock = open();
     const wake = createWake();
     const abort = new AbortController();
@@ -46,7 +46,7 @@ describe.each<[string, () => Clock]>([
     await second;
   });
 
-  test("a wait that ended otherwise takes no notification away", async () => {
+  test("a wait that ended for another reason consumes no notification", async () => {
     const clock = open();
     const wake = createWake();
     await clock.wait(hour, wake, AbortSignal.abort());
@@ -72,15 +72,15 @@ test("a delay beyond the range of a timer neither fires at once nor spins", asyn
   expect([first, warnings]).toEqual(["still asleep", []]);
 });
 
-test("a long-lived signal gathers no listeners from sleeps that are over", async () => {
+test("a long-lived signal accumulates no listeners of ended sleeps", async () => {
   const { signal } = new AbortController();
   await systemClock.sleep(0, signal);
   await systemClock.sleep(0, signal);
   expect(getEventListeners(signal, "abort")).toEqual([]);
 });
 
-describe("moving time by hand", () => {
-  test("sleeps end in their order, at their time, and may lead to new ones", async () => {
+describe("the manual clock", () => {
+  test("sleeps end in order, at their time, and may start new ones", async () => {
     const clock = manualClock(1_000);
     const seen: [string, number][] = [];
     const sleeper = async (name: string, ...naps: number[]) => {

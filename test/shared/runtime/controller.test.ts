@@ -52,7 +52,7 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 25) await clock.advance(25);
 }
 
-/** A run that ends when the test says so. */
+/** Runs that end when the test opens them. */
 function gate() {
   const opened = new Map<string, () => void>();
   const begun: string[] = [];

@@ -1,4 +1,4 @@
-// The consume loop and the ticker: they go on whatever fails, they do not spin, and they stop at once.
+// The worker and the ticker: they continue after every failure, they do not spin, and they stop at once.
 
 import { expect, test } from "vitest";
 import { createWake } from "../../../shared/runtime/clock.ts";
@@ -41,13 +41,13 @@ test("batches are handled in order without pause, then the worker sleeps until t
   await done;
 });
 
-test("a hint cuts the sleep short, even one that came while the worker was busy", async () => {
+test("a hint cuts the sleep short, even one that arrives while the worker is busy", async () => {
   const of = setup();
   const wake = createWake();
   let takes = 0;
   const take = async () => {
     takes += 1;
-    if (takes === 1) wake.notify(); // arrives after the look and before the sleep
+    if (takes === 1) wake.notify(); // arrives after the poll and before the sleep
     return [];
   };
   const done = worker(of, { take, handle: async () => {}, idle: { ms: 60_000, wake } });
@@ -60,13 +60,13 @@ test("a hint cuts the sleep short, even one that came while the worker was busy"
   await done;
 });
 
-test("an outage costs ever longer pauses and never more than a few tries; afterwards all is as before", async () => {
+test("an outage costs few tries with growing pauses, and after it the worker polls as before", async () => {
   const of = setup();
   let takes = 0;
   let down = true;
   const take = async () => {
     takes += 1;
-    if (down) throw new Error("the store is away");
+    if (down) throw new Error("the store is unavailable");
     return [];
   };
   const done = worker(of, { take, handle: async () => {}, backoff: { baseMs: 100, maxMs: 10_000 } });
@@ -83,7 +83,7 @@ test("an outage costs ever longer pauses and never more than a few tries; afterw
   await done;
 });
 
-test("one bad item does not keep the others from being handled", async () => {
+test("one bad item does not prevent the handling of the others", async () => {
   const of = setup();
   const batches = [[1, 2, 3]];
   const handled: number[] = [];
@@ -104,7 +104,7 @@ test("one bad item does not keep the others from being handled", async () => {
   await done;
 });
 
-test("on stop the item in work is finished and the rest is given back", async () => {
+test("on stop the current item is finished and the others are given back", async () => {
   const of = setup();
   const seen: string[] = [];
   await worker<number>(of, {
@@ -119,23 +119,23 @@ test("on stop the item in work is finished and the rest is given back", async ()
   expect(seen).toEqual(["handled 1", "released 2", "released 3"]);
 });
 
-test("no more items are in work at a time than allowed", async () => {
+test("the number of concurrent items is limited", async () => {
   const of = setup();
-  let inWork = 0;
+  let running = 0;
   let most = 0;
   const batches = [Array.from({ length: 20 }, (_, i) => i)];
   const done = worker<number>(of, {
     take: async () => batches.shift() ?? [],
     handle: async () => {
-      inWork += 1;
-      most = Math.max(most, inWork);
+      running += 1;
+      most = Math.max(most, running);
       await new Promise(setImmediate);
-      inWork -= 1;
+      running -= 1;
     },
     concurrency: 4,
   });
   await of.clock.sleeping();
-  expect([most, inWork]).toEqual([4, 0]);
+  expect([most, running]).toEqual([4, 0]);
   of.abort.abort();
   await done;
 });

@@ -1,21 +1,24 @@
-// Retries, counted. No real time passes: the manual clock records what would have been slept.
+// Retries on the manual clock, which records the sleeps. No real time passes.
 
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { backoffMs, type RetryOptions, retry } from "../../../shared/runtime/retry.ts";
+import { backoffMs, type RetryOptions, withRetries } from "../../../shared/runtime/retry.ts";
 import { manualClock } from "../../harness/clock.ts";
 
 async function countAttempts(options: Partial<RetryOptions>, outcomes: (Error | "done")[]) {
   const clock = manualClock();
   let attempts = 0;
-  const result = retry({ clock, baseMs: 100, maxMs: 1_000, random: () => 1, ...options }, async (attempt) => {
-    attempts += 1;
-    expect(attempt).toBe(attempts);
-    const outcome = outcomes[attempts - 1];
-    if (outcome instanceof Error) throw outcome;
-    if (outcome === undefined) throw new Error("attempted too often");
-    return outcome;
-  }).catch((error: unknown) => error);
+  const result = withRetries(
+    { clock, baseMs: 100, maxMs: 1_000, random: () => 1, ...options },
+    async (attempt) => {
+      attempts += 1;
+      expect(attempt).toBe(attempts);
+      const outcome = outcomes[attempts - 1];
+      if (outcome instanceof Error) throw outcome;
+      if (outcome === undefined) throw new Error("attempted too often");
+      return outcome;
+    },
+  ).catch((error: unknown) => error);
   await clock.advance(1_000_000);
   return { result: await result, attempts, sleeps: clock.sleeps };
 }
@@ -48,14 +51,17 @@ test.each(cases)("%s", async (_, options, outcomes, attempts, result, sleeps) =>
   expect(await countAttempts(options, outcomes)).toEqual({ attempts, result, sleeps });
 });
 
-test("stopping during the pause ends the retry with the real error", async () => {
+test("a stop during the pause ends the retries with the real error", async () => {
   const clock = manualClock();
   const abort = new AbortController();
   let attempts = 0;
-  const result = retry({ clock, signal: abort.signal, baseMs: 3_600_000, maxMs: 3_600_000 }, async () => {
-    attempts += 1;
-    throw first;
-  });
+  const result = withRetries(
+    { clock, signal: abort.signal, baseMs: 3_600_000, maxMs: 3_600_000 },
+    async () => {
+      attempts += 1;
+      throw first;
+    },
+  );
   const failed = expect(result).rejects.toBe(first);
   await clock.sleeping();
   abort.abort();
@@ -63,10 +69,10 @@ test("stopping during the pause ends the retry with the real error", async () =>
   expect(attempts).toBe(1);
 });
 
-test("an aborted signal means no attempt at all", async () => {
+test("an aborted signal prevents the first attempt", async () => {
   const signal = AbortSignal.abort(new Error("stopped"));
   const never = () => Promise.reject(new Error("attempted"));
-  await expect(retry({ clock: manualClock(), signal }, never)).rejects.toThrow("stopped");
+  await expect(withRetries({ clock: manualClock(), signal }, never)).rejects.toThrow("stopped");
 });
 
 test("the delay is never below zero, above its bound or not a number", () => {

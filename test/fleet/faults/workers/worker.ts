@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { FailureClass } from "../../../../shared/protocol/exit-report.ts";
-import { aborted } from "../../../../shared/runtime/when-aborted.ts";
+import { whenAborted } from "../../../../shared/runtime/clock.ts";
 import type { AgentRun } from "../../../../shared/sdk/agent/run.ts";
 import { type HistoryWriter, instant, type LifeLine } from "../agents/history.ts";
 import { type Deaths, strikes } from "../environment/kill-points.ts";
@@ -99,7 +99,7 @@ async function mishap(run: AgentRun, bench: Bench): Promise<void> {
 async function hang(run: AgentRun, bench: Bench): Promise<void> {
   await run.beforeLong("a step that does not end", { withinMs: STEP_MS });
   await say(run, bench, { what: "hangs" });
-  await Promise.race([aborted(run.signal), sleep(HANGS_MS, undefined, { ref: false })]);
+  await Promise.race([whenAborted(run.signal), sleep(HANGS_MS, undefined, { ref: false })]);
 }
 
 type Troubled = (run: AgentRun, bench: Bench) => Promise<void>;

@@ -1,4 +1,4 @@
-// Log lines as a machine reads them.
+// Log lines as machines read them.
 
 import { expect, test } from "vitest";
 import { createLogger, type LogOptions } from "../../../../shared/runtime/observability/log.ts";
@@ -17,7 +17,7 @@ test("a line has ISO time, level as a word, service, text and fields", () => {
   expect(new Date(line.time).toISOString()).toBe(line.time);
 });
 
-test("secrets are blotted out by name, on top and one level below", () => {
+test("secrets are redacted by name, at the top and one level below", () => {
   const secret = "hunter2";
   const [line] = lines((log) =>
     log.info({ token: secret, headers: { authorization: secret }, config: { password: secret } }, "x"),

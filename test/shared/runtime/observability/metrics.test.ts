@@ -1,4 +1,4 @@
-// The names that dashboards and alerts depend on, read from the exposition as Prometheus would.
+// The metric names that dashboards and alerts depend on, read from the exposition like Prometheus does.
 
 import { expect, test } from "vitest";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
@@ -25,12 +25,12 @@ const names: [string, string][] = [
   ["fleet_nodejs_eventloop_lag_seconds", "gauge"],
 ];
 
-test("every metric is there with its type", async () => {
+test("every metric is exposed with its type", async () => {
   const text = await createMetrics().registry.metrics();
   for (const [name, type] of names) expect(text).toContain(`# TYPE ${name} ${type}\n`);
 });
 
-test("labels, buckets and the service arrive in the exposition", async () => {
+test("labels, buckets and the service are in the exposition", async () => {
   const metrics = createMetrics({ service: "writer" });
   metrics.checkpointWriteLatencyMs.observe({ op: "create", outcome: "committed" }, 3);
   metrics.recoveryAttemptsTotal.inc({ class: "crash", outcome: "recovered" });

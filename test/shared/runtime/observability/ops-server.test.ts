@@ -1,4 +1,4 @@
-// The operations port, asked over real HTTP.
+// The operations port over real HTTP.
 
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -6,7 +6,7 @@ import { afterEach, expect, test } from "vitest";
 import { createLogger } from "../../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import {
-  type Check,
+  type HealthCheck,
   type OpsOptions,
   serveOps,
 } from "../../../../shared/runtime/observability/ops-server.ts";
@@ -26,7 +26,7 @@ async function serve(options: Partial<OpsOptions> = {}) {
   return { stop, get: (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${port}${path}`, init) };
 }
 
-const well: Check = async () => ({ ok: true, detail: "connected" });
+const passing: HealthCheck = async () => ({ ok: true, detail: "connected" });
 
 test("metrics are in the text format, with its content type", async () => {
   const { get } = await serve();
@@ -36,9 +36,9 @@ test("metrics are in the text format, with its content type", async () => {
   expect(await response.text()).toContain('fleet_index_lag{service="test"} 42');
 });
 
-test.each<[string, Check, boolean, string]>([
-  ["well", well, true, "connected"],
-  ["unwell", async () => ({ ok: false, detail: "no servers" }), false, "no servers"],
+test.each<[string, HealthCheck, boolean, string]>([
+  ["passes", passing, true, "connected"],
+  ["fails", async () => ({ ok: false, detail: "no servers" }), false, "no servers"],
   ["throws", () => Promise.reject(new Error("refused")), false, "refused"],
   [
     "throws at once",
@@ -50,7 +50,7 @@ test.each<[string, Check, boolean, string]>([
   ],
   ["hangs", () => new Promise(() => {}), false, "no answer in time"],
 ])("readiness with a check that %s", async (_, check, ok, detail) => {
-  const { get } = await serve({ checks: { bus: well, store: check }, checkTimeoutMs: 20 });
+  const { get } = await serve({ checks: { bus: passing, store: check }, checkTimeoutMs: 20 });
   const response = await get("/readyz");
   expect(response.status).toBe(ok ? 200 : 503);
   expect(await response.json()).toEqual({
@@ -59,8 +59,8 @@ test.each<[string, Check, boolean, string]>([
   });
 });
 
-test("being alive does not depend on any check", async () => {
-  const { get } = await serve({ checks: { store: async () => ({ ok: false, detail: "away" }) } });
+test("/healthz does not depend on any check", async () => {
+  const { get } = await serve({ checks: { store: async () => ({ ok: false, detail: "unavailable" }) } });
   const response = await get("/healthz");
   expect([response.status, await response.json()]).toEqual([200, { ok: true }]);
 });
@@ -75,7 +75,7 @@ test.each([
   expect((await get(path, { method })).status).toBe(status);
 });
 
-test("a taken port is a start-up problem that says what to do", async () => {
+test("a taken port is a start-up problem with a hint", async () => {
   const other = createServer().listen(0, "127.0.0.1");
   await once(other, "listening");
   stops.push(async () => other.close());
@@ -93,9 +93,9 @@ test.each([null, undefined])("without a port (%s) nothing listens", async (port)
   await ops.stop();
 });
 
-test("stopping does not wait for a request in work", async () => {
+test("stopping does not wait for a current request", async () => {
   const begun = Promise.withResolvers<void>();
-  const slow: Check = () => {
+  const slow: HealthCheck = () => {
     begun.resolve();
     return new Promise(() => {});
   };

@@ -1,4 +1,4 @@
-// Traces cross the bus: read from headers, handed on by code that knows nothing of it, with the SDK and without.
+// Traces cross the bus: they are read from headers and passed on, with the SDK and without.
 
 import { execFile } from "node:child_process";
 import { createServer } from "node:http";
@@ -43,7 +43,7 @@ describe("headers", () => {
     expect(readTrace(carrier({ traceparent: header })) !== undefined).toBe(valid);
   });
 
-  test("nothing that arrives can break the reader", () => {
+  test("no header can break the reader", () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (header, state) => {
         const span = readTrace(carrier({ traceparent: header, tracestate: state }));
@@ -54,7 +54,7 @@ describe("headers", () => {
 });
 
 describe("without a collector", () => {
-  test("an incoming trace is handed on, through nested spans and across awaits", async () => {
+  test("an incoming trace is passed on, through nested spans and across awaits", async () => {
     const parent = carrier({ traceparent, tracestate: "vendor=value" });
     await withSpan(
       "handle",
@@ -70,7 +70,7 @@ describe("without a collector", () => {
     expect(currentTraceparent()).toBeUndefined();
   });
 
-  test("two traces at the same time are not mixed up", async () => {
+  test("concurrent traces are not mixed up", async () => {
     const other = `00-${"1".repeat(32)}-${"2".repeat(16)}-01`;
     const run = (header: string) =>
       withSpan(
@@ -85,7 +85,7 @@ describe("without a collector", () => {
     expect(await Promise.all([run(traceparent), run(other)])).toEqual([traceparent, other]);
   });
 
-  test("no trace comes from nothing; results and errors pass", async () => {
+  test("without an incoming trace there is none, and results and errors pass", async () => {
     expect(await withSpan("handle", {}, () => injected())).toEqual({});
     const failing = withSpan("handle", {}, () => Promise.reject(new Error("passed on")));
     await expect(failing).rejects.toThrow("passed on");
@@ -173,7 +173,7 @@ describe("with a collector", () => {
     expect(await withSpan("after the stop", {}, () => injected())).toEqual({});
   });
 
-  test("a collector that is away does not disturb the work or the stop", async () => {
+  test("a collector that is down disturbs neither the work nor the stop", async () => {
     const { endpoint } = await collector();
     for (const cleanup of cleanups.splice(0)) await cleanup();
     const lines: string[] = [];

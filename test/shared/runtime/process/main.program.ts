@@ -1,4 +1,4 @@
-// The processes that main.test.ts starts: one way to live or die for each name.
+// The processes that main.test.ts starts, by the name of their scenario.
 
 import { setTimeout as delay } from "node:timers/promises";
 import { runMain } from "../../../../shared/runtime/process/main.ts";
@@ -8,13 +8,13 @@ import { integer, readConfig } from "../../../../shared/runtime/settings/config.
 
 const hour = 3_600_000;
 
-/** Something that keeps a process alive, as a server would. */
+/** Keeps the process alive, like a server. */
 function open(): { close(): void } {
   const timer = setInterval(() => {}, hour);
   return { close: () => clearInterval(timer) };
 }
 
-const lives: Record<string, (signal: AbortSignal) => Promise<Stop>> = {
+const scenarios: Record<string, (signal: AbortSignal) => Promise<Stop>> = {
   async clean() {
     const held = open();
     return async () => held.close();
@@ -38,14 +38,14 @@ const lives: Record<string, (signal: AbortSignal) => Promise<Stop>> = {
     open();
     return async () => {};
   },
-  async "starts for ever"(signal) {
+  async "start hangs"(signal) {
     console.log("starting");
     await delay(hour, undefined, { signal });
     return async () => {};
   },
   async "unhandled rejection"() {
     open();
-    setImmediate(() => void Promise.reject(new Error("nobody waits for this")));
+    setImmediate(() => void Promise.reject(new Error("not awaited")));
     return async () => {};
   },
   async "uncaught exception"() {
@@ -75,13 +75,13 @@ const lives: Record<string, (signal: AbortSignal) => Promise<Stop>> = {
   },
 };
 
-const life = lives[process.argv[2] ?? ""];
-if (life === undefined) throw new Error("no such life");
+const scenario = scenarios[process.argv[2] ?? ""];
+if (scenario === undefined) throw new Error("no such scenario");
 await runMain({
   service: "writer",
   stopTimeoutMs: Number(process.argv[3] ?? 15_000),
   start: async ({ log }, signal) => {
-    const stop = await life(signal);
+    const stop = await scenario(signal);
     log.info("started");
     return stop;
   },

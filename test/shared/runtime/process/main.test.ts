@@ -1,4 +1,4 @@
-// How a process ends, judged from outside: real processes, real signals, exit codes and what people get to read.
+// How a process ends, seen from outside: real processes, signals, exit codes and output.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,15 +10,18 @@ interface Ending {
   stderr: string;
 }
 
-/** Starts a life of main.program.ts and sends each signal as soon as the text before it has been written. */
-async function live(
-  life: string,
+/** Starts a scenario of main.program.ts and sends each signal as soon as the text before it has been written. */
+async function run(
+  scenario: string,
   script: [seen: string, signal: NodeJS.Signals][] = [],
   ...args: string[]
 ): Promise<Ending> {
   const program = new URL("main.program.ts", import.meta.url).pathname;
-  // Below the timeout of a test, so that a life that goes wrong leaves no process behind.
-  const child = spawn(process.execPath, [program, life, ...args], { timeout: 20_000, killSignal: "SIGKILL" });
+  // Below the timeout of a test, so that a failed scenario leaves no process behind.
+  const child = spawn(process.execPath, [program, scenario, ...args], {
+    timeout: 20_000,
+    killSignal: "SIGKILL",
+  });
   const ending: Ending = { code: null, stdout: "", stderr: "" };
   const steps = [...script];
   child.stdout.on("data", (chunk) => {
@@ -45,14 +48,14 @@ test.concurrent.each<[string, NodeJS.Signals]>([
   ["clean", "SIGTERM"],
   ["clean", "SIGINT"],
   ["slow stop", "SIGTERM"],
-])("%s: %s stops gracefully with exit code 0", async (life, signal) => {
-  const ending = await live(life, [['"started"', signal]]);
+])("%s: %s stops gracefully with exit code 0", async (scenario, signal) => {
+  const ending = await run(scenario, [['"started"', signal]]);
   expect(messages(ending)).toEqual(["started", "stopping", "stopped"]);
   expect(ending).toMatchObject({ code: 0, stderr: "" });
 });
 
-test.concurrent("a second SIGTERM leaves at once with the code of the signal", async () => {
-  const ending = await live("stop hangs", [
+test.concurrent("a second SIGTERM ends the process at once with the code of the signal", async () => {
+  const ending = await run("stop hangs", [
     ['"started"', "SIGTERM"],
     ['"stopping"', "SIGTERM"],
   ]);
@@ -60,18 +63,18 @@ test.concurrent("a second SIGTERM leaves at once with the code of the signal", a
   expect(ending.code).toBe(143);
 });
 
-test.concurrent("SIGINT after SIGTERM leaves at once", async () => {
-  const ending = await live("stop hangs", [
+test.concurrent("SIGINT after SIGTERM ends the process at once", async () => {
+  const ending = await run("stop hangs", [
     ['"started"', "SIGTERM"],
     ['"stopping"', "SIGINT"],
   ]);
   expect(ending.code).toBe(130);
 });
 
-// Not concurrent, because the second signal must arrive soon; and not sent together with the first, because the
-// kernel would merge the two.
-test("one Ctrl-C that arrives twice, from terminal and npm, is one", async () => {
-  const ending = await live("slow stop", [
+// Not concurrent, because the second signal must arrive soon. Not sent together with the first, because the kernel would merge
+// the two.
+test("one Ctrl-C that arrives twice, from the terminal and from npm, counts once", async () => {
+  const ending = await run("slow stop", [
     ['"started"', "SIGINT"],
     ['"stopping"', "SIGINT"],
   ]);
@@ -79,8 +82,8 @@ test("one Ctrl-C that arrives twice, from terminal and npm, is one", async () =>
   expect(ending.code).toBe(0);
 });
 
-test.concurrent("a start that is interrupted is a clean stop", async () => {
-  const ending = await live("starts for ever", [["starting", "SIGTERM"]]);
+test.concurrent("an interrupted start is a clean stop", async () => {
+  const ending = await run("start hangs", [["starting", "SIGTERM"]]);
   expect(messages(ending)).toEqual(["stopping", "start given up", "stopped"]);
   expect(ending).toMatchObject({ code: 0, stderr: "" });
 });
@@ -89,18 +92,18 @@ test.concurrent.each<[string, string[], number, string]>([
   ["stop hangs", ["100"], 70, "stopping took too long"],
   ["stop fails", [], 70, "stopping failed"],
   ["leaves something open", [], 0, "something kept the process alive after the stop"],
-])("%s", async (life, args, code, last) => {
-  const ending = await live(life, [['"started"', "SIGTERM"]], ...args);
+])("%s", async (scenario, args, code, last) => {
+  const ending = await run(scenario, [['"started"', "SIGTERM"]], ...args);
   expect(messages(ending).at(-1)).toBe(last);
   expect(ending.code).toBe(code);
 });
 
 test.concurrent.each([
-  ["unhandled rejection", "nobody waits for this"],
+  ["unhandled rejection", "not awaited"],
   ["uncaught exception", "thrown on its own"],
   ["defect at start", "cannot read properties of undefined"],
-])("%s is fatal and logged with its stack", async (life, text) => {
-  const ending = await live(life);
+])("%s is fatal and logged with its stack", async (scenario, text) => {
+  const ending = await run(scenario);
   const fatal = JSON.parse(ending.stdout.trim().split("\n").at(-1) ?? "");
   expect(fatal).toMatchObject({ level: "fatal", error: { message: text } });
   expect(fatal.error.stack).toContain("main.program.ts");
@@ -111,6 +114,6 @@ test.concurrent.each([
   ["port taken", 1, "writer: the port is taken (port=8080); choose another port\n"],
   ["problem of a lower layer", 69, "writer: the library is missing; install it\n"],
   ["wrong settings", 78, 'writer: the settings are not usable:\n  FLEET_PORT: expected integer; got "abc"\n'],
-])("%s: one clear text on stderr and nothing else", async (life, code, stderr) => {
-  expect(await live(life)).toEqual({ code, stdout: "", stderr });
+])("%s: one clear text on stderr and nothing else", async (scenario, code, stderr) => {
+  expect(await run(scenario)).toEqual({ code, stdout: "", stderr });
 });

@@ -15,7 +15,7 @@ function setup() {
   return { steps, clock, closers: createClosers(log, clock) };
 }
 
-test("steps run in reverse order, and closing twice is closing once", async () => {
+test("steps run in reverse order, once however often it is closed", async () => {
   const { steps, clock, closers } = setup();
   for (const name of ["store", "bus", "worker"]) closers.add(name, async () => void steps.push(name));
   const first = closers.close();
@@ -25,7 +25,7 @@ test("steps run in reverse order, and closing twice is closing once", async () =
   expect(clock.sleepers).toBe(0);
 });
 
-test("every step is tried and the first error is the one reported", async () => {
+test("every step is tried and the first error is reported", async () => {
   const { steps, closers } = setup();
   closers.add("store", () => void steps.push("store"));
   closers.add("bus", () => Promise.reject(new Error("second")));
@@ -36,7 +36,7 @@ test("every step is tried and the first error is the one reported", async () => 
   expect(steps).toEqual(["log worker", "log bus", "store"]);
 });
 
-test("a step that hangs cannot take the time of the others, nor pass the deadline", async () => {
+test("a step that hangs neither uses up the time of the others nor exceeds the deadline", async () => {
   const { steps, clock, closers } = setup();
   closers.add("store", async () => {
     await clock.sleep(100);
@@ -52,7 +52,7 @@ test("a step that hangs cannot take the time of the others, nor pass the deadlin
   expect(clock.sleepers).toBe(0);
 });
 
-test("what opens during or after the closing is closed too", async () => {
+test("a resource that opens during or after the closing is closed too", async () => {
   const { steps, closers } = setup();
   closers.add("outer", async () => {
     closers.add("during", () => void steps.push("during"));

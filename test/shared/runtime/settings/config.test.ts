@@ -1,4 +1,4 @@
-// The settings reader: what it accepts, what it refuses, and that it says everything wrong at once and no secret.
+// The settings reader: the values that it accepts and refuses. It reports all problems at once and no secret.
 
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
@@ -42,7 +42,7 @@ function problemsOf(env: Record<string, string>, known?: string[]) {
 }
 
 describe("reading", () => {
-  test("defaults fill what is unset or empty, and types follow the fields", () => {
+  test("unset and empty variables take the default, and types follow the fields", () => {
     const config = readConfig(fields, { FLEET_TOKEN: "long enough", FLEET_PORT: "", FLEET_LEASE: "  " });
     expect(config).toEqual({
       store: "lmdb:./.fleet/store",
@@ -60,7 +60,7 @@ describe("reading", () => {
     expect(Object.isFrozen(config)).toBe(true);
   });
 
-  test("what may be switched off is null then, and its own value else", () => {
+  test("a setting that is switched off is null, and otherwise its value", () => {
     const every = orOff(duration("FLEET_EVERY", { description, default: "24h", min: "1s" }));
     const read = (value: string) => readConfig({ every }, { FLEET_EVERY: value }).every;
     expect(["off", "OFF", "0", "90s", ""].map(read)).toEqual([null, null, null, 90_000, 86_400_000]);
@@ -153,7 +153,7 @@ describe("problems", () => {
     ).not.toThrow();
   });
 
-  test("variables that Kubernetes adds for a Service are not typing mistakes, a real port is", () => {
+  test("variables that Kubernetes adds for a Service are no problems, a real port is one", () => {
     const links = {
       FLEET_TOKEN: "long enough",
       FLEET_GATEWAY_SERVICE_HOST: "10.0.0.1",
@@ -171,7 +171,7 @@ describe("problems", () => {
   });
 });
 
-test("a duration is written so that it reads back the same", () => {
+test("a formatted duration is parsed to the same value", () => {
   fc.assert(fc.property(fc.nat(), (ms) => parseDuration(formatDuration(ms)) === ms));
   expect([0, 999, 60_000, 90_000, 86_400_000].map(formatDuration)).toEqual([
     "0ms",
@@ -182,7 +182,7 @@ test("a duration is written so that it reads back the same", () => {
   ]);
 });
 
-test("a slip of the keyboard is close, another word is not", () => {
+test("a typing mistake is close, another word is not", () => {
   expect(editDistance("FLEET_SOTRE", "FLEET_STORE")).toBe(1);
   expect(editDistance("", "abc")).toBe(3);
   expect(nearestName("FLEET_STOREE", ["FLEET_STORE", "FLEET_PORT"])).toBe("FLEET_STORE");
