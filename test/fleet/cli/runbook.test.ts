@@ -43,7 +43,7 @@ afterAll(async () => {
 });
 
 const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
-  async "Begin here"() {
+  async "Start here"() {
     await night.begun("first", 1);
     await night.fails("first", "unrecoverable");
     return { tenant: "first", ids: { ALERT: await night.alert("first", "RECOVERY_BLOCKED") } };
@@ -100,7 +100,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     const after = () => Promise.all(tasks.map((task) => night.recovery("many", "attempted", task)));
     return { tenant: "many", after };
   },
-  async "Handoff escalated: no agent takes the task"() {
+  async "Handoff escalated: no agent accepts the task"() {
     await night.begun("nobody", 1);
     await night.fails("nobody", "crash");
     await night.alert("nobody", "HANDOFF_FAILED");
@@ -123,7 +123,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await night.recovery("lapsed", "attempted");
     return { tenant: "lapsed", ids: { HANDOFF: handoffId } };
   },
-  async "Something stored is corrupt"() {
+  async "Stored records are corrupt"() {
     const [first, , third] = (await night.begun("corrupt", 3)) as [string, string, string];
     const patch = { metrics: { tokens_consumed: 1 } };
     const agent = await night.agent("corrupt");
@@ -132,7 +132,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await night.damage("corrupt", first, 1);
     return { tenant: "corrupt", after: () => night.damage("corrupt", first, 1) };
   },
-  async "A command is dead"() {
+  async "A command is a dead letter"() {
     const [letter = 0, other = 0] = await night.dead("letters", 2);
     return { tenant: "letters", ids: { LETTER: letter, OTHER: other } };
   },
@@ -140,7 +140,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     const [letter = 0, other = 0] = await night.dead("full", 2);
     return { tenant: "full", ids: { LETTER: letter, OTHER: other } };
   },
-  async "Recoveries do not go down"() {
+  async "Recoveries pile up"() {
     await night.begun("waiting", 1, "offered-1");
     await night.fails("waiting", "crash", { task: "offered-1" });
     await night.recovery("waiting", "attempted", "offered-1");
@@ -174,7 +174,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   async "The watchdog does not start"() {
     return { tenant: "default", env: { FLEET_POLICY: night.mistaken } };
   },
-  async "Agents are recovered that live"() {
+  async "Living agents are recovered"() {
     const frozen = agents.start({ agentId: "agent-7", tenant: "frozen", task: TASK, until: 1 });
     await frozen.line("waiting");
     frozen.signal("SIGSTOP");
@@ -184,7 +184,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     expect(await frozen.line("outcome")).toMatchObject({ outcome: "fenced" });
     return { tenant: "frozen" };
   },
-  async "A zombie is refused again and again"() {
+  async "A superseded agent is refused again and again"() {
     await night.begun("zombie", 1);
     await (await night.agent("zombie", "agent-8")).takeTask(TASK);
     const zombie = (await night.agent("zombie")).task(TASK, { fence: 1 });
@@ -211,7 +211,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await expect.poll(numbers, SOON).toMatch(/^fleet_webhooks_total\{.*outcome="refused".*\} 1$/m);
     return { tenant: "hooked" };
   },
-  async "The watchdog loses attention"() {
+  async "The watchdog cannot observe"() {
     return { tenant: "default" };
   },
 };
