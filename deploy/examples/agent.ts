@@ -1,7 +1,7 @@
 /**
  * The smallest agent. Usage: node deploy/examples/agent.ts [task] [fence]
- * Without a task it begins with that of the runner that started it; without a runner it waits for an offer. A fence says that the
- * task was taken for it already, by an orchestrator.
+ * Without a task it works on the task of the runner that started it; without a runner it waits for an offer. With a fence, an
+ * orchestrator has already taken the task for it.
  */
 import { setTimeout as think } from "node:timers/promises";
 import { runAgent } from "../../shared/sdk/sdk.ts";
@@ -15,15 +15,15 @@ const ended = await runAgent({
   ...(task !== undefined && { task }),
   ...(fence !== undefined && { fence: Number(fence) }),
   begin: { goal: "Show a handoff", pending_items: ["read", "write", "test", "document"] },
-  signal: stopping.signal, // who is stopped lets another agent go on
+  signal: stopping.signal, // when stopped, the agent hands the task to another one
   onStop: "hand_off",
   async work(run) {
     let tokensConsumed = 0;
     for (const item of run.items()) {
-      await think(400, undefined, { signal: run.signal }); // a model would be told run.prompt, and work on the item
+      await think(400, undefined, { signal: run.signal }); // a model would get run.prompt and work on the item
       tokensConsumed += 60_000;
       run.usage({ tokensConsumed, contextLimit: 200_000 });
-      await run.done(item); // at the third item the context is 90 % full: the task is handed off, and this throws
+      await run.done(item); // after the third item the context is 90 % full: this hands the task off and throws
     }
   },
 });

@@ -1,6 +1,7 @@
 /**
- * The smallest orchestrator: takes the offers for an agent type and starts a process for each, four at once, with the prompt on its
- * standard input and task and fence as its last arguments. In another language: "Offers" in shared/protocol/API.md.
+ * The smallest orchestrator: accepts the offers for an agent type and starts a process for each, at most four at a time. A process gets
+ * the prompt on its standard input, and task and fence as its last arguments. For other languages, see "Offers" in
+ * shared/protocol/API.md.
  * Usage: node deploy/examples/orchestrator.ts <agent type> <program> [argument…]
  */
 import { spawn } from "node:child_process";
@@ -11,13 +12,13 @@ const [type = "", program = "", ...args] = process.argv.slice(2);
 const fleet = await connect({ agentId: `orchestrator-${type}` });
 
 async function start(offer: ReceivedOffer): Promise<void> {
-  // From here on the task is this orchestrator's; when that is refused, somebody else has it and the offer is done with.
+  // The orchestrator then owns the task. If this throws, another agent owns it, and the offer is void.
   const { task, fence } = await offer.acknowledge();
   const child = spawn(program, [...args, task.id, String(fence)], {
     env: { ...process.env, FLEET_AGENT_ID: fleet.agentId },
     stdio: ["pipe", "inherit", "inherit"],
   });
-  child.stdin.on("error", () => {}); // it need not read what it is told
+  child.stdin.on("error", () => {}); // the program need not read its prompt
   child.stdin.end(offer.data.prompt);
   const [code, signal] = (await once(child, "exit")) as [number | null, string | null];
   console.log(JSON.stringify({ task: task.id, fence, code, signal }));

@@ -12,11 +12,12 @@ export const BUS_URL_DEFAULT = "nats://127.0.0.1:4222";
 export const addressFields = {
   url: optional(
     url("FLEET_URL", {
-      description: "The address of the bus: nats://host:port",
+      description: "Address of the bus: nats://host:port",
       schemes: BUS_SCHEMES,
+      defaultNote: `the fleet that runs in FLEET_HOME, then \`${BUS_URL_DEFAULT}\``,
     }) as Field<string | undefined>,
   ),
-  home: text("FLEET_HOME", { default: ".fleet", description: "The folder of the standalone fleet" }),
+  home: text("FLEET_HOME", { default: ".fleet", description: "Folder of the standalone fleet's data" }),
 } as const;
 
 export interface BusAddress {

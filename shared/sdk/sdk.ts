@@ -1,6 +1,6 @@
-/** What an agent's author imports. Nothing else of the SDK is public. */
+/** The public interface of the SDK, for authors of agents. */
 
-/** An id for a command that is written down before it is sent: sent again under it, the command has one effect. */
+/** A new id for a command that may be sent again: under the same id it has one effect. */
 export { uuidv7 as newCommandId } from "uuidv7";
 
 export { continuationPrompt } from "../prompts/continuation.ts";
@@ -23,7 +23,7 @@ export type { Workspace, WorkspaceDrift } from "../protocol/workspace.ts";
 export { runAgent } from "./agent/agent.ts";
 export type { AgentOptions, AgentResult } from "./agent/options.ts";
 export type { AgentRun } from "./agent/run.ts";
-export { RunOver } from "./agent/run-ended.ts";
+export { RunEnded } from "./agent/run-ended.ts";
 export type { FleetAdmin, RecoveryResult } from "./client/admin.ts";
 export { FleetClient } from "./client/client.ts";
 export { type ConnectOptions, connect } from "./client/connect.ts";

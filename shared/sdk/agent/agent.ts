@@ -1,7 +1,6 @@
 /**
- * The loop around an agent: it gets a task, from the runner that started it, by an offer or by name, brings back where the work stands,
- * keeps saying that it lives, writes checkpoints by the policy, and hands the task off when a trigger fires. What is left to the agent
- * is the work.
+ * The loop around an agent. It gets a task, from the runner that started the agent, by an offer or by name, and reads its state. It
+ * sends heartbeats, writes checkpoints by the policy, and hands the task off when a trigger fires. The agent itself does only the work.
  */
 
 import { ERROR_TABLE, invalid } from "../../protocol/errors.ts";
@@ -11,104 +10,109 @@ import type { FleetClient } from "../client/client.ts";
 import { connect } from "../client/connect.ts";
 import type { HeartbeatSender } from "../heartbeat.ts";
 import { type Assignment, assignmentByName, assignmentByOffer } from "./assignment.ts";
-import { carryOut, reportTo, type Tell } from "./execute-task.ts";
-import { endWith, failureOf, LastWord } from "./failure.ts";
+import { executeTask, type ReportFailure, reportTo } from "./execute-task.ts";
+import { agentFailureOf, ExitNote, setExitCode } from "./failure.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
-import { assignmentOf, type Start, startFrom } from "./runner-environment.ts";
+import { assignmentOf, type RunnerStart, readRunnerStart } from "./runner-environment.ts";
 
-const NOTHING: AgentResult = { outcome: "stopped", taskId: null, checkpointId: null, handoffId: null };
+const NO_TASK: AgentResult = { outcome: "stopped", taskId: null, checkpointId: null, handoffId: null };
 
-/** One task, from the start or an offer to the agent's end of it. Throws what the work threw. */
+/** Runs one task, from its assignment or an offer to the end of this agent's run. Throws the error of the work. */
 export async function runAgent(options: AgentOptions): Promise<AgentResult> {
   if (options.fence !== undefined && options.task === undefined) {
     throw invalid("task", "the task of the fence");
   }
-  // What the program says itself comes first.
-  const start = options.task === undefined ? startFrom(options.connect?.env ?? process.env) : null;
-  return start === null ? run(options, byOptions) : started(options, start);
+  // A task that the program names comes before that of a runner.
+  const start = options.task === undefined ? readRunnerStart(options.connect?.env ?? process.env) : null;
+  return start === null ? run(options, executeByOptions) : runStarted(options, start);
 }
 
-/** As a runner's child: it says by its exit how it went, and the runner reports that. */
-async function started(options: AgentOptions, start: Start): Promise<AgentResult> {
-  const word = new LastWord(start.exitFile);
+/** Runs the task of a runner. The process leaves its failure to the runner, which reports it. */
+async function runStarted(options: AgentOptions, start: RunnerStart): Promise<AgentResult> {
+  const note = new ExitNote(start.exitFile);
   const { agentId } = start;
   const own = {
     ...options,
     type: start.agentType ?? options.type,
     connect: { ...options.connect, ...(agentId !== undefined && { agentId }) },
   };
-  const begin: Begin = async (fleet, heart) => {
+  const execute: Execute = async (fleet, heartbeat) => {
     const assignment = await assignmentOf(fleet, start);
-    return carryOut(fleet, heart, own, assignment, async (failure) => word.say(failure));
+    return executeTask(fleet, heartbeat, own, assignment, async (failure) => note.write(failure));
   };
   try {
-    const result = await withSpan("agent", { "fleet.task": start.task }, () => run(own, begin), {
+    const result = await withSpan("agent", { "fleet.task": start.task }, () => run(own, execute), {
       parent: start.trace,
     });
-    if (result.outcome === "fenced") endWith(ERROR_TABLE.FENCED.exit);
+    if (result.outcome === "fenced") setExitCode(ERROR_TABLE.FENCED.exit);
     return result;
   } catch (error) {
-    word.say(failureOf(error, options.classify));
+    note.write(agentFailureOf(error, options.classify));
     throw error;
   }
 }
 
-type Begin = (fleet: FleetClient, heart: HeartbeatSender, options: AgentOptions) => Promise<AgentResult>;
+type Execute = (
+  fleet: FleetClient,
+  heartbeat: HeartbeatSender,
+  options: AgentOptions,
+) => Promise<AgentResult>;
 
-async function run(options: AgentOptions, begin: Begin): Promise<AgentResult> {
+async function run(options: AgentOptions, execute: Execute): Promise<AgentResult> {
   const fleet = options.fleet ?? (await connect(options.connect));
   const { type: agentType, sessionId, heartbeatMs: everyMs } = options;
-  const heart = fleet.startHeartbeat({ agentType, state: "starting", sessionId }, { everyMs });
+  const heartbeat = fleet.startHeartbeat({ agentType, state: "starting", sessionId }, { everyMs });
   try {
-    return options.signal?.aborted ? NOTHING : await begin(fleet, heart, options);
+    return options.signal?.aborted ? NO_TASK : await execute(fleet, heartbeat, options);
   } finally {
-    await heart.stop();
+    await heartbeat.stop();
     if (options.fleet === undefined) await fleet.close();
   }
 }
 
-async function byOptions(
+async function executeByOptions(
   fleet: FleetClient,
-  heart: HeartbeatSender,
+  heartbeat: HeartbeatSender,
   options: AgentOptions,
 ): Promise<AgentResult> {
   const { task, fence } = options;
-  const tell = reportTo(fleet, options.type);
-  if (task === undefined) return offered(fleet, heart, options, tell);
+  const reportFailure = reportTo(fleet, options.type);
+  if (task === undefined) return executeOffered(fleet, heartbeat, options, reportFailure);
   const handle =
     fence === undefined ? await fleet.takeTask(task, { heartbeats: true }) : fleet.task(task, { fence });
-  return carryOut(fleet, heart, options, assignmentByName(handle, fence !== undefined), tell);
+  const assignment = assignmentByName(handle, fence !== undefined);
+  return executeTask(fleet, heartbeat, options, assignment, reportFailure);
 }
 
-/** Waits for an offer that it takes, and carries that out. */
-async function offered(
+/** Waits for an offer, accepts it and executes its task. */
+async function executeOffered(
   fleet: FleetClient,
-  heart: HeartbeatSender,
+  heartbeat: HeartbeatSender,
   options: AgentOptions,
-  tell: Tell,
+  reportFailure: ReportFailure,
 ): Promise<AgentResult> {
   const { type, signal, onOffer } = options;
   const ended = Promise.withResolvers<AgentResult>();
-  let isTaken = false;
-  const giveUp = () => {
-    if (!isTaken) ended.resolve(NOTHING);
+  let isAccepted = false;
+  const stopWaiting = () => {
+    if (!isAccepted) ended.resolve(NO_TASK);
   };
-  signal?.addEventListener("abort", giveUp);
-  heart.set({ state: "idle" });
+  signal?.addEventListener("abort", stopWaiting);
+  heartbeat.set({ state: "idle" });
   const stop = await fleet.onOffer(type, async (offer) => {
     if (signal?.aborted) return;
     if (onOffer !== undefined && !(await onOffer(offer.data))) return;
     const { task } = await offer.acknowledge({ heartbeats: true });
-    isTaken = true;
+    isAccepted = true;
     const assignment: Assignment = assignmentByOffer(task, offer.data);
-    carryOut(fleet, heart, options, assignment, tell).then(ended.resolve, ended.reject);
-    // The hand stays busy until nothing more is taken, so that no other offer comes to an agent that is about to end.
+    executeTask(fleet, heartbeat, options, assignment, reportFailure).then(ended.resolve, ended.reject);
+    // The handler stays busy until no offers are taken, so that no other offer comes to an agent that is about to end.
     await whenAborted(offer.signal);
   });
   try {
     return await ended.promise;
   } finally {
-    signal?.removeEventListener("abort", giveUp);
+    signal?.removeEventListener("abort", stopWaiting);
     await stop();
   }
 }

@@ -1,28 +1,28 @@
-/** What an agent begins with: a task that is its own, and how it came to it. */
+/** The start of a run: a task that the agent owns, and how it became the owner. */
 import type { PromptHandoff } from "../../prompts/prompt.ts";
 import type { Phase } from "../../protocol/checkpoint.ts";
 import type { OfferData } from "../../protocol/offer.ts";
 import type { TaskHandle } from "../client/task.ts";
 
-/** Having a task and not knowing where it stands would be worse than a long wait. */
+/** Long, because the agent already owns the task and cannot continue without its checkpoint. */
 export const RESUME_MS = 60_000;
 
 export interface Assignment {
-  /** Under the fence that this agent got. */
+  /** Carries the agent's fence. */
   readonly task: TaskHandle;
-  /** null: it began in another way. */
+  /** null: the run began in another way. */
   readonly offer: OfferData | null;
-  /** null: it goes on with what is newest, and nobody waits to hear that the task arrived. */
+  /** null: the run continues from the newest checkpoint, and no handoff waits for its confirmation. */
   readonly handover: Handover | null;
 }
 
-/** By whom- and however it came, its arrival is said by a first checkpoint. */
+/** A task that was handed over. The first checkpoint confirms it. */
 export interface Handover {
   /** undefined: the newest. */
   readonly checkpointId: string | undefined;
   /** null: none was given. */
   readonly prompt: string | null;
-  /** null: it is not known. */
+  /** null: not known. */
   readonly handoff: (PromptHandoff & { readonly next_phase?: Phase | null }) | null;
 }
 
@@ -31,7 +31,7 @@ export function assignmentByOffer(task: TaskHandle, offer: OfferData): Assignmen
   return { task, offer, handover: { checkpointId: offer.checkpoint.id, prompt: offer.prompt, handoff } };
 }
 
-/** `isGiven`: somebody else took or acknowledged it for this agent. */
+/** `isGiven`: another program took or acknowledged the task for this agent. */
 export function assignmentByName(task: TaskHandle, isGiven: boolean): Assignment {
   const handover = isGiven ? { checkpointId: undefined, prompt: null, handoff: null } : null;
   return { task, offer: null, handover };

@@ -1,14 +1,14 @@
-/** When the agent loop writes a checkpoint: after so many items, after so long with changes, and on the occasions that always ask for one. */
+/** When the agent loop writes a checkpoint: after a number of items, after a time with changes, and always on some occasions. */
 import type { TriggerReason } from "../../protocol/checkpoint.ts";
 import type { Clock } from "../../runtime/clock.ts";
 
-/** What happened, or is about to. `time`: nothing but time went by. */
+/** An event in the work, or one that is about to happen. `time`: only time has passed. */
 export type Occasion = "item" | "time" | "phase" | "long_operation" | "error";
 
 export interface CheckpointRules {
-  /** After so many completed items. Default 5. */
+  /** After this number of completed items. Default 5. */
   readonly items?: number;
-  /** After so many milliseconds in which something changed. Default ten minutes. */
+  /** After this number of milliseconds, if anything changed. Default ten minutes. */
   readonly everyMs?: number;
 }
 
@@ -36,12 +36,12 @@ export class CheckpointPolicy {
     this.#writtenAt = clock.monotonic();
   }
 
-  /** Something changed that the last checkpoint does not hold. */
+  /** Records a change that the last checkpoint does not contain. */
   changed(): void {
     this.#isChanged = true;
   }
 
-  /** Why a checkpoint is due now; null: none is. */
+  /** The reason of the checkpoint that is due now; null: none is due. */
   due(occasion: Occasion): TriggerReason | null {
     if (occasion === "item") this.#itemsSince += 1;
     if (occasion !== "time") this.#isChanged = true;
@@ -51,14 +51,14 @@ export class CheckpointPolicy {
     return this.#isChanged && this.untilPeriodicMs() === 0 ? "periodic" : null;
   }
 
-  /** A checkpoint that holds everything so far was written. */
+  /** Records that a checkpoint with all changes was written. */
   written(): void {
     this.#itemsSince = 0;
     this.#isChanged = false;
     this.#writtenAt = this.#clock.monotonic();
   }
 
-  /** How long until time alone can make one due. */
+  /** The milliseconds until a periodic checkpoint can be due. */
   untilPeriodicMs(): number {
     return Math.max(0, this.#writtenAt + this.#everyMs - this.#clock.monotonic());
   }

@@ -1,4 +1,4 @@
-/** Carrying out one task: from where it stands to its end here, whichever that is. */
+/** Executes one task: from its current state to the end of this agent's run. */
 import { hostname } from "node:os";
 import { continuationPrompt } from "../../prompts/continuation.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
@@ -12,71 +12,70 @@ import type { TaskHandle } from "../client/task.ts";
 import type { HeartbeatSender } from "../heartbeat.ts";
 import { compareWorkspace } from "../workspace/comparison.ts";
 import { type Assignment, type Handover, RESUME_MS } from "./assignment.ts";
-import { type Failure, failureOf } from "./failure.ts";
+import { type AgentFailure, agentFailureOf } from "./failure.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
 import { AgentRun } from "./run.ts";
-import { RunOver } from "./run-ended.ts";
+import { RunEnded } from "./run-ended.ts";
 import { newState, resumedState } from "./state.ts";
 
-/** After a periodic checkpoint that could not be written. */
-const AGAIN_MS = 5_000;
+/** The pause after a periodic checkpoint that could not be written. */
+const RETRY_MS = 5_000;
 
-/** Says how a run failed, to whoever has to know. */
-export type Tell = (failure: Failure, run: AgentRun, startedAt: string) => Promise<void>;
+/** Reports the failure of a run: to the runner or to the fleet. */
+export type ReportFailure = (failure: AgentFailure, run: AgentRun, startedAt: string) => Promise<void>;
 
-const superseding: ReadonlySet<string> = new Set(["TASK_TAKEN", "HANDOFF_ACKNOWLEDGED"]);
+const SUPERSEDING: ReadonlySet<string> = new Set(["TASK_TAKEN", "HANDOFF_ACKNOWLEDGED"]);
 
-export async function carryOut(
+export async function executeTask(
   fleet: FleetClient,
-  heart: HeartbeatSender,
+  heartbeat: HeartbeatSender,
   options: AgentOptions,
   assignment: Assignment,
-  tell: Tell,
+  reportFailure: ReportFailure,
 ): Promise<AgentResult> {
   const startedAt = new Date(systemClock.now()).toISOString();
   const { task, handover } = assignment;
-  // Before it looks where the work stands: who dies on the way there had the task.
-  heart.set({ state: "working", taskId: task.id, fence: task.fence });
-  const run = await resumed(fleet, heart, options, assignment);
-  const stopped = () => run.end(new RunOver("stopped"));
+  // Before the state is read: an agent that dies while it reads it owns the task already.
+  heartbeat.set({ state: "working", taskId: task.id, fence: task.fence });
+  const run = await startRun(fleet, heartbeat, options, assignment);
+  const stopped = () => run.end(new RunEnded("stopped"));
   options.signal?.addEventListener("abort", stopped);
-  const unwatch = await watched(fleet, run);
-  const stopTicking = ticking(run);
+  const stopWatching = await endWhenSuperseded(fleet, run);
+  const stopTicking = writePeriodically(run);
   try {
     if (options.signal?.aborted) stopped();
-    // Whoever got the task by a handoff says at once that it arrived.
-    if (run.resumedFrom !== null && handover !== null) await run.begin();
+    if (run.resumedFrom !== null && handover !== null) await run.confirmHandoff();
     await options.work(run);
-    if (run.over !== undefined) return await ended(run, run.over, task, options);
+    if (run.ended !== undefined) return await resultOfEnded(run, run.ended, task, options);
     await stopTicking();
-    return await finished(run, task);
+    return await resultOfReturned(run, task);
   } catch (error) {
     await stopTicking();
-    if (run.over !== undefined) return await ended(run, run.over, task, options);
-    const failure = failureOf(error, options.classify, run.state.metrics);
-    // As far as that goes; what is thrown on is the work's own error.
-    await run.last("error", failure.details, error).catch(() => {});
-    await tell(failure, run, startedAt).catch(() => {});
+    if (run.ended !== undefined) return await resultOfEnded(run, run.ended, task, options);
+    const failure = agentFailureOf(error, options.classify, run.state.metrics);
+    // Best effort: the error of the work itself is rethrown.
+    await run.writeLast("error", failure.details, error).catch(() => {});
+    await reportFailure(failure, run, startedAt).catch(() => {});
     throw error;
   } finally {
     options.signal?.removeEventListener("abort", stopped);
     await stopTicking();
-    await unwatch();
-    heart.set({ state: "idle", taskId: undefined, fence: undefined, stepDeadline: undefined });
+    await stopWatching();
+    heartbeat.set({ state: "idle", taskId: undefined, fence: undefined, stepDeadline: undefined });
   }
 }
 
-async function resumed(
+async function startRun(
   fleet: FleetClient,
-  heart: HeartbeatSender,
+  heartbeat: HeartbeatSender,
   options: AgentOptions,
   { task, offer, handover }: Assignment,
 ): Promise<AgentRun> {
-  const wait = { deadlineMs: RESUME_MS };
+  const deadline = { deadlineMs: RESUME_MS };
   const found: Checkpoint | null =
     handover?.checkpointId === undefined
-      ? await fleet.getLatestCheckpoint(task.id, wait)
-      : await fleet.getCheckpoint(handover.checkpointId, wait);
+      ? await fleet.getLatestCheckpoint(task.id, deadline)
+      : await fleet.getCheckpoint(handover.checkpointId, deadline);
   const drift = await driftOf(found, options.workspace);
   const nextPhase = handover?.handoff?.next_phase ?? null;
   return new AgentRun({
@@ -92,17 +91,17 @@ async function resumed(
     rules: options.checkpoints ?? {},
     thresholds: options.triggers,
     clock: systemClock,
-    sayStepDeadline: (stepDeadline) => heart.set({ stepDeadline }),
+    setStepDeadline: (stepDeadline) => heartbeat.set({ stepDeadline }),
   });
 }
 
-/** null: nothing was recorded, or nobody says where the work is done. */
+/** null: the checkpoint has no record of a workspace, or the agent has no folder. */
 async function driftOf(found: Checkpoint | null, folder: string | undefined): Promise<WorkspaceDrift | null> {
   const recorded = found?.recovery.workspace;
   return recorded === undefined || folder === undefined ? null : await compareWorkspace(recorded, folder);
 }
 
-/** The one that was given, unless this machine knows more: how the workspace stands. */
+/** The given prompt, unless this machine knows more: the drift of the workspace. */
 function promptOf(
   found: Checkpoint | null,
   handover: Handover | null,
@@ -114,31 +113,31 @@ function promptOf(
   try {
     return continuationPrompt({ checkpoint: found, drift: drift ?? undefined, handoff }).text;
   } catch (error) {
-    // What never leaves a prompt is more than the default budget; the given one was made with the policy's.
+    // The required parts exceed the default budget; the given prompt was made with the policy's budget.
     if (error instanceof FleetError && error.code === "INVALID") return given;
     throw error;
   }
 }
 
-/** Events tell sooner than the next write that somebody else has the task. A hint: the fence decides in any case. */
-async function watched(fleet: FleetClient, run: AgentRun): Promise<Stop> {
-  const look = (event: FleetEvent): void => {
-    if (!superseding.has(event.type)) return;
+/** Ends the run sooner than its next write would. Only a hint: the fence decides in any case. */
+async function endWhenSuperseded(fleet: FleetClient, run: AgentRun): Promise<Stop> {
+  const onEvent = (event: FleetEvent): void => {
+    if (!SUPERSEDING.has(event.type)) return;
     const { fence } = event.data as EventData<"TASK_TAKEN">;
-    if (fence > run.fence) run.end(new RunOver("fenced"));
+    if (fence > run.fence) run.end(new RunEnded("fenced"));
   };
-  return fleet.onEvent(look, { taskId: run.taskId }).catch(() => async () => {});
+  return fleet.onEvent(onEvent, { taskId: run.taskId }).catch(() => async () => {});
 }
 
-/** The checkpoint that is due because time went by, also while the work is busy with one thing. */
-function ticking(run: AgentRun): Stop {
+/** Writes the periodic checkpoints, also during a long step of the work. */
+function writePeriodically(run: AgentRun): Stop {
   const stopping = new AbortController();
   const done = (async () => {
     for (let pauseMs = await run.tick(); !stopping.signal.aborted; ) {
-      // At the end of the time there may be nothing new; then the next change is looked for a little later.
-      await systemClock.sleep(pauseMs === 0 ? AGAIN_MS : pauseMs, stopping.signal);
-      if (stopping.signal.aborted || run.over !== undefined) return;
-      pauseMs = await run.tick().catch(() => AGAIN_MS);
+      // 0: the time has passed without a change. Look for the next change a little later.
+      await systemClock.sleep(pauseMs === 0 ? RETRY_MS : pauseMs, stopping.signal);
+      if (stopping.signal.aborted || run.ended !== undefined) return;
+      pauseMs = await run.tick().catch(() => RETRY_MS);
     }
   })();
   return async () => {
@@ -155,33 +154,33 @@ function result(
   return { outcome, taskId: run.taskId, checkpointId: run.checkpointId, handoffId };
 }
 
-async function finished(run: AgentRun, task: TaskHandle): Promise<AgentResult> {
+async function resultOfReturned(run: AgentRun, task: TaskHandle): Promise<AgentResult> {
   if (run.state.execution_state.pending_items.length > 0) {
-    await run.last("turn_end");
+    await run.writeLast("turn_end");
     await task.release();
     return result(run, "stopped");
   }
   run.state.execution_state.phase = "complete";
-  const { checkpointId } = await run.last("task_complete");
+  const { checkpointId } = await run.writeLast("task_complete");
   await task.finalize(checkpointId, "succeeded");
   return result(run, "completed");
 }
 
-async function ended(
+async function resultOfEnded(
   run: AgentRun,
-  over: RunOver,
+  ended: RunEnded,
   task: TaskHandle,
   { onStop = "release" }: AgentOptions,
 ): Promise<AgentResult> {
-  if (over.ending !== "stopped") return result(run, over.ending, over.handoffId ?? null);
+  if (ended.ending !== "stopped") return result(run, ended.ending, ended.handoffId ?? null);
   if (onStop === "hand_off") return result(run, "handed_off", await run.handOffStopped());
-  await run.last("restart", "the agent was stopped");
+  await run.writeLast("restart", "the agent was stopped");
   await task.release();
   return result(run, "stopped");
 }
 
-/** To the fleet, where nobody watches the process. */
-export function reportTo(fleet: FleetClient, agentType: string): Tell {
+/** Reports failures to the fleet, for an agent without a runner that watches its process. */
+export function reportTo(fleet: FleetClient, agentType: string): ReportFailure {
   return ({ class: failureClass, details, resetsAt }, run, startedAt) =>
     fleet.reportExit({
       agent_id: fleet.agentId,

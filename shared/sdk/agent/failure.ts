@@ -1,4 +1,4 @@
-/** How a run failed, in the classes that recovery decides by, and who is told: a runner that watches the process, else the fleet. */
+/** The failure of a run: its class, which decides the recovery action, and the note for the runner that watches the process. */
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { type ErrorCode, FleetError } from "../../protocol/errors.ts";
 import { EXIT_CLASSES, EXIT_CODES, type FailureClass } from "../../protocol/exit-report.ts";
@@ -9,10 +9,10 @@ import type { WorkState } from "./state.ts";
 
 export type Classify = (error: unknown) => FailureClass;
 
-export interface Failure {
+export interface AgentFailure {
   readonly class: FailureClass;
   readonly details: string;
-  /** Of a rate limit: when the vendor serves again. */
+  /** The end of a rate limit, if it is known. */
   readonly resetsAt: string | undefined;
 }
 
@@ -25,7 +25,7 @@ const CLASS_OF_CODE: Readonly<Partial<Record<ErrorCode, FailureClass>>> = {
   UNSUPPORTED_VERSION: "unrecoverable",
 };
 
-/** As the clients of the vendors of models mark their errors, with the status of HTTP. */
+/** The clients of model vendors put the HTTP status into their errors. */
 const CLASS_OF_STATUS: Readonly<Record<number, FailureClass>> = {
   401: "unrecoverable",
   402: "unrecoverable",
@@ -34,7 +34,7 @@ const CLASS_OF_STATUS: Readonly<Record<number, FailureClass>> = {
 };
 const CONTEXT_CODE = "context_length_exceeded";
 
-/** What is not known to be anything else is a crash. */
+/** Unclassified failures are crashes. */
 export function classOfError(error: unknown): FailureClass {
   if (error instanceof FleetError) return CLASS_OF_CODE[error.code] ?? "crash";
   if (error instanceof StartupError) return EXIT_CLASSES[error.exitCode] ?? "crash";
@@ -46,12 +46,12 @@ export function classOfError(error: unknown): FailureClass {
   return CLASS_OF_STATUS[status as number] ?? "crash";
 }
 
-/** `metrics`: of the work, which may know when a rate limit ends. */
-export function failureOf(
+/** `metrics`: those of the work, which may hold the end of a rate limit. */
+export function agentFailureOf(
   error: unknown,
   classify: Classify = classOfError,
   metrics?: WorkState["metrics"],
-): Failure {
+): AgentFailure {
   const failureClass = classify(error);
   return {
     class: failureClass,
@@ -60,39 +60,40 @@ export function failureOf(
   };
 }
 
-/** The last word of an agent to its runner: a file where there is one, and the exit code in any case. The first one counts. */
-export class LastWord {
+/** Leaves the failure of an agent to its runner: by the exit code, and by a note in the exit file if there is one. */
+export class ExitNote {
   readonly #file: string | undefined;
-  #isSaid = false;
+  #isWritten = false;
 
   constructor(file: string | undefined) {
     this.#file = file;
-    // A program that is started once more must not end with the word of the time before.
+    // The note of an earlier start must not be read as this one's.
     if (file !== undefined) rmSync(file, { force: true });
   }
 
-  say({ class: failureClass, details, resetsAt }: Failure): void {
-    if (this.#isSaid) return;
-    this.#isSaid = true;
-    endWith(EXIT_CODES[failureClass]);
+  /** Only the first failure counts. */
+  write({ class: failureClass, details, resetsAt }: AgentFailure): void {
+    if (this.#isWritten) return;
+    this.#isWritten = true;
+    setExitCode(EXIT_CODES[failureClass]);
     if (this.#file === undefined) return;
-    const word: ExitWord = {
+    const note: ExitWord = {
       class: failureClass,
       details,
       ...(resetsAt !== undefined && { resets_at: resetsAt }),
     };
     try {
       const part = `${this.#file}.part`;
-      writeFileSync(part, JSON.stringify(word), { mode: 0o600 });
+      writeFileSync(part, JSON.stringify(note), { mode: 0o600 });
       renameSync(part, this.#file);
     } catch (error) {
-      process.emitWarning(`what the agent says of its end could not be written: ${String(error)}`);
+      process.emitWarning(`the exit note could not be written: ${String(error)}`);
     }
   }
 }
 
-/** Unless the program chooses a code of its own: 0 and 1 are what it ends with when it says nothing. */
-export function endWith(exitCode: number): void {
+/** A program that chooses its own exit code keeps it; 0 and 1 are the codes of one that does not. */
+export function setExitCode(exitCode: number): void {
   process.once("exit", (code) => {
     if (code === 0 || code === 1) process.exitCode = exitCode;
   });

@@ -1,10 +1,10 @@
-/** What happened, in the words that go into a checkpoint. */
+/** Triggers and errors as texts for a checkpoint. */
 import type { FiredTrigger, TriggerReason } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 
 const TRIGGERS: Readonly<Record<string, { readonly reason: TriggerReason; readonly text: string }>> = {
   context_utilization: { reason: "context_overflow", text: "the context is filling up" },
-  error_count: { reason: "error", text: "too much went wrong" },
+  error_count: { reason: "error", text: "too many errors" },
   rate_limit: { reason: "error", text: "the vendor refuses requests" },
   phase_complete: { reason: "phase_transition", text: "the phase is complete" },
 };
@@ -12,12 +12,12 @@ const TRIGGERS: Readonly<Record<string, { readonly reason: TriggerReason; readon
 const numbers = ({ value, threshold }: FiredTrigger): string =>
   value === undefined ? "" : `: ${Number(value.toFixed(3))}, over ${threshold}`;
 
-/** The reason of a checkpoint that is written because of a trigger; without one, somebody asked. */
+/** The reason of a checkpoint that a trigger causes. Without a trigger, the caller requested the handoff. */
 export function triggerOf(fired: FiredTrigger | undefined): TriggerReason {
   return (fired && TRIGGERS[fired.reason]?.reason) ?? "handoff";
 }
 
-/** A trigger or an error for people; no longer than a handoff's reason may be. */
+/** The text of a trigger or an error, no longer than the reason of a handoff may be. */
 export function reasonText(what: unknown): string {
   if (what instanceof Error) return shortened(`${what.name}: ${what.message}`);
   const fired = what as FiredTrigger | undefined;
@@ -26,5 +26,5 @@ export function reasonText(what: unknown): string {
   return shortened(String(fired?.reason ?? what));
 }
 
-/** Half a character at its end would have the whole command refused. */
+/** Well-formed, because half a surrogate pair at the end would make the whole command invalid. */
 const shortened = (text: string): string => text.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed();

@@ -1,4 +1,4 @@
-/** What an agent is started with, and how its run ends. */
+/** The options of `runAgent`, and its result. */
 import type { OfferData } from "../../protocol/offer.ts";
 import type { TriggerThresholds } from "../../protocol/triggers.ts";
 import type { FleetClient } from "../client/client.ts";
@@ -6,50 +6,50 @@ import type { ConnectOptions } from "../client/connect.ts";
 import type { CheckpointRules } from "./checkpoint-policy.ts";
 import type { Classify } from "./failure.ts";
 import type { AgentRun } from "./run.ts";
-import type { Beginning } from "./state.ts";
+import type { InitialWork } from "./state.ts";
 
 export interface AgentOptions {
-  /** The agent type: whose offers it takes, and as what it writes. A runner that starts the agent says it itself. */
+  /** The agent type: of the offers that the agent takes, and in its checkpoints. A runner that starts the agent overrides it. */
   readonly type: string;
   /**
-   * The work. When it resolves with nothing pending, the task is complete; with something pending, the task is given back. When it
-   * throws, that is written down and reported, and thrown on. Let pass what the run's methods throw: the run is over then.
+   * The work. If it resolves with no item pending, the task is complete; with items pending, the task is released. If it throws, the
+   * error is recorded, reported and rethrown. Let errors of the run's methods pass: the run has ended then.
    */
   readonly work: (run: AgentRun) => Promise<void>;
-  /** Start on this task, whoever has it, instead of that of the runner that started the process, or of an offer. */
+  /** Take this task, even from another owner, instead of the one that a runner or an offer assigns. */
   readonly task?: string;
-  /** The fence of `task`, where it was taken or acknowledged for this agent already, under its agent id. */
+  /** The fence of `task`, if it was already taken or acknowledged for this agent, under its agent id. */
   readonly fence?: number;
-  /** What a task that has no checkpoint yet begins with. */
-  readonly begin?: Beginning;
-  /** Whether to take an offer. Default: every one. */
+  /** The state of a task without checkpoints. */
+  readonly begin?: InitialWork;
+  /** Decides whether to take an offer. Default: every offer. */
   readonly onOffer?: (offer: OfferData) => boolean | Promise<boolean>;
   /** When to write checkpoints. Default: every 5 items, every 10 minutes. */
   readonly checkpoints?: CheckpointRules;
-  /** When to hand off. Default: what the fleet's policy says, as the writer answers it. */
+  /** When to hand off. Default: the fleet's policy, as the writer applies it. */
   readonly triggers?: Partial<TriggerThresholds>;
-  /** Ends the agent: what it knows is written down, and its task given back. */
+  /** Stops the agent: a last checkpoint is written, and its task is released. */
   readonly signal?: AbortSignal;
-  /** What becomes of the task when the agent is ended so: given back, or offered to another agent. Default `release`. */
+  /** Release the task of a stopped agent, or hand it off. Default `release`. */
   readonly onStop?: "release" | "hand_off";
-  /** The class of failure under which work that throws is reported. Default: what the error says itself, else `crash`. */
+  /** The failure class of an error that the work throws. Default: from the error itself, else `crash`. */
   readonly classify?: Classify;
   readonly sessionId?: string;
-  /** How often it says that it lives: at least three times in the policy's `silence_ms`. Default 2,000. */
+  /** Milliseconds between heartbeats: at most a third of the policy's `silence_ms`. Default 2,000. */
   readonly heartbeatMs?: number;
-  /** The folder that it works in: recorded in every checkpoint, and compared with what the checkpoint says when it continues. */
+  /** The folder of the work: recorded in every checkpoint, and compared with the checkpoint from which a run continues. */
   readonly workspace?: string;
-  /** A client to use, which stays open; else one is made, as `connect` says. */
+  /** The client to use, which stays open. Default: a new one, made by `connect`. */
   readonly fleet?: FleetClient;
   readonly connect?: ConnectOptions;
 }
 
 export interface AgentResult {
-  /** `fenced`: another agent has taken the task over. `stopped`: by the signal, or because the work returned with items pending. */
+  /** `fenced`: another agent has taken the task. `stopped`: by the signal, or because the work returned with items pending. */
   readonly outcome: "completed" | "handed_off" | "fenced" | "stopped";
-  /** null: stopped before there was a task. */
+  /** null: stopped before it had a task. */
   readonly taskId: string | null;
   readonly checkpointId: string | null;
-  /** Of a task that was handed off. */
+  /** The handoff of a task that was handed off, else null. */
   readonly handoffId: string | null;
 }

@@ -1,21 +1,21 @@
-/** The end of a run before the work is done. Thrown into the work, which should let it pass, and the reason of the aborted signal. */
+/** The end of a run before the work is done: thrown into the work, which should let it pass, and the reason of the aborted signal. */
 
-/** `fenced`: another agent has the task. `stopped`: whoever started the agent wants it to end. */
-export type Ending = "handed_off" | "fenced" | "stopped";
+/** `fenced`: another agent has taken the task. `stopped`: the agent's signal was aborted. */
+export type RunEnding = "handed_off" | "fenced" | "stopped";
 
-const TEXTS: Readonly<Record<Ending, string>> = {
-  handed_off: "the task was handed off; nothing more is to be done here",
-  fenced: "another agent has the task now; nothing more may be done here",
+const TEXTS: Readonly<Record<RunEnding, string>> = {
+  handed_off: "the task was handed off; this run must do nothing more",
+  fenced: "another agent has taken the task; this run must do nothing more",
   stopped: "the agent was stopped",
 };
 
-export class RunOver extends Error {
-  readonly ending: Ending;
+export class RunEnded extends Error {
+  readonly ending: RunEnding;
   readonly handoffId: string | undefined;
 
-  constructor(ending: Ending, o: { handoffId?: string; cause?: unknown } = {}) {
+  constructor(ending: RunEnding, o: { handoffId?: string; cause?: unknown } = {}) {
     super(TEXTS[ending], o.cause === undefined ? undefined : { cause: o.cause });
-    this.name = "RunOver";
+    this.name = "RunEnded";
     this.ending = ending;
     this.handoffId = o.handoffId;
   }

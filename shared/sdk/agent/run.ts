@@ -1,7 +1,7 @@
 /**
- * One agent's turn at a task: the state of the work, and the checkpoints that keep it. The work changes `state` as it likes and says
- * what happened; when a checkpoint is due it is written, and when a trigger fires the task is handed off at that point. Each of the
- * methods that return a promise is such a point, and throws {@link RunOver} when the run is over.
+ * The run of one agent on a task: the state of the work and its checkpoints. The work changes `state` freely and reports its progress.
+ * Each method that returns a promise is a point at which a due checkpoint is written and a fired trigger hands the task off. These
+ * methods throw {@link RunEnded} once the run has ended.
  */
 import type {
   Checkpoint,
@@ -22,15 +22,15 @@ import type { TaskHandle } from "../client/task.ts";
 import { takeWorkspace } from "../workspace/snapshot.ts";
 import { CheckpointPolicy, type CheckpointRules, type Occasion } from "./checkpoint-policy.ts";
 import { reasonText, triggerOf } from "./messages.ts";
-import { RunOver } from "./run-ended.ts";
+import { RunEnded } from "./run-ended.ts";
 import { sameItem, type WorkItem, type WorkState } from "./state.ts";
 import { TriggerMonitor } from "./trigger-monitor.ts";
 
 export interface Usage {
-  /** Tokens that are in the context now; with `contextLimit` they say how full it is. */
+  /** Tokens in the context now. With `contextLimit` they give its utilization. */
   readonly tokensConsumed?: number;
   readonly contextLimit?: number;
-  /** How full the context is, from 0 to 1, where the agent knows it itself. */
+  /** The utilization of the context, from 0 to 1, if the agent knows it. */
   readonly contextUtilization?: number;
   readonly toolsInvoked?: number;
 }
@@ -48,11 +48,11 @@ export interface RunParts {
   readonly rules: CheckpointRules;
   readonly thresholds: Partial<TriggerThresholds> | undefined;
   readonly clock: Clock;
-  /** Tells whoever watches the agent until when its step may take; undefined: as long as it likes. */
-  readonly sayStepDeadline: (at: string | undefined) => void;
+  /** Announces the deadline of the current step in the heartbeats; undefined: no deadline. */
+  readonly setStepDeadline: (at: string | undefined) => void;
 }
 
-interface Writing {
+interface CheckpointRequest {
   readonly reason: TriggerReason;
   readonly details?: string | undefined;
   readonly state?: WorkState;
@@ -64,12 +64,12 @@ export class AgentRun {
   readonly #parts: RunParts;
   readonly #policy: CheckpointPolicy;
   readonly #monitor: TriggerMonitor;
-  readonly #ending = new AbortController();
-  #writing: Promise<unknown> = Promise.resolve();
-  #over: RunOver | undefined;
+  readonly #abort = new AbortController();
+  #writes: Promise<unknown> = Promise.resolve();
+  #ended: RunEnded | undefined;
   #lastId: string | null;
-  #hasDeadline = false;
-  /** The state of the work, in the sections and under the names of a checkpoint; change it freely. */
+  #hasStepDeadline = false;
+  /** The state of the work, in the sections and under the names of a checkpoint. Change it freely. */
   readonly state: WorkState;
 
   constructor(parts: RunParts) {
@@ -88,17 +88,17 @@ export class AgentRun {
     return this.#parts.task.fence ?? 0;
   }
 
-  /** Where this run continues; null for a task that begins. */
+  /** The checkpoint from which this run continues; null for a new task. */
   get resumedFrom(): Checkpoint | null {
     return this.#parts.found;
   }
 
-  /** How the workspace stands beside what the checkpoint says of it; null when that is not known. Nothing is ever reset. */
+  /** The differences between the workspace and its record in the checkpoint; null if unknown. The workspace is never reset. */
   get drift(): WorkspaceDrift | null {
     return this.#parts.drift;
   }
 
-  /** What to tell the model to continue; null for a task that begins. */
+  /** The continuation prompt for the model; null for a new task. */
   get prompt(): string | null {
     return this.#parts.prompt;
   }
@@ -107,21 +107,21 @@ export class AgentRun {
     return this.#parts.offer;
   }
 
-  /** Aborted when the run is over: handed off, taken over by another agent, or stopped. Give it to whatever takes long. */
+  /** Aborted when the run ends: handed off, fenced or stopped. Pass it to every long operation. */
   get signal(): AbortSignal {
-    return this.#ending.signal;
+    return this.#abort.signal;
   }
 
-  get over(): RunOver | undefined {
-    return this.#over;
+  get ended(): RunEnded | undefined {
+    return this.#ended;
   }
 
-  /** The newest checkpoint of this run, else the one that it resumed from. */
+  /** The newest checkpoint of this run, else the one that it continues from. */
   get checkpointId(): string | null {
     return this.#lastId;
   }
 
-  /** What is pending, one after the other, also what is added meanwhile; each once, whether it gets done or not. */
+  /** The pending items one after the other, including items that are added meanwhile. Each item once, done or not. */
   *items(): Generator<WorkItem> {
     const seen = new Set<WorkItem>();
     for (;;) {
@@ -132,9 +132,9 @@ export class AgentRun {
     }
   }
 
-  /** An item is done: it moves from pending to completed. A point at which a checkpoint may be written or the task handed off. */
+  /** Moves an item from pending to completed. */
   async done(item: WorkItem | string, facts: Partial<WorkItem> = {}): Promise<void> {
-    this.#requireOn();
+    this.#requireActive();
     const work = this.state.execution_state;
     const known = work.pending_items.find((one) => sameItem(one, item));
     work.pending_items = work.pending_items.filter((one) => one !== known);
@@ -145,88 +145,88 @@ export class AgentRun {
     await this.#pass("item");
   }
 
-  /** The work goes on in another phase; by the policy, an agent that is good at it may take over here. */
+  /** Continues the work in another phase. The policy may hand the task to an agent type for that phase. */
   async phase(next: Exclude<Phase, "handoff">): Promise<void> {
-    this.#requireOn();
+    this.#requireActive();
     this.state.execution_state.phase = next;
     await this.#pass("phase", { isPhaseComplete: true }, { nextPhase: next });
   }
 
   /**
-   * Before something that takes long or may break: what is known so far is written down. `withinMs`: who is still at it after so long
-   * counts as hung, though it lives; until the next point of the work.
+   * Writes a checkpoint before an operation that is long or may fail. `withinMs`: an agent that has not reached the next point of the
+   * work by then counts as hung, although it is alive.
    */
   async beforeLong(details: string, { withinMs }: { readonly withinMs?: number } = {}): Promise<void> {
     await this.#pass("long_operation", {}, {}, details);
     if (withinMs === undefined) return;
-    this.#hasDeadline = true;
-    this.#parts.sayStepDeadline(new Date(this.#parts.clock.now() + withinMs).toISOString());
+    this.#hasStepDeadline = true;
+    this.#parts.setStepDeadline(new Date(this.#parts.clock.now() + withinMs).toISOString());
   }
 
-  /** Something failed, and the work goes on all the same. Enough of these, and somebody else should try. */
+  /** Counts an error after which the work continues. After too many, the task is handed off. */
   async failed(error: unknown): Promise<void> {
-    this.#requireOn();
+    this.#requireActive();
     this.#countError();
     await this.#pass("error", {}, {}, reasonText(error));
   }
 
-  /** The vendor refuses requests: by the policy, an agent of another one may take over. */
+  /** Records that the model vendor refuses requests. The policy may hand the task to an agent with another vendor. */
   async rateLimited(limit: { readonly resetsAt?: string; readonly details?: string } = {}): Promise<void> {
-    this.#requireOn();
+    this.#requireActive();
     this.state.metrics.rate_limit = toSnake(limit);
     await this.#pass("error", {}, {}, limit.details ?? "the vendor refuses requests");
   }
 
-  /** How full the context is. It counts at the next point, since what is under way should come to its end. */
+  /** Records the usage of the context. It is evaluated at the next point, so that the current step can finish. */
   usage(usage: Usage): void {
     Object.assign(this.state.metrics, toSnake(usage));
     this.#policy.changed();
   }
 
-  /** A point of the work's own: a checkpoint if one is due, a handoff if a trigger fires. */
+  /** A point without progress: writes a checkpoint if one is due, hands off if a trigger fires. */
   checkIn(): Promise<void> {
     return this.#pass("time");
   }
 
-  /** A checkpoint now. */
+  /** Writes a checkpoint now. */
   async checkpoint(details?: string): Promise<CheckpointOutcome> {
-    this.#requireOn();
+    this.#requireActive();
     return this.#write({ reason: "manual", details });
   }
 
-  /** Hands the task off here and now; the run is over, which this throws. */
-  handOff(wish: HandoffDetails = {}): Promise<never> {
-    return this.#handOff([], wish);
+  /** Hands the task off now, which ends the run: it throws {@link RunEnded}. */
+  handOff(details: HandoffDetails = {}): Promise<never> {
+    return this.#handOff([], details);
   }
 
-  /** The first checkpoint after an acknowledgement, linked to the one that was handed over: it confirms the handoff. */
-  async begin(): Promise<void> {
+  /** Confirms a handoff by a first checkpoint, linked to the one that was handed over. */
+  async confirmHandoff(): Promise<void> {
     const from = this.#lastId;
     await this.#write({ reason: "reassignment", ...(from !== null && { parents: [from] }) });
   }
 
-  /** Time went by. Hands off only at a point of the work itself. */
+  /** Writes the periodic checkpoint if it is due; never hands off. Returns the milliseconds until the next one. */
   async tick(): Promise<number> {
     const due = this.#policy.due("time");
-    if (due !== null && this.#over === undefined) await this.#write({ reason: due });
+    if (due !== null && this.#ended === undefined) await this.#write({ reason: due });
     return this.#policy.untilPeriodicMs();
   }
 
-  /** The last checkpoint of work that ended, in whatever way. */
-  async last(reason: TriggerReason, details?: string, error?: unknown): Promise<CheckpointOutcome> {
+  /** Writes the last checkpoint of work that has ended. */
+  async writeLast(reason: TriggerReason, details?: string, error?: unknown): Promise<CheckpointOutcome> {
     if (error !== undefined) this.#countError();
     return this.#write({ reason, details });
   }
 
-  /** The first end counts. */
-  end(over: RunOver): RunOver {
-    if (this.#over !== undefined) return this.#over;
-    this.#over = over;
-    this.#ending.abort(over);
-    return over;
+  /** Only the first end counts. */
+  end(ended: RunEnded): RunEnded {
+    if (this.#ended !== undefined) return this.#ended;
+    this.#ended = ended;
+    this.#abort.abort(ended);
+    return ended;
   }
 
-  /** Hands off because the agent is stopped: the run is over already, and its task goes on elsewhere. */
+  /** Hands off the task of an agent that was stopped. Returns the id of the handoff. */
   async handOffStopped(): Promise<string> {
     return (await this.#writeHandoff([], { reason: "the agent was stopped" })).checkpointId;
   }
@@ -234,20 +234,20 @@ export class AgentRun {
   async #pass(
     occasion: Occasion,
     signs: Partial<TriggerSigns> = {},
-    wish: HandoffDetails = {},
+    handoff: HandoffDetails = {},
     details?: string,
   ): Promise<void> {
-    this.#requireOn();
-    if (this.#hasDeadline) this.#parts.sayStepDeadline(undefined);
-    this.#hasDeadline = false;
+    this.#requireActive();
+    if (this.#hasStepDeadline) this.#parts.setStepDeadline(undefined);
+    this.#hasStepDeadline = false;
     const due = this.#policy.due(occasion);
-    const asked = this.#monitor.toAsk(this.#signs(signs));
-    if (due !== null || asked !== undefined) {
-      const reason = due ?? triggerOf(asked);
-      await this.#write({ reason, details: details ?? (due === null ? reasonText(asked) : undefined) });
+    const unjudged = this.#monitor.unjudged(this.#signs(signs));
+    if (due !== null || unjudged !== undefined) {
+      const reason = due ?? triggerOf(unjudged);
+      await this.#write({ reason, details: details ?? (due === null ? reasonText(unjudged) : undefined) });
     }
     const fired = this.#monitor.fired(this.#signs(signs));
-    if (fired.length > 0) await this.#handOff(fired, wish);
+    if (fired.length > 0) await this.#handOff(fired, handoff);
   }
 
   #signs(signs: Partial<TriggerSigns>): TriggerSigns {
@@ -259,34 +259,34 @@ export class AgentRun {
     this.state.metrics.error_count = (this.state.metrics.error_count ?? 0) + 1;
   }
 
-  async #handOff(fired: readonly FiredTrigger[], wish: HandoffDetails): Promise<never> {
-    this.#requireOn();
-    await this.#writeHandoff(fired, wish);
-    throw this.#over;
+  async #handOff(fired: readonly FiredTrigger[], handoff: HandoffDetails): Promise<never> {
+    this.#requireActive();
+    await this.#writeHandoff(fired, handoff);
+    throw this.#ended;
   }
 
-  async #writeHandoff(fired: readonly FiredTrigger[], wish: HandoffDetails): Promise<CheckpointOutcome> {
+  async #writeHandoff(fired: readonly FiredTrigger[], handoff: HandoffDetails): Promise<CheckpointOutcome> {
     const { phase, pending_items, resume_pointer } = this.state.execution_state;
     const [first] = fired;
-    const reason = wish.reason ?? (first && reasonText(first));
-    const next_action = resume_pointer?.next_action ?? pending_items[0]?.title ?? "Go on with the task";
+    const reason = handoff.reason ?? (first && reasonText(first));
+    const next_action = resume_pointer?.next_action ?? pending_items[0]?.title ?? "Continue the task";
     const execution_state = {
       ...this.state.execution_state,
       phase: "handoff" as const,
-      resume_pointer: { ...resume_pointer, next_action, phase: wish.nextPhase ?? phase },
+      resume_pointer: { ...resume_pointer, next_action, phase: handoff.nextPhase ?? phase },
     };
     return this.#write({
       reason: triggerOf(first),
       details: reason,
       state: { ...this.state, execution_state },
-      handoff: { ...wish, reason },
+      handoff: { ...handoff, reason },
     });
   }
 
-  /** One after the other, in the order in which they were asked for. */
-  #write(writing: Writing): Promise<CheckpointOutcome> {
-    const written = this.#writing.then(() => this.#send(writing));
-    this.#writing = written.catch(() => {});
+  /** Writes the checkpoints one after the other, in the order of the requests. */
+  #write(request: CheckpointRequest): Promise<CheckpointOutcome> {
+    const written = this.#writes.then(() => this.#send(request));
+    this.#writes = written.catch(() => {});
     return written;
   }
 
@@ -296,10 +296,10 @@ export class AgentRun {
     state = this.state,
     parents,
     handoff,
-  }: Writing): Promise<CheckpointOutcome> {
+  }: CheckpointRequest): Promise<CheckpointOutcome> {
     const { task, agentType, sessionId, workspace, found } = this.#parts;
-    // Nothing goes behind the last word.
-    if (this.#over !== undefined && this.#over.ending !== "stopped") throw this.#over;
+    // A stopped run still writes its last checkpoint.
+    if (this.#ended !== undefined && this.#ended.ending !== "stopped") throw this.#ended;
     const recovery =
       workspace === undefined ? state.recovery : await withWorkspace(state.recovery, workspace);
     const checkpoint = {
@@ -317,20 +317,20 @@ export class AgentRun {
       const outcome = await task.checkpoint(checkpoint, { handoff });
       this.#lastId = outcome.checkpointId;
       this.#policy.written();
-      this.#monitor.heard(outcome);
+      this.#monitor.judged(outcome);
       // A handoff has the id of the command that opened it.
-      if (handoff !== undefined) this.end(new RunOver("handed_off", { handoffId: outcome.checkpointId }));
+      if (handoff !== undefined) this.end(new RunEnded("handed_off", { handoffId: outcome.checkpointId }));
       return outcome;
     } catch (error) {
       if (error instanceof FleetError && error.code === "FENCED") {
-        throw this.end(new RunOver("fenced", { cause: error }));
+        throw this.end(new RunEnded("fenced", { cause: error }));
       }
       throw error;
     }
   }
 
-  #requireOn(): void {
-    if (this.#over !== undefined) throw this.#over;
+  #requireActive(): void {
+    if (this.#ended !== undefined) throw this.#ended;
   }
 }
 

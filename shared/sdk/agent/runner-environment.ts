@@ -1,4 +1,4 @@
-/** What a runner tells the agent that it starts, in its environment: the task is this agent's already, and here is where it goes on. */
+/** The environment in which a runner starts an agent: the task that the agent already owns, and where it continues. */
 import { readFileSync } from "node:fs";
 import { invalid } from "../../protocol/errors.ts";
 import { keptTrace, type TraceCarrier, traceparentKey } from "../../runtime/observability/trace-context.ts";
@@ -21,7 +21,7 @@ export const startFields = {
   agentId: clientFields.agentId,
 } as const;
 
-/** Read only together with the task. */
+/** Read only together with a task. */
 export const fenceFields = {
   fence: integer("FLEET_FENCE", {
     min: 0,
@@ -30,7 +30,7 @@ export const fenceFields = {
   }),
 } as const;
 
-export interface Start {
+export interface RunnerStart {
   readonly task: string;
   readonly fence: number;
   readonly agentId: string | undefined;
@@ -43,35 +43,35 @@ export interface Start {
   readonly trace: TraceCarrier;
 }
 
-/** One start is for one run: whatever the program runs after it is its own affair. */
-const used = new Set<string>();
+/** A start is for one run of the process: later runs wait for offers. */
+const usedStarts = new Set<string>();
 
-/** null: no runner started this process for a task, or its task was begun before. Throws ConfigError. */
-export function startFrom(env: Environment): Start | null {
+/** null: no runner started this process for a task, or the task's run has begun before. Throws ConfigError. */
+export function readRunnerStart(env: Environment): RunnerStart | null {
   const { task, ...rest } = readConfig(startFields, env);
   if (task === undefined) return null;
   const { fence } = readConfig(fenceFields, env);
   const name = `${task}/${fence}`;
-  if (used.has(name)) return null;
-  used.add(name);
+  if (usedStarts.has(name)) return null;
+  usedStarts.add(name);
   return { task, fence, ...rest, trace: keptTrace(env[traceparentKey.toUpperCase()]) };
 }
 
-/** Throws INVALID when the prompt cannot be read. */
-export async function assignmentOf(fleet: FleetClient, start: Start): Promise<Assignment> {
+/** Throws INVALID if the prompt cannot be read. */
+export async function assignmentOf(fleet: FleetClient, start: RunnerStart): Promise<Assignment> {
   const { task: id, fence, agentId, handoffId, checkpointId, promptFile } = start;
   if (agentId !== undefined && agentId !== fleet.agentId)
-    throw invalid("fleet", `a client of agent ${agentId}, whose task it is`, fleet.agentId);
+    throw invalid("fleet", `a client of agent ${agentId}, which owns the task`, fleet.agentId);
   const task = fleet.task(id, { fence });
   const handoff = handoffId === undefined ? null : await fleet.handoff(handoffId, { deadlineMs: RESUME_MS });
-  // It was begun already: this program was started once more, and goes on where it was.
-  const hasBegun = handoff !== null && handoff.state !== "accepted";
-  if (hasBegun) return { task, offer: null, handover: null };
-  const prompt = promptFile === undefined ? null : promptIn(promptFile);
+  // An earlier start of the program has confirmed the handoff; this one continues from its newest checkpoint.
+  const isConfirmed = handoff !== null && handoff.state !== "accepted";
+  if (isConfirmed) return { task, offer: null, handover: null };
+  const prompt = promptFile === undefined ? null : readPrompt(promptFile);
   return { task, offer: null, handover: { checkpointId, prompt, handoff } };
 }
 
-function promptIn(path: string): string {
+function readPrompt(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {

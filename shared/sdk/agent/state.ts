@@ -13,7 +13,7 @@ export type WorkState = Pick<
   CheckpointDraft,
   "execution_state" | "context_summary" | "metrics" | "recovery" | "verification" | "fleet"
 >;
-/** As the schema has it, without the short form that only input knows. */
+/** An item as the schema stores it, without the short form that only input may use. */
 export type WorkItem = {
   title: string;
   id?: string | undefined;
@@ -22,22 +22,22 @@ export type WorkItem = {
   files_created?: string[] | undefined;
   files_modified?: string[] | undefined;
 };
-/** What a task that has no checkpoint yet begins with. */
-export type Beginning = Partial<CheckpointInput["execution_state"]>;
+/** The state of a task without checkpoints. */
+export type InitialWork = Partial<CheckpointInput["execution_state"]>;
 
-/** The phase of a task that begins without one, or that was handed off by somebody who did not say in which it is. */
+/** The phase of a task that begins without one, and of a handoff that names none. */
 const FIRST_PHASE: Phase = "implementing";
 
-export function newState(beginning: Beginning): WorkState {
-  const execution_state = { phase: FIRST_PHASE, ...beginning };
+export function newState(initial: InitialWork): WorkState {
+  const execution_state = { phase: FIRST_PHASE, ...initial };
   return sectionsOf(validate(checkpointInputSchema, { metadata: { agent_type: "new" }, execution_state }));
 }
 
-/** Where the agent before stopped. What is its own alone, such as the tokens in its context or its workspace, begins anew. */
+/** The state in a checkpoint, without the facts of the former agent alone, such as its tokens and its workspace. */
 export function resumedState(found: Checkpoint, nextPhase: Phase | null): WorkState {
   const state = sectionsOf(structuredClone(found));
   const { files_modified, tests_status } = state.metrics;
-  const { last_successful_state: _earlier, workspace: _theirs, ...recovery } = state.recovery;
+  const { last_successful_state: _earlier, workspace: _former, ...recovery } = state.recovery;
   return {
     ...state,
     execution_state: { ...state.execution_state, phase: nextPhase ?? phaseOf(found) },
@@ -46,7 +46,7 @@ export function resumedState(found: Checkpoint, nextPhase: Phase | null): WorkSt
   };
 }
 
-/** The phase of the work; of a handoff, the one that its checkpoint says to go on in. */
+/** The phase of the work. For a handoff, the phase in which its checkpoint continues. */
 function phaseOf({ execution_state: { phase, resume_pointer } }: Checkpoint): Phase {
   if (phase !== "handoff") return phase;
   return PHASES.find((one) => one === resume_pointer?.phase && one !== "handoff") ?? FIRST_PHASE;
@@ -57,7 +57,7 @@ function sectionsOf(checkpoint: CheckpointDraft | Checkpoint): WorkState {
   return sections;
 }
 
-/** Its own spelling, so that what the agent named can be found again. */
+/** Compares by identity, id or title, so that an item is found by the name that the agent gave it. */
 export function sameItem(one: WorkItem, other: WorkItem | string): boolean {
   if (typeof other === "string") return one.title === other || one.id === other;
   return one === other || (one.id !== undefined ? one.id === other.id : one.title === other.title);

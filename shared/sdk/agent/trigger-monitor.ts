@@ -1,54 +1,55 @@
 /**
- * The agent's side of the triggers: between checkpoints it watches the same signs that the writer judges. Whose word counts: the agent's
- * own thresholds where it was given some; else the fleet's policy, which the writer applies to each checkpoint; and while no writer
- * answers, the defaults.
+ * The agent's side of the triggers: between checkpoints it watches the signs that the writer judges. The agent's own thresholds decide,
+ * if it has any; otherwise the fleet's policy, which the writer applies to each checkpoint. While no writer answers, the default
+ * thresholds decide.
  */
 import type { FiredTrigger } from "../../protocol/checkpoint.ts";
 import { DEFAULT_POLICY } from "../../protocol/policy.ts";
 import { evaluateTriggers, type TriggerSigns, type TriggerThresholds } from "../../protocol/triggers.ts";
 
-/** What a checkpoint came to, as far as the triggers go. */
-export type Judged =
+/** The members of a checkpoint's outcome that concern the triggers. */
+export type JudgedCheckpoint =
   | { readonly outcome: "committed"; readonly handoffAdvised?: readonly FiredTrigger[] | undefined }
   | { readonly outcome: "queued" | "spooled" };
 
 export class TriggerMonitor {
-  readonly #isOwn: boolean;
+  readonly #hasOwn: boolean;
   readonly #thresholds: TriggerThresholds;
-  /** What the writer said last; undefined while the last checkpoint was judged by nobody. */
+  /** The writer's last advice; undefined if no writer has judged the last checkpoint. */
   #advice: readonly FiredTrigger[] | undefined = [];
-  readonly #asked = new Set<string>();
+  readonly #submitted = new Set<string>();
 
   constructor(own?: Partial<TriggerThresholds>) {
-    this.#isOwn = own !== undefined;
+    this.#hasOwn = own !== undefined;
     this.#thresholds = { ...DEFAULT_POLICY.triggers, ...own };
   }
 
-  heard(answer: Judged): void {
-    this.#advice = answer.outcome === "committed" ? (answer.handoffAdvised ?? []) : undefined;
+  /** Records the writer's advice on a checkpoint. */
+  judged(outcome: JudgedCheckpoint): void {
+    this.#advice = outcome.outcome === "committed" ? (outcome.handoffAdvised ?? []) : undefined;
   }
 
   /**
-   * The sign that a writer should judge now, because by the defaults it is time to hand off; each is asked about once, and again
-   * with every checkpoint that is written anyway.
+   * A trigger that fires by the default thresholds and that a checkpoint should submit to the writer now. Each is returned once;
+   * every later checkpoint submits it again anyway.
    */
-  toAsk(signs: TriggerSigns): FiredTrigger | undefined {
-    if (this.#isOwn) return undefined;
-    const found = this.#here(signs).find(({ reason }) => !this.#asked.has(reason));
-    if (found !== undefined) this.#asked.add(found.reason);
+  unjudged(signs: TriggerSigns): FiredTrigger | undefined {
+    if (this.#hasOwn) return undefined;
+    const found = this.#evaluate(signs).find(({ reason }) => !this.#submitted.has(reason));
+    if (found !== undefined) this.#submitted.add(found.reason);
     return found;
   }
 
-  /** Why it is time to hand off, the weightiest reason first; empty when it is not. */
+  /** The triggers that fire, the weightiest first; empty if the task stays with this agent. */
   fired(signs: TriggerSigns): readonly FiredTrigger[] {
-    const here = this.#here(signs);
-    if (this.#isOwn || this.#advice === undefined) return here;
-    // Nobody need be asked whether a wish is one.
-    const wished = here.filter(({ reason }) => reason === "explicit_request");
-    return this.#advice.length > 0 ? this.#advice : wished;
+    const fired = this.#evaluate(signs);
+    if (this.#hasOwn || this.#advice === undefined) return fired;
+    // A request of the agent itself needs no judgement.
+    const requested = fired.filter(({ reason }) => reason === "explicit_request");
+    return this.#advice.length > 0 ? this.#advice : requested;
   }
 
-  #here(signs: TriggerSigns): FiredTrigger[] {
+  #evaluate(signs: TriggerSigns): FiredTrigger[] {
     return evaluateTriggers(signs, this.#thresholds);
   }
 }

@@ -21,15 +21,17 @@ import { FleetClient } from "./client.ts";
 import { emitProcessWarning, type OnWarning } from "./warnings.ts";
 
 export const clientFields = {
-  tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "The tenant of a client's tasks" }),
+  tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "Tenant of the tasks" }),
   agentId: optional(
     text("FLEET_AGENT_ID", {
-      description: "The id of the calling agent, in the subject and the audit trail",
+      description: "Id of the caller, in the subjects and in the audit trail",
+      defaultNote: "host and process id; `cli-<user>` for commands",
     }),
   ),
   spoolDir: optional(
     text("FLEET_SPOOL_DIR", {
-      description: "The folder where a client keeps commands while the bus is unavailable",
+      description: "Folder of the spool, which keeps commands while the bus is unavailable",
+      defaultNote: "`<FLEET_HOME>/spool`",
     }),
   ),
 } as const;

@@ -1,10 +1,10 @@
-// What an agent says of itself must be something that the fleet takes.
+// The reasons that an agent gives are valid members of a checkpoint.
 
 import { expect, test } from "vitest";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { reasonText } from "../../../shared/sdk/agent/messages.ts";
 
-test("a long reason is cut between characters: half of one would have the whole command refused", () => {
+test("a long reason is cut between characters, because half of one would make the command invalid", () => {
   for (const text of ["😀".repeat(2_000), `.${"😀".repeat(2_000)}`]) {
     for (const reason of [reasonText(text), reasonText(new Error(text))]) {
       expect(reason.isWellFormed()).toBe(true);

@@ -7,7 +7,7 @@ import type { Message } from "../../../shared/bus/bus.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { type AgentOptions, RunOver, runAgent } from "../../../shared/sdk/sdk.ts";
+import { type AgentOptions, RunEnded, runAgent } from "../../../shared/sdk/sdk.ts";
 import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
 import { offer, offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
@@ -156,7 +156,7 @@ test("a full context: the writer advises it, the task is handed off, and the nex
       }
     },
   });
-  expect(thrown).toBeInstanceOf(RunOver);
+  expect(thrown).toBeInstanceOf(RunEnded);
   expect(result).toMatchObject({ outcome: "handed_off", taskId: "filling" });
   expect(await reasons("filling")).toEqual(["context_overflow implementing", "context_overflow handoff"]);
   const handoff = await record("filling");

@@ -1,15 +1,15 @@
-/** The loop's policy against a clock that is moved by hand. */
+/** The agent loop's checkpoint policy, with a manual clock. */
 import { expect, test } from "vitest";
 import { CheckpointPolicy, type Occasion } from "../../../shared/sdk/agent/checkpoint-policy.ts";
 import { manualClock } from "../../harness/clock.ts";
 
 const MINUTE = 60_000;
 
-test("a checkpoint is due after so many items, and the count begins anew with each that is written", () => {
+test("a checkpoint is due after a number of items, and each written one restarts the count", () => {
   const policy = new CheckpointPolicy({ items: 3 }, manualClock());
   const items = (count: number) => Array.from({ length: count }, () => policy.due("item"));
   expect(items(3)).toEqual([null, null, "progress"]);
-  // Not written, because it failed: due again with the next one.
+  // It could not be written: due again with the next item.
   expect(items(1)).toEqual(["progress"]);
   policy.written();
   expect(items(3)).toEqual([null, null, "progress"]);
@@ -19,14 +19,14 @@ test.each<[Occasion, string]>([
   ["phase", "phase_transition"],
   ["long_operation", "before_long_operation"],
   ["error", "error"],
-])("%s always asks for one", (occasion, reason) => {
+])("a checkpoint is always due on the occasion %s", (occasion, reason) => {
   const policy = new CheckpointPolicy({}, manualClock());
   expect(policy.due(occasion)).toBe(reason);
   policy.written();
   expect(policy.due(occasion)).toBe(reason);
 });
 
-test("after ten minutes, if there is anything new", async () => {
+test("a checkpoint is due after ten minutes, if anything has changed", async () => {
   const clock = manualClock();
   const policy = new CheckpointPolicy({}, clock);
   await clock.advance(10 * MINUTE);
@@ -42,7 +42,7 @@ test("after ten minutes, if there is anything new", async () => {
   expect([policy.due("time"), policy.untilPeriodicMs()]).toEqual(["periodic", 0]);
 });
 
-test("an item that comes after that time counts as the occasion", async () => {
+test("an item after that time makes the periodic checkpoint due", async () => {
   const clock = manualClock();
   const policy = new CheckpointPolicy({ items: 100, everyMs: MINUTE }, clock);
   expect(policy.due("item")).toBeNull();
