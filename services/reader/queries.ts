@@ -1,6 +1,6 @@
 /** The reader's queries: one handler for each, from validated parameters to the result that the protocol names for it. */
 import { BusError } from "../../shared/bus/bus.ts";
-import type { Answer, Facts, Request } from "../../shared/bus/request/endpoint.ts";
+import type { Facts, ServiceAnswer, ServiceRequest } from "../../shared/bus/request/endpoint.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import {
   type FleetStatus,
@@ -17,7 +17,7 @@ import type { QueueQueries } from "./queue.ts";
 import type { RecoveryQueries } from "./recoveries.ts";
 
 export interface Queries {
-  handle(request: Request): Promise<Answer>;
+  handle(request: ServiceRequest): Promise<ServiceAnswer>;
 }
 
 /** Complete by compilation: a query without a handler, or with another result than the protocol's, is a type error. */

@@ -8,7 +8,7 @@
  * A command may go both ways, when the direct attempt did not end in time; its idempotency record makes that one effect.
  */
 
-import type { Answer, Request } from "../../shared/bus/request/endpoint.ts";
+import type { ServiceAnswer, ServiceRequest } from "../../shared/bus/request/endpoint.ts";
 import type { CommandAnswer } from "../../shared/protocol/answers.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -38,7 +38,7 @@ interface Detour {
   readonly isOpen: boolean;
 }
 
-export function createEntrance(context: WriterParts): (request: Request) => Promise<Answer> {
+export function createEntrance(context: WriterParts): (request: ServiceRequest) => Promise<ServiceAnswer> {
   const { bus, backlog, parseCommand, clock, metrics } = context;
   const direct = createDirect(context);
 
@@ -64,7 +64,12 @@ export function createEntrance(context: WriterParts): (request: Request) => Prom
     return { value, outcome: "queued", facts };
   };
 
-  async function detour(command: ValidCommand, request: Request, { isOpen }: Detour, timeoutMs: number) {
+  async function detour(
+    command: ValidCommand,
+    request: ServiceRequest,
+    { isOpen }: Detour,
+    timeoutMs: number,
+  ) {
     try {
       command.check();
       return await putIntoQueue(bus, command, request, timeoutMs);

@@ -4,7 +4,7 @@
  * time it is given back and nothing more is asked for, so that a writer that alone cannot reach the store does not hold up the others.
  */
 import type { DurableMessage } from "../../shared/bus/bus.ts";
-import { startConsuming } from "../../shared/bus/consume/background-consumer.ts";
+import { startConsumers } from "../../shared/bus/consume/background-consumer.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
@@ -42,7 +42,7 @@ export function startDraining(context: WriterParts): Stop {
       handle: (message: DurableMessage, ending: AbortSignal) =>
         inHand(message, () => settle(message, ending)),
     }));
-    const stop = startConsuming({ bus, clock, log }, partitions);
+    const stop = startConsumers({ bus, clock, log }, partitions);
     while (!signal.aborted && breaker.openMs < HOLD_MS) await clock.sleep(LOOK_EVERY_MS, signal);
     await stop();
   };

@@ -37,7 +37,7 @@ export function startQueueMonitor(context: MonitorContext): Stop {
     name: "returned commands",
     everyMs: REDELIVER_EVERY_MS,
     jitter: 0.3,
-    run: async () => void (await queue.redeliverReturned()),
+    run: async () => void (await queue.removeStaleConsumers()),
     clock,
     log,
   });

@@ -1,18 +1,18 @@
-/** One vocabulary for what goes wrong on the bus: every error of the client library and of JetStream becomes a BusError. */
+/** One vocabulary for failures of the bus: every library and JetStream error becomes a BusError. */
 import { errors } from "@nats-io/transport-node";
 import { BusError, type BusErrorKind } from "./bus.ts";
 
-/** JetStream's own error codes, as far as they mean something else than "try again". */
+/** The JetStream error codes with a meaning other than "try again". */
 const STREAM_CODES: Readonly<Record<number, BusErrorKind>> = {
   10054: "too_large", // larger than the stream's max_msg_size
-  10077: "stream_full", // max bytes or max messages reached, discard new
-  10122: "stream_full", // the stream reached its bytes
+  10077: "stream_full", // max bytes or max messages reached, with discard new
+  10122: "stream_full", // the stream reached its byte limit
   10047: "stream_full", // no storage left for the account
-  10023: "unavailable", // insufficient resources, for instance while the disk is full
+  10023: "unavailable", // insufficient resources, for example a full disk
   10158: "unavailable", // the same id is being stored right now
 };
 
-/** Maps any thrown value; a BusError stays what it is. */
+/** Maps any thrown value. A BusError is returned unchanged. */
 export function busError(error: unknown, details: Readonly<Record<string, unknown>> = {}): BusError {
   if (error instanceof BusError) return error;
   return new BusError(
@@ -36,7 +36,7 @@ function kindOf(error: unknown): BusErrorKind {
   return "unavailable";
 }
 
-/** The error of a JetStream answer: `{ code, err_code, description }`. */
+/** Maps the error in a JetStream answer: `{ code, err_code, description }`. */
 export function streamError(
   error: { code?: number; err_code?: number; description?: string },
   details: Readonly<Record<string, unknown>> = {},

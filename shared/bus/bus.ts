@@ -1,6 +1,6 @@
 /**
- * The bus as the rest of Fleet sees it: requests, services, events and durable streams. Bodies are bytes; what they mean is the
- * services' matter. Only shared/bus knows that NATS is behind it, so the client library can be replaced in one folder.
+ * The bus as the rest of Fleet sees it: requests, services, events and durable streams. Bodies are bytes that
+ * the services interpret. Only shared/bus knows of NATS, so the client library can be replaced in one folder.
  */
 import type { Stop } from "../runtime/process/service.ts";
 import type { StreamSpec } from "./streams/streams.ts";
@@ -13,7 +13,7 @@ export interface Headers {
 export interface Message {
   readonly subject: string;
   readonly body: Uint8Array;
-  /** Never undefined; empty when the message had none, so that a bare message from a stranger is harmless. */
+  /** Empty if the message had none, so that a bare message from a foreign client is harmless. */
   readonly headers: Headers;
   readonly replyTo: string | undefined;
 }
@@ -26,46 +26,49 @@ export interface Outgoing {
 export interface PublishAck {
   readonly stream: string;
   readonly seq: number;
-  /** True when the stream had this message id already; that is a success. */
+  /** True if the stream had this message id already. That is a success. */
   readonly duplicate: boolean;
 }
 
 export interface DurableMessage extends Message {
-  /** Position in the stream. */
+  /** The position in the stream. */
   readonly seq: number;
-  /** When the stream took it, in milliseconds since the epoch. */
+  /** The time at which the stream stored it, in milliseconds since the epoch. */
   readonly storedAt: number;
-  /** Delivered before. Not to be trusted when false: a server that crashed may have forgotten. */
+  /** True if it was delivered before. False is not reliable: a server forgets deliveries in a crash. */
   readonly redelivered: boolean;
-  /** How often it was delivered, this time included; as little to be trusted. */
+  /** The number of deliveries, including this one. As unreliable as `redelivered`. */
   readonly deliveries: number;
-  /** Done, never deliver again. Called by the bus itself when the handler resolves. */
+  /** Settles the message for good. The bus itself calls it when the handler resolves. */
   ack(): void;
-  /** Still at it: the acknowledgement wait starts anew. */
+  /** Restarts the acknowledgement wait, because the handler needs more time. */
   working(): void;
-  /** Not now and not here: whoever asks next gets it, before any later message, or after `pauseMs`. For those who stop asking or decline. */
+  /**
+   * Returns the message to the stream. The next consumer to ask gets it before any later message, or after
+   * `pauseMs`. For a consumer that stops or declines.
+   */
   giveBack(pauseMs?: number): void;
-  /** Hopeless: never deliver again. Put the message where people will see it first; the stream only notes the reason. */
+  /** Never deliver it again. The stream only notes the reason, so store the message for operators first. */
   dead(reason: string): void;
 }
 
 export interface OrderedMessage extends Outgoing {
   readonly subject: string;
   readonly messageId: string;
-  /** Messages of one key keep their order; different keys may overtake each other. */
+  /** Messages of one key keep their order. Messages of different keys may overtake each other. */
   readonly orderKey: string;
 }
 
 export interface DurableOptions {
   readonly messageId: string;
   readonly timeoutMs: number;
-  /** A full stream is an answer and no reason to wait for room. Default false. */
+  /** Fail at once if the stream is full, instead of waiting for room. Default false. */
   readonly refuseFull?: boolean;
 }
 
 export interface RequestOptions {
   readonly timeoutMs: number;
-  /** Ends the waiting with the signal's reason; the request may be carried out all the same. */
+  /** Ends the wait with the signal's reason. The request may still be carried out. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -74,13 +77,13 @@ export interface ServeOptions {
   readonly queue: string;
   readonly concurrencyMax: number;
   /**
-   * While the oldest request under way has waited longer than this, in milliseconds, new ones are refused: their callers would
-   * have given up and asked again before their turn came, and every repetition would add to the work.
+   * While the oldest open request has waited longer than this, in milliseconds, new ones are refused. Their
+   * callers would time out and retry before their turn, and every retry would add to the load.
    */
   readonly waitMsMax: number;
-  /** The answer when there are too many requests under way, or they wait too long; given at once. */
+  /** The immediate answer if too many requests are open, or they wait too long. */
   readonly overload: (message: Message) => Outgoing;
-  /** The answer when the handler threw, or when its reply could not be sent. */
+  /** The answer if the handler threw, or if its reply could not be sent. */
   readonly failed: (message: Message, error: unknown) => Outgoing;
 }
 
@@ -88,34 +91,35 @@ export interface ConsumeOptions {
   readonly stream: string;
   readonly durable: string;
   readonly filters?: readonly string[];
-  /** Handlers that run at once. With 1 the order is strict, also through crashes and redelivery; with more it is not. */
+  /** The number of concurrent handlers. Only 1 keeps a strict order, also through crashes and redelivery. */
   readonly maxAckPending: number;
   /**
-   * Handlers that run at once in this process, of a durable that processes with limits of their own share; `maxAckPending` is then
-   * the same for all of them. What it does not handle it does not take, so a message never waits here while another process is free.
+   * The number of concurrent handlers in this process, for a durable that several processes share, each with
+   * its own limit. `maxAckPending` is then the same in all of them. A process takes only messages that it
+   * handles at once, so no message waits here while another process is free.
    */
   readonly concurrencyMax?: number;
   readonly ackWaitMs: number;
-  /** Where a durable that is not there yet begins: with the stream's oldest message, or with the next one. Default "all". */
+  /** Where a new durable begins: at the stream's oldest message, or at the next one. Default "all". */
   readonly from?: "all" | "new";
-  /** A durable that nobody asks for so long is forgotten, with its place. Default: never. */
+  /** A durable that no client uses for this long is removed with its position. Default: never. */
   readonly forgottenAfterMs?: number;
-  /** How long one request for messages waits at the server. Default 5,000; longer is cheaper while nothing comes. */
+  /** How long one pull request waits at the server. Default 5,000. Longer is cheaper on an idle stream. */
   readonly pullMs?: number;
 }
 
-/** A stream's numbers. */
+/** The size of a stream. */
 export interface StreamState {
   readonly messages: number;
   readonly bytes: number;
   readonly bytesMax: number;
-  /** The place of the newest message ever stored; 0 before the first. */
+  /** The position of the newest message ever stored. 0 before the first. */
   readonly lastSeq: number;
-  /** When the oldest message was stored, in milliseconds since the epoch; null when there is none. */
+  /** The time of the oldest message, in milliseconds since the epoch. null: there is none. */
   readonly oldestAt: number | null;
 }
 
-/** A message at rest. */
+/** A stored message without its body. */
 export interface StoredHead {
   readonly seq: number;
   readonly subject: string;
@@ -126,26 +130,31 @@ export interface StoredBody extends StoredHead {
   readonly body: Uint8Array;
 }
 
-export interface Newest {
+export interface NewestQuery {
+  /** A subject, which may have wildcards. */
   readonly filter: string;
   readonly limit: number;
+  /** Only messages at earlier positions. */
   readonly before?: number | undefined;
 }
 
-/** Looking into a stream, for people and repairs; nothing is consumed. Throws BusError. */
+/** Reads a stream without consuming from it, for operators and repairs. Throws BusError. */
 export interface StreamView {
   state(): Promise<StreamState>;
-  /** Messages from `fromSeq` on without their bodies, oldest first, at most `limit`; not of a work queue. */
+  /** At most `limit` messages from `fromSeq` on without bodies, oldest first. Not for a work queue. */
   list(fromSeq: number, limit: number): Promise<StoredHead[]>;
   get(seq: number): Promise<StoredBody | null>;
-  /** How many messages are in the stream under a subject, which may have wildcards. */
+  /** The number of messages under a subject, which may have wildcards. */
   count(filter: string): Promise<number>;
-  /** The newest messages under a subject, which may have wildcards, newest first, at most `limit`; `before`: of those with a smaller place. */
-  newest(o: Newest): Promise<StoredBody[]>;
-  /** False when it was gone already. */
+  /** The newest messages, newest first. */
+  newest(query: NewestQuery): Promise<StoredBody[]>;
+  /** False: it was already removed. */
   remove(seq: number): Promise<boolean>;
-  /** Has settled messages that are in the stream again delivered again; how many consumers had passed some. */
-  redeliverReturned(): Promise<number>;
+  /**
+   * Removes each consumer that has passed messages which are in the stream again, so that they are delivered
+   * again. Returns the number of removed consumers.
+   */
+  removeStaleConsumers(): Promise<number>;
 }
 
 export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck";
@@ -153,41 +162,41 @@ export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_du
 export interface Bus {
   readonly identity: string;
   readonly serverVersion: string;
-  /** Throws BusError. `timeout` is the one kind that leaves open whether the request was carried out. */
+  /** Throws BusError. Only after `timeout` is it unknown whether the request was carried out. */
   request(subject: string, out: Outgoing, o: RequestOptions): Promise<Message>;
-  /** Resolves when the server knows the subscription. Stop: takes no new requests and waits for those under way. */
+  /** Resolves when the server knows the subscription. Stop ends it and awaits the open requests. */
   serve(subject: string, o: ServeOptions, handler: (m: Message) => Promise<Outgoing>): Promise<Stop>;
-  /** Fire and forget: lost when nobody listens or the server is away. */
+  /** Fire and forget: the message is lost without a subscriber or without a server. */
   publish(subject: string, out: Outgoing): void;
   subscribe(subject: string, handler: (m: Message) => void): Promise<Stop>;
   /**
-   * Stored when it resolves. Retries with the same id inside `timeoutMs`; throws `timeout` when an attempt may have been stored, else
-   * the last BusError.
+   * Resolves when the message is stored. Retries with the same id within `timeoutMs`. Throws `timeout` if an
+   * attempt may have been stored, else the last BusError.
    */
   publishDurable(subject: string, out: Outgoing, o: DurableOptions): Promise<PublishAck>;
-  /** In order and all of them, or it throws: then send the whole batch again; the ids make duplicates harmless. */
+  /** Stores all in order, or throws. Then send the whole batch again: the ids make duplicates harmless. */
   publishOrdered(messages: readonly OrderedMessage[], o: Omit<DurableOptions, "messageId">): Promise<void>;
-  /** At least once. A handler that resolves acknowledges; one that throws gets the message again, later and later. */
+  /** At least once. A handler that throws gets the message again, with a growing pause. */
   consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop>;
-  /** Every message of a stream in order, without acknowledgement, through reconnects. For watchers. */
+  /** Delivers every message of a stream in order, without acknowledgement and across reconnects. */
   follow(
     o: { stream: string; filter: string; from: "new" | "all" },
     handler: (m: Message) => void,
   ): Promise<Stop>;
   stream(name: string): StreamView;
-  /** Creates what is missing, updates what is safe to update. Throws StartupError where the difference is not safe. */
+  /** Creates missing streams and makes safe changes. Throws StartupError for an unsafe difference. */
   reconcileStreams(specs: readonly StreamSpec[]): Promise<void>;
-  /** Whether the server writes to disk before it acknowledges; "unknown" without a monitoring address. */
+  /** Whether the server syncs to disk before it acknowledges. "unknown": there is no monitoring address. */
   proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }>;
   health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }>;
-  /** `connected` comes when the server knows our subscriptions again, after a reconnect; not for the first connection. */
+  /** `connected` follows a reconnect, once the server knows our subscriptions again. */
   onStatus(handler: (status: BusStatus) => void): void;
-  /** Stops everything it serves, sends what is buffered, and closes; at the latest after `drainMs` (default 5,000). */
+  /** Stops all services, sends buffered messages and closes, within `drainMs` (default 5,000). */
   close(o?: { drainMs?: number }): Promise<void>;
 }
 
 const KINDS = {
-  no_responders: { retryable: true, text: "nobody serves this subject" },
+  no_responders: { retryable: true, text: "no service is subscribed to this subject" },
   timeout: { retryable: true, text: "no answer in time" },
   too_large: { retryable: false, text: "the message is larger than the server accepts" },
   closed: { retryable: false, text: "the connection to the bus was closed" },
@@ -209,7 +218,7 @@ export class BusError extends Error {
     this.details = details;
   }
 
-  /** Whether the same call, made again, can succeed. */
+  /** Whether a retry of the same call can succeed. */
   get retryable(): boolean {
     return KINDS[this.kind].retryable;
   }

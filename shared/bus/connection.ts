@@ -1,6 +1,7 @@
 /**
- * Opens the bus. The client library's defaults give up after ten attempts and notice a dead peer after minutes; here it reconnects
- * for ever and notices within half a minute, so that a restart of the server costs a second and nobody's attention.
+ * Opens the bus. By default the client library gives up after ten attempts and detects a dead peer after
+ * minutes. Here it reconnects without end and detects a dead peer within half a minute, so a restart of the
+ * server costs a second and needs no operator.
  */
 import { readFileSync } from "node:fs";
 import {
@@ -23,7 +24,7 @@ export interface BusCredentials {
   readonly pass?: string;
   readonly token?: string;
   readonly nkeySeed?: string;
-  /** Read again at every reconnect, so that rotated credentials are taken up. */
+  /** Read again at every reconnect, so that rotated credentials take effect. */
   readonly credsFile?: string;
 }
 
@@ -32,7 +33,7 @@ export interface ConnectBusOptions {
   readonly url: string;
   /** Shown in the server's connection list: `<service>/<host>/<pid>`. */
   readonly name: string;
-  /** Owner of the inbox `_INBOX.<identity>.…`; a token. */
+  /** The owner of the inbox `_INBOX.<identity>.…`, a token. */
   readonly identity: string;
   readonly log: Logger;
   readonly credentials?: BusCredentials;
@@ -42,15 +43,15 @@ export interface ConnectBusOptions {
     readonly keyFile?: string;
     readonly handshakeFirst?: boolean;
   };
-  /** One attempt to connect. Default 2,000. */
+  /** The timeout of one attempt to connect. Default 2,000. */
   readonly connectTimeoutMs?: number;
-  /** Keep trying when nobody is there at first. Default false: throw. */
+  /** Keep trying if the first attempt finds no server. Default false: throw. */
   readonly waitOnFirstConnect?: boolean;
-  /** The server's monitoring address, for proveDurability; a function when it can change. */
+  /** The server's monitoring address, for proveDurability. A function if it can change. */
   readonly monitorUrl?: string | (() => string | undefined);
 }
 
-/** Throws BusError when it cannot connect, StartupError when the server is too old. */
+/** Throws BusError without a connection, StartupError if the server is too old. */
 export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
   const inboxPrefix = SUBJECTS.inboxPrefix(o.identity);
   const connection = await open(o, inboxPrefix);
@@ -83,7 +84,7 @@ async function open(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConn
       reconnectJitter: 100,
       pingInterval: 10_000,
       maxPingOut: 2,
-      // Without this each library call records a stack that nobody reads.
+      // Without this each library call records a stack trace, which costs time.
       noAsyncTraces: true,
       ...authentication(o.credentials),
       ...(o.tls !== undefined && { tls: { ...o.tls } }),
@@ -104,7 +105,7 @@ function authentication(credentials: BusCredentials | undefined): Partial<NodeCo
     ...(pass !== undefined && { pass }),
     ...(token !== undefined && { token }),
     ...(authenticator.length > 0 && { authenticator }),
-    // A file can be replaced by a good one; anything else that is refused twice stays refused.
+    // A file can be replaced by a valid one. Other credentials that were refused twice stay refused.
     ignoreAuthErrorAbort: credsFile !== undefined,
   };
 }

@@ -1,4 +1,4 @@
-/** The bus on NATS: one connection, and the parts that share it. What each part promises stands in its own file. */
+/** The bus on NATS: one connection and the parts that share it. Each part documents its guarantees. */
 import { type JetStreamClient, type JetStreamManager, jetstream } from "@nats-io/jetstream";
 import type { NatsConnection, Status } from "@nats-io/transport-node";
 import { errors } from "@nats-io/transport-node";
@@ -20,13 +20,13 @@ import {
   type StreamView,
 } from "./bus.ts";
 import { busError } from "./bus-errors.ts";
-import { takeTurns } from "./consume/bounded-consumer.ts";
+import { consumeBounded } from "./consume/bounded-consumer.ts";
 import { consume, follow } from "./consume/consume.ts";
 import { publishDurable } from "./publish/publish.ts";
 import { publishOrdered } from "./publish/publish-batch.ts";
 import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
-import { known, serve, subscribed } from "./request/serve.ts";
+import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
 import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
 import { reconcileStream } from "./streams/reconcile.ts";
 import { StreamDirectory } from "./streams/stream-directory.ts";
@@ -34,7 +34,7 @@ import { streamView } from "./streams/stream-view.ts";
 import type { StreamSpec } from "./streams/streams.ts";
 
 const DRAIN_MS = 5_000;
-/** A restarted server takes connections before its streams are back. */
+/** A restarted server accepts connections before its streams are ready. */
 const STREAMS_READY_MS = 15_000;
 
 export interface NatsBusParts {
@@ -91,7 +91,7 @@ export class NatsBus implements Bus {
   }
 
   async subscribe(subject: string, handler: (m: Message) => void): Promise<Stop> {
-    const subscription = subscribed(this.#connection, subject, {
+    const subscription = openSubscription(this.#connection, subject, {
       callback: (error, raw) => {
         try {
           if (error !== null) throw error;
@@ -101,7 +101,7 @@ export class NatsBus implements Bus {
         }
       },
     });
-    await known(this.#connection, subscription, subject);
+    await whenSubscribed(this.#connection, subscription, subject);
     return this.#stoppable(async () => {
       if (!subscription.isClosed() && !this.#connection.isClosed()) await subscription.drain();
     });
@@ -122,7 +122,7 @@ export class NatsBus implements Bus {
     const stop =
       concurrencyMax === undefined
         ? await consume(access, o, handler)
-        : await takeTurns(access, { ...o, concurrencyMax }, handler);
+        : await consumeBounded(access, { ...o, concurrencyMax }, handler);
     return this.#stoppable(stop);
   }
 
@@ -160,7 +160,7 @@ export class NatsBus implements Bus {
         error?: { description?: string };
       };
       if (error !== undefined)
-        return { ok: false, detail: error.description ?? "JetStream answers with an error" };
+        return { ok: false, detail: error.description ?? "JetStream answered with an error" };
       return { ok: true, detail: `NATS ${this.#version}` };
     } catch (error) {
       const failure = busError(error);
@@ -196,7 +196,7 @@ export class NatsBus implements Bus {
     return { client: this.#client, manager: await this.#manager, log: this.#log };
   }
 
-  /** Remembers how to stop something until it was stopped, so that closing the bus leaves nothing running. */
+  /** Keeps `stop` until it was called, so that a closed bus leaves nothing running. */
   #stoppable(stop: Stop): Stop {
     let stopping: Promise<void> | undefined;
     const once: Stop = () => {
@@ -227,7 +227,7 @@ export class NatsBus implements Bus {
     else void this.#announce();
   }
 
-  /** Our subscriptions were sent again, but only an answered ping says that the server has them. */
+  /** The library has sent our subscriptions again. Only an answered ping proves that the server has them. */
   async #announce(): Promise<void> {
     try {
       await this.#connection.flush();

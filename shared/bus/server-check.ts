@@ -1,17 +1,17 @@
 /**
- * What Fleet needs of the server, proven instead of believed: a version that has the fixes and, where the monitoring address is
- * known, that it writes to disk before it acknowledges. An old server accepts our streams and ignores half of their settings.
+ * Checks the server: a version with the necessary fixes and, if the monitoring address is known, that it
+ * syncs to disk before it acknowledges. An old server accepts our streams and ignores half of their settings.
  */
 import type { ServerInfo } from "@nats-io/transport-node";
 import { ERROR_TABLE } from "../protocol/errors.ts";
 import { StartupError } from "../runtime/process/startup.ts";
 
 export const OLDEST_SERVER = "2.10.27";
-/** Atomic batches exist from 2.12.0; from here on they also look at message ids. */
+/** Atomic batches exist since 2.12.0. Since this version they also check message ids. */
 const ATOMIC_SINCE = "2.12.1";
 const PROBE_MS = 2_000;
 
-export function isAtLeast(version: string, oldest: string): boolean {
+export function isVersionAtLeast(version: string, oldest: string): boolean {
   const numbers = (text: string) => text.split(/[.+-]/, 3).map(Number);
   const [have, need] = [numbers(version), numbers(oldest)];
   for (let place = 0; place < 3; place++) {
@@ -22,12 +22,12 @@ export function isAtLeast(version: string, oldest: string): boolean {
 }
 
 export function knowsAtomicBatches(info: ServerInfo | undefined): boolean {
-  return info !== undefined && isAtLeast(info.version, ATOMIC_SINCE);
+  return info !== undefined && isVersionAtLeast(info.version, ATOMIC_SINCE);
 }
 
 /** Throws StartupError. */
 export function requireVersion(found: string): void {
-  if (isAtLeast(found, OLDEST_SERVER)) return;
+  if (isVersionAtLeast(found, OLDEST_SERVER)) return;
   throw new StartupError("the NATS server is too old", {
     exitCode: ERROR_TABLE.UNAVAILABLE.exit,
     details: { found, needed: OLDEST_SERVER },
@@ -35,7 +35,7 @@ export function requireVersion(found: string): void {
   });
 }
 
-/** Whether this very server syncs before it acknowledges; "unknown" when it cannot be asked. */
+/** Whether this server syncs before it acknowledges. "unknown": its monitoring address does not answer. */
 export async function syncsAlways(
   info: ServerInfo,
   monitorUrl: string | undefined,
@@ -47,7 +47,7 @@ export async function syncsAlways(
       server_id?: string;
       jetstream?: { config?: { sync_always?: boolean } };
     };
-    // The monitoring address of another server proves nothing about this one.
+    // The address may be that of another server, which proves nothing about this one.
     if (varz.server_id !== info.server_id) return "unknown";
     return varz.jetstream?.config?.sync_always === true;
   } catch {

@@ -3,7 +3,7 @@
  * a failure or a crash, so a handler must be idempotent.
  */
 import type { Bus, DurableMessage } from "../bus/bus.ts";
-import { startConsuming } from "../bus/consume/background-consumer.ts";
+import { startConsumers } from "../bus/consume/background-consumer.ts";
 import { decodeBody } from "../integrity/wire.ts";
 import { FleetError } from "../protocol/errors.ts";
 import { type EventType, type FleetEvent, readEvent } from "../protocol/events.ts";
@@ -63,5 +63,5 @@ export function startEventConsumer<T extends EventType>(
     const parent = message.headers;
     await withSpan(name, {}, () => handle(event, message), { parent, kind: "consumer" });
   };
-  return startConsuming({ bus, clock, log }, [{ options, handle: handled }]);
+  return startConsumers({ bus, clock, log }, [{ options, handle: handled }]);
 }

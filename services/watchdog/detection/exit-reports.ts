@@ -3,7 +3,7 @@
  * consumers that all watchdogs share, so each is seen to by one of them, at least once; the store notes it once.
  */
 import type { Bus, DurableMessage } from "../../../shared/bus/bus.ts";
-import { startConsuming } from "../../../shared/bus/consume/background-consumer.ts";
+import { startConsumers } from "../../../shared/bus/consume/background-consumer.ts";
 import { decodeBody } from "../../../shared/integrity/wire.ts";
 import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
 import { type FleetEvent, readEvent } from "../../../shared/protocol/events.ts";
@@ -60,7 +60,7 @@ export function startReports(context: ReportsContext, repository: Repository, no
   const awaitsLastWords = createLastWords(bus, repository, clock);
   const exits = givingUp((message) => exited(context, awaitsLastWords, note, message));
   const handoffs = givingUp((message) => handoffFailed(context, repository, note, message));
-  return startConsuming({ bus, clock, log }, [
+  return startConsumers({ bus, clock, log }, [
     { options: { ...EXITS, ...CONSUMING, maxAckPending: WAITING, concurrencyMax: UNDER_WAY }, handle: exits },
     { options: { ...HANDOFFS, ...CONSUMING, maxAckPending: UNDER_WAY }, handle: handoffs },
   ]);

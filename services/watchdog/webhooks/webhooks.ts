@@ -4,7 +4,7 @@
  * to the next one, which posts it again under the same id.
  */
 import type { Bus, DurableMessage } from "../../../shared/bus/bus.ts";
-import { startConsuming } from "../../../shared/bus/consume/background-consumer.ts";
+import { startConsumers } from "../../../shared/bus/consume/background-consumer.ts";
 import { decodeBody } from "../../../shared/integrity/wire.ts";
 import { type ReceivedAlert, readAlert } from "../../../shared/protocol/alerts.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
@@ -59,7 +59,7 @@ export function startWebhooks(context: WebhooksContext, webhooks: readonly Webho
         }),
     } as const;
   });
-  return startConsuming({ bus, clock, log }, consumers);
+  return startConsumers({ bus, clock, log }, consumers);
 }
 
 function filtersOf({ severities, tenants }: Webhook): string[] {

@@ -1,6 +1,6 @@
 /**
- * Consuming in the background, from when it is possible: a stream that cannot be had yet is no reason for a service not to start, and
- * whatever else it does goes on meanwhile.
+ * Consumers that start in the background. A stream that is not available yet must not keep a service from
+ * starting and doing its other work.
  */
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
@@ -9,7 +9,7 @@ import type { Bus, ConsumeOptions, DurableMessage } from "../bus.ts";
 
 const RETRY_MS = 1_000;
 
-export interface Patience {
+export interface ConsumerContext {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly log: Logger;
@@ -17,23 +17,23 @@ export interface Patience {
 
 export interface Consumer {
   readonly options: ConsumeOptions;
-  /** The signal aborts when consuming is to end, while messages may still be in hand. */
+  /** The signal aborts when the consumer stops. Messages may still be in progress then. */
   readonly handle: (message: DurableMessage, signal: AbortSignal) => Promise<void>;
 }
 
-/** Never fails. Stop ends them all, those too that could not begin yet, and waits for what is in hand. */
-export function startConsuming(patience: Patience, consumers: readonly Consumer[]): Stop {
+/** Never fails. Stop ends all consumers, also those that have not started yet, and awaits open messages. */
+export function startConsumers(context: ConsumerContext, consumers: readonly Consumer[]): Stop {
   const stopping = new AbortController();
-  const begun = consumers.map((consumer) => begin(patience, consumer, stopping.signal));
+  const begun = consumers.map((consumer) => begin(context, consumer, stopping.signal));
   return async () => {
     stopping.abort();
     await Promise.all(begun.map(async (stop) => (await stop)()));
   };
 }
 
-/** Resolves when it consumes, or when the signal aborts; never rejects. */
+/** Resolves when the consumer has started or the signal aborts. Never rejects. */
 async function begin(
-  { bus, clock, log }: Patience,
+  { bus, clock, log }: ConsumerContext,
   { options, handle }: Consumer,
   signal: AbortSignal,
 ): Promise<Stop> {

@@ -1,6 +1,7 @@
 /**
- * Taking turns at a durable that several processes share, each with a limit of its own: a process asks for one message per free hand,
- * and asks again when that hand is free. A handler may take hours; what it has acknowledged itself is settled at once.
+ * A durable consumer that several processes share, each with its own limit. A process runs a fixed number of
+ * workers, and each asks for its next message only when it is free. A handler may take hours. A message that
+ * it acknowledged itself is settled at once.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Consumer, JsMsg } from "@nats-io/jetstream";
@@ -11,7 +12,7 @@ import { ensureConsumer, handled, PULL_MS, pull, type StreamAccess } from "./con
 
 const PAUSE_MS = { first: 100, last: 2_000 } as const;
 
-export async function takeTurns(
+export async function consumeBounded(
   access: StreamAccess,
   o: ConsumeOptions & { readonly concurrencyMax: number },
   handler: (m: DurableMessage) => Promise<void>,
@@ -20,19 +21,19 @@ export async function takeTurns(
   try {
     await ensureConsumer(access, o);
     const consumer = await access.client.consumers.get(o.stream, o.durable);
-    const hands = Array.from({ length: o.concurrencyMax }, () =>
+    const workers = Array.from({ length: o.concurrencyMax }, () =>
       work(access, o, consumer, handler, stopping.signal),
     );
     return async () => {
       stopping.abort();
-      await Promise.all(hands);
+      await Promise.all(workers);
     };
   } catch (error) {
     throw busError(error, { stream: o.stream, durable: o.durable });
   }
 }
 
-/** One hand: a message, its handler, the next message. Resolves when stopped and free. */
+/** One worker: a message, its handler, the next message. Resolves when it is stopped and free. */
 async function work(
   access: StreamAccess,
   o: ConsumeOptions,
@@ -51,10 +52,10 @@ async function work(
       else await handled(raw, o, handler, log);
     } catch (error) {
       if (signal.aborted) return;
-      log.warn({ error, stream: o.stream, durable: o.durable }, "no message could be asked for");
+      log.warn({ error, stream: o.stream, durable: o.durable }, "the next message could not be requested");
       await sleep(pauseMs, undefined, { signal }).catch(() => {});
       pauseMs = Math.min(pauseMs * 2, PAUSE_MS.last);
-      // It may have been removed, or its stream restored from a backup.
+      // The durable may have been removed, or its stream restored from a backup.
       await ensureConsumer(access, o).catch((error: unknown) => {
         log.debug({ error, stream: o.stream, durable: o.durable }, "consumer could not be made");
       });
@@ -62,7 +63,7 @@ async function work(
   }
 }
 
-/** Undefined when none came in time, or when the asking was ended. */
+/** undefined: no message came in time, or the signal aborted. */
 async function next(consumer: Consumer, ms: number, signal: AbortSignal): Promise<JsMsg | undefined> {
   const asked = await consumer.fetch({ ...pull(ms), max_messages: 1 });
   const end = (): void => asked.stop();

@@ -1,8 +1,10 @@
 /**
- * Taking messages out of streams: `consume` with acknowledgements, at least once, for work; `follow` without, for watching.
+ * Reads messages from streams: `consume` with acknowledgements, at least once, for work; `follow` without,
+ * for watching.
  *
- * A message that fails comes again after a growing pause and never disappears: a limit on deliveries would leave it in the stream
- * where no lag metric sees it. What is hopeless must be declared dead by the handler.
+ * A message whose handler fails is delivered again after a growing pause, without limit: a limit on
+ * deliveries would leave it in the stream where no lag metric shows it. A handler must declare a hopeless
+ * message dead.
  */
 import {
   AckPolicy,
@@ -25,7 +27,7 @@ const NANOS_PER_MS = 1_000_000;
 const PREFETCH_MAX = 256;
 const REDELIVERY_MS = { first: 250, last: 30_000 };
 export const PULL_MS = 5_000;
-/** Heartbeats in one request for messages; two that stay away say that the request was forgotten. */
+/** The number of heartbeats per pull request. Two missing ones mean that the server lost the request. */
 const HEARTBEATS = 5;
 
 export interface StreamAccess {
@@ -59,7 +61,7 @@ export async function consume(
     const messages = await consumer.consume({
       ...pull(o.pullMs ?? PULL_MS),
       max_messages: prefetch,
-      // Below one, so that a prefetch of one never asks for nothing.
+      // At least 0.5, so that a prefetch of 1 never asks for 0 messages.
       threshold_messages: Math.max(0.5, prefetch / 2),
       callback: (raw) => void handle(raw),
     });
@@ -73,7 +75,7 @@ export async function consume(
   }
 }
 
-/** Never rejects: a message that could not be handled comes again. */
+/** Never rejects: a message whose handler failed is delivered again. */
 export async function handled(
   raw: JsMsg,
   { durable }: Pick<ConsumeOptions, "durable">,
@@ -95,12 +97,12 @@ function giveBack(raw: JsMsg, log: Logger): void {
   try {
     raw.nak(pauseMs);
   } catch (error) {
-    // The connection is closed; the message comes again when its acknowledgement wait is over.
+    // The connection is closed. The message is delivered again after its acknowledgement wait.
     log.debug({ error, seq: raw.seq }, "message could not be given back");
   }
 }
 
-/** Somebody may remove the consumer, or its stream may be restored from a backup; then it is made again. */
+/** Creates the consumer again after its removal, or after its stream was restored from a backup. */
 async function keepConsumer(
   access: StreamAccess,
   o: ConsumeOptions,
@@ -108,7 +110,7 @@ async function keepConsumer(
 ): Promise<void> {
   for await (const status of messages.status()) {
     if (status.type !== "consumer_not_found" && status.type !== "consumer_deleted") continue;
-    access.log.warn({ stream: o.stream, durable: o.durable }, "consumer is gone, making it again");
+    access.log.warn({ stream: o.stream, durable: o.durable }, "consumer was removed, creating it again");
     await ensureConsumer(access, o).catch((error: unknown) => {
       access.log.error({ error, stream: o.stream, durable: o.durable }, "consumer could not be made");
     });
@@ -163,7 +165,7 @@ export async function follow(
     }
   };
   try {
-    // "New" is made a position now: a reconnect before the first message would otherwise skip what came meanwhile.
+    // "New" becomes a position now. A reconnect before the first message would otherwise skip later messages.
     const after = o.from === "new" ? (await manager.streams.info(o.stream)).state.last_seq : 0;
     const start = { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: after + 1 };
     const consumer = await client.consumers.get(o.stream, { filter_subjects: o.filter, ...start });
@@ -176,14 +178,14 @@ export async function follow(
       await messages.close();
       await consumer
         .delete()
-        .catch((error: unknown) => log.debug({ error }, "watcher's consumer was gone already"));
+        .catch((error: unknown) => log.debug({ error }, "consumer of a watcher was already removed"));
     };
   } catch (error) {
     throw busError(error, { stream: o.stream });
   }
 }
 
-/** The reply address of a delivery is the server's acknowledgement subject and nobody's business. */
+/** Hides the reply address of a delivery, which is the server's acknowledgement subject. */
 class StreamMessage extends ReceivedMessage {
   override get replyTo(): undefined {
     return undefined;

@@ -1,4 +1,4 @@
-/** Telling people: an alert is stored when this resolves. Told again, under the same id, it is one alert for as long as the stream remembers. */
+/** Publishes alerts. A repetition with the same id within the stream's duplicate window is the same alert. */
 import type { Alert } from "../../protocol/alerts.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
@@ -9,14 +9,14 @@ const PUBLISH_MS = 5_000;
 
 const encoder = new TextEncoder();
 
-export interface Alerting {
+export interface AlertParts {
   readonly bus: Pick<Bus, "publishDurable">;
   readonly metrics: Pick<Metrics, "alertsTotal">;
   readonly log: Logger;
 }
 
-/** Throws BusError; then say it again. */
-export async function publishAlert({ bus, metrics, log }: Alerting, alert: Alert): Promise<void> {
+/** Resolves when the alert is stored. Throws BusError; then publish it again. */
+export async function publishAlert({ bus, metrics, log }: AlertParts, alert: Alert): Promise<void> {
   const { id, tenant, severity, type, subject: task } = alert;
   const ack = await bus.publishDurable(
     SUBJECTS.alert(tenant, severity, task),
@@ -25,5 +25,5 @@ export async function publishAlert({ bus, metrics, log }: Alerting, alert: Alert
   );
   if (ack.duplicate) return;
   metrics.alertsTotal.inc({ type, severity });
-  log.warn({ tenant, task_id: task, alert_id: id, type, severity }, "people were alerted");
+  log.warn({ tenant, task_id: task, alert_id: id, type, severity }, "operators were alerted");
 }

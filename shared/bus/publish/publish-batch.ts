@@ -1,10 +1,11 @@
 /**
- * Publishing a batch in order. A server that knows atomic batches stores all of it with a handful of disk syncs; elsewhere the
- * messages of one key go one after the other and the keys go side by side.
+ * Publishes a batch in order. A server with atomic batches stores all of it with a handful of disk syncs.
+ * Other servers get the messages of one key in sequence and different keys in parallel.
  *
- * Both ways may be mixed on one batch, and that is what makes failures harmless: after a batch of unknown outcome the messages go
- * one by one, those already stored count as duplicates, and a batch that arrives late is refused as a whole because its ids are
- * known. So nothing is stored twice and nothing out of order inside the stream's duplicate window.
+ * Both ways may be mixed within one batch, which makes failures harmless. After an atomic batch of unknown
+ * outcome the messages are sent one by one: stored ones count as duplicates, and the batch is refused as a
+ * whole if it arrives late, because its ids are known. So within the stream's duplicate window no message is
+ * stored twice or out of order.
  */
 import { randomUUID } from "node:crypto";
 import { HEADERS } from "../../protocol/subjects.ts";
@@ -15,10 +16,10 @@ import { publishDurable, publishOnce } from "./publish.ts";
 
 const BATCH_COUNT_MAX = 1_000;
 const BATCH_ATTEMPT_MS = 3_000;
-/** Chains that go side by side; more would only queue up at the server. */
+/** The number of parallel chains. More would only queue at the server. */
 const CHAIN_COUNT_MAX = 64;
 
-/** The stream that takes a subject, if it takes atomic batches. */
+/** The stream of a subject, if it accepts atomic batches. */
 export type AtomicStreamOf = (subject: string) => Promise<string | undefined> | string | undefined;
 
 export async function publishOrdered(
@@ -48,13 +49,13 @@ async function isOneStream(
   if (first === undefined) return false;
   for (const { subject } of batch) {
     const stream = atomicStreamOf(subject);
-    // Known at once, but for the first of a stream: no turn of the event loop for each message.
+    // Only the first lookup of a stream is asynchronous. This saves a turn of the event loop per message.
     if ((stream instanceof Promise ? await stream : stream) !== first) return false;
   }
   return true;
 }
 
-/** False when the outcome is open or the batch was refused; then the messages can still go one by one. */
+/** False: the outcome is unknown, or the batch was refused. The messages can still be sent one by one. */
 async function storeBatch(
   requests: Requests,
   batch: readonly OrderedMessage[],
@@ -91,7 +92,7 @@ async function storeChains(
 ): Promise<void> {
   const chains = Map.groupBy(batch, (message) => message.orderKey).values();
   let failure: unknown;
-  const lane = async () => {
+  const publishChains = async () => {
     for (const chain of chains) {
       for (const message of chain) {
         if (failure !== undefined) return;
@@ -102,10 +103,10 @@ async function storeChains(
     }
   };
   const guarded = () =>
-    lane().catch((error) => {
+    publishChains().catch((error) => {
       failure ??= error;
     });
-  // All lanes end before the caller hears of a failure: a straggler must not publish behind its back.
+  // All chains end before the caller gets the failure, so that none publishes afterwards.
   await Promise.all(Array.from({ length: Math.min(CHAIN_COUNT_MAX, batch.length) }, guarded));
   if (failure !== undefined) throw failure;
 }

@@ -1,9 +1,10 @@
 /**
- * Publishing into a stream. It resolves when the server has stored the message and it may be called again with the same id for as
- * long as one likes: inside the stream's duplicate window the server keeps one copy.
+ * Publishes to a stream. It resolves when the server has stored the message. It may be repeated with the same
+ * id: within the stream's duplicate window the server keeps one copy.
  *
- * "Nobody serves this subject" is a normal state here for a few seconds: a restarting server accepts connections before its
- * streams are back, and a cluster has no leader for some seconds after it lost one. So it is retried like a timeout.
+ * No responders is a normal state for a few seconds: a restarting server accepts connections before its
+ * streams are ready, and a cluster has no leader for some seconds after a failure. So it is retried like a
+ * timeout.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { HEADERS } from "../../protocol/subjects.ts";
@@ -47,7 +48,7 @@ export async function publishDurable(
   }
 }
 
-/** One attempt; `headers` are added to the message's own. */
+/** One attempt. `headers` are added to the message's own. */
 export async function publishOnce(
   requests: Requests,
   subject: string,
@@ -63,11 +64,11 @@ function parseAck(body: Uint8Array, subject: string): PublishAck {
   try {
     ack = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()) as RawAck;
   } catch (error) {
-    throw new BusError("unavailable", { subject, reason: "the answer is not a stream's" }, error);
+    throw new BusError("unavailable", { subject, reason: "the answer is not that of a stream" }, error);
   }
   if (ack.error !== undefined) throw streamError(ack.error, { subject });
   if (typeof ack.stream !== "string" || typeof ack.seq !== "number") {
-    throw new BusError("unavailable", { subject, reason: "the answer is not a stream's" });
+    throw new BusError("unavailable", { subject, reason: "the answer is not that of a stream" });
   }
   return { stream: ack.stream, seq: ack.seq, duplicate: ack.duplicate === true };
 }

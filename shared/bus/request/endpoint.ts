@@ -1,7 +1,7 @@
 /**
- * An endpoint: requests in, answers out, for writer and reader alike. It does what every request needs, once: the trace of its
- * caller, decoding, the time and outcome in the metrics, a log line, and an answer for every failure. What the request means is
- * the handler's matter; how bytes become values is passed in.
+ * The endpoint of the writer and the reader. It does the work that all requests share: the caller's trace,
+ * decoding, metrics of time and outcome, a log line, and an answer for every failure. The handler interprets
+ * the request. Decoding and encoding are passed in.
  */
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -13,21 +13,21 @@ import { withSpan } from "../../runtime/observability/tracing.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import type { Bus, Headers, Message, Outgoing } from "../bus.ts";
 
-export interface Request {
+export interface ServiceRequest {
   readonly subject: string;
-  /** Decoded; plain data, of no known shape yet. */
+  /** The decoded body: plain data that is not validated yet. */
   readonly body: unknown;
-  /** As it came: what a retry repeats byte for byte. */
+  /** The body as received. A retry repeats it byte for byte. */
   readonly bytes: Uint8Array;
   readonly headers: Headers;
 }
 
-/** Facts for the log line of a request. */
+/** Fields for the log line of a request. */
 export type Facts = Readonly<Record<string, unknown>>;
 
-export interface Answer {
+export interface ServiceAnswer {
   readonly value: unknown;
-  /** For the metrics and the log. Default "ok". */
+  /** The outcome for metrics and log. Default "ok". */
   readonly outcome?: string;
   readonly facts?: Facts;
 }
@@ -37,13 +37,13 @@ export interface EndpointOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly clock: Clock;
-  /** `writer` or `reader`: names spans and gauges. */
+  /** `writer` or `reader`, for the names of spans and gauges. */
   readonly service: string;
   readonly subject: string;
   readonly queue: string;
   readonly latency: Metrics["checkpointWriteLatencyMs"];
   readonly total: Metrics["commandsTotal"];
-  /** The operation in a subject, for labels; must come from a closed list. */
+  /** The operation of a subject, from a closed list because it becomes a label. */
   readonly opOf: (subject: string) => string;
   readonly decode: (bytes: Uint8Array, contentType: string | undefined) => unknown;
   readonly encode: (value: unknown, contentType: string | undefined) => Uint8Array;
@@ -58,12 +58,12 @@ function errorAnswer(error: FleetError): ErrorAnswer {
   return { status: "error", error: error.toBody() };
 }
 
-interface Serving extends EndpointOptions {
-  /** For the facts that a handler states itself: ids and numbers, in which nothing has to be searched and blotted out. */
+interface EndpointParts extends EndpointOptions {
+  /** A logger without redaction: facts are ids and numbers, and a search for secrets costs time. */
   readonly lines: Logger;
 }
 
-const OVERLOADED = new FleetError("UNAVAILABLE", "the service has as many requests as it can hold", {
+const OVERLOADED = new FleetError("UNAVAILABLE", "the service has reached its limit of open requests", {
   retryAfterMs: LIMITS.overload_retry_ms,
 });
 const TOO_LONG = new FleetError(
@@ -72,13 +72,13 @@ const TOO_LONG = new FleetError(
 );
 const FAULT = new FleetError("INTERNAL", "an unexpected failure; the service's log has the details");
 
-/** Serves until stopped. The handler throws FleetErrors; anything else is a fault of ours and is logged with its stack. */
+/** A handler throws FleetErrors. Any other error is a fault of Fleet and is logged with its stack. */
 export function serveEndpoint(
   options: EndpointOptions,
-  handle: (request: Request) => Promise<Answer>,
+  handle: (request: ServiceRequest) => Promise<ServiceAnswer>,
 ): Promise<Stop> {
   const { bus, service } = options;
-  const serving: Serving = { ...options, lines: options.log.child({}, { redact: [] }) };
+  const parts: EndpointParts = { ...options, lines: options.log.child({}, { redact: [] }) };
   const record = recorder(options);
   const inFlight = options.metrics.requestsInFlight.labels({ service });
   return bus.serve(
@@ -100,7 +100,7 @@ export function serveEndpoint(
       inFlight.inc();
       try {
         const op = options.opOf(message.subject);
-        const run = () => answer(serving, record, message, op, handle);
+        const run = () => answer(parts, record, message, op, handle);
         return await withSpan(`${service} ${op}`, { "fleet.op": op }, run, {
           parent: message.headers,
           kind: "server",
@@ -120,7 +120,7 @@ function isOwnFault(outcome: string): boolean {
 /** `ms` null: counted, not timed. */
 type Recorder = (op: string, outcome: string, ms: number | null) => void;
 
-/** Looks every pair of labels up once; the library hashes them anew at each call. */
+/** Looks up each pair of labels once, because the library hashes them at every call. */
 function recorder({ latency, total }: EndpointOptions): Recorder {
   const known = new Map<string, { observe: (ms: number) => void; inc: () => void }>();
   return (op, outcome, ms) => {
@@ -137,11 +137,11 @@ function recorder({ latency, total }: EndpointOptions): Recorder {
 }
 
 async function answer(
-  options: Serving,
+  options: EndpointParts,
   record: Recorder,
   message: Message,
   op: string,
-  handle: (request: Request) => Promise<Answer>,
+  handle: (request: ServiceRequest) => Promise<ServiceAnswer>,
 ): Promise<Outgoing> {
   const { clock, log, lines } = options;
   const begin = clock.monotonic();
@@ -158,7 +158,7 @@ async function answer(
     return reply(options, message, value);
   } catch (error) {
     const known = error instanceof FleetError ? error : FAULT;
-    if (known.code === "INTERNAL") log.error({ error, op }, "request met a fault of ours");
+    if (known.code === "INTERNAL") log.error({ error, op }, "request failed by a fault of Fleet");
     const { code, fields, details } = known;
     const refused = done(code, { subject: message.subject, fields, details });
     if (isOwnFault(code)) log.warn(refused, "request failed");
@@ -167,13 +167,13 @@ async function answer(
   }
 }
 
-/** Answers come in the form that the request had. */
+/** An answer has the content type of its request. */
 function reply(options: EndpointOptions, message: Message, value: unknown): Outgoing {
   const asked = message.headers.get(HEADERS.contentType);
   const contentType = asked === CONTENT_TYPES.msgpack ? CONTENT_TYPES.msgpack : CONTENT_TYPES.json;
   const body = options.encode(value, contentType);
   if (body.length > LIMITS.payload_bytes_max) return reply(options, message, errorAnswer(TOO_LONG));
-  // JSON is what is meant when nothing is said; a header costs as much as a small answer itself.
+  // JSON is the default and has no header, because a header costs as much as a small answer.
   if (contentType === CONTENT_TYPES.json) return { body };
   return { body, headers: { [HEADERS.contentType]: contentType } };
 }

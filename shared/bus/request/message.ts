@@ -1,6 +1,6 @@
 /**
- * Messages between the client library's form and ours. Headers are decoded only when somebody reads them and encoded here
- * instead of by the library, whose header object costs more than the rest of a small request together.
+ * Converts messages between the client library's form and ours. Headers are decoded only on access. They are
+ * encoded here and not by the library, whose header object costs more than the rest of a small request.
  */
 import type { Msg, MsgHdrs } from "@nats-io/transport-node";
 import { injectTrace } from "../../runtime/observability/tracing.ts";
@@ -10,7 +10,7 @@ const NO_HEADERS: Headers = { get: () => undefined, keys: () => [] };
 const NAME = /^[!-9;-~]+$/;
 const LINE_BREAK = /[\r\n]/;
 
-/** What the library's core and stream messages have in common. */
+/** The common part of the library's core and stream messages. */
 type Raw = Pick<Msg, "subject" | "data"> & { headers?: MsgHdrs | undefined; reply?: string | undefined };
 
 export class ReceivedMessage implements Message {
@@ -42,14 +42,14 @@ export function messageHeaders(raw: MsgHdrs | undefined): Headers {
   return { get: (name) => (raw.has(name) ? raw.get(name) : undefined), keys: () => raw.keys() };
 }
 
-/** The status that the server itself sends in place of an answer: 503 says that nobody serves the subject. */
+/** The status that the server itself sends as an answer. 503: no service is subscribed to the subject. */
 export function statusCode(raw: Msg): number {
   return raw.data.length === 0 ? (raw.headers?.code ?? 0) : 0;
 }
 
 /**
- * The headers of an outgoing message together with the active trace, ready for the wire; undefined when there are none.
- * Throws TypeError on a name or value that would break the protocol line.
+ * The headers of an outgoing message and the active trace, encoded. undefined: there are none. Throws
+ * TypeError for a name or value that would break the protocol line.
  */
 export function wireHeaders(out: Outgoing, more?: Readonly<Record<string, string>>): MsgHdrs | undefined {
   const all: Record<string, string> = { ...out.headers, ...more };
@@ -62,6 +62,6 @@ export function wireHeaders(out: Outgoing, more?: Readonly<Record<string, string
     text += `\r\n${name}: ${value}`;
   }
   if (text === "") return undefined;
-  // The library calls nothing but encode() on the headers of a message that it sends.
+  // On the headers of an outgoing message, the library calls only encode().
   return { encode: () => Buffer.from(`NATS/1.0${text}\r\n\r\n`) } as unknown as MsgHdrs;
 }

@@ -1,16 +1,17 @@
 /**
- * Requests over one shared inbox. The library's own request makes two error traces and a timer race for each call and reaches
- * half of this rate; here a request is one entry in a map, and one slow clock ends whatever is overdue.
+ * Requests over one shared inbox. The library's own request makes two stack traces and a timer race for each
+ * call and reaches half of this rate. Here a request is one entry in a map, and one slow timer ends the
+ * overdue ones.
  *
- * A lost connection ends every request under way at once, as `timeout`: it may or may not have been carried out, and waiting
- * longer cannot tell. Without a connection a request fails as `unavailable`, which says that nothing was sent.
+ * A lost connection ends every open request at once with `timeout`: it may or may not have been carried out,
+ * and a longer wait cannot tell. Without a connection a request fails with `unavailable`: nothing was sent.
  */
 import { createInbox, errors, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/transport-node";
 import { BusError, type BusErrorKind, type Message, type Outgoing, type RequestOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
 
-/** How late a timeout may be noticed. */
+/** The maximum delay of a timeout. */
 const SWEEP_MS = 20;
 
 interface Settle {
@@ -29,7 +30,7 @@ export class Requests {
   readonly #inbox: string;
   readonly #pending = new Map<string, Pending>();
   #counter = 0;
-  /** Why nothing can be sent now. */
+  /** The reason why nothing can be sent now. */
   #obstacle: "unavailable" | "closed" | undefined;
   #sweeper: NodeJS.Timeout | undefined;
 
@@ -57,14 +58,14 @@ export class Requests {
     });
   }
 
-  /** The connection is gone or back; what was under way cannot be answered any more. */
+  /** On a lost connection, all open requests fail: their answers cannot arrive any more. */
   connectionChanged(connected: boolean): void {
     if (this.#obstacle === "closed") return;
     this.#obstacle = connected ? undefined : "unavailable";
     if (!connected) this.#failAll("timeout", { reason: "the connection was lost" });
   }
 
-  /** The server refused to take messages for this subject from us. */
+  /** The server refused our messages to this subject. */
   denied(subject: string, reason: string): void {
     for (const [token, pending] of this.#pending) {
       if (pending.subject === subject) this.#fail(token, pending, "permission", { reason });
@@ -77,7 +78,7 @@ export class Requests {
     clearInterval(this.#sweeper);
   }
 
-  /** Sends without waiting for an answer, on the same connection and so in order with the requests. */
+  /** Sends without an answer, on the same connection and therefore in order with the requests. */
   post(subject: string, out: Outgoing, more?: Readonly<Record<string, string>>): void {
     this.#publish(subject, out.body, undefined, wireHeaders(out, more));
   }
@@ -115,7 +116,7 @@ export class Requests {
     this.#sweeper = undefined;
   }
 
-  /** The same two ends, and a third: the caller does not want the answer any more. */
+  /** Adds a third outcome to the two given: the caller aborts. */
   #abortable(token: string, signal: AbortSignal, { resolve, reject }: Settle): Settle {
     const onAbort = () => {
       this.#pending.delete(token);

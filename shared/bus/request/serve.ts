@@ -1,7 +1,7 @@
 /**
- * The answering side. It promises exactly one answer for every request that has a reply address: the handler's, the one for a
- * failure, or the one for overload. Handlers run straight from the connection's callback; a queue in front of them would only
- * hide an overload from the callers, who can go elsewhere or wait.
+ * The answering side. Every request with a reply address gets exactly one answer: the handler's, the one for
+ * a failure, or the one for overload. Handlers run directly in the connection's callback. A queue before them
+ * would only hide an overload from callers, which can ask another instance or wait.
  */
 import type { Msg, NatsConnection, Subscription, SubscriptionOptions } from "@nats-io/transport-node";
 import type { Logger } from "../../runtime/observability/log.ts";
@@ -16,13 +16,13 @@ export async function serve(
   o: ServeOptions,
   handler: (m: Message) => Promise<Outgoing>,
 ): Promise<Stop> {
-  /** When each request under way began, oldest first. */
-  const underWay = new Set<{ readonly at: number }>();
+  /** The open requests, oldest first, each with its start. */
+  const open = new Set<{ readonly at: number }>();
   let idle: (() => void) | undefined;
 
   const finish = async (message: Message): Promise<void> => {
     const own = { at: performance.now() };
-    underWay.add(own);
+    open.add(own);
     try {
       const answer = await handler(message);
       reply(connection, message, answer);
@@ -30,13 +30,13 @@ export async function serve(
       log.error({ error, subject: message.subject }, "request handler failed");
       answerSafely(message, () => o.failed(message, error));
     } finally {
-      underWay.delete(own);
-      if (underWay.size === 0) idle?.();
+      open.delete(own);
+      if (open.size === 0) idle?.();
     }
   };
   const isOverloaded = (): boolean => {
-    if (underWay.size >= o.concurrencyMax) return true;
-    const [oldest] = underWay;
+    if (open.size >= o.concurrencyMax) return true;
+    const [oldest] = open;
     return oldest !== undefined && performance.now() - oldest.at > o.waitMsMax;
   };
   const answerSafely = (message: Message, make: () => Outgoing): void => {
@@ -56,16 +56,16 @@ export async function serve(
     else void finish(message);
   };
 
-  const subscription = subscribed(connection, subject, { queue: o.queue, callback: arrived });
-  await known(connection, subscription, subject);
+  const subscription = openSubscription(connection, subject, { queue: o.queue, callback: arrived });
+  await whenSubscribed(connection, subscription, subject);
   return async () => {
-    // Draining first tells the server and then takes what was already on its way to us.
+    // Draining unsubscribes at the server and then delivers the requests that were already sent to us.
     if (!subscription.isClosed() && !connection.isClosed()) await subscription.drain();
-    if (underWay.size > 0) await new Promise<void>((resolve) => (idle = resolve));
+    if (open.size > 0) await new Promise<void>((resolve) => (idle = resolve));
   };
 }
 
-export function subscribed(
+export function openSubscription(
   connection: NatsConnection,
   subject: string,
   o: SubscriptionOptions,
@@ -77,8 +77,8 @@ export function subscribed(
   }
 }
 
-/** Resolves when the server has processed the subscription, so that a request sent afterwards finds it. */
-export async function known(
+/** Resolves when the server has processed the subscription, so that a later request finds it. */
+export async function whenSubscribed(
   connection: NatsConnection,
   subscription: Subscription,
   subject: string,
@@ -86,7 +86,7 @@ export async function known(
   try {
     await connection.flush();
   } catch (error) {
-    // The connection broke at this moment; the client sends its subscriptions again by itself when it is back.
+    // The connection broke just now. The client sends its subscriptions again after the reconnect.
     if (connection.isClosed()) throw busError(error, { subject });
   }
   if (!subscription.isClosed()) return;

@@ -1,7 +1,8 @@
 /**
- * Brings the server's streams to what the data says, without ever losing a message: what is missing is created, limits only grow,
- * and what cannot be changed in place (retention, storage, the form of stored subjects) stops the process with both values. The result is read back, because
- * older servers accept fields that they do not know and forget them.
+ * Reconciles the server's streams with their specification and never loses a message. Missing streams are
+ * created, and limits only grow. A setting that cannot be changed in place (retention, storage, the form of
+ * stored subjects) stops the process with both values. The result is read back, because older servers accept
+ * unknown fields and drop them.
  */
 import {
   JetStreamApiCodes,
@@ -15,10 +16,10 @@ import { StartupError } from "../../runtime/process/startup.ts";
 import { busError, streamError } from "../bus-errors.ts";
 import { type StreamSpec, streamConfig } from "./streams.ts";
 
-/** Another process created the stream between our look and our attempt. */
+/** Another process created the stream after we looked for it. */
 const NAME_IN_USE = 10058;
 const FIXED = ["retention", "storage"] as const;
-/** For these the server writes "no limit" as 0 or -1. Growing is safe, shrinking would delete or refuse. */
+/** The server writes "no limit" as 0 or -1. A higher limit is safe, a lower one is not. */
 const GROWING = ["max_age", "max_bytes", "max_msg_size", "duplicate_window", "num_replicas"] as const;
 const FREE = ["discard", "allow_direct", "allow_atomic"] as const;
 
@@ -71,7 +72,7 @@ function errorCode(error: unknown): number | undefined {
   return error instanceof JetStreamApiError ? error.code : undefined;
 }
 
-/** An answer of the server that says no is a problem of the set-up; anything else is the bus being away. */
+/** A refusal by the server is a problem of the setup. For any other failure the bus is unavailable. */
 async function write<T>(change: () => Promise<T>, stream: string): Promise<T> {
   try {
     return await change();
@@ -111,7 +112,7 @@ function limit(value: number | undefined): number {
   return value === undefined || value <= 0 ? Number.POSITIVE_INFINITY : value;
 }
 
-/** Under another form a task's next commands would be stored beside its earlier ones, and overtake them. */
+/** Under another form, a task's next commands would have other subjects and overtake its earlier ones. */
 function requireForm(
   { name = "", subject_transform: wanted }: Partial<StreamConfig>,
   { subject_transform: found }: StreamConfig,
@@ -140,6 +141,6 @@ function refused(stream: string, field: string, wanted: unknown, found: unknown)
   return new StartupError("a stream has a setting that Fleet cannot work with", {
     exitCode: ERROR_TABLE.UNAVAILABLE.exit,
     details: { stream, field, wanted, found: found ?? "nothing" },
-    hint: "back the stream up and remove it; Fleet creates it anew",
+    hint: "back up the stream and remove it; Fleet creates it again",
   });
 }

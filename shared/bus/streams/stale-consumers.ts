@@ -1,14 +1,15 @@
 /**
- * Messages that came back. A server that could not write down that messages were settled (its disk was full), or whose folder was
- * restored from a backup, holds them again after its next start; but its consumers have passed them and never deliver them. They would
- * wait for ever, as a queue that never empties. So such a consumer is removed: it is made anew by whoever consumes (`consume`), and
- * delivers all that is there, in order. Most of it was done before, which whoever does it must notice.
+ * Stale consumers: those that have passed messages which are in the stream again. A server with a full disk
+ * cannot record that messages were settled, and a restored backup is older, so they are stored again after
+ * its next start. The consumer never delivers them, and the queue never empties. So the consumer is removed:
+ * `consume` creates it again, and it delivers all messages in order. Handlers must recognise those that were
+ * handled before.
  */
 import type { ConsumerInfo } from "@nats-io/jetstream";
 import type { StreamAccess } from "../consume/consume.ts";
 
-/** Returns how many consumers were removed. Those with work under way are left for another time. */
-export async function redeliverReturned(
+/** Returns the number of removed consumers. A consumer with open messages stays until a later call. */
+export async function removeStaleConsumers(
   { manager, log }: Omit<StreamAccess, "client">,
   stream: string,
 ): Promise<number> {
@@ -19,11 +20,11 @@ export async function redeliverReturned(
     const filter = filterOf(consumer);
     if (filter === undefined || consumer.num_pending > 0 || consumer.num_ack_pending > 0) continue;
     const first = await manager.direct.getMessage(stream, { seq: 1, next_by_subj: filter });
-    // What stands behind the floor is new and on its way; what stands before it was settled once.
+    // A message after the floor is new and will be delivered. One before it was settled once.
     if (first === null || first.seq > consumer.ack_floor.stream_seq) continue;
     log.warn(
       { stream, durable: consumer.name, seq: first.seq },
-      "settled messages came back, delivering again",
+      "settled messages are in the stream again; the consumer is removed",
     );
     await manager.consumers.delete(stream, consumer.name);
     removed += 1;
@@ -31,7 +32,7 @@ export async function redeliverReturned(
   return removed;
 }
 
-/** The one subject of a consumer that works a part of the stream alone. */
+/** The subject of a consumer with exactly one. */
 function filterOf({ config }: ConsumerInfo): string | undefined {
   if (config.durable_name === undefined) return undefined;
   const filters = config.filter_subjects ?? (config.filter_subject ? [config.filter_subject] : []);

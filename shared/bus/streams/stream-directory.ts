@@ -1,4 +1,4 @@
-/** Which stream takes a subject, and whether it takes atomic batches. Asked once per stream and forgotten at every reconnect. */
+/** The stream of a subject and whether it accepts atomic batches, cached until the next reconnect. */
 import type { JetStreamManager } from "@nats-io/jetstream";
 import type { Logger } from "../../runtime/observability/log.ts";
 
@@ -23,7 +23,7 @@ export class StreamDirectory {
     this.#log = log;
   }
 
-  /** Undefined when the stream takes no batches, when there is none, or when we may not look. */
+  /** undefined: there is no stream, it accepts no batches, or the lookup is not permitted. */
   atomicStreamOf(subject: string): Promise<string | undefined> | string | undefined {
     if (!this.#enabled()) return undefined;
     const known = this.#known.find(({ subjects }) => subjects.some((pattern) => covers(pattern, subject)));
@@ -42,14 +42,14 @@ export class StreamDirectory {
       this.#known.push(stream);
       return stream;
     } catch (error) {
-      // Not knowing costs speed and nothing else: the messages go one by one.
+      // This costs only speed: the messages are sent one by one.
       this.#log.debug({ error, subject }, "stream of a subject could not be looked up");
       return undefined;
     }
   }
 }
 
-/** Whether a pattern with `*` and `>` takes a subject. */
+/** Whether a pattern with `*` and `>` matches a subject. */
 export function covers(pattern: string, subject: string): boolean {
   const [wanted, tokens] = [pattern.split("."), subject.split(".")];
   for (const [place, token] of wanted.entries()) {

@@ -1,24 +1,24 @@
-/** A piece of a stream, read once and in order by a consumer that is made for it and leaves no trace. */
+/** A slice of a stream, read once and in order by a temporary consumer. */
 import { AckPolicy, DeliverPolicy, type JsMsg } from "@nats-io/jetstream";
 import { nanos } from "@nats-io/transport-node";
 import type { StreamAccess } from "../consume/consume.ts";
 
-/** A window that died in the middle leaves nothing behind for longer. */
-const WINDOW_MS = 10_000;
+/** The server removes the consumer of a crashed reader after this time. */
+const CONSUMER_MS = 10_000;
 const FETCH_MS = 2_000;
 
-export interface Window {
-  /** How many messages it held when it was opened, up to the stream's end. */
+export interface StreamSlice {
+  /** The number of messages up to the stream's end, when the slice was opened. */
   readonly waiting: number;
-  /** The first `limit` of them, or fewer when one stands at `end` or behind it; `limit` must not be more than `waiting`. */
+  /** The first `limit` messages before position `end`. `limit` must not exceed `waiting`. */
   read(limit: number, end?: number): Promise<JsMsg[]>;
 }
 
-export async function withWindow<T>(
+export async function withSlice<T>(
   { client, manager }: StreamAccess,
   stream: string,
   o: { readonly fromSeq: number; readonly filter?: string; readonly headersOnly?: boolean },
-  look: (window: Window) => Promise<T>,
+  read: (slice: StreamSlice) => Promise<T>,
 ): Promise<T> {
   const { name, num_pending } = await manager.consumers.add(stream, {
     ack_policy: AckPolicy.None,
@@ -26,11 +26,11 @@ export async function withWindow<T>(
     opt_start_seq: o.fromSeq,
     headers_only: o.headersOnly ?? false,
     mem_storage: true,
-    inactive_threshold: nanos(WINDOW_MS),
+    inactive_threshold: nanos(CONSUMER_MS),
     ...(o.filter !== undefined && { filter_subject: o.filter }),
   });
   try {
-    return await look({
+    return await read({
       waiting: num_pending,
       async read(limit, end = Number.POSITIVE_INFINITY) {
         if (limit === 0) return [];

@@ -1,6 +1,6 @@
 /**
- * Looking into a stream without consuming from it: its numbers, its messages, one message, and taking one out. For people who ask
- * what waits and what went wrong; the services' own work goes through consumers.
+ * Reads a stream without consuming from it: its size, its messages, one message; and removes one. For the
+ * questions of operators. The services' own work uses consumers.
  */
 import { JetStreamApiCodes, JetStreamApiError } from "@nats-io/jetstream";
 import type { MsgHdrs } from "@nats-io/transport-node";
@@ -8,8 +8,8 @@ import type { StoredHead, StreamState, StreamView } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import type { StreamAccess } from "../consume/consume.ts";
 import { messageHeaders } from "../request/message.ts";
-import { redeliverReturned } from "./stale-consumers.ts";
-import { withWindow } from "./stream-slice.ts";
+import { removeStaleConsumers } from "./stale-consumers.ts";
+import { withSlice } from "./stream-slice.ts";
 import { newest } from "./stream-tail.ts";
 
 export function streamView(access: () => Promise<StreamAccess>, stream: string): StreamView {
@@ -33,28 +33,28 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
         const { state } = await manager.streams.info(stream, { subjects_filter: filter });
         return Object.values(state.subjects ?? {}).reduce((sum, count) => sum + count, 0);
       }),
-    newest: (o) =>
+    newest: (query) =>
       view(async (access) =>
-        (await newest(access, stream, o)).map(({ subject, seq, headers, data }) => ({
+        (await newest(access, stream, query)).map(({ subject, seq, headers, data }) => ({
           ...head(subject, seq, headers),
           body: data,
         })),
       ),
-    redeliverReturned: () => view((access) => redeliverReturned(access, stream)),
+    removeStaleConsumers: () => view((access) => removeStaleConsumers(access, stream)),
     remove: (seq) =>
       view(async ({ manager }) => {
         try {
           return await manager.streams.deleteMessage(stream, seq, false);
         } catch (error) {
-          if (isGone(error)) return false;
+          if (isMissing(error)) return false;
           throw error;
         }
       }),
   };
 }
 
-/** The server has two answers for a message that is not there. */
-function isGone(error: unknown): boolean {
+/** The server has two different answers for a missing message. */
+function isMissing(error: unknown): boolean {
   if (!(error instanceof JetStreamApiError)) return false;
   return error.code === JetStreamApiCodes.NoMessageFound || /no message found|not found/.test(error.message);
 }
@@ -80,7 +80,7 @@ async function list(
   fromSeq: number,
   limit: number,
 ): Promise<StoredHead[]> {
-  return withWindow(access, stream, { fromSeq, headersOnly: true }, async ({ waiting, read }) =>
+  return withSlice(access, stream, { fromSeq, headersOnly: true }, async ({ waiting, read }) =>
     (await read(Math.min(limit, waiting))).map(({ subject, seq, headers }) => head(subject, seq, headers)),
   );
 }

@@ -1,7 +1,7 @@
 /**
- * The streams of Fleet, as data. Every stream has a size limit, because one stream that fills the disk makes all others fail.
- * Of events the store is the truth, so they are dropped at the old end and never refused at the new one; commands that wait and
- * dead letters are nowhere else, so they are never dropped, and what does not fit is refused.
+ * The streams of Fleet, as data. Every stream has a size limit, because one stream that fills the disk makes
+ * all others fail. Events are also in the store, so a full stream drops the oldest and refuses none. Queued
+ * commands and dead letters are stored nowhere else, so a full stream refuses new ones and drops none.
  */
 import type { StreamConfig } from "@nats-io/jetstream";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -12,18 +12,18 @@ export interface StreamSpec {
   readonly subjects: readonly string[];
   readonly retention: "limits" | "workqueue" | "interest";
   readonly storage: "file" | "memory";
-  /** What gives way when the stream is full: the oldest messages, or the new one. */
+  /** A full stream drops its oldest messages (`old`) or refuses the new one (`new`). */
   readonly discard: "old" | "new";
-  /** 0 keeps messages for ever. */
+  /** 0 keeps messages forever. */
   readonly maxAgeMs: number;
   readonly maxBytes: number;
   readonly maxMessageBytes: number;
-  /** A message id that comes again inside this time is a duplicate. */
+  /** A message id that is repeated within this time is a duplicate. */
   readonly duplicateWindowMs: number;
   readonly replicas: number;
-  /** All-or-nothing batches, on servers that can. */
+  /** Accepts atomic batches, on servers that know them. */
   readonly atomic: boolean;
-  /** Messages are stored under another subject than they were published to; `to` in the server's notation. */
+  /** Messages are stored under a different subject than published. `to` has the server's notation. */
   readonly storedAs?: { readonly from: string; readonly to: string };
 }
 
@@ -39,7 +39,7 @@ const COMMON = {
   atomic: true,
 } as const;
 
-/** Of what is nowhere else. */
+/** For messages that are stored nowhere else. */
 const KEPT = {
   retention: "limits",
   storage: "file",
@@ -49,7 +49,7 @@ const KEPT = {
   atomic: false,
 } as const;
 
-/** `storageBytes`: what the server may use on disk; the streams take at most 80 % of it together. */
+/** `storageBytes` is the disk limit of the server. The streams together take at most 80 % of it. */
 export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {}): StreamSpec[] {
   const { storageBytes = Number.POSITIVE_INFINITY, replicas = 1 } = o;
   const share = (wanted: number, part: number) => Math.floor(Math.min(wanted, storageBytes * part));
@@ -93,7 +93,8 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
       name: STREAMS.offers,
       subjects: [SUBJECTS.everyOffer],
       retention: "workqueue",
-      // Longer than any offer stands: one that nobody took was made again, or its task waits for a person.
+      // Longer than the deadline of any offer. By then it was offered again, or its task waits for an
+      // operator.
       maxAgeMs: DAY_MS,
       maxBytes: share(256 * MIB, 0.04),
       maxMessageBytes: COMMON.maxMessageBytes,
@@ -114,7 +115,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
 
 const NANOS_PER_MS = 1_000_000;
 
-/** The server's form. `atomic` says whether the server knows atomic batches; an older one would ignore the field silently. */
+/** The server's form. `atomic`: the server knows atomic batches. Older ones ignore the field silently. */
 export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamConfig> & { name: string } {
   return {
     name: spec.name,

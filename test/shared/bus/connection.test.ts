@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { OLDEST_NATS } from "../../../deploy/local/versions.mjs";
 import { type Bus, BusError, type BusStatus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { isAtLeast, OLDEST_SERVER } from "../../../shared/bus/server-check.ts";
+import { isVersionAtLeast, OLDEST_SERVER } from "../../../shared/bus/server-check.ts";
 import { covers } from "../../../shared/bus/streams/stream-directory.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
@@ -54,7 +54,7 @@ function nextStatus(bus: Bus, wanted: BusStatus): Promise<void> {
   });
 }
 
-test("after a kill -9 the callers learn it at once, and everything works again when the server is back", async () => {
+test("a kill -9 of the server fails open calls at once, and all works again after its restart", async () => {
   const [caller, service] = [await opened("caller"), await opened("service")];
   const asked = Promise.withResolvers<void>();
   let held = true;
@@ -82,7 +82,7 @@ test("after a kill -9 the callers learn it at once, and everything works again w
   });
 });
 
-test("a server that hangs is reported as a timeout and not as gone", async () => {
+test("a server that hangs is reported as a timeout, not as disconnected", async () => {
   const bus = await opened("hang");
   nats.pause();
   const health = await bus.health({ timeoutMs: 200 });
@@ -90,7 +90,7 @@ test("a server that hangs is reported as a timeout and not as gone", async () =>
   expect(health).toEqual({ ok: false, detail: "no answer in time" });
 });
 
-test("durability is proven from this very server, and unknown without a monitoring address", async () => {
+test("durability is proven by the connected server, and unknown without a monitoring address", async () => {
   const bus = await opened("proof");
   expect(await bus.proveDurability()).toEqual({ version: bus.serverVersion, syncAlways: true });
   const blind = await connectBus({ url: nats.url, name: "blind", identity: "blind", log: testLog });
@@ -110,7 +110,7 @@ test("durability is proven from this very server, and unknown without a monitori
   await other.stop();
 });
 
-test("without a server connecting fails, or waits when asked to", async () => {
+test("without a server, connecting fails or waits, as the options state", async () => {
   const other = await startNats();
   await other.kill9();
   const options = { url: other.url, name: "early", identity: "early", log: testLog };
@@ -123,7 +123,7 @@ test("without a server connecting fails, or waits when asked to", async () => {
   await other.stop();
 });
 
-test("a server that is too old is refused with both versions", async () => {
+test("a server that is too old is refused, and the error has both versions", async () => {
   const old = createServer((socket) => {
     socket.write(
       `INFO ${JSON.stringify({ server_id: "x", version: "2.9.10", proto: 1, headers: true, max_payload: 1_000 })}\r\n`,
@@ -144,7 +144,7 @@ test("a server that is too old is refused with both versions", async () => {
   old.close();
 });
 
-test("after close every call says so, and closing ends what was still served", async () => {
+test("after close every call fails with `closed`, and close ends open services", async () => {
   const bus = await connectBus({ url: nats.url, name: "closing", identity: "closing", log: testLog });
   await bus.serve("t.never", echo, () => new Promise(() => {}));
   const pending = kindOf(bus.request("t.never", { body }, { timeoutMs: 60_000 }));
@@ -157,11 +157,11 @@ test("after close every call says so, and closing ends what was still served", a
   expect(() => bus.publish("t.x", { body })).toThrow(BusError);
 });
 
-test("versions are compared by number, and subject patterns by token", () => {
+test("versions are compared by number, subject patterns by token", () => {
   expect(OLDEST_SERVER).toBe(OLDEST_NATS);
-  expect(isAtLeast("2.10.27", "2.10.27")).toBe(true);
-  expect(isAtLeast("2.9.30", "2.10.27")).toBe(false);
-  expect(isAtLeast("2.12.1-RC.1", "2.12.1")).toBe(true);
+  expect(isVersionAtLeast("2.10.27", "2.10.27")).toBe(true);
+  expect(isVersionAtLeast("2.9.30", "2.10.27")).toBe(false);
+  expect(isVersionAtLeast("2.12.1-RC.1", "2.12.1")).toBe(true);
   expect(covers("fleet.event.>", "fleet.event.a.B.c")).toBe(true);
   expect(covers("fleet.event.>", "fleet.event")).toBe(false);
   expect(covers("a.*.c", "a.b.c")).toBe(true);

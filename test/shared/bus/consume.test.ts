@@ -38,7 +38,7 @@ const options = (type: string, maxAckPending = 1) => ({
   ackWaitMs: 2_000,
 });
 
-/** Collects until `count` handler calls have ended. */
+/** Collects messages until `count` handler calls have ended. */
 function collector(count: number) {
   const seen: string[] = [];
   const done = Promise.withResolvers<void>();
@@ -52,7 +52,7 @@ function collector(count: number) {
   };
 }
 
-test("a handler that fails gets the message again, in order, and a dead one never comes back", async () => {
+test("a failed message is delivered again, in order, and a dead one is not", async () => {
   const got = collector(5);
   const stop = await bus.consume(options("A"), async (message: DurableMessage) => {
     const value = text(message);
@@ -66,7 +66,7 @@ test("a handler that fails gets the message again, in order, and a dead one neve
   await stop();
 });
 
-test("what a crashed consumer did not acknowledge comes to the next one", async () => {
+test("messages that a crashed consumer did not acknowledge go to the next consumer", async () => {
   const taken = Promise.withResolvers<void>();
   const crashing = await connectBus({ url: nats.url, name: "crash", identity: "crash", log: testLog });
   await crashing.consume(options("B"), () => {
@@ -84,7 +84,7 @@ test("what a crashed consumer did not acknowledge comes to the next one", async 
   await stop();
 });
 
-test("working() keeps a slow message from being delivered a second time", async () => {
+test("working() prevents a second delivery of a slow message", async () => {
   const got = collector(1);
   const finished = Promise.withResolvers<void>();
   const stop = await bus.consume({ ...options("C", 10), ackWaitMs: 500 }, async (message) => {
@@ -100,11 +100,11 @@ test("working() keeps a slow message from being delivered a second time", async 
   expect(got.seen).toEqual(["1"]);
 });
 
-test("consumers and watchers go on after the server was killed", async () => {
+test("consumers and watchers continue after a kill of the server", async () => {
   const [worked, watched] = [collector(20), collector(20)];
   const seen = new Set<string>();
   const stopWork = await bus.consume(options("D", 5), async (message) => {
-    // A crash may forget acknowledgements, so a message can come twice; it never fails to come.
+    // A crash may lose acknowledgements, so a message may be delivered twice, but at least once.
     if (seen.has(text(message))) return;
     seen.add(text(message));
     worked.add(text(message));
@@ -123,7 +123,7 @@ test("consumers and watchers go on after the server was killed", async () => {
   await Promise.all([stopWork(), stopWatch()]);
 });
 
-test("a watcher that starts at `new` misses nothing that comes after it started, even if it reconnects first", async () => {
+test("a watcher from `new` misses no message, even if it reconnects before the first", async () => {
   await emit("E", "before");
   const watched = collector(1);
   const filter = "fleet.event.default.E.>";
@@ -136,7 +136,7 @@ test("a watcher that starts at `new` misses nothing that comes after it started,
   await stop();
 });
 
-test("a consumer with other settings is updated, and one that was removed is made again", async () => {
+test("a consumer with other settings is updated, and a removed one is created again", async () => {
   const first = await bus.consume(options("F", 1), async () => {});
   await first();
   const got = collector(1);

@@ -46,13 +46,13 @@ const kindOf = (promise: Promise<unknown>) =>
   );
 const body = Buffer.from("x");
 
-test("wrong credentials are refused as `permission`, and the password stays out of the error", async () => {
+test("wrong credentials fail with `permission`, and the error does not contain the password", async () => {
   const error = await open("a", "wrong-password").catch((failure: unknown) => failure);
   expect(error).toMatchObject({ kind: "permission" });
   expect(JSON.stringify(error)).not.toContain("wrong-password");
 });
 
-test("an agent reaches its own subjects only, and learns a refusal at once", async () => {
+test("an agent reaches only its own subjects, and a refusal fails at once", async () => {
   const [agent, writer] = [await open("a", "secret"), await open("w", "secret")];
   const stop = await writer.serve(
     "fleet.cmd.*.*.*.*",

@@ -38,7 +38,7 @@ const kindOf = (promise: Promise<unknown>) =>
     (error: unknown) => (error instanceof BusError ? error.kind : error),
   );
 
-test("a request reaches a service and its answer comes back, with headers both ways", async () => {
+test("a request reaches a service and gets its answer, with headers in both directions", async () => {
   const stop = await service.serve("t.echo", answers, async (message) => ({
     body: message.body,
     headers: { seen: message.headers.get("content-type") ?? "nothing", subject: message.subject },
@@ -52,17 +52,17 @@ test("a request reaches a service and its answer comes back, with headers both w
   await stop();
 });
 
-test("a subject that nobody serves fails at once", async () => {
+test("a request to a subject without a service fails at once", async () => {
   const started = performance.now();
   expect(await kindOf(caller.request("t.nobody", text("x"), { timeoutMs: 10_000 }))).toBe("no_responders");
   expect(performance.now() - started).toBeLessThan(5_000);
 });
 
-test("an answer that does not come ends as a timeout, and a caller can give up earlier", async () => {
+test("a missing answer ends in a timeout, and a caller can abort earlier", async () => {
   const release = Promise.withResolvers<Outgoing>();
   const stop = await service.serve("t.silent", answers, () => release.promise);
   expect(await kindOf(caller.request("t.silent", text("x"), { timeoutMs: 60 }))).toBe("timeout");
-  const reason = new Error("changed my mind");
+  const reason = new Error("the caller aborted");
   const abort = new AbortController();
   const asked = caller.request("t.silent", text("x"), { timeoutMs: 10_000, signal: abort.signal });
   abort.abort(reason);
@@ -74,7 +74,7 @@ test("an answer that does not come ends as a timeout, and a caller can give up e
   await stop();
 });
 
-test("beyond its concurrency a service answers with overload at once, and stopping waits for what is under way", async () => {
+test("beyond its concurrency a service answers `overload`, and stop waits for open requests", async () => {
   const release = Promise.withResolvers<void>();
   const started = Promise.withResolvers<void>();
   const stop = await service.serve("t.busy", { ...answers, concurrencyMax: 1 }, async () => {
@@ -87,7 +87,8 @@ test("beyond its concurrency a service answers with overload at once, and stoppi
   expect(read(await caller.request("t.busy", text("2"), { timeoutMs: 5_000 }))).toBe("overload");
   let stopped = false;
   const stopping = stop().then(() => (stopped = true));
-  // The server hears of the stop on another connection than of this request, so the first few may still be taken.
+  // The server gets the unsubscription and this request on different connections, so the first may still be
+  // accepted.
   while ((await kindOf(caller.request("t.busy", text("3"), { timeoutMs: 5_000 }))) !== "no_responders");
   expect(stopped).toBe(false);
   release.resolve();
@@ -95,7 +96,7 @@ test("beyond its concurrency a service answers with overload at once, and stoppi
   await stopping;
 });
 
-test("while the oldest request waits too long, new ones are refused; afterwards they are taken again", async () => {
+test("new requests are refused while the oldest one waits too long, and accepted afterwards", async () => {
   const release = Promise.withResolvers<void>();
   const stop = await service.serve("t.slow", { ...answers, waitMsMax: 100 }, async (message) => {
     if (read(message) === "slow") await release.promise;
@@ -112,12 +113,14 @@ test("while the oldest request waits too long, new ones are refused; afterwards 
   await stop();
 });
 
-test("a handler that throws, or whose answer is too large, is answered by `failed`", async () => {
+test("`failed` answers for a handler that throws, or whose answer is too large", async () => {
   const stop = await service.serve("t.broken", answers, async (message) => {
     if (read(message) === "large") return { body: new Uint8Array(3_000_000) };
-    throw new Error("no luck");
+    throw new Error("the handler failed");
   });
-  expect(read(await caller.request("t.broken", text("x"), { timeoutMs: 2_000 }))).toBe("failed: no luck");
+  expect(read(await caller.request("t.broken", text("x"), { timeoutMs: 2_000 }))).toBe(
+    "failed: the handler failed",
+  );
   expect(read(await caller.request("t.broken", text("large"), { timeoutMs: 2_000 }))).toBe(
     "failed: the message is larger than the server accepts",
   );
@@ -129,7 +132,7 @@ test("a request larger than the server accepts is refused before it is sent", as
   expect(await kindOf(caller.request("t.large", large, { timeoutMs: 2_000 }))).toBe("too_large");
 });
 
-test("a bare message of a stranger has empty headers and no reply address", async () => {
+test("a bare message of a foreign client has empty headers and no reply address", async () => {
   const arrived = Promise.withResolvers<Message>();
   const stop = await service.subscribe("t.bare", arrived.resolve);
   const stranger = await connect({ servers: nats.url });
@@ -143,7 +146,7 @@ test("a bare message of a stranger has empty headers and no reply address", asyn
   await stop();
 });
 
-test("a subscriber that throws gets the next message all the same", async () => {
+test("a subscriber that throws still gets the next message", async () => {
   const second = Promise.withResolvers<string>();
   const stop = await service.subscribe("t.throws", (message) => {
     if (read(message) === "1") throw new Error("first");
@@ -180,7 +183,7 @@ test("a header that would break the protocol line is refused", async () => {
   );
 });
 
-test("headers of any name and value come back as they were sent", async () => {
+test("headers of any name and value arrive unchanged", async () => {
   const stop = await service.serve("t.headers", answers, async (message) => {
     const all = message.headers.keys().map((name) => [name, message.headers.get(name) ?? "missing"]);
     return { body: message.body, headers: Object.fromEntries(all) };
@@ -192,7 +195,7 @@ test("headers of any name and value come back as they were sent", async () => {
       const answer = await caller.request("t.headers", { body, headers }, { timeoutMs: 5_000 });
       expect(Buffer.from(answer.body)).toEqual(Buffer.from(body));
       const got = Object.fromEntries(answer.headers.keys().map((key) => [key, answer.headers.get(key)]));
-      // White space around a value does not survive the wire.
+      // The wire does not keep white space around a value.
       expect(got).toEqual(
         Object.fromEntries(Object.entries(headers).map(([key, text]) => [key, text.trim()])),
       );
@@ -202,7 +205,7 @@ test("headers of any name and value come back as they were sent", async () => {
   await stop();
 });
 
-test("many requests at once each get their own answer", async () => {
+test("each of many concurrent requests gets its own answer", async () => {
   const stop = await service.serve("t.many", { ...answers, concurrencyMax: 5_000 }, async (message) => {
     if (message.body.length % 2 === 0) await new Promise(setImmediate);
     return { body: message.body };

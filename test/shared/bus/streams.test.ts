@@ -3,7 +3,7 @@ import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
-import { isAtLeast } from "../../../shared/bus/server-check.ts";
+import { isVersionAtLeast } from "../../../shared/bus/server-check.ts";
 import { fleetStreams, type StreamSpec } from "../../../shared/bus/streams/streams.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
@@ -35,7 +35,7 @@ const spec = (name: string, changes: Partial<StreamSpec> = {}): StreamSpec => ({
 const config = async (name: string) => (await (await jetstreamManager(admin)).streams.info(name)).config;
 const refusal = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);
 
-test("the streams of Fleet are created with every setting, and looking again changes nothing", async () => {
+test("the streams of Fleet are created with every setting, and a second run changes nothing", async () => {
   const streams = fleetStreams({ storageBytes: 256 * MIB });
   await Promise.all([bus.reconcileStreams(streams), bus.reconcileStreams(streams)]);
   const events = await config("FLEET_EVENTS");
@@ -50,7 +50,7 @@ test("the streams of Fleet are created with every setting, and looking again cha
     duplicate_window: 300e9,
     allow_direct: true,
   });
-  expect(events.allow_atomic ?? false).toBe(isAtLeast(bus.serverVersion, "2.12.1"));
+  expect(events.allow_atomic ?? false).toBe(isVersionAtLeast(bus.serverVersion, "2.12.1"));
   expect(await config("FLEET_QUEUE")).toMatchObject({
     subjects: ["fleet.queue.*.*.*.*"],
     subject_transform: {
@@ -81,14 +81,14 @@ test("the streams of Fleet are created with every setting, and looking again cha
   expect(await config("FLEET_EVENTS")).toEqual(events);
 });
 
-test("the disk's size bounds the streams, and a large disk does not inflate them", () => {
+test("the size of the disk limits the streams, and a large disk does not enlarge them", () => {
   const sum = (storageBytes: number) =>
     fleetStreams({ storageBytes }).reduce((all, { maxBytes }) => all + maxBytes, 0);
   expect(sum(100 * MIB)).toBeLessThanOrEqual(80 * MIB);
   expect(fleetStreams().map(({ maxBytes }) => maxBytes / MIB)).toEqual([4096, 256, 8192, 1024, 256, 64]);
 });
 
-test("a fleet whose streams had larger shares keeps them, and the new streams still find room", async () => {
+test("a fleet with larger streams keeps them, and new streams still have room", async () => {
   const own = await startNats();
   const setup = await connectBus({ url: own.url, name: "setup", identity: "setup", log: testLog });
   const storageBytes = 200 * MIB;
@@ -105,7 +105,7 @@ test("a fleet whose streams had larger shares keeps them, and the new streams st
   await own.stop();
 });
 
-test("limits grow and never shrink; subjects are added and never taken away", async () => {
+test("limits grow and never shrink, subjects are added and never removed", async () => {
   await bus.reconcileStreams([spec("grow")]);
   await bus.reconcileStreams([
     spec("grow", { maxBytes: 16 * MIB, subjects: ["t.grow.>", "t.more.>"], discard: "new" }),
@@ -116,14 +116,14 @@ test("limits grow and never shrink; subjects are added and never taken away", as
   expect(await config("grow")).toMatchObject({ ...grown, max_age: 7 * 86_400e9 });
 });
 
-test("what somebody else set on a stream stays", async () => {
+test("settings of other origin on a stream are kept", async () => {
   const manager = await jetstreamManager(admin);
   await manager.streams.add({ name: "kept", subjects: ["t.kept.>"], max_bytes: MIB, description: "theirs" });
   await bus.reconcileStreams([spec("kept")]);
   expect(await config("kept")).toMatchObject({ description: "theirs", max_bytes: 8 * MIB });
 });
 
-test("a stream with another retention or storage is refused with field, wanted and found", async () => {
+test("another retention or storage is refused, with the field and both values", async () => {
   const manager = await jetstreamManager(admin);
   await manager.streams.add({
     name: "work",
@@ -149,9 +149,9 @@ test("a stream with another retention or storage is refused with field, wanted a
 });
 
 test.each([
-  ["none, as on a server that does not know the setting", undefined],
-  ["another", { src: "t.form.*.*", dest: "t.x.{{partition(8,1)}}.{{wildcard(2)}}" }],
-])("a stream that stores its subjects in a form that is not ours, %s, is refused", async (_, found) => {
+  ["without a transform, as on an old server", undefined],
+  ["with another transform", { src: "t.form.*.*", dest: "t.x.{{partition(8,1)}}.{{wildcard(2)}}" }],
+])("another form of stored subjects, %s, is refused", async (_, found) => {
   const manager = await jetstreamManager(admin);
   await manager.streams.add({
     name: "form",
@@ -173,7 +173,7 @@ test.each([
   await manager.streams.delete("form");
 });
 
-test("what the server refuses stops with its reason: no room, or subjects of another stream", async () => {
+test("a refusal by the server stops with its reason: no room, or subjects of another stream", async () => {
   const huge = await refusal(bus.reconcileStreams([spec("huge", { maxBytes: 1e15 })]));
   expect(huge).toBeInstanceOf(StartupError);
   expect((huge as StartupError).hint).toContain("disk");

@@ -1,4 +1,4 @@
-/** The newest messages of a subject, out of streams in which they are dense, sparse, or both. */
+/** The newest messages of a subject, from streams in which they are dense, sparse, or both. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
@@ -19,7 +19,7 @@ afterAll(async () => {
 
 let counter = 0;
 
-/** A stream of its own with one message for each letter, under that letter's subject. */
+/** Creates a stream with one message for each letter, under that letter's subject. */
 async function streamOf(letters: string): Promise<string> {
   counter += 1;
   const name = `VIEW_${counter}`;
@@ -47,8 +47,8 @@ const newest = async (stream: string, letter: string, limit: number, before?: nu
   return found.map(({ seq }) => seq);
 };
 
-describe("newest", () => {
-  test("begins at the end, or before a place, and is as long as asked for", async () => {
+describe("the newest messages", () => {
+  test("are read from the end, or before a position, up to the limit", async () => {
     const stream = await streamOf("aababbab");
     expect(await newest(stream, "*", 3)).toEqual([8, 7, 6]);
     expect(await newest(stream, "a", 2)).toEqual([7, 4]);
@@ -59,12 +59,12 @@ describe("newest", () => {
     expect(await newest(stream, "*", 2, 1_000)).toEqual([8, 7]);
   });
 
-  test("of an empty stream is nothing", async () => {
+  test("are none in an empty stream", async () => {
     expect(await newest(await streamOf(""), "*", 5)).toEqual([]);
   });
 
-  test("finds what lies far behind others, and goes back through a dense part after a sparse one", async () => {
-    // Two of them before 900 others; in front of all a dense part, which a window as wide as the last would read whole.
+  test("are found far behind others, and in a dense part before a sparse one", async () => {
+    // From the end: two matches among 900 others, then a dense part, all of which a wide slice would read.
     const stream = await streamOf(`${"a".repeat(700)}${"b".repeat(900)}a${"b".repeat(40)}a`);
     const all = [1_642, 1_601, ...Array.from({ length: 700 }, (_, i) => 700 - i)];
     expect(await newest(stream, "a", 5)).toEqual(all.slice(0, 5));

@@ -1,4 +1,4 @@
-/** Several takers of one durable, each with a limit of its own, on a real server. */
+/** Several processes on one durable, each with its own limit, on a real server. */
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -16,7 +16,7 @@ const connectTo = (identity: string) => connectBus({ url: nats.url, name: identi
 
 beforeAll(async () => {
   nats = await startNats();
-  bus = await connectTo("taker");
+  bus = await connectTo("consumer");
   await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
 });
 afterAll(async () => {
@@ -33,14 +33,14 @@ const emit = (type: string, value: string) =>
   );
 const options = (type: string, concurrencyMax: number) => ({
   stream: STREAMS.events,
-  durable: `turns-${type}`,
+  durable: `bounded-${type}`,
   filters: [`fleet.event.default.${type}.>`],
   maxAckPending: 100,
   ackWaitMs: 2_000,
   concurrencyMax,
 });
 
-test("no more handlers run at once than allowed, and what has no hand here goes to another process", async () => {
+test("no more handlers run at once than allowed, and another process gets the other messages", async () => {
   const other = await connectTo("other");
   const [here, there]: [string[], string[]] = [[], []];
   const [full, seen, release] = [
@@ -71,7 +71,7 @@ test("no more handlers run at once than allowed, and what has no hand here goes 
   await other.close();
 });
 
-test("what is given back with a pause comes again to somebody, what was acknowledged early never", async () => {
+test("a message given back with a pause is delivered again, one acknowledged early is not", async () => {
   const got: string[] = [];
   const done = Promise.withResolvers<void>();
   const stop = await bus.consume(options("B", 1), async (message: DurableMessage) => {
@@ -79,7 +79,7 @@ test("what is given back with a pause comes again to somebody, what was acknowle
     if (got.length === 1) return message.giveBack(300);
     if (text(message) === "2") {
       message.ack();
-      throw new Error("after the end");
+      throw new Error("after the acknowledgement");
     }
     done.resolve();
   });
@@ -90,7 +90,7 @@ test("what is given back with a pause comes again to somebody, what was acknowle
   await stop();
 });
 
-test("stopping is at once while nothing comes, and waits for the handler at work", async () => {
+test("an idle consumer stops at once, a busy one waits for its handler", async () => {
   const idle = await bus.consume(options("C", 3), async () => {});
   const begin = performance.now();
   await idle();
@@ -110,7 +110,7 @@ test("stopping is at once while nothing comes, and waits for the handler at work
   expect(await stopped).toBe(true);
 });
 
-test("takers go on after the server was killed, and after somebody removed the durable", async () => {
+test("consumers continue after a kill of the server, and after the durable was removed", async () => {
   const seen = new Set<string>();
   const waiting = new Map<string, () => void>();
   const stop = await bus.consume(options("D", 2), async (message) => {
@@ -127,7 +127,7 @@ test("takers go on after the server was killed, and after somebody removed the d
   await emit("D", "2");
   await second;
   const connection = await connect({ servers: nats.url });
-  await (await jetstreamManager(connection)).consumers.delete(STREAMS.events, "turns-D");
+  await (await jetstreamManager(connection)).consumers.delete(STREAMS.events, "bounded-D");
   await connection.close();
   const third = arrival("3");
   await emit("D", "3");

@@ -12,7 +12,7 @@ beforeAll(async () => {
   nats = await startNats();
   bus = await connectBus({ url: nats.url, name: "relay", identity: "relay", log: testLog });
   const [events, alerts] = fleetStreams({ storageBytes: 512 * 1024 * 1024 });
-  // One stream with atomic batches and one without: the second is how every stream of an older server behaves.
+  // One stream with atomic batches and one without. On an older server every stream is like the second.
   await bus.reconcileStreams([events!, { ...alerts!, atomic: false }]);
 });
 
@@ -30,7 +30,7 @@ const ordered = (task: string, place: number, subject = event): OrderedMessage =
   orderKey: task,
 });
 
-/** What the stream holds for some tasks, in its order; it ends at a mark that is published last. */
+/** The messages of some tasks in stream order, up to a marker that is published last. */
 async function stored(
   tasks: string[],
   stream: string = STREAMS.events,
@@ -56,7 +56,7 @@ async function stored(
 
 const sequence = (task: string, count: number) => Array.from({ length: count }, (_, i) => `${task}:${i}`);
 
-test("a durable publish is stored once, however often it is sent", async () => {
+test("a durable publish is stored once, also if it is repeated", async () => {
   const send = () =>
     bus.publishDurable(
       event("once"),
@@ -70,7 +70,7 @@ test("a durable publish is stored once, however often it is sent", async () => {
   expect((await stored(["once"])).get("once")).toEqual(["once:0"]);
 });
 
-test("a subject that no stream takes, and a message too large for its stream, are refused", async () => {
+test("a subject without a stream, and a message too large for its stream, are refused", async () => {
   const out = { body: Buffer.from("x") };
   await expect(
     bus.publishDurable("t.nowhere", out, { messageId: "n", timeoutMs: 200 }),
@@ -85,7 +85,7 @@ test("a subject that no stream takes, and a message too large for its stream, ar
   });
 });
 
-test("a batch keeps the order of each key, also over more than one stream and when sent again", async () => {
+test("a batch keeps the order of each key, also across streams and when it is repeated", async () => {
   const batch = Array.from({ length: 300 }, (_, i) => ordered(`b${i % 7}`, Math.floor(i / 7)));
   await bus.publishOrdered(batch, { timeoutMs: 10_000 });
   await bus.publishOrdered(batch, { timeoutMs: 10_000 });
@@ -96,7 +96,7 @@ test("a batch keeps the order of each key, also over more than one stream and wh
   expect(found.get("b3")).toEqual(sequence("b3", 43));
 });
 
-test("a batch that overlaps with what is stored completes it in order", async () => {
+test("a batch that overlaps with stored messages completes them in order", async () => {
   await bus.publishOrdered(
     [0, 1, 2].map((i) => ordered("half", i)),
     { timeoutMs: 5_000 },
@@ -108,7 +108,7 @@ test("a batch that overlaps with what is stored completes it in order", async ()
   expect((await stored(["half"])).get("half")).toEqual(sequence("half", 5));
 });
 
-test("a batch with a message that can never be stored fails for good, and nothing of its key behind it is stored", async () => {
+test("a batch with an unstorable message fails, and no later message of its key is stored", async () => {
   const large = { ...ordered("poison", 1), body: new Uint8Array(300_000) };
   const batch = [ordered("poison", 0), large, ordered("poison", 2)];
   await expect(bus.publishOrdered(batch, { timeoutMs: 5_000 })).rejects.toMatchObject({
@@ -148,7 +148,7 @@ test.each([
   for (const task of tasks) expect(found.get(task)).toEqual(sequence(task, 200));
 });
 
-test("single durable publishes survive a kill -9 by their own retries", async () => {
+test("the retries of single durable publishes survive a kill -9 of the server", async () => {
   const crash = nats.kill9().then(() => nats.restart());
   for (let i = 0; i < 20; i++) {
     await bus.publishDurable(
