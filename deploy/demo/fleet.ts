@@ -1,33 +1,33 @@
-/** The fleet that the demo plays on: the one that runs, else one of its own. */
+/** The fleet of the demo: the running one, otherwise one of its own. */
 import { mkdirSync, openSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { connect, type FleetClient } from "../../shared/sdk/sdk.ts";
 import { startFleet } from "./process.ts";
-import { AGENT_TYPE } from "./recovery/cast.ts";
+import { AGENT_TYPE } from "./recovery/failed-task.ts";
 import type { Timeline } from "./timeline.ts";
 
 const START_MS = 60_000;
 
-/** On a fleet of somebody's own: its runners and agents shall not take what the demo offers. */
+/** The tenant on a fleet that was running before, so that its runners and agents do not accept the demo's offers. */
 const TENANT = "demo";
-/** Whose agents they are where nobody says it. */
+/** The tenant of the demo's own fleet. */
 const DEFAULT_TENANT = "default";
 
 export interface DemoFleet {
   readonly client: FleetClient;
   readonly isOurs: boolean;
-  /** With which the agents find the same fleet and tenant. */
+  /** The environment with which the agents find the same fleet and tenant. */
   readonly env: NodeJS.ProcessEnv;
-  /** Of the embedded store, where it is the demo's own; null: keep your hands off. */
+  /** The file of the embedded store; null if the store is not the demo's own, and must not be damaged. */
   readonly storeFile: string | null;
-  /** After how long without a sign of life an agent of the third act is taken for dead; null: not known here. */
+  /** The silence after which an agent of the third part counts as failed; null if the fleet has another policy. */
   readonly silenceMs: number | null;
 }
 
-/** For the agents of the third act alone, which beat more often than others; so nobody who looks on has to wait long. */
+/** Only for the agents of the third part, which send more heartbeats than usual, so that the demo stays short. */
 const SILENCE_MS = 2_000;
 
-/** The fleet's environment with a policy in it, unless it has one already. */
+/** The fleet's environment with a policy, unless it has one already. */
 function withPolicy(env: NodeJS.ProcessEnv, home: string): Pick<DemoFleet, "env" | "silenceMs"> {
   if (env.FLEET_POLICY !== undefined) return { env, silenceMs: null };
   const path = resolve(home, "demo-policy.json");
@@ -37,7 +37,7 @@ function withPolicy(env: NodeJS.ProcessEnv, home: string): Pick<DemoFleet, "env"
   return { env: { ...env, FLEET_POLICY: path }, silenceMs: SILENCE_MS };
 }
 
-async function running(url: string, tenant?: string): Promise<FleetClient | null> {
+async function connectIfUp(url: string, tenant?: string): Promise<FleetClient | null> {
   const options = { url, agentId: "demo", connectTimeoutMs: 500, fallback: "none" } as const;
   try {
     return await connect({ ...options, ...(tenant !== undefined && { tenant }) });
@@ -46,16 +46,16 @@ async function running(url: string, tenant?: string): Promise<FleetClient | null
   }
 }
 
-/** `onStarted` is told how to stop the fleet as soon as there is one to stop. */
+/** Calls `onStarted` with the function that stops the fleet, as soon as a fleet is starting. */
 export async function ensureFleet(
   timeline: Timeline,
   { url, home, env }: { url: string; home: string; env: NodeJS.ProcessEnv },
   onStarted: (stop: () => Promise<void>) => void,
 ): Promise<DemoFleet> {
   const tenant = env.FLEET_TENANT ?? TENANT;
-  const already = await running(url, tenant);
+  const already = await connectIfUp(url, tenant);
   if (already) {
-    timeline.say("fleet", `uses the one that runs at ${url}, as tenant ${tenant}`);
+    timeline.print("fleet", `the demo uses the running fleet at ${url}, as tenant ${tenant}`);
     const theirs = { isOurs: false, env: { ...env, FLEET_TENANT: tenant }, storeFile: null, silenceMs: null };
     return { client: already, ...theirs };
   }
@@ -73,10 +73,10 @@ export async function ensureFleet(
     ended = `ended with ${how}`;
   });
   while (performance.now() - begun < START_MS && ended === undefined) {
-    const client = await running(url);
+    const client = await connectIfUp(url);
     if (client) {
       await client.admin.status({ deadlineMs: START_MS });
-      timeline.say("fleet", `started at ${url}`, "good", performance.now() - begun);
+      timeline.print("fleet", `started at ${url}`, "good", performance.now() - begun);
       const storeFile = env.FLEET_STORE === undefined ? join(home, "store", "data.mdb") : null;
       return { client, isOurs: true, storeFile, ...own };
     }

@@ -1,24 +1,24 @@
 /**
- * `npm run demo`: the main job, for real, in three acts. An agent is killed with SIGKILL at its work, and another process goes on exactly
- * where it stopped; then a task that is more than one context holds goes from agent to agent, and from one type of agent to another; then three
- * agents fail, each in a way of its own, and the fleet notices and has their tasks go on.
- * `-- --exit` stops everything at the end; the exit code says whether all of it held.
+ * `npm run demo`, in three parts. An agent is killed with SIGKILL at work, and another process continues exactly where it stopped. A task
+ * that is larger than one context is handed over from agent to agent, and from one agent type to another. Three agents fail in different
+ * ways, and the fleet detects the failures and recovers their tasks.
+ * `-- --exit` stops everything at the end; the exit code is 0 if every check passed.
  */
 import { ensureFleet } from "./fleet.ts";
 import { checkHandoff } from "./handoff/checks.ts";
-import { playHandoff } from "./handoff/play.ts";
+import { runHandoff } from "./handoff/scenario.ts";
 import { checkKill } from "./kill/checks.ts";
-import { playKill } from "./kill/play.ts";
+import { runKill } from "./kill/scenario.ts";
 import { killAgents } from "./process.ts";
 import { checkRecovery } from "./recovery/checks.ts";
-import { playRecovery } from "./recovery/play.ts";
+import { runRecovery } from "./recovery/scenario.ts";
 import { createTimeline } from "./timeline.ts";
 
 const home = process.env.FLEET_HOME ?? ".fleet";
 const url = process.env.FLEET_URL ?? `nats://127.0.0.1:${process.env.FLEET_NATS_PORT ?? "4222"}`;
 const env = { ...process.env, FLEET_URL: url };
 const USAGE =
-  "usage: npm run demo [-- --exit]\n\n  --exit   stop everything at the end; the exit code says whether all of it held\n";
+  "usage: npm run demo [-- --exit]\n\n  --exit   stop everything at the end; the exit code is 0 if every check passed\n";
 
 const unknown = process.argv.slice(2).filter((argument) => argument !== "--exit");
 if (unknown.length > 0) {
@@ -26,14 +26,14 @@ if (unknown.length > 0) {
   (isHelp ? process.stdout : process.stderr).write(USAGE);
   process.exit(isHelp ? 0 : 64);
 }
-const leave = process.argv.includes("--exit");
-// Whoever reads along may stop reading; the demo goes on and stops what it started.
+const stopsAtEnd = process.argv.includes("--exit");
+// The reader of the output may close it; the demo continues, and stops the processes that it started.
 process.stdout.on("error", () => {});
 
 const timeline = createTimeline((text) => process.stdout.write(text));
 
 let stopFleet = async () => {};
-/** Whatever happens, no agent stays behind, least of all a frozen one. */
+/** Ends all agents, so that none is left behind, not even a frozen one. */
 async function stopAll(): Promise<void> {
   killAgents();
   await stopFleet();
@@ -44,7 +44,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 }
 
 timeline.heading("Fleet demo");
-let held = false;
+let passed = false;
 let isOurs = false;
 try {
   const fleet = await ensureFleet(timeline, { url, home, env }, (stop) => {
@@ -52,19 +52,19 @@ try {
   });
   ({ isOurs } = fleet);
   const { client } = fleet;
-  held = await checkKill(timeline, client, await playKill(timeline, client, fleet.env));
-  held = (await checkHandoff(timeline, client, await playHandoff(timeline, client, fleet.env))) && held;
-  held = (await checkRecovery(timeline, client, await playRecovery(timeline, fleet))) && held;
+  passed = await checkKill(timeline, client, await runKill(timeline, client, fleet.env));
+  passed = (await checkHandoff(timeline, client, await runHandoff(timeline, client, fleet.env))) && passed;
+  passed = (await checkRecovery(timeline, client, await runRecovery(timeline, fleet))) && passed;
   await client.close();
 } catch (error) {
-  held = false;
-  timeline.say("✗", error instanceof Error ? error.message : String(error), "bad");
+  passed = false;
+  timeline.print("✗", error instanceof Error ? error.message : String(error), "bad");
 }
 
-if (leave || !held || !isOurs) {
-  if (!isOurs) timeline.say("fleet", "was running before and goes on", "note");
+if (stopsAtEnd || !passed || !isOurs) {
+  if (!isOurs) timeline.print("fleet", "the fleet that was running before stays up", "note");
   await stopAll();
-  process.exit(held ? 0 : 1);
+  process.exit(passed ? 0 : 1);
 }
 isOver = true;
-timeline.say("fleet", "stays up; look around with `npx fleet handoffs list`. Ctrl-C stops it.", "note");
+timeline.print("fleet", "the fleet stays up; try `npx fleet handoffs list`. Ctrl-C stops it.", "note");

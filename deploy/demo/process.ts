@@ -1,4 +1,4 @@
-/** The demo's processes: what its agents say, line by line, how they end, and that none of them is left behind. */
+/** The demo's processes: the messages of its agents, one per line, and their exits. None of them outlives the demo. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -6,21 +6,22 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-export interface Said {
+/** A message of an agent to the demo. */
+export interface AgentMessage {
   readonly agent: string;
   readonly did: string;
   readonly [fact: string]: unknown;
 }
 
-export interface Running {
+export interface DemoProcess {
   readonly child: ChildProcess;
-  /** Resolves with the code or the signal that ended it. */
+  /** Resolves with the exit code or the signal. */
   readonly ended: Promise<number | NodeJS.Signals | null>;
 }
 
 const agents = new Set<ChildProcess>();
 
-function ending(child: ChildProcess): Running["ended"] {
+function exitOf(child: ChildProcess): DemoProcess["ended"] {
   return new Promise((resolve) => child.once("exit", (code, signal) => resolve(signal ?? code)));
 }
 
@@ -28,39 +29,39 @@ export function startAgent(
   program: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv,
-  onSaid: (said: Said) => void,
-): Running {
+  onMessage: (message: AgentMessage) => void,
+): DemoProcess {
   const child = spawn(process.execPath, [program, ...args], {
     cwd: root,
     env,
     stdio: ["pipe", "pipe", "inherit"],
   });
-  // It need not hear what it is told.
+  // An agent that has ended no longer reads its input.
   child.stdin.on("error", () => {});
-  createInterface({ input: child.stdout }).on("line", (line) => onSaid(JSON.parse(line) as Said));
+  createInterface({ input: child.stdout }).on("line", (line) => onMessage(JSON.parse(line) as AgentMessage));
   agents.add(child);
   child.once("exit", () => agents.delete(child));
-  return { child, ended: ending(child) };
+  return { child, ended: exitOf(child) };
 }
 
-/** Also those that are frozen. */
+/** Ends all agents, including frozen ones. */
 export function killAgents(): void {
   for (const child of agents) child.kill("SIGKILL");
 }
 
-/** Starts the standalone fleet quietly; its log goes to `logFd`. */
-export function startFleet(env: NodeJS.ProcessEnv, logFd: number): Running {
+/** Starts the standalone fleet with its log in `logFd`. */
+export function startFleet(env: NodeJS.ProcessEnv, logFd: number): DemoProcess {
   const child = spawn(process.execPath, ["services/standalone/main.ts"], {
     cwd: root,
     env,
     stdio: ["ignore", logFd, logFd],
-    // Ctrl-C in the terminal reaches the demo, which then stops the fleet after its agents.
+    // Ctrl-C in the terminal reaches only the demo, which stops the fleet after its agents.
     detached: true,
   });
-  return { child, ended: ending(child) };
+  return { child, ended: exitOf(child) };
 }
 
-/** Whether the system has stopped a process: what SIGSTOP asks for is not done at once. */
+/** True once the system has stopped the process; SIGSTOP takes effect with a delay. */
 export function isFrozen({ pid }: ChildProcess): boolean {
   const state = existsSync(`/proc/${pid}/stat`)
     ? readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "")
@@ -68,9 +69,9 @@ export function isFrozen({ pid }: ChildProcess): boolean {
   return state.startsWith("T");
 }
 
-/** An agent's side: tells the demo what it does, one JSON message a line. */
-export function teller(agent: string): (did: string, facts?: Record<string, unknown>) => void {
-  // The demo may be gone; the work goes on.
+/** The agent's side: sends messages to the demo, one JSON object per line. */
+export function reporter(agent: string): (did: string, facts?: Record<string, unknown>) => void {
+  // The demo may have ended; the agent continues its work.
   process.stdout.on("error", () => {});
   return (did, facts) => process.stdout.write(`${JSON.stringify({ agent, did, ...facts })}\n`);
 }

@@ -1,4 +1,4 @@
-/** The demo's timeline: one line a happening, with the time since the start. */
+/** The transcript of the demo: one line per message, with the time since the start. */
 import picocolors from "picocolors";
 
 const { bold, cyan, dim, green, red, yellow } = picocolors;
@@ -11,6 +11,7 @@ const TONES: Readonly<Record<Tone, (text: string) => string>> = {
   bad: red,
   note: yellow,
 };
+const SOURCE_CHARS = 10;
 
 export function createTimeline(write: (text: string) => void) {
   const begun = performance.now();
@@ -18,21 +19,21 @@ export function createTimeline(write: (text: string) => void) {
     heading(text: string): void {
       write(`\n${bold(text)}\n`);
     },
-    /** A line of somebody else's text. */
+    /** A line of quoted text. */
     quote(line: string): void {
       write(`${" ".repeat(10)}${dim("│")} ${line}\n`);
     },
-    say(who: string, text: string, tone: Tone = "plain", ms?: number): void {
+    print(source: string, text: string, tone: Tone = "plain", ms?: number): void {
       const at = ((performance.now() - begun) / 1_000).toFixed(2).padStart(6);
       const took = ms === undefined ? "" : dim(`  ${ms.toFixed(1)} ms`);
-      write(`${dim(`${at} s`)}  ${cyan(who.padEnd(8))} ${TONES[tone](text)}${took}\n`);
+      write(`${dim(`${at} s`)}  ${cyan(source.padEnd(SOURCE_CHARS))} ${TONES[tone](text)}${took}\n`);
     },
   };
 }
 
 export type Timeline = ReturnType<typeof createTimeline>;
 
-/** Percentile of sorted or unsorted samples, nearest rank. */
+/** The nearest-rank percentile of samples in any order. */
 export function percentile(samples: readonly number[], p: number): number {
   const sorted = [...samples].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil((p / 100) * sorted.length) - 1)] ?? Number.NaN;

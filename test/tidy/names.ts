@@ -62,12 +62,8 @@ const PENDING_NAMES: ReadonlySet<string> = new Set([
   "Attempt",
   "CorruptVersion",
   "Failure",
-  "Finding",
   "Found",
-  "Running",
   "Step",
   "placeOf",
-  "tellEvent",
-  "tellSaid",
   "validate",
 ]);

@@ -1,68 +1,68 @@
 /**
- * An agent of the demo's second act: the SDK's loop around real work. Two types do it: `documentation` surveys the folders, `qa` counts
- * again what was found. Its context is what it has read; when that is over 70 % of its limit, another agent has to go on.
+ * An agent of the second part: the SDK's `runAgent` with real work. Agents of type `documentation` survey the folders; agents of type `qa`
+ * recount the results. The text that an agent has read fills its context; above 70 % of the limit, it hands the task over.
  *
- * Usage: node deploy/demo/handoff/agent.ts <task> <agent id> <type> <context limit> [begin]. With `begin` it starts the task, and after
- * its handoff it still has something to write, for which it waits for a line on its standard input; else it waits for an offer.
+ * Usage: node deploy/demo/handoff/agent.ts <task> <agent id> <type> <context limit> [begin]. With `begin` the agent starts the task, and
+ * after its handoff it attempts one more write when a line arrives on its standard input. Without, it waits for an offer.
  */
 import { once } from "node:events";
 import { setTimeout as think } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type AgentRun, connect, FleetError, runAgent } from "../../../shared/sdk/sdk.ts";
-import { teller } from "../process.ts";
-import { bySize, notesOf, review, sentence, survey, tokensOf } from "../survey.ts";
+import { notesOf, recount, summaryOf, surveyFolder, surveysBySize, tokensOf } from "../folder-survey.ts";
+import { reporter } from "../process.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const [taskId = "", agentId = "", type = "", limit = "", begin] = process.argv.slice(2);
 const contextLimit = Number(limit);
-/** What a model would need to think about an item, much shortened. */
+/** Stands in for the time that a model thinks about an item. */
 const THINK_MS = 80;
-const LAST_WRITE_MS = 60_000;
-const REVIEW = "Count the longest file of each folder again";
+const LATE_WRITE_MS = 60_000;
+const REVIEW = "Recount the longest file of each folder";
 
-const tell = teller(agentId);
+const report = reporter(agentId);
 
-async function surveying(run: AgentRun): Promise<void> {
-  // The prompt fills the context as well.
+async function surveyFolders(run: AgentRun): Promise<void> {
+  // The prompt counts as well.
   let tokens = run.offer?.prompt_tokens ?? 0;
   const work = run.state.execution_state;
   for (const item of run.items()) {
-    tell("working", { item: item.title });
+    report("working", { item: item.title });
     await think(THINK_MS, undefined, { signal: run.signal });
-    const finding = await survey(root, item.title);
-    tokens += tokensOf(finding.characters);
-    tell("surveyed", { item: item.title, tokens, contextLimit });
+    const survey = await surveyFolder(root, item.title);
+    tokens += tokensOf(survey.characters);
+    report("surveyed", { item: item.title, tokens, contextLimit });
     run.usage({ tokensConsumed: tokens, contextLimit });
     const next = work.pending_items.find((one) => one !== item)?.title;
-    work.resume_pointer = { next_action: next === undefined ? "Have it reviewed" : `Survey ${next}` };
-    await run.done(item, { notes: sentence(finding) });
+    work.resume_pointer = { next_action: next === undefined ? "Let a reviewer recount" : `Survey ${next}` };
+    await run.done(item, { notes: summaryOf(survey) });
   }
   work.pending_items.push({ title: REVIEW });
   work.resume_pointer = { next_action: REVIEW };
-  tell("phase", { next: "reviewing" });
+  report("phase", { next: "reviewing" });
   await run.phase("reviewing");
 }
 
-async function reviewing(run: AgentRun): Promise<void> {
+async function recountAll(run: AgentRun): Promise<void> {
   for (const item of run.items()) {
-    tell("working", { item: item.title });
+    report("recounting", { item: item.title });
     const found = run.state.execution_state.completed_items;
-    let [tokens, agreeing] = [run.offer?.prompt_tokens ?? 0, 0];
+    let [tokens, right] = [run.offer?.prompt_tokens ?? 0, 0];
     for (const one of found) {
-      const { agrees, characters } = await review(root, notesOf(one));
+      const { isRight, characters } = await recount(root, notesOf(one));
       tokens += tokensOf(characters);
-      if (agrees) agreeing += 1;
+      if (isRight) right += 1;
     }
-    tell("reviewed", { agreeing, of: found.length, tokens, contextLimit });
+    report("recounted", { right, of: found.length, tokens, contextLimit });
     run.usage({ tokensConsumed: tokens, contextLimit });
-    await run.done(item, { notes: `${agreeing} of ${found.length} agree` });
+    await run.done(item, { notes: `${right} of ${found.length} results confirmed` });
   }
 }
 
 async function work(run: AgentRun): Promise<void> {
   const { metadata, execution_state } = run.resumedFrom ?? {};
   const next = run.state.execution_state.pending_items[0]?.title;
-  tell(metadata ? "resumed" : "began", {
+  report(metadata ? "resumed" : "began", {
     fence: run.fence,
     next,
     from: metadata?.checkpoint_id,
@@ -72,26 +72,26 @@ async function work(run: AgentRun): Promise<void> {
     prompt: run.prompt,
     promptTokens: run.offer?.prompt_tokens,
   });
-  await (type === "qa" ? reviewing(run) : surveying(run));
+  await (type === "qa" ? recountAll(run) : surveyFolders(run));
 }
 
-/** The write of a process that does not know how late it is: under the fence that it had. */
-async function writeOnceMore(fence: number): Promise<void> {
-  tell("about to write", { fence });
+/** A late write, under the fence that the agent had: the process does not know that it was frozen. */
+async function writeLate(fence: number): Promise<void> {
+  report("about to write", { fence });
   await once(process.stdin, "data");
-  tell("writing", { fence });
+  report("writing", { fence });
   try {
     const { checkpointId } = await fleet.task(taskId, { fence }).checkpoint(
       {
         metadata: { agent_type: type, trigger: { reason: "manual" } },
         execution_state: { phase: "implementing", completed_items: ["a late thought"] },
       },
-      { fallback: "none", deadlineMs: LAST_WRITE_MS },
+      { fallback: "none", deadlineMs: LATE_WRITE_MS },
     );
-    tell("wrote", { id: checkpointId });
+    report("wrote", { id: checkpointId });
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
-    tell("refused", { code: error.code, text: error.message, details: error.details });
+    report("refused", { code: error.code, text: error.message, details: error.details });
   }
 }
 
@@ -106,7 +106,7 @@ const ended = await runAgent({
     task: taskId,
     begin: {
       goal: "Survey the code of this repository, folder by folder",
-      pending_items: (await bySize(root)).map(({ folder }) => folder),
+      pending_items: (await surveysBySize(root)).map(({ folder }) => folder),
     },
   }),
   work: (run) => {
@@ -114,6 +114,6 @@ const ended = await runAgent({
     return work(run);
   },
 });
-tell("over", { outcome: ended.outcome, handoff: ended.handoffId });
-if (begin) await writeOnceMore(fence);
+report("over", { outcome: ended.outcome, handoff: ended.handoffId });
+if (begin) await writeLate(fence);
 await fleet.close();

@@ -1,18 +1,18 @@
 /**
- * The demo's agent: an ordinary process that works through a task and keeps its state nowhere but in Fleet. Start it again, as
- * another process, and it goes on where the one before it stopped, whether that one ended well or was killed.
+ * The agent of the first part: an ordinary process that works through a task and keeps its state only in Fleet. A second process
+ * continues where the first one stopped, no matter how the first one ended.
  *
  * Usage: node deploy/demo/kill/agent.ts <task> <agent id>.
  */
 import { setTimeout as think } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Checkpoint, type CheckpointInput, connect } from "../../../shared/sdk/sdk.ts";
-import { teller } from "../process.ts";
-import { foldersToSurvey, sentence, survey } from "../survey.ts";
+import { foldersToSurvey, summaryOf, surveyFolder } from "../folder-survey.ts";
+import { reporter } from "../process.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
 const [taskId = "", agentId = ""] = process.argv.slice(2);
-/** What a model would need to think between two steps, much shortened. */
+/** Stands in for the time that a model thinks between two steps. */
 const THINK_MS = 80;
 
 type Item = {
@@ -20,7 +20,7 @@ type Item = {
   notes?: string | undefined;
 };
 
-const tell = teller(agentId);
+const report = reporter(agentId);
 
 function state(completed: Item[], pending: Item[], iteration: number): CheckpointInput {
   const next = pending[0];
@@ -46,18 +46,18 @@ function state(completed: Item[], pending: Item[], iteration: number): Checkpoin
   };
 }
 
-async function beginning(
+async function initialWork(
   found: Checkpoint | null,
 ): Promise<{ completed: Item[]; pending: Item[]; iteration: number }> {
   if (found === null) {
     const folders = await foldersToSurvey(root);
-    tell("began", { folders: folders.length });
+    report("began", { folders: folders.length });
     return { completed: [], pending: folders.map((title) => ({ title })), iteration: 1 };
   }
   const { metadata, execution_state } = found;
   const completed = execution_state.completed_items as Item[];
   const pending = execution_state.pending_items as Item[];
-  tell("resumed", {
+  report("resumed", {
     from: metadata.checkpoint_id,
     by: metadata.agent_id,
     done: completed.length,
@@ -68,24 +68,24 @@ async function beginning(
 
 const fleet = await connect({ agentId });
 const task = fleet.task(taskId);
-const { completed, pending, iteration } = await beginning(await task.resume());
+const { completed, pending, iteration } = await initialWork(await task.resume());
 
 for (let item = pending[0]; item; item = pending[0]) {
-  tell("working", { item: item.title });
+  report("working", { item: item.title });
   await think(THINK_MS);
-  const finding = await survey(root, item.title);
+  const found = await surveyFolder(root, item.title);
   pending.shift();
-  completed.push({ title: item.title, notes: sentence(finding) });
-  const asked = performance.now();
+  completed.push({ title: item.title, notes: summaryOf(found) });
+  const begun = performance.now();
   const outcome = await task.checkpoint(state(completed, pending, iteration));
-  tell("checkpoint", {
+  report("checkpoint", {
     id: outcome.checkpointId,
     done: completed.length,
-    ms: performance.now() - asked,
+    ms: performance.now() - begun,
   });
   if (pending.length === 0) {
     await task.finalize(outcome.checkpointId, "succeeded", { retentionPolicy: "short" });
-    tell("finished", { id: outcome.checkpointId, done: completed.length });
+    report("finished", { id: outcome.checkpointId, done: completed.length });
   }
 }
 await fleet.close();

@@ -1,39 +1,39 @@
-/** What the first act promises: the second agent's start, and that nothing was lost or done twice. */
+/** The checks of the first part: the second agent's start, and that no work was lost or done twice. */
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
-import { commonChecks, kept, tellChecks } from "../checks.ts";
-import { notesOf } from "../survey.ts";
+import { commonChecks, printChecks, readRecords } from "../checks.ts";
+import { notesOf } from "../folder-survey.ts";
 import { percentile, type Timeline } from "../timeline.ts";
-import type { Killing } from "./play.ts";
+import type { KillScenario } from "./scenario.ts";
 
 export async function checkKill(
   timeline: Timeline,
   client: FleetClient,
-  { witness, killedAt }: Killing,
+  { observer, killedAt }: KillScenario,
 ): Promise<boolean> {
-  timeline.heading(`What the fleet kept of ${witness.taskId}`);
-  const found = await kept(client, witness.taskId);
-  const began = witness.heard("began");
-  const resumed = witness.heard("resumed");
-  const killedAfter = found.checkpoints.filter(({ metadata }) => metadata.agent_id === "surveyor-a").at(-1);
-  const items = found.last?.execution_state.completed_items ?? [];
+  timeline.heading(`Checks of ${observer.taskId}`);
+  const records = await readRecords(client, observer.taskId);
+  const began = observer.message("began");
+  const resumed = observer.message("resumed");
+  const killedAfter = records.checkpoints.filter(({ metadata }) => metadata.agent_id === "surveyor-a").at(-1);
+  const items = records.last?.execution_state.completed_items ?? [];
   const titles = new Set(items.map(({ title }) => title));
 
-  const held = tellChecks(timeline, [
+  const passed = printChecks(timeline, [
     [
       resumed?.from === killedAfter?.metadata.checkpoint_id && resumed?.next === killedAt,
-      `continued exactly where the first agent was killed: at ${killedAt}`,
+      `surveyor-b continued exactly where surveyor-a was killed: at ${killedAt}`,
     ],
     [
       titles.size === items.length && items.length === began?.folders,
       `no item lost, none done twice: ${items.length} of ${began?.folders}`,
     ],
-    ...(await commonChecks(client, witness, found)),
+    ...(await commonChecks(client, observer, records)),
   ]);
-  const latencies = witness.said.flatMap(({ ms }) => (typeof ms === "number" ? [ms] : []));
-  timeline.say("", `checkpoint latency seen by the agents: ${summary(latencies)}`);
-  timeline.heading("What the agents found");
-  for (const item of items) timeline.say("", `${item.title.padEnd(22)} ${notesOf(item)}`);
-  return held;
+  const latencies = observer.messages.flatMap(({ ms }) => (typeof ms === "number" ? [ms] : []));
+  timeline.print("", `checkpoint latency, as the agents measured it: ${summary(latencies)}`);
+  timeline.heading("Results of the survey");
+  for (const item of items) timeline.print("", `${item.title.padEnd(22)} ${notesOf(item)}`);
+  return passed;
 }
 
 function summary(samples: readonly number[]): string {

@@ -1,34 +1,34 @@
 /**
- * An agent of the demo's third act: the SDK's loop around real work, which comes to a standstill at one of its items.
+ * An agent of the third part: the SDK's `runAgent` with real work, which hangs at one of its items.
  *
- * Usage: node deploy/demo/recovery/agent.ts <agent id> begin <task> <items> [step ms]: it starts the task, and after so many items it stands
- * still, until it is killed or a line comes on its standard input; with `step ms` it has said before how long that step may take. What it
- * does not know then is that its task has gone on without it.
- * Or: <agent id> wait <task>…: it waits for an offer of one of these tasks.
+ * Usage: node deploy/demo/recovery/agent.ts <agent id> begin <task> <items> [step ms]. The agent starts the task, and hangs after that many
+ * items until it is killed or a line arrives on its standard input. With `step ms` it announces the duration of that step first. When it
+ * returns, it does not know that another agent has its task.
+ * Or: <agent id> wait <task>…. The agent waits for an offer of one of these tasks.
  */
 import { once } from "node:events";
 import { setTimeout as think } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type AgentRun, connect, FleetError, runAgent } from "../../../shared/sdk/sdk.ts";
-import { teller } from "../process.ts";
-import { foldersToSurvey, sentence, survey } from "../survey.ts";
-import { AGENT_TYPE } from "./cast.ts";
+import { foldersToSurvey, summaryOf, surveyFolder } from "../folder-survey.ts";
+import { reporter } from "../process.ts";
+import { AGENT_TYPE } from "./failed-task.ts";
 
 const root = fileURLToPath(new URL("../../..", import.meta.url));
-const [agentId = "", role, ...told] = process.argv.slice(2);
-const [ownTask, stopsAfter, stepMs] = role === "begin" ? told : [];
-/** What a model would need to think about an item, much shortened. */
+const [agentId = "", role, ...args] = process.argv.slice(2);
+const [ownTask, stopsAfter, stepMs] = role === "begin" ? args : [];
+/** Stands in for the time that a model thinks about an item. */
 const THINK_MS = 40;
-/** Several in the time after which the demo's own fleet takes an agent for dead. */
+/** Several heartbeats within the silence after which the demo's own fleet counts an agent as failed. */
 const HEARTBEAT_MS = 400;
 const LATE_WRITE_MS = 60_000;
 
-const tell = teller(agentId);
+const report = reporter(agentId);
 
 async function work(run: AgentRun): Promise<void> {
   const task = run.taskId;
   const { metadata, execution_state } = run.resumedFrom ?? {};
-  tell(metadata ? "resumed" : "began", {
+  report(metadata ? "resumed" : "began", {
     task,
     fence: run.fence,
     from: metadata?.checkpoint_id,
@@ -39,26 +39,26 @@ async function work(run: AgentRun): Promise<void> {
   });
   let done = 0;
   for (const item of run.items()) {
-    if (done === Number(stopsAfter)) await standStill(run, item.title);
+    if (done === Number(stopsAfter)) await hang(run, item.title);
     await think(THINK_MS, undefined, { signal: run.signal });
-    const notes = sentence(await survey(root, item.title));
+    const notes = summaryOf(await surveyFolder(root, item.title));
     await run.done(item, { notes });
     done += 1;
-    tell("done", { task, item: item.title, notes, checkpoint: run.checkpointId });
+    report("done", { task, item: item.title, notes, checkpoint: run.checkpointId });
   }
-  tell("finished", { task, done });
+  report("finished", { task, done });
 }
 
-async function standStill(run: AgentRun, title: string): Promise<void> {
+async function hang(run: AgentRun, title: string): Promise<void> {
   if (stepMs !== undefined) await run.beforeLong(`survey ${title}`, { withinMs: Number(stepMs) });
-  tell("stands still", { task: run.taskId, item: title, stepMs });
+  report("hanging", { task: run.taskId, item: title, stepMs });
   await once(process.stdin, "data");
   await writeLate(run);
 }
 
-/** The write of a process that does not know how late it is: under the fence that it had. */
+/** A late write, under the fence that the agent had: the process does not know that another agent owns its task. */
 async function writeLate({ taskId: task, fence }: AgentRun): Promise<void> {
-  tell("writing", { task, fence });
+  report("writing", { task, fence });
   try {
     const { checkpointId } = await fleet.task(task, { fence }).checkpoint(
       {
@@ -67,10 +67,10 @@ async function writeLate({ taskId: task, fence }: AgentRun): Promise<void> {
       },
       { fallback: "none", deadlineMs: LATE_WRITE_MS },
     );
-    tell("wrote", { task, id: checkpointId });
+    report("wrote", { task, id: checkpointId });
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
-    tell("refused", { task, code: error.code, text: error.message, details: error.details });
+    report("refused", { task, code: error.code, text: error.message, details: error.details });
   }
 }
 
@@ -80,7 +80,7 @@ const { outcome, taskId } = await runAgent({
   type: AGENT_TYPE,
   heartbeatMs: HEARTBEAT_MS,
   checkpoints: { items: 1 },
-  onOffer: ({ task_id }) => told.includes(task_id),
+  onOffer: ({ task_id }) => args.includes(task_id),
   ...(ownTask !== undefined && {
     task: ownTask,
     begin: {
@@ -90,5 +90,5 @@ const { outcome, taskId } = await runAgent({
   }),
   work,
 });
-tell("over", { task: taskId, outcome });
+report("over", { task: taskId, outcome });
 await fleet.close();

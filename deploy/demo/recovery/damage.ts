@@ -1,50 +1,50 @@
-/** Damage to a disk: one bit of what a checkpoint says is turned over in the file of the embedded store, while the fleet runs on it. */
+/** Damage on disk: flips one bit of a checkpoint in the file of the embedded store, while the fleet uses it. */
 import { type FileHandle, open } from "node:fs/promises";
 
 const WINDOW_BYTES = 4 * 2 ** 20;
-/** A checkpoint of the demo is smaller, and so stored as the text that it is. */
+/** A checkpoint of the demo is smaller, so it is stored as plain text. */
 const CHECKPOINT_BYTES_MAX = 8_192;
 
-export interface Target {
+export interface DamageTarget {
   readonly checkpointId: string;
   readonly agentType: string;
-  /** Something that this checkpoint says, beginning with a digit. */
+  /** A text of this checkpoint that begins with a digit. */
   readonly text: string;
 }
 
-/** What the text reads once a bit of its first character is turned over: another digit. */
+/** The text with one bit of its first character flipped, which makes it another digit. */
 export const falsified = (text: string): string =>
   String.fromCharCode(text.charCodeAt(0) ^ 1) + text.slice(1);
 
-/** Resolves with how many copies were changed: pages that the store does not use any more hold some as well. */
-export async function damage(path: string, target: Target): Promise<number> {
+/** Resolves with the number of changed copies; unused pages of the store hold copies as well. */
+export async function damage(path: string, target: DamageTarget): Promise<number> {
   const file = await open(path, "r+");
   try {
-    const places = await find(file, target);
-    for (const place of places) {
-      await file.write(Buffer.from([target.text.charCodeAt(0) ^ 1]), 0, 1, place);
+    const offsets = await find(file, target);
+    for (const offset of offsets) {
+      await file.write(Buffer.from([target.text.charCodeAt(0) ^ 1]), 0, 1, offset);
     }
-    return places.length;
+    return offsets.length;
   } finally {
     await file.close();
   }
 }
 
-/** Where in the file the text stands in a copy of that checkpoint. */
-async function find(file: FileHandle, { checkpointId, agentType, text }: Target): Promise<number[]> {
-  // In this order the two stand nowhere else: not in the audit trail, nor in a checkpoint that names this one.
+/** The offsets of the text in all copies of the checkpoint. */
+async function find(file: FileHandle, { checkpointId, agentType, text }: DamageTarget): Promise<number[]> {
+  // In this order, the two fields occur only in the checkpoint itself, and not in the audit trail or in other checkpoints.
   const mark = `"agent_type":"${agentType}","checkpoint_id":"${checkpointId}"`;
   const { size } = await file.stat();
   const buffer = Buffer.alloc(CHECKPOINT_BYTES_MAX + WINDOW_BYTES + mark.length);
-  const places: number[] = [];
+  const offsets: number[] = [];
   for (let from = 0; from < size; from += WINDOW_BYTES) {
     const before = Math.min(from, CHECKPOINT_BYTES_MAX);
     const { bytesRead } = await file.read(buffer, 0, before + WINDOW_BYTES + mark.length, from - before);
     const read = buffer.subarray(0, bytesRead);
     for (let at = read.indexOf(mark, before); at !== -1; at = read.indexOf(mark, at + 1)) {
-      const place = read.lastIndexOf(text, at);
-      if (place !== -1 && at - place < CHECKPOINT_BYTES_MAX) places.push(from - before + place);
+      const offset = read.lastIndexOf(text, at);
+      if (offset !== -1 && at - offset < CHECKPOINT_BYTES_MAX) offsets.push(from - before + offset);
     }
   }
-  return [...new Set(places)];
+  return [...new Set(offsets)];
 }

@@ -1,21 +1,22 @@
-/** The demo's work: surveys one folder of this repository. Real reading, real numbers; nothing is made up. */
+/** The demo's work: a survey of the code folders of this repository, with real files and real numbers. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 
-export interface Finding {
+export interface FolderSurvey {
   readonly folder: string;
   readonly files: number;
   readonly lines: number;
   readonly exports: number;
   readonly longest: { readonly path: string; readonly lines: number };
-  /** Of all that was read. */
+  /** The characters of all files. */
   readonly characters: number;
 }
 
-/** What one token is taken for, where nobody counts as a model does. */
-const CHARACTERS_A_TOKEN = 4;
+/** An estimate of a model's tokens without its tokenizer. */
+const CHARACTERS_PER_TOKEN = 4;
+const EMPTY_FOLDER = "no code yet";
 
-/** Folders of the repository that hold code, in the order in which they are surveyed. */
+/** The folders with code, in the order of the survey. */
 export async function foldersToSurvey(root: string): Promise<string[]> {
   const folders: string[] = [];
   for (const top of ["shared", "services"]) {
@@ -25,13 +26,13 @@ export async function foldersToSurvey(root: string): Promise<string[]> {
   return folders.sort();
 }
 
-/** All of them, those with the most to read first. */
-export async function bySize(root: string): Promise<Finding[]> {
-  const found = await Promise.all((await foldersToSurvey(root)).map((folder) => survey(root, folder)));
+/** The surveys of all folders, largest first. */
+export async function surveysBySize(root: string): Promise<FolderSurvey[]> {
+  const found = await Promise.all((await foldersToSurvey(root)).map((folder) => surveyFolder(root, folder)));
   return found.sort((a, b) => b.characters - a.characters);
 }
 
-export async function survey(root: string, folder: string): Promise<Finding> {
+export async function surveyFolder(root: string, folder: string): Promise<FolderSurvey> {
   const entries = await readdir(join(root, folder), { recursive: true, withFileTypes: true });
   let [lines, exports, files, characters] = [0, 0, 0, 0];
   let longest = { path: "", lines: 0 };
@@ -49,24 +50,28 @@ export async function survey(root: string, folder: string): Promise<Finding> {
   return { folder, files, lines, exports, longest, characters };
 }
 
-export function sentence({ files, lines, exports, longest }: Finding): string {
+/** The survey in one line, as an agent notes it. */
+export function summaryOf({ files, lines, exports, longest }: FolderSurvey): string {
   return files === 0
-    ? "no code yet"
+    ? EMPTY_FOLDER
     : `${files} files, ${lines} lines, ${exports} exports; longest: ${longest.path} (${longest.lines} lines)`;
 }
 
-/** What an agent noted of an item of its work. */
+/** The notes of an item of an agent's work. */
 export const notesOf = ({ notes }: { readonly title: string; readonly notes?: unknown }): string =>
   typeof notes === "string" ? notes : "";
 
-/** Reads again what a sentence says of the longest file: whether that is so, and how much reading that was. */
-export async function review(root: string, said: string): Promise<{ agrees: boolean; characters: number }> {
-  const [, path, lines] = /longest: (\S+) \((\d+) lines\)/.exec(said) ?? [];
-  if (path === undefined) return { agrees: said === "no code yet", characters: 0 };
+/** Counts the longest file of a summary again: whether the summary is right, and how much was read. */
+export async function recount(
+  root: string,
+  summary: string,
+): Promise<{ isRight: boolean; characters: number }> {
+  const [, path, lines] = /longest: (\S+) \((\d+) lines\)/.exec(summary) ?? [];
+  if (path === undefined) return { isRight: summary === EMPTY_FOLDER, characters: 0 };
   const text = await readFile(join(root, path), "utf8");
-  return { agrees: lineCount(text) === Number(lines), characters: text.length };
+  return { isRight: lineCount(text) === Number(lines), characters: text.length };
 }
 
-export const tokensOf = (characters: number): number => Math.ceil(characters / CHARACTERS_A_TOKEN);
+export const tokensOf = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN);
 
 const lineCount = (text: string): number => text.split("\n").length;
