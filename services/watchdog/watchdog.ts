@@ -1,6 +1,7 @@
 /**
- * The watchdog: sees what nobody says by itself. It hears whether agents live, has the failures of those who do not noted, and carries their
- * tasks on from the last sound checkpoint. All that matters of it is in the store, so any number of watchdogs run at once without a leader.
+ * The watchdog: detects that agents have failed, records their failures, and recovers their tasks from the last sound
+ * checkpoint. It also scrubs the store and posts alerts to webhooks. Its state is in the store, so any number of
+ * watchdogs run without a leader.
  */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { type Policies, policyOf } from "../../shared/protocol/policy.ts";
@@ -10,15 +11,15 @@ import { type AgentRules, knownAgentTypes } from "../../shared/service-host/poli
 import { openRepository } from "../../shared/service-host/repository.ts";
 import type { Store } from "../../shared/store/store.ts";
 import type { WatchdogConfig } from "./config.ts";
-import { createMeetingDamage } from "./detection/damaged-head.ts";
-import { startReports } from "./detection/exit-reports.ts";
-import { startLapses } from "./detection/failure-detector.ts";
-import { startHearing } from "./detection/heartbeat-monitor.ts";
+import { createDamageReporter } from "./detection/damaged-head.ts";
+import { startExitReports } from "./detection/exit-reports.ts";
+import { startFailedHandoffs } from "./detection/failed-handoffs.ts";
+import { startFailureDetector } from "./detection/failure-detector.ts";
+import { HeartbeatMonitor } from "./detection/heartbeat-monitor.ts";
 import { startLeases } from "./detection/leases.ts";
-import { watchBlindness } from "./detection/observation-alert.ts";
-import { startAttention } from "./detection/observed-clock.ts";
-import { createNoting } from "./detection/record-failure.ts";
-import { Watches } from "./detection/watches.ts";
+import { startObservationAlert } from "./detection/observation-alert.ts";
+import { startObservedClock } from "./detection/observed-clock.ts";
+import { createFailureRecorder } from "./detection/record-failure.ts";
 import { createAdmission } from "./recovery/admission.ts";
 import { startRecoveryController } from "./recovery/recovery-controller.ts";
 import { startRecoveryEvents } from "./recovery/recovery-events.ts";
@@ -26,14 +27,14 @@ import { startRecoveryGauges } from "./recovery/recovery-gauges.ts";
 import { startScrubbing } from "./scrub/scrubber.ts";
 import { startWebhooks } from "./webhooks/webhooks.ts";
 
-/** What a fleet agrees on about its agents, and the watchdog's own settings. */
+/** The agent types and policies of the fleet, and the settings of the watchdog. */
 export interface WatchdogRules extends AgentRules {
   readonly watchdog: WatchdogConfig;
 }
 
 export interface WatchdogContext extends ServiceContext {
   readonly store: Store;
-  /** Over this one agents are heard. */
+  /** The connection over which heartbeats arrive. */
   readonly bus: Bus;
   readonly backgroundBus: Bus;
   readonly format: Format;
@@ -41,7 +42,7 @@ export interface WatchdogContext extends ServiceContext {
   readonly config: WatchdogRules;
 }
 
-/** Agent types of tenants; agents name themselves, so there may be any number. */
+/** Silence timeouts that are remembered. Agents name their own types, so there may be any number. */
 const REMEMBERED_MAX = 1_000;
 
 export async function start(context: WatchdogContext): Promise<Stop> {
@@ -50,21 +51,24 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   const repository = openRepository(context, { finder: "watchdog", policies });
   const admission = createAdmission(repository, clock, config.watchdog.recoveriesMax);
   const controller = startRecoveryController(context, repository, admission);
-  const meetDamage = createMeetingDamage(context, repository);
-  const agentTypes = knownAgentTypes(config.agentTypes);
-  const note = createNoting(context, repository, { controller, meetDamage, agentTypes });
-  const silenceOf = silences(policies);
-  const attention = startAttention(context);
-  const watches = new Watches();
-  const parts = { ...context, attention, watches, note, silenceOf };
-  const stopHearing = await startHearing(parts, repository);
+  const recordFailure = createFailureRecorder(context, repository, {
+    controller,
+    reportDamage: createDamageReporter(context, repository),
+    agentTypes: knownAgentTypes(config.agentTypes),
+  });
+  const observedClock = startObservedClock(context);
+  const parts = { ...context, observedClock, silenceOf: silenceTimeouts(policies) };
+  const monitor = new HeartbeatMonitor(parts, repository);
+  const { owners } = monitor;
+  const stopMonitor = await monitor.start();
   const stops = [
-    startLeases(parts, repository),
-    startLapses(parts, repository),
-    startReports(context, repository, note),
+    startLeases({ ...parts, owners }, repository),
+    startFailureDetector({ ...parts, owners, recordFailure }, repository),
+    startExitReports(context, repository, recordFailure),
+    startFailedHandoffs(context, repository, recordFailure),
     startRecoveryEvents(context, repository, controller),
-    watchBlindness({ ...context, attention }),
-    startRecoveryGauges(context, repository, watches),
+    startObservationAlert(parts),
+    startRecoveryGauges(context, repository, owners),
     startWebhooks(context, config.watchdog.webhooks),
     startScrubbing(context, {
       rateBytes: config.watchdog.scrubRate,
@@ -73,17 +77,17 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   ];
   log.info({ instance: context.instance }, "watchdog started");
   return async () => {
-    await stopHearing();
+    await stopMonitor();
     // First the sources of failures and requests, so that their recoveries are finished.
     await Promise.all(stops.map((stop) => stop()));
     await controller.stop();
-    await attention.stop();
+    await observedClock.stop();
     log.info("watchdog stopped");
   };
 }
 
-/** By tenant and agent type, in milliseconds. Of thousands of agents it is asked again and again. */
-function silences(policies: Policies): (tenant: string, agentType: string) => number {
+/** The silence timeout by tenant and agent type, in milliseconds. Remembered, because it is asked for thousands of agents. */
+function silenceTimeouts(policies: Policies): (tenant: string, agentType: string) => number {
   const known = new Map<string, number>();
   return (tenant, agentType) => {
     const name = `${tenant}/${agentType}`;

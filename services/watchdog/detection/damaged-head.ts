@@ -1,36 +1,37 @@
 /**
- * The damaged head of a task, or its open handoff, met where a failure should have been noted: nothing can be done about such a task, and the
- * scrub may be a day away. So it is kept as a finding, about which whoever scrubs tells people; once for each task while this process lives.
+ * Reports a damaged head, or a damaged open handoff, that a failure was to be recorded in. No recovery can continue such
+ * a task, and the next scrub may be a day away, so the damage is kept as a finding now and the scrubber alerts
+ * operators. Once for each task in the life of this process.
  */
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { RecoveryPlace } from "../../../shared/records/recovery/due.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 
-/** Tasks that were met; forgetting them costs a look. */
-const MET_MAX = 10_000;
+/** Reported tasks that are remembered. Forgetting them costs a look. */
+const REPORTED_MAX = 10_000;
 
-/** Never rejects: the failure that led here is what counts. Does nothing about other errors. */
-export type MeetDamage = (place: RecoveryPlace, error: unknown) => Promise<void>;
+/** Ignores an error that reports no damage. Never rejects: the error that led here is the one to handle. */
+export type ReportDamage = (place: RecoveryPlace, error: unknown) => Promise<void>;
 
-export function createMeetingDamage(
+export function createDamageReporter(
   { log, metrics }: ServiceContext,
   repository: Pick<CheckpointRepository, "keepMet">,
-): MeetDamage {
-  const met = new Set<string>();
+): ReportDamage {
+  const reported = new Set<string>();
   return async ({ tenant, task }, error) => {
     if (!(error instanceof FleetError) || error.code !== "CORRUPT") return;
     const name = `${tenant}/${task}`;
-    if (met.has(name)) return;
-    if (met.size >= MET_MAX) met.clear();
-    met.add(name);
+    if (reported.has(name)) return;
+    if (reported.size >= REPORTED_MAX) reported.clear();
+    reported.add(name);
     try {
       for (const { kind, details } of await repository.keepMet(tenant, task)) {
         metrics.scrubFindingsTotal.inc({ kind });
         log.error({ tenant, task_id: task, kind, details }, "a record of a task is damaged");
       }
     } catch (cause) {
-      met.delete(name);
+      reported.delete(name);
       log.warn({ error: cause, tenant, task_id: task }, "a damaged record could not be kept as a finding");
     }
   };

@@ -1,87 +1,90 @@
 /**
- * Finds who is silent, and has that noted. Silence here is the first witness; the second is the store: the lease of the agent, which other
- * watchdogs renew as well, and what it wrote last. Only when both are over is it taken for dead.
+ * The failure detector: finds silent owners and records their failures. Silence here is one condition. The other is
+ * in the store: the lease of the agent, which other watchdogs renew as well, and its last write. An agent has failed
+ * when both have expired.
  */
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
-import type { Attention } from "./observed-clock.ts";
-import type { NoteFailure } from "./record-failure.ts";
-import type { Watch, Watches } from "./watches.ts";
+import type { MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
+import type { ObservedClock } from "./observed-clock.ts";
+import type { RecordFailure } from "./record-failure.ts";
 
-/** The longest sleep: leases that were read meanwhile may be over already. */
-const LOOK_EVERY_MS = 100;
+/** The longest sleep: a lease that was read meanwhile may have expired already. */
+const SEARCH_EVERY_MS = 100;
 const CONCURRENCY = 32;
-/** Of a task that waits for a person, or is being handed off: its agent's silence matters only when that comes to nothing; or is damaged. */
-const LOOK_AGAIN_MS = 30_000;
-/** What the store says is over at a time is not over in the moment of it. */
+/** The pause for a task that is blocked, in a handoff or damaged: silence matters only when that has ended. */
+const SEARCH_AGAIN_MS = 30_000;
+/** A lease that ends at a time has not ended in that millisecond. */
 const JUST_AFTER_MS = 5;
 
-export interface LapsesParts extends ServiceContext {
-  readonly attention: Attention;
-  readonly watches: Watches;
-  readonly note: NoteFailure;
+export interface FailureDetectorParts extends ServiceContext {
+  readonly observedClock: ObservedClock;
+  readonly owners: MonitoredOwners;
+  readonly recordFailure: RecordFailure;
 }
 
-/** Starts at once. Stop finishes what is being noted. */
-export function startLapses(parts: LapsesParts, { recovery }: Pick<CheckpointRepository, "recovery">): Stop {
-  const { attention, watches, note, metrics, clock, log } = parts;
+/** Stop finishes the failures that are being recorded. */
+export function startFailureDetector(
+  parts: FailureDetectorParts,
+  { recovery }: Pick<CheckpointRepository, "recovery">,
+): Stop {
+  const { observedClock, owners, recordFailure, metrics, clock, log } = parts;
   const stopping = new AbortController();
 
-  /** null: nothing can be noted of a task whose records are damaged, and the others must not wait for the person who mends them. */
-  const tryToNote = async (watch: Watch): Promise<Noted | null> => {
-    const { tenant, task } = watch;
+  /** null: no failure can be recorded for a task with damaged records, and other tasks must not wait for its repair. */
+  const record = async (owner: MonitoredOwner): Promise<Noted | null> => {
+    const { tenant, task } = owner;
     try {
-      return await note({ tenant, task }, sightingOf(watch));
+      return await recordFailure({ tenant, task }, failureOf(owner));
     } catch (error) {
       if (!(error instanceof FleetError) || error.retryable) throw error;
-      log.error({ error, tenant, task_id: task }, "the failure of an agent cannot be noted");
+      log.error({ error, tenant, task_id: task }, "the failure of an agent cannot be recorded");
       return null;
     }
   };
 
-  const handle = async (watch: Watch): Promise<void> => {
-    const { lastSignAt, silenceMs } = watch;
-    const noted = await tryToNote(watch);
-    if (noted === null) return watches.postpone(watch, attention.now() + LOOK_AGAIN_MS);
-    if (noted.applied) {
+  const handle = async (owner: MonitoredOwner): Promise<void> => {
+    const { lastSignAt, silenceMs } = owner;
+    const recorded = await record(owner);
+    if (recorded === null) return owners.postpone(owner, observedClock.now() + SEARCH_AGAIN_MS);
+    if (recorded.applied) {
       metrics.recoveryDetectMs.observe(Math.max(0, clock.now() - lastSignAt - silenceMs));
-      return watches.drop(watch);
+      return owners.drop(owner);
     }
-    switch (noted.why) {
-      case "alive":
-        return watches.postpone(
-          watch,
-          attention.now() + Math.max(0, noted.untilMs - clock.now()) + JUST_AFTER_MS,
-        );
+    switch (recorded.why) {
+      case "alive": {
+        const leftMs = Math.max(0, recorded.untilMs - clock.now());
+        return owners.postpone(owner, observedClock.now() + leftMs + JUST_AFTER_MS);
+      }
       case "blocked":
       case "handing_off":
-        return watches.postpone(watch, attention.now() + LOOK_AGAIN_MS);
+        return owners.postpone(owner, observedClock.now() + SEARCH_AGAIN_MS);
       case "unknown":
-        // After a restore of the store, for one.
-        await recovery.dropLeases([watch]);
-        return watches.drop(watch);
+        // For instance after a restore of the store.
+        await recovery.dropLeases([owner]);
+        return owners.drop(owner);
       case "superseded":
       case "over":
-        return watches.drop(watch);
+        return owners.drop(owner);
     }
   };
 
-  const looking = runWorker({
-    name: "lapses",
+  const searching = runWorker({
+    name: "failure detector",
     take: async () => {
-      const silent = watches.silent(attention.now(), attention.since);
-      if (silent.length === 0 || !(await attention.isUpToDate())) return [];
-      // What had been on its way has come.
-      return watches.silent(attention.now(), attention.since);
+      const silent = owners.silent(observedClock.now(), observedClock.since);
+      if (silent.length === 0 || !(await observedClock.isUpToDate())) return [];
+      // Again, because heartbeats that were on their way have arrived.
+      return owners.silent(observedClock.now(), observedClock.since);
     },
     handle,
     concurrency: CONCURRENCY,
     idle: {
       get ms() {
-        return Math.min(LOOK_EVERY_MS, Math.max(1, watches.quietMs(attention.now())));
+        return Math.min(SEARCH_EVERY_MS, Math.max(1, owners.quietMs(observedClock.now())));
       },
     },
     signal: stopping.signal,
@@ -90,11 +93,18 @@ export function startLapses(parts: LapsesParts, { recovery }: Pick<CheckpointRep
   });
   return async () => {
     stopping.abort();
-    await looking;
+    await searching;
   };
 }
 
-function sightingOf({ agentId, agentType, fence, lastSignAt, silenceMs, isOverdue }: Watch): Sighting {
+function failureOf({
+  agentId,
+  agentType,
+  fence,
+  lastSignAt,
+  silenceMs,
+  isOverdue,
+}: MonitoredOwner): Sighting {
   const seconds = Math.round(silenceMs / 100) / 10;
   return {
     class: isOverdue ? "timeout" : "crash",

@@ -1,6 +1,7 @@
 /**
- * From heartbeats to watches. What an agent says of its task is checked against the store before anybody relies on it: only the owner of
- * a task, under its fence, is watched. Whoever never said anything is not: nobody promised that it would.
+ * The heartbeat monitor: turns heartbeats into monitored owners. A heartbeat's claim to own a task is checked against
+ * the store first, so only the owner of a task, under its fence, is monitored. An agent that never sends a heartbeat
+ * is not: its silence means nothing.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
@@ -9,117 +10,137 @@ import type { ServiceContext, Stop } from "../../../shared/runtime/process/servi
 import { startTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
 import { type Heard, listenToHeartbeats } from "../../../shared/service-host/heartbeat-subscription.ts";
-import { type Claim, Claims } from "./claimed-tasks.ts";
-import type { Attention } from "./observed-clock.ts";
-import { owned } from "./ownership.ts";
-import type { Watch, Watches } from "./watches.ts";
+import { type MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
+import type { ObservedClock } from "./observed-clock.ts";
+import { areOwners } from "./ownership.ts";
+import { type OwnershipClaim, OwnershipClaims } from "./ownership-claims.ts";
 
-/** By so much a step may be late; clocks and beats are not exact. */
+/** How late a step may be: clocks and heartbeats are inexact. */
 const STEP_GRACE_MS = LIMITS.heartbeat_ms;
 const IDLE_MS = 250;
 const CHECK_EVERY_MS = 5_000;
-/** Whoever has lost its task beats on until it notices. */
+/** An agent that has lost its task sends heartbeats until it notices. */
 const CHECKED_FOR_MS = 60_000;
 const PAGE = 500;
 
-export interface HearingParts extends ServiceContext {
+export interface HeartbeatMonitorParts extends ServiceContext {
+  /** The connection over which heartbeats arrive. */
   readonly bus: Bus;
-  readonly attention: Attention;
-  readonly watches: Watches;
+  readonly observedClock: ObservedClock;
+  /** The silence timeout of an agent type, in milliseconds. */
   readonly silenceOf: (tenant: string, agentType: string) => number;
 }
 
 type Repository = Pick<CheckpointRepository, "recovery">;
 
-/** Resolves when it hears. */
-export async function startHearing(parts: HearingParts, repository: Repository): Promise<Stop> {
-  const { bus, attention, watches, silenceOf, clock, log } = parts;
-  const claims = new Claims();
-  /** What their beats were about last; to look that up by its names takes longer than all else about a beat. */
-  const last = new WeakMap<Heard, { readonly beat: Heard["beat"]; readonly watch: Watch }>();
-  const onBeat = (heard: Heard): void => {
+export class HeartbeatMonitor {
+  readonly owners = new MonitoredOwners();
+  readonly #parts: HeartbeatMonitorParts;
+  readonly #repository: Repository;
+  readonly #claims = new OwnershipClaims();
+  /** The last heartbeat of each agent and its owner: the lookup by name costs more than all else about a heartbeat. */
+  readonly #last = new WeakMap<Heard, { readonly beat: Heard["beat"]; readonly owner: MonitoredOwner }>();
+
+  constructor(parts: HeartbeatMonitorParts, repository: Repository) {
+    this.#parts = parts;
+    this.#repository = repository;
+  }
+
+  /** Resolves when heartbeats are received. */
+  async start(): Promise<Stop> {
+    const { bus, clock, log } = this.#parts;
+    const stopping = new AbortController();
+    const confirming = this.#confirmClaims(stopping.signal);
+    const stopChecking = startTicker({
+      name: "owner check",
+      everyMs: CHECK_EVERY_MS,
+      run: () => this.#dropFormerOwners(),
+      clock,
+      log,
+    });
+    const heartbeats = await listenToHeartbeats({ bus, clock, log, onBeat: (heard) => this.#receive(heard) });
+    return async () => {
+      await heartbeats.stop();
+      stopping.abort();
+      await Promise.all([confirming, stopChecking()]);
+    };
+  }
+
+  #receive(heard: Heard): void {
+    const nowMs = this.#parts.observedClock.now();
     const { tenant, beat } = heard;
-    const known = last.get(heard);
-    if (known?.beat === beat && watches.has(known.watch)) {
-      renew(known.watch, heard, attention.now());
+    const last = this.#last.get(heard);
+    if (last?.beat === beat && this.owners.has(last.owner)) {
+      renew(last.owner, heard, nowMs);
       return;
     }
     const { task_id: task, fence } = beat;
     if (task === undefined || fence === undefined) return;
-    const found = watches.get({ tenant, task, fence });
+    const found = this.owners.get({ tenant, task, fence });
     if (found?.agentId === beat.agent_id) {
-      const watch = typed(found, beat.agent_type);
-      last.set(heard, { beat, watch });
-      renew(watch, heard, attention.now());
+      const owner = this.#typed(found, beat.agent_type);
+      this.#last.set(heard, { beat, owner });
+      renew(owner, heard, nowMs);
     } else {
-      claims.hear(heard, task, fence, attention.now());
+      this.#claims.add(heard, task, fence, nowMs);
     }
-  };
-  /** Whoever only promised to be heard had not said of which type it is, nor how long it may be silent. */
-  const typed = (watch: Watch, agentType: string): Watch => {
-    if (watch.agentType === agentType) return watch;
-    const now = { ...watch, agentType, silenceMs: silenceOf(watch.tenant, agentType), leaseUntil: 0 };
-    watches.add(now);
-    return now;
-  };
-  const stopping = new AbortController();
-  const settling = runWorker<Claim[]>({
-    name: "claims",
-    take: async () => {
-      const due = claims.due(attention.now());
-      return due.length === 0 ? [] : [due];
-    },
-    handle: async (due) => {
-      for (const claim of await claims.settle(repository, due, attention.now()))
-        watches.add(watchOf(claim, silenceOf(claim.tenant, claim.agentType)));
-    },
-    idle: { ms: IDLE_MS, wake: claims.wake },
-    signal: stopping.signal,
-    clock,
-    log,
-  });
-  const stopChecking = startTicker({
-    name: "watches check",
-    everyMs: CHECK_EVERY_MS,
-    run: () => check(parts, repository),
-    clock,
-    log,
-  });
-  const heartbeats = await listenToHeartbeats({ bus, clock, log, onBeat });
-  return async () => {
-    await heartbeats.stop();
-    stopping.abort();
-    await Promise.all([settling, stopChecking()]);
-  };
-}
-
-/** A step that should have ended long ago is no sign of life, however loudly its agent's heart beats. */
-function renew(watch: Watch, { lastAt, stepEndsAt }: Heard, attentiveMs: number): void {
-  watch.isOverdue = stepEndsAt !== null && lastAt > stepEndsAt + STEP_GRACE_MS;
-  if (watch.isOverdue) return;
-  watch.heardAt = attentiveMs;
-  watch.lastSignAt = lastAt;
-}
-
-function watchOf(
-  { tenant, task, fence, agentId, agentType, heard, heardAt }: Claim,
-  silenceMs: number,
-): Watch {
-  const who = { tenant, task, fence, agentId, agentType, silenceMs };
-  const { lastAt: lastSignAt } = heard;
-  return { ...who, heardAt, lastSignAt, isOverdue: false, leaseUntil: 0, checkedAt: heardAt, notBefore: 0 };
-}
-
-/** Lets go of those whose task is somebody else's by now. */
-async function check({ watches, attention }: HearingParts, repository: Repository): Promise<void> {
-  const nowMs = attention.now();
-  const old = [...watches.all()].filter(({ checkedAt }) => nowMs - checkedAt > CHECKED_FOR_MS);
-  for (let from = 0; from < old.length; from += PAGE) {
-    const page = old.slice(from, from + PAGE);
-    const answers = await owned(repository, page);
-    const gone = page.filter((_, i) => !answers[i]);
-    await repository.recovery.dropLeases(gone);
-    for (const watch of gone) watches.drop(watch);
-    for (const watch of page) watch.checkedAt = nowMs;
   }
+
+  /** A promise of heartbeats does not name the agent type, and so not the silence timeout; a heartbeat does. */
+  #typed(owner: MonitoredOwner, agentType: string): MonitoredOwner {
+    if (owner.agentType === agentType) return owner;
+    const silenceMs = this.#parts.silenceOf(owner.tenant, agentType);
+    const typed = { ...owner, agentType, silenceMs, leaseUntil: 0 };
+    this.owners.add(typed);
+    return typed;
+  }
+
+  #confirmClaims(signal: AbortSignal): Promise<void> {
+    const { observedClock, silenceOf, clock, log } = this.#parts;
+    return runWorker<OwnershipClaim[]>({
+      name: "ownership claims",
+      take: async () => {
+        const due = this.#claims.due(observedClock.now());
+        return due.length === 0 ? [] : [due];
+      },
+      handle: async (due) => {
+        for (const claim of await this.#claims.check(this.#repository, due, observedClock.now()))
+          this.owners.add(ownerOf(claim, silenceOf(claim.tenant, claim.agentType)));
+      },
+      idle: { ms: IDLE_MS, wake: this.#claims.wake },
+      signal,
+      clock,
+      log,
+    });
+  }
+
+  async #dropFormerOwners(): Promise<void> {
+    const nowMs = this.#parts.observedClock.now();
+    const old = [...this.owners.all()].filter(({ checkedAt }) => nowMs - checkedAt > CHECKED_FOR_MS);
+    for (let from = 0; from < old.length; from += PAGE) {
+      const page = old.slice(from, from + PAGE);
+      const answers = await areOwners(this.#repository, page);
+      const former = page.filter((_, i) => !answers[i]);
+      await this.#repository.recovery.dropLeases(former);
+      for (const owner of former) this.owners.drop(owner);
+      for (const owner of page) owner.checkedAt = nowMs;
+    }
+  }
+}
+
+/** A heartbeat is no sign of life while the step is long past its deadline. */
+function renew(owner: MonitoredOwner, { lastAt, stepEndsAt }: Heard, observedMs: number): void {
+  owner.isOverdue = stepEndsAt !== null && lastAt > stepEndsAt + STEP_GRACE_MS;
+  if (owner.isOverdue) return;
+  owner.heardAt = observedMs;
+  owner.lastSignAt = lastAt;
+}
+
+function ownerOf(
+  { tenant, task, fence, agentId, agentType, heard, heardAt }: OwnershipClaim,
+  silenceMs: number,
+): MonitoredOwner {
+  const identity = { tenant, task, fence, agentId, agentType, silenceMs };
+  const times = { heardAt, lastSignAt: heard.lastAt, leaseUntil: 0, checkedAt: heardAt, notBefore: 0 };
+  return { ...identity, ...times, isOverdue: false };
 }

@@ -1,107 +1,108 @@
 /**
- * Whether this watchdog has heard too little for too long: nobody's silence counts then, so agents that fail are noticed late or not at all,
- * and nobody would see it but in a metric. People are told, once an hour while it lasts. An outage of the bus, or a machine that slept, is
- * no such case: it is over when anybody can be told.
+ * The alert of a watchdog that could not observe heartbeats for too long. Silence does not count then, so failures are
+ * detected late or not at all, and only a metric would show it. Operators are alerted once an hour while it lasts. An
+ * outage of the bus and a suspended machine are not reported: they have ended when an alert can be published.
  */
-
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
-import { alertOf, NO_TASK } from "../../../shared/protocol/alerts.ts";
+import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
-import type { Attention } from "./observed-clock.ts";
+import type { ObservedClock } from "./observed-clock.ts";
 
-const LOOK_EVERY_MS = 1_000;
+const READ_EVERY_MS = 1_000;
 const WINDOW_MS = 60_000;
-/** Of a window so much must have been heard in one piece: as long as an agent may be silent by default, three times. */
-const HEARD_MS_LEAST = 30_000;
-/** For so long it was too little each time, while the bus was connected. */
-const BLIND_MS = 60_000;
-/** A longer pause between two looks was no lack of attention: the machine slept, or somebody stopped the process. */
+/** Minimum uninterrupted observation per window: three times the default silence timeout. */
+const OBSERVED_MS_MIN = 30_000;
+/** How long observation is below the minimum, with the bus connected, before operators are alerted. */
+const GRACE_MS = 60_000;
+/** After a longer pause between two readings the machine was suspended, or the process stopped. */
 const PAUSE_MS_MAX = 15_000;
-const TELL_EVERY_MS = 3_600_000;
+const ALERT_EVERY_MS = 3_600_000;
+/** The alert concerns no task. */
+const NO_TASK = "unknown";
 
-export interface Look {
-  /** Of a monotonic clock. */
+export interface ObservationReading {
+  /** The time of a monotonic clock. */
   readonly atMs: number;
-  /** The attentive time, and before which of it nobody's silence counts. */
-  readonly attentiveMs: number;
+  readonly observedMs: number;
+  /** Silence counts from this observed time on. */
   readonly sinceMs: number;
   readonly isConnected: boolean;
 }
 
-/** The rule of it. */
-export class Blindness {
-  #looks: Look[] = [];
-  #blindMs = 0;
+/** Decides from readings whether the watchdog observes too little. */
+export class ObservationWindow {
+  #readings: ObservationReading[] = [];
+  #insufficientMs = 0;
 
-  /** How much of the last window could count as somebody's silence, when that has been too little for too long; else null. */
-  look(now: Look): number | null {
-    const before = this.#looks.at(-1) ?? now;
+  /** How much of the last window could count as silence, if that has been too little for too long; else null. */
+  read(now: ObservationReading): number | null {
+    const before = this.#readings.at(-1) ?? now;
     const passedMs = now.atMs - before.atMs;
-    if (passedMs > PAUSE_MS_MAX) this.#begin();
-    this.#looks.push(now);
-    const first = this.#looks.findLastIndex(({ atMs }) => now.atMs - atMs >= WINDOW_MS);
+    if (passedMs > PAUSE_MS_MAX) this.#restart();
+    this.#readings.push(now);
+    const first = this.#readings.findLastIndex(({ atMs }) => now.atMs - atMs >= WINDOW_MS);
     if (first === -1) return null;
-    this.#looks.splice(0, first);
-    const from = Math.max(this.#looks[0]?.attentiveMs ?? 0, now.sinceMs);
-    const heardMs = Math.max(0, now.attentiveMs - from);
-    if (heardMs >= HEARD_MS_LEAST) this.#blindMs = 0;
-    else if (before.isConnected && now.isConnected) this.#blindMs += passedMs;
-    return this.#blindMs >= BLIND_MS && now.isConnected ? heardMs : null;
+    this.#readings.splice(0, first);
+    const from = Math.max(this.#readings[0]?.observedMs ?? 0, now.sinceMs);
+    const observedMs = Math.max(0, now.observedMs - from);
+    if (observedMs >= OBSERVED_MS_MIN) this.#insufficientMs = 0;
+    else if (before.isConnected && now.isConnected) this.#insufficientMs += passedMs;
+    return this.#insufficientMs >= GRACE_MS && now.isConnected ? observedMs : null;
   }
 
-  #begin(): void {
-    this.#looks = [];
-    this.#blindMs = 0;
+  #restart(): void {
+    this.#readings = [];
+    this.#insufficientMs = 0;
   }
 }
 
-export interface BlindnessParts extends ServiceContext {
-  /** The connection over which agents are heard. */
+export interface ObservationAlertParts extends ServiceContext {
+  /** The connection over which heartbeats arrive. */
   readonly bus: Pick<Bus, "onStatus">;
   readonly backgroundBus: Pick<Bus, "publishDurable">;
-  readonly attention: Pick<Attention, "now" | "since">;
+  readonly observedClock: Pick<ObservedClock, "now" | "since">;
   readonly instance: string;
 }
 
-export function watchBlindness(parts: BlindnessParts): Stop {
-  const { bus, attention, clock, log } = parts;
-  const blindness = new Blindness();
-  let toldAt = Number.NEGATIVE_INFINITY;
+export function startObservationAlert(parts: ObservationAlertParts): Stop {
+  const { bus, observedClock, clock, log } = parts;
+  const window = new ObservationWindow();
+  let alertedAt = Number.NEGATIVE_INFINITY;
   let isConnected = true;
   bus.onStatus((status) => {
     isConnected = status !== "disconnected" && status !== "reconnecting";
   });
   return startTicker({
-    name: "blindness",
-    everyMs: LOOK_EVERY_MS,
+    name: "observation alert",
+    everyMs: READ_EVERY_MS,
     run: async () => {
       const atMs = clock.monotonic();
-      const [attentiveMs, sinceMs] = [attention.now(), attention.since];
-      const heardMs = blindness.look({ atMs, attentiveMs, sinceMs, isConnected });
-      if (heardMs === null || atMs - toldAt < TELL_EVERY_MS) return;
-      await tell(parts, heardMs);
-      toldAt = atMs;
+      const [nowMs, sinceMs] = [observedClock.now(), observedClock.since];
+      const observedMs = window.read({ atMs, observedMs: nowMs, sinceMs, isConnected });
+      if (observedMs === null || atMs - alertedAt < ALERT_EVERY_MS) return;
+      await alert(parts, observedMs);
+      alertedAt = atMs;
     },
     clock,
     log,
   });
 }
 
-async function tell(
-  { backgroundBus: bus, clock, instance, metrics, log }: BlindnessParts,
-  heardMs: number,
+async function alert(
+  { backgroundBus: bus, clock, instance, metrics, log }: ObservationAlertParts,
+  observedMs: number,
 ): Promise<void> {
   const nowMs = clock.now();
-  const alert = alertOf("ATTENTION_LOST", "critical", {
+  const lost = alertOf("ATTENTION_LOST", "critical", {
     tenant: DEFAULT_TENANT,
     task: NO_TASK,
-    // The same for the whole hour, also after a restart.
-    occasion: `attention-${instance}-${Math.floor(nowMs / TELL_EVERY_MS)}`,
+    // One alert an hour, also after a restart.
+    occasion: `attention-${instance}-${Math.floor(nowMs / ALERT_EVERY_MS)}`,
     nowMs,
-    data: { watchdog: instance, heardMs: Math.round(heardMs), ofMs: WINDOW_MS },
+    data: { watchdog: instance, heardMs: Math.round(observedMs), ofMs: WINDOW_MS },
   });
-  await publishAlert({ bus, metrics, log }, alert);
+  await publishAlert({ bus, metrics, log }, lost);
 }

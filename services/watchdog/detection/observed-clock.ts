@@ -1,6 +1,7 @@
 /**
- * Time as far as this process could hear anybody. It stands still while the process is frozen or its event loop hangs, and while the bus
- * does not answer: what was not heard then was not silence. After a pause in which the bus was away everybody has the whole time again.
+ * The observed clock: the time in which this process could receive heartbeats. It stands still while the process is
+ * frozen, while its event loop hangs, and while the bus does not answer, because a missing heartbeat is not silence
+ * then. After an outage of the bus every agent has its whole silence timeout again.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
@@ -9,127 +10,127 @@ import type { Metrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
 
-/** How often the time is looked at; of what passed in between at most this and the slack counts. */
+/** The pause between two readings. Of the time between them, at most this and the slack count. */
 const TICK_MS = 100;
 const SLACK_MS = 100;
-/** How often the bus is asked, and how long its answer may take while time goes on. */
+/** How often the bus is asked, and how long it may take to answer before the clock stands still. */
 const ASK_EVERY_MS = 1_000;
 const ANSWER_MS = 500;
-/** After a longer time without an answer it was away: what agents said meanwhile may still be on its way. */
-const AWAY_MS = 1_000;
+/** An interruption longer than this is an outage: heartbeats of that time may still be on their way. */
+const OUTAGE_MS = 1_000;
 const ASK_TIMEOUT_MS = 5_000;
 
-/** The arithmetic of it, from readings of a monotonic clock. */
-export class AttentiveTime {
-  /** Time in which somebody could not be heard, in milliseconds. */
-  lost = 0;
+/** The arithmetic of the observed clock, from readings of a monotonic clock. */
+export class ObservedTime {
+  /** The time that was not observed, in milliseconds. */
+  lostMs = 0;
   #now = 0;
   #since = 0;
   #readAt: number;
-  #isBlind = false;
+  #isSuspended = false;
 
   constructor(monotonicMs: number) {
     this.#readAt = monotonicMs;
   }
 
-  /** Attentive milliseconds; never goes back. */
+  /** Observed milliseconds; never goes back. */
   now(monotonicMs: number): number {
-    return this.#now + (this.#isBlind ? 0 : Math.min(monotonicMs - this.#readAt, TICK_MS + SLACK_MS));
+    return this.#now + (this.#isSuspended ? 0 : Math.min(monotonicMs - this.#readAt, TICK_MS + SLACK_MS));
   }
 
-  /** Before this nobody's silence counts. */
+  /** Silence counts from this observed time on. */
   get since(): number {
     return this.#since;
   }
 
   tick(monotonicMs: number): void {
     const now = this.now(monotonicMs);
-    // Rounding may make a hair less than nothing of nothing, and a counter refuses that.
-    this.lost += Math.max(0, monotonicMs - this.#readAt - (now - this.#now));
+    // Rounding may yield a tiny negative difference, which a counter refuses.
+    this.lostMs += Math.max(0, monotonicMs - this.#readAt - (now - this.#now));
     this.#now = now;
     this.#readAt = monotonicMs;
   }
 
-  /** From now on nothing can be heard. */
-  blind(monotonicMs: number): void {
+  /** No heartbeat can be received from now on. */
+  suspend(monotonicMs: number): void {
     this.tick(monotonicMs);
-    this.#isBlind = true;
+    this.#isSuspended = true;
   }
 
-  /** From now on it can again. `anew`: what was said meanwhile may be lost, or come late. */
-  see(monotonicMs: number, { anew }: { readonly anew: boolean }): void {
+  /** Heartbeats can be received again. After an outage silence counts from now on: they may be lost or late. */
+  resume(monotonicMs: number, { afterOutage }: { readonly afterOutage: boolean }): void {
     this.tick(monotonicMs);
-    this.#isBlind = false;
-    if (anew) this.#since = this.#now;
+    this.#isSuspended = false;
+    if (afterOutage) this.#since = this.#now;
   }
 }
 
-export interface Attention {
-  /** Attentive milliseconds; never goes back. */
+export interface ObservedClock {
+  /** Observed milliseconds; never goes back. */
   now(): number;
-  /** Before this nobody's silence counts. */
+  /** Silence counts from this observed time on. */
   readonly since: number;
-  /** Whether all that the bus had taken by now from whoever it was has come here. */
+  /** Whether every message that the bus had accepted before the call has arrived here. */
   isUpToDate(): Promise<boolean>;
   readonly stop: Stop;
 }
 
-export interface AttentionParts {
-  /** The connection over which agents are heard. */
+export interface ObservedClockParts {
+  /** The connection over which heartbeats arrive. */
   readonly bus: Pick<Bus, "health" | "onStatus">;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "watchdogAttentionMsLostTotal">;
 }
 
-export function startAttention({ bus, clock, log, metrics }: AttentionParts): Attention {
-  const time = new AttentiveTime(clock.monotonic());
-  let told = 0;
+export function startObservedClock({ bus, clock, log, metrics }: ObservedClockParts): ObservedClock {
+  const time = new ObservedTime(clock.monotonic());
+  let countedMs = 0;
   let isConnected = true;
-  let blindSince: number | null = null;
-  const blind = (): void => {
-    time.blind(clock.monotonic());
-    blindSince ??= clock.monotonic();
+  let suspendedAt: number | null = null;
+  const suspend = (): void => {
+    time.suspend(clock.monotonic());
+    suspendedAt ??= clock.monotonic();
   };
-  const see = (): void => {
-    if (!isConnected || blindSince === null) return;
-    const awayMs = clock.monotonic() - blindSince;
-    const anew = awayMs > AWAY_MS;
-    blindSince = null;
-    time.see(clock.monotonic(), { anew });
-    if (anew)
-      log.warn({ away_ms: Math.round(awayMs) }, "the bus was away; every agent has its whole time again");
+  const resume = (): void => {
+    if (!isConnected || suspendedAt === null) return;
+    const outageMs = clock.monotonic() - suspendedAt;
+    const afterOutage = outageMs > OUTAGE_MS;
+    suspendedAt = null;
+    time.resume(clock.monotonic(), { afterOutage });
+    if (afterOutage)
+      log.warn({ outage_ms: Math.round(outageMs) }, "bus outage ended; every silence timeout starts again");
   };
   bus.onStatus((status) => {
     isConnected = status !== "disconnected" && status !== "reconnecting";
-    if (isConnected) see();
-    else blind();
+    if (isConnected) resume();
+    else suspend();
   });
-  /** The answer comes behind all that the bus sent here before. */
+  /** The answer arrives behind all messages that the bus sent before. */
   const ask = async (): Promise<boolean> => {
     const answered = new AbortController();
     void clock.sleep(ANSWER_MS, answered.signal).then(() => {
-      if (!answered.signal.aborted) blind();
+      if (!answered.signal.aborted) suspend();
     });
     const { ok } = await bus.health({ timeoutMs: ASK_TIMEOUT_MS });
     answered.abort();
-    if (ok) see();
-    else blind();
+    if (ok) resume();
+    else suspend();
     return ok;
   };
   const stopTicking = startTicker({
-    name: "attention",
+    name: "observed clock",
     everyMs: TICK_MS,
     run: async () => {
       time.tick(clock.monotonic());
-      metrics.watchdogAttentionMsLostTotal.inc(time.lost - told);
-      told = time.lost;
+      metrics.watchdogAttentionMsLostTotal.inc(time.lostMs - countedMs);
+      countedMs = time.lostMs;
     },
     clock,
     log,
   });
   const stopAsking = startTicker({
-    name: "bus question",
+    name: "bus health",
     everyMs: ASK_EVERY_MS,
     run: async () => void (await ask()),
     clock,

@@ -1,18 +1,18 @@
-/** Whether tasks are still those agents', under those fences, and not over: one read for each tenant among them. */
+/** Whether agents still own their tasks under their fences, with one read for each tenant. */
 import { TASK_TABLE, type Task } from "../../../shared/protocol/task.ts";
 import type { LeaseKey } from "../../../shared/records/recovery/leases.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 
-export interface Owning extends LeaseKey {
+export interface Ownership extends LeaseKey {
   readonly agentId: string;
 }
 
-/** In the order asked for. */
-export async function owned(
+/** In the order of `asked`. False for an ended task. */
+export async function areOwners(
   { recovery }: Pick<CheckpointRepository, "recovery">,
-  asked: readonly Owning[],
+  asked: readonly Ownership[],
 ): Promise<boolean[]> {
-  const heads = new Map<Owning, Task | null>();
+  const heads = new Map<Ownership, Task | null>();
   for (const [tenant, all] of Map.groupBy(asked, (one) => one.tenant)) {
     const found = await recovery.heads(
       tenant,
@@ -20,10 +20,10 @@ export async function owned(
     );
     for (const [i, one] of all.entries()) heads.set(one, found[i] ?? null);
   }
-  return asked.map((one) => isOwned(heads.get(one) ?? null, one));
+  return asked.map((one) => isOwner(heads.get(one) ?? null, one));
 }
 
-function isOwned(head: Task | null, { agentId, fence }: Owning): boolean {
+function isOwner(head: Task | null, { agentId, fence }: Ownership): boolean {
   if (head === null || TASK_TABLE[head.state].handoff === null) return false;
   return head.owner === agentId && head.fence === fence;
 }

@@ -1,38 +1,37 @@
 /**
- * The last words of an agent: what waited in the queue when its end was reported. Noting the end first would shut them out, so the report
- * is looked at again until they are applied. No clock decides that but this process's own, and none waits for ever: whoever goes on writing
- * to the queue must not keep its task from being recovered.
+ * The pending writes of an agent: what its commands in the queue will write when its exit is reported. Recording the
+ * failure first would refuse them, so the report waits until they are applied. The wait is measured by the clock of
+ * this process and is bounded: an agent that keeps writing to the queue must not prevent the recovery of its task.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
-import { type Owning, owned } from "./ownership.ts";
+import { areOwners, type Ownership } from "./ownership.ts";
 
-/** By so much a queue of any usual length has emptied, once the store is well. */
-const PATIENCE_MS = 30_000;
-/** Between two looks more does not count: while the store is away nobody looks, and nothing leaves the queue. */
-const LOOK_MS_MAX = 2_000;
-/** Reports that are waited for; of one that is forgotten the waiting begins anew. */
+/** Long enough to drain a typical queue once the store has recovered. */
+const WAIT_MS_MAX = 30_000;
+/** What counts of the time between two checks: while the store is down nothing is checked, and nothing leaves the queue. */
+const CHECK_MS_MAX = 2_000;
+/** Waiting reports that are remembered. Forgetting one restarts its wait. */
 const REMEMBERED_MAX = 10_000;
 
 interface Wait {
   readonly ms: number;
-  /** When it was looked at last. */
-  readonly at: number;
+  readonly checkedAt: number;
 }
 
-/** For how long each report has waited, by a monotonic clock; a report is known by its place in its stream. */
-export class Patience {
+/** How long each report has waited, by a monotonic clock. A report is identified by its position in the stream. */
+export class PendingWritesWait {
   readonly #waits = new Map<number, Wait>();
 
-  /** Whether it is worth waiting any longer. */
+  /** Whether the report may wait longer. */
   isLeft(seq: number, monotonicMs: number): boolean {
-    const { ms, at } = this.#waits.get(seq) ?? { ms: 0, at: monotonicMs };
-    const wait = { ms: ms + Math.min(LOOK_MS_MAX, monotonicMs - at), at: monotonicMs };
+    const { ms, checkedAt } = this.#waits.get(seq) ?? { ms: 0, checkedAt: monotonicMs };
+    const wait = { ms: ms + Math.min(CHECK_MS_MAX, monotonicMs - checkedAt), checkedAt: monotonicMs };
     if (this.#waits.size >= REMEMBERED_MAX) this.#waits.clear();
     this.#waits.set(seq, wait);
-    return wait.ms < PATIENCE_MS;
+    return wait.ms < WAIT_MS_MAX;
   }
 
   end(seq: number): void {
@@ -40,25 +39,25 @@ export class Patience {
   }
 }
 
-/** Whether the report at `seq`, about the end of an agent, is to be looked at again later. Throws while store or bus is away. */
-export type AwaitsLastWords = (of: Owning, seq: number) => Promise<boolean>;
+/** Whether the exit report at `seq` must wait for pending writes. Throws while the store or the bus is unavailable. */
+export type AwaitsPendingWrites = (of: Ownership, seq: number) => Promise<boolean>;
 
-export function createLastWords(
+export function createPendingWritesCheck(
   bus: Pick<Bus, "stream">,
   repository: Pick<CheckpointRepository, "recovery">,
   clock: Pick<Clock, "monotonic">,
-): AwaitsLastWords {
-  const patience = new Patience();
-  const isQueued = async (of: Owning): Promise<boolean> => {
-    // While the store is away nothing leaves the queue, and that time is nobody's fault.
-    const [isOwner] = await owned(repository, [of]);
+): AwaitsPendingWrites {
+  const wait = new PendingWritesWait();
+  const hasPendingWrites = async (of: Ownership): Promise<boolean> => {
+    // Throws while the store is unavailable, so that this time does not count.
+    const [isOwner] = await areOwners(repository, [of]);
     if (!isOwner) return false;
     const filter = SUBJECTS.queuedOf(of.tenant, of.agentId, of.task);
     return (await bus.stream(STREAMS.queue).count(filter)) > 0;
   };
   return async (of, seq) => {
-    if ((await isQueued(of)) && patience.isLeft(seq, clock.monotonic())) return true;
-    patience.end(seq);
+    if ((await hasPendingWrites(of)) && wait.isLeft(seq, clock.monotonic())) return true;
+    wait.end(seq);
     return false;
   };
 }

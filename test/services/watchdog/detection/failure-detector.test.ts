@@ -1,10 +1,13 @@
-// Who is silent is noted, and what is damaged keeps nobody waiting.
+// The failures of silent owners are recorded, and a damaged task delays no other.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createMeetingDamage } from "../../../../services/watchdog/detection/damaged-head.ts";
-import { startLapses } from "../../../../services/watchdog/detection/failure-detector.ts";
-import { createNoting } from "../../../../services/watchdog/detection/record-failure.ts";
-import { type Watch, Watches } from "../../../../services/watchdog/detection/watches.ts";
+import { createDamageReporter } from "../../../../services/watchdog/detection/damaged-head.ts";
+import { startFailureDetector } from "../../../../services/watchdog/detection/failure-detector.ts";
+import {
+  type MonitoredOwner,
+  MonitoredOwners,
+} from "../../../../services/watchdog/detection/monitored-owners.ts";
+import { createFailureRecorder } from "../../../../services/watchdog/detection/record-failure.ts";
 import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
 import { takeRecoverySteps } from "../../../../services/watchdog/recovery/recovery-controller.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
@@ -21,7 +24,7 @@ beforeEach(async () => {
 });
 afterEach(() => place.close());
 
-const silent = (task: string): Watch => ({
+const silentOwner = (task: string): MonitoredOwner => ({
   tenant: "default",
   task,
   fence: 1,
@@ -45,36 +48,36 @@ async function damageHead(task: string): Promise<void> {
   });
 }
 
-test("a task whose head is damaged is put off, so that the others are noted at once, and becomes a finding", async () => {
+test("a task with a damaged head is postponed and becomes a finding, and other failures are recorded at once", async () => {
   const [damaged, sound] = [await place.owned(), await place.owned()];
   await damageHead(damaged);
-  // Of agents that have written nothing for long.
+  // The agents have written nothing for a long time.
   place.now += 60_000;
-  const watches = new Watches();
-  const poison = silent(damaged);
-  watches.add(poison);
+  const owners = new MonitoredOwners();
+  const poison = silentOwner(damaged);
+  owners.add(poison);
   const { repository } = place;
   const context = { log: testLog, clock: systemClock, metrics: createMetrics({ ofProcess: false }) };
   const admission = createAdmission(repository, systemClock, 256);
   const controller = {
     wake: (due: RecoveryPlace) => takeRecoverySteps(systemClock, repository, admission, due),
   };
-  const note = createNoting(context, repository, {
+  const recordFailure = createFailureRecorder(context, repository, {
     controller,
-    meetDamage: createMeetingDamage(context, repository),
+    reportDamage: createDamageReporter(context, repository),
     agentTypes: knownAgentTypes([]),
   });
-  const attention = {
+  const observedClock = {
     now: () => systemClock.monotonic(),
     since: 0,
     isUpToDate: async () => true,
     stop: async () => {},
   };
-  const stop = startLapses({ ...context, attention, watches, note }, place.repository);
+  const stop = startFailureDetector({ ...context, observedClock, owners, recordFailure }, place.repository);
   try {
     await expect.poll(() => poison.notBefore).toBeGreaterThan(systemClock.monotonic() + 10_000);
-    watches.add(silent(sound));
-    await expect.poll(() => watches.size).toBe(1);
+    owners.add(silentOwner(sound));
+    await expect.poll(() => owners.size).toBe(1);
     expect(await place.recovery(sound)).toMatchObject({ failure: { signal: "lease_lapsed" } });
     const { findings } = await repository.scrubFindings("default", { limit: 10 });
     expect(findings).toMatchObject([{ task_id: damaged, kind: "head", details: "the head cannot be read" }]);

@@ -1,8 +1,11 @@
-// A watchdog that hears too little for long says so to people, once an hour; outages and naps are no such case.
+// A watchdog that observes too little for too long alerts operators once an hour, but not for outages and suspended machines.
 
 import { describe, expect, test } from "vitest";
-import { Blindness, watchBlindness } from "../../../../services/watchdog/detection/observation-alert.ts";
-import { startAttention } from "../../../../services/watchdog/detection/observed-clock.ts";
+import {
+  ObservationWindow,
+  startObservationAlert,
+} from "../../../../services/watchdog/detection/observation-alert.ts";
+import { startObservedClock } from "../../../../services/watchdog/detection/observed-clock.ts";
 import type { BusStatus, PublishAck } from "../../../../shared/bus/bus.ts";
 import { alertText } from "../../../../shared/protocol/alert-text.ts";
 import { type ReceivedAlert, readAlert } from "../../../../shared/protocol/alerts.ts";
@@ -10,71 +13,71 @@ import { createMetrics } from "../../../../shared/runtime/observability/metrics.
 import { manualClock } from "../../../harness/clock.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 
-describe("the rule", () => {
-  /** One look a second, of which `heardMs` were heard; where the first of `what` were told, by the second. */
+describe("the window", () => {
+  /** Reads once a second, of which `heardMs` were observed. Returns the seconds with too little observation. */
   function play(
     seconds: number,
-    what: (second: number) => { heardMs: number; isAnew?: boolean; isConnected?: boolean },
+    what: (second: number) => { heardMs: number; afterOutage?: boolean; isConnected?: boolean },
   ) {
-    const blindness = new Blindness();
-    const told: { second: number; heardMs: number }[] = [];
-    let [attentiveMs, sinceMs] = [0, 0];
+    const window = new ObservationWindow();
+    const found: { second: number; heardMs: number }[] = [];
+    let [observedMs, sinceMs] = [0, 0];
     for (let second = 1; second <= seconds; second += 1) {
-      const { heardMs, isAnew = false, isConnected = true } = what(second);
-      attentiveMs += heardMs;
-      if (isAnew) sinceMs = attentiveMs;
-      const found = blindness.look({ atMs: second * 1_000, attentiveMs, sinceMs, isConnected });
-      if (found !== null) told.push({ second, heardMs: found });
+      const { heardMs, afterOutage = false, isConnected = true } = what(second);
+      observedMs += heardMs;
+      if (afterOutage) sinceMs = observedMs;
+      const tooLittle = window.read({ atMs: second * 1_000, observedMs, sinceMs, isConnected });
+      if (tooLittle !== null) found.push({ second, heardMs: tooLittle });
     }
-    return told;
+    return found;
   }
 
-  test("says nothing while all is heard, or more than half", () => {
+  test("reports nothing while more than half of the time is observed", () => {
     expect(play(600, () => ({ heardMs: 1_000 }))).toEqual([]);
     expect(play(600, () => ({ heardMs: 550 }))).toEqual([]);
   });
 
-  test("says how little is heard after two minutes of it", () => {
+  test("reports how little is observed after two minutes", () => {
     const [first, ...others] = play(600, () => ({ heardMs: 100 }));
     expect(first).toEqual({ second: 120, heardMs: 6_000 });
     expect(others.at(-1)).toEqual({ second: 600, heardMs: 6_000 });
   });
 
-  test("time in which everybody began anew again and again was not heard in one piece", () => {
-    const [first] = play(600, (second) => ({ heardMs: 900, isAnew: second % 5 === 0 }));
+  test("counts only uninterrupted observation: repeated outages start it again", () => {
+    const [first] = play(600, (second) => ({ heardMs: 900, afterOutage: second % 5 === 0 }));
     expect(first?.heardMs).toBeLessThan(5_000);
-    expect(play(600, (second) => ({ heardMs: 1_000, isAnew: second % 100 === 0 }))).toEqual([]);
+    expect(play(600, (second) => ({ heardMs: 1_000, afterOutage: second % 100 === 0 }))).toEqual([]);
   });
 
-  test("an outage of the bus is none of it, however long it takes; connections that are lost all the time are", () => {
+  test("does not report an outage of the bus, but does report a flapping connection", () => {
     const outage = (second: number) => second > 100 && second < 400;
     expect(
       play(600, (second) => ({
         heardMs: outage(second) ? 0 : 1_000,
-        isAnew: second === 400,
+        afterOutage: second === 400,
         isConnected: !outage(second),
       })),
     ).toEqual([]);
     const flapping = (second: number) => ({
       heardMs: 300,
-      isAnew: second % 10 === 0,
+      afterOutage: second % 10 === 0,
       isConnected: second % 10 !== 0,
     });
     expect(play(600, flapping)).not.toEqual([]);
   });
 
-  test("a machine that slept has heard nothing, and that is over", () => {
-    const blindness = new Blindness();
+  test("starts again after the machine was suspended", () => {
+    const window = new ObservationWindow();
     let atMs = 0;
     for (let second = 0; second < 300; second += 1) {
       atMs += second === 150 ? 8 * 3_600_000 : 1_000;
-      const look = { atMs, attentiveMs: second * 1_000, sinceMs: 0, isConnected: true };
-      expect(blindness.look(look)).toBeNull();
+      const reading = { atMs, observedMs: second * 1_000, sinceMs: 0, isConnected: true };
+      expect(window.read(reading)).toBeNull();
     }
   });
 });
 
-describe("people", () => {
+describe("the alert", () => {
   function open() {
     const clock = manualClock();
     const alerts: ReceivedAlert[] = [];
@@ -96,8 +99,8 @@ describe("people", () => {
       },
     };
     const context = { clock, log: testLog, metrics: createMetrics({ ofProcess: false }) };
-    const attention = startAttention({ ...context, bus });
-    const stop = watchBlindness({ ...context, bus, backgroundBus, attention, instance: "host-7" });
+    const observedClock = startObservedClock({ ...context, bus });
+    const stop = startObservationAlert({ ...context, bus, backgroundBus, observedClock, instance: "host-7" });
     return {
       alerts,
       async seconds(count: number) {
@@ -117,12 +120,12 @@ describe("people", () => {
         isSilent = false;
         for (const resolve of waiting.splice(0)) resolve();
         waiting = [];
-        await Promise.all([stop(), attention.stop()]);
+        await Promise.all([stop(), observedClock.stop()]);
       },
     };
   }
 
-  test("are told once an hour while it lasts, with what to do, and again when it comes back", async () => {
+  test("is published once an hour while observation is insufficient, with what to do", async () => {
     const { alerts, seconds, silence, answer, stop } = open();
     await seconds(90);
     expect(alerts).toEqual([]);
@@ -152,7 +155,7 @@ describe("people", () => {
     await stop();
   });
 
-  test("are told as soon as that can be done", async () => {
+  test("is published as soon as the stream accepts it", async () => {
     const { alerts, seconds, silence, full, stop } = open();
     full(true);
     silence();

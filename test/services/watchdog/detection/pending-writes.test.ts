@@ -1,11 +1,11 @@
-// An agent's last words wait in the queue when its end is reported: they are applied first, and nobody waits for ever.
+// Exit reports: pending writes in the queue are applied first, and no report waits for ever.
 
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createMeetingDamage } from "../../../../services/watchdog/detection/damaged-head.ts";
-import { startReports } from "../../../../services/watchdog/detection/exit-reports.ts";
-import { Patience } from "../../../../services/watchdog/detection/pending-writes.ts";
-import { createNoting } from "../../../../services/watchdog/detection/record-failure.ts";
+import { createDamageReporter } from "../../../../services/watchdog/detection/damaged-head.ts";
+import { startExitReports } from "../../../../services/watchdog/detection/exit-reports.ts";
+import { PendingWritesWait } from "../../../../services/watchdog/detection/pending-writes.ts";
+import { createFailureRecorder } from "../../../../services/watchdog/detection/record-failure.ts";
 import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
 import { takeRecoverySteps } from "../../../../services/watchdog/recovery/recovery-controller.ts";
 import type { Bus } from "../../../../shared/bus/bus.ts";
@@ -19,45 +19,45 @@ import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts"
 import { creation, type InProcessFleet, openInProcessWriter } from "../../../harness/in-process-fleet.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 
-const PATIENTLY = { timeout: 25_000 };
+const SLOWLY = { timeout: 25_000 };
 
-describe("patience", () => {
-  /** Looks every half second; how long that goes on, from the first look to the last. */
-  function lasts(patience: Patience, seq: number, fromMs: number): number {
+describe("the wait", () => {
+  /** Checks every half second. Returns the time from the first check to the last. */
+  function lasts(wait: PendingWritesWait, seq: number, fromMs: number): number {
     let ms = fromMs;
-    while (patience.isLeft(seq, ms)) ms += 500;
+    while (wait.isLeft(seq, ms)) ms += 500;
     return ms - fromMs;
   }
 
-  test("lasts for half a minute of looking, for each report by itself", () => {
-    const patience = new Patience();
-    expect(lasts(patience, 1, 1_000)).toBe(30_000);
-    expect(patience.isLeft(1, 90_000)).toBe(false);
-    expect(lasts(patience, 2, 20_000)).toBe(30_000);
+  test("ends after half a minute of checks, for each report separately", () => {
+    const wait = new PendingWritesWait();
+    expect(lasts(wait, 1, 1_000)).toBe(30_000);
+    expect(wait.isLeft(1, 90_000)).toBe(false);
+    expect(lasts(wait, 2, 20_000)).toBe(30_000);
   });
 
-  test("is not used up while nobody can look", () => {
-    const patience = new Patience();
-    expect(patience.isLeft(1, 0)).toBe(true);
-    expect(patience.isLeft(1, 3_600_000)).toBe(true);
-    expect(lasts(patience, 1, 3_600_500)).toBe(27_500);
+  test("does not count the time in which nothing was checked", () => {
+    const wait = new PendingWritesWait();
+    expect(wait.isLeft(1, 0)).toBe(true);
+    expect(wait.isLeft(1, 3_600_000)).toBe(true);
+    expect(lasts(wait, 1, 3_600_500)).toBe(27_500);
   });
 
-  test("of any number of reports takes bounded memory, and begins anew for one that is over", () => {
-    const patience = new Patience();
-    patience.isLeft(1, 0);
-    patience.end(1);
-    expect(patience.isLeft(1, 60_000)).toBe(true);
-    for (let seq = 2; seq <= 30_000; seq += 1) expect(patience.isLeft(seq, 60_000)).toBe(true);
-    // It was forgotten.
-    expect(patience.isLeft(1, 90_001)).toBe(true);
+  test("takes bounded memory for any number of reports, and starts again after its end", () => {
+    const wait = new PendingWritesWait();
+    wait.isLeft(1, 0);
+    wait.end(1);
+    expect(wait.isLeft(1, 60_000)).toBe(true);
+    for (let seq = 2; seq <= 30_000; seq += 1) expect(wait.isLeft(seq, 60_000)).toBe(true);
+    // It has been forgotten.
+    expect(wait.isLeft(1, 90_001)).toBe(true);
   });
 });
 
-describe("reports", () => {
+describe("exit reports", () => {
   let writer: InProcessFleet;
   let stop: Stop;
-  /** How often each report was looked at. */
+  /** How often each report was handled. */
   let looks: Map<string, number>;
 
   beforeEach(async () => {
@@ -69,7 +69,7 @@ describe("reports", () => {
     await writer.close();
   });
 
-  /** Begins to see to reports. */
+  /** Starts handling reports. */
   function start(): void {
     const { bus, records } = writer;
     const counting: Bus = Object.create(bus, {
@@ -88,12 +88,12 @@ describe("reports", () => {
     const controller = {
       wake: (due: RecoveryPlace) => takeRecoverySteps(systemClock, repository, admission, due),
     };
-    const note = createNoting(context, repository, {
+    const recordFailure = createFailureRecorder(context, repository, {
       controller,
-      meetDamage: createMeetingDamage(context, repository),
+      reportDamage: createDamageReporter(context, repository),
       agentTypes: knownAgentTypes([]),
     });
-    stop = startReports({ ...context, backgroundBus: counting }, repository, note);
+    stop = startExitReports({ ...context, backgroundBus: counting }, repository, recordFailure);
   }
 
   async function report(task: string, failureClass: FailureClass): Promise<void> {
@@ -118,7 +118,7 @@ describe("reports", () => {
   const ownerOf = async (task: string) => (await writer.records.repository.task("default", task)).owner;
 
   test.each(["crash", "completed"] as const)(
-    "of an agent whose end is a %s wait for what it has queued",
+    "of class %s wait for the pending writes of their agent",
     async (ended) => {
       const task = "task-1";
       expect(await writer.send("take", { command_id: uuidv7() }, { task })).toMatchObject({ fence: 1 });
@@ -128,24 +128,24 @@ describe("reports", () => {
       await report(task, ended);
       start();
       await expect
-        .poll(() => looks.get(SUBJECTS.exit("default", "agent-1", task)) ?? 0, PATIENTLY)
+        .poll(() => looks.get(SUBJECTS.exit("default", "agent-1", task)) ?? 0, SLOWLY)
         .toBeGreaterThan(1);
       expect(await ownerOf(task)).toBe("agent-1");
       await writer.startWriter();
-      await expect.poll(() => ownerOf(task), PATIENTLY).toBe(null);
+      await expect.poll(() => ownerOf(task), SLOWLY).toBe(null);
       expect(await writer.applied(task)).toEqual(words.map(({ command_id }) => command_id));
       expect(await writer.letters()).toEqual([]);
     },
   );
 
-  test("wait for nothing that others have queued, or that was queued for another task", async () => {
+  test("do not wait for the writes of other agents or for another task", async () => {
     for (const task of ["task-1", "task-2"]) await writer.send("take", { command_id: uuidv7() }, { task });
     await writer.stopAll();
     await writer.enqueue("create", creation(), { task: "task-1", agent: "agent-2" });
     await writer.enqueue("create", creation({ fence: 1 }), { task: "task-2" });
     await report("task-1", "crash");
     start();
-    await expect.poll(() => ownerOf("task-1"), PATIENTLY).toBe(null);
+    await expect.poll(() => ownerOf("task-1"), SLOWLY).toBe(null);
     expect(await ownerOf("task-2")).toBe("agent-1");
   });
 });

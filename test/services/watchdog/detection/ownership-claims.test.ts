@@ -1,7 +1,7 @@
-// What is asked of the store about agents that say that they have tasks, and what is remembered of those who lie.
+// Which claims of ownership are checked against the store, and how long false ones are remembered.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Claims } from "../../../../services/watchdog/detection/claimed-tasks.ts";
+import { OwnershipClaims } from "../../../../services/watchdog/detection/ownership-claims.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { Heard } from "../../../../shared/service-host/heartbeat-subscription.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
@@ -21,39 +21,39 @@ const heard = (agent: string): Heard => ({
 });
 const namesOf = (claims: readonly { agentId: string }[]) => claims.map(({ agentId }) => agentId);
 
-test("the owner of a task is told from who only says so, and is not asked about again", async () => {
+test("the claim of the owner is confirmed and not checked again, a false one is denied and kept", async () => {
   const task = await place.owned();
-  const claims = new Claims();
-  claims.hear(heard("liar"), task, 1, 0);
-  claims.hear(heard("agent-1"), task, 1, 0);
-  const settled = await claims.settle(place.repository, claims.due(0), 0);
-  expect(namesOf(settled)).toEqual(["agent-1"]);
+  const claims = new OwnershipClaims();
+  claims.add(heard("liar"), task, 1, 0);
+  claims.add(heard("agent-1"), task, 1, 0);
+  const confirmed = await claims.check(place.repository, claims.due(0), 0);
+  expect(namesOf(confirmed)).toEqual(["agent-1"]);
   expect(namesOf(claims.due(10_000))).toEqual(["liar"]);
 });
 
-test("a flood of agents that there are not is forgotten, the oldest first, and one that there is is found behind it", async () => {
+test("of a flood of false claims the oldest are forgotten, and the owner behind them is found", async () => {
   const task = await place.owned();
-  const claims = new Claims();
+  const claims = new OwnershipClaims();
   const flood = LIMITS.agents_remembered_count_max + 1_000;
-  for (let i = 0; i < flood; i += 1) claims.hear(heard(`flood-${i}`), `task-${i}`, 1, 0);
-  claims.hear(heard("agent-1"), task, 1, 0);
+  for (let i = 0; i < flood; i += 1) claims.add(heard(`flood-${i}`), `task-${i}`, 1, 0);
+  claims.add(heard("agent-1"), task, 1, 0);
   const found: string[] = [];
   let asked = 0;
   for (let due = claims.due(0); due.length > 0; due = claims.due(0)) {
     asked += due.length;
-    found.push(...namesOf(await claims.settle(place.repository, due, 0)));
+    found.push(...namesOf(await claims.check(place.repository, due, 0)));
   }
   expect(asked).toBe(LIMITS.agents_remembered_count_max);
   expect(found).toEqual(["agent-1"]);
 });
 
-test("whoever says something new does not wait behind those whose word was not true", async () => {
+test("a new claim does not wait behind denied ones", async () => {
   const task = await place.owned();
-  const claims = new Claims();
-  for (let i = 0; i < 2_000; i += 1) claims.hear(heard(`flood-${i}`), `task-${i}`, 1, 0);
+  const claims = new OwnershipClaims();
+  for (let i = 0; i < 2_000; i += 1) claims.add(heard(`flood-${i}`), `task-${i}`, 1, 0);
   for (let due = claims.due(0); due.length > 0; due = claims.due(0))
-    await claims.settle(place.repository, due, 0);
+    await claims.check(place.repository, due, 0);
   expect(claims.due(1_000)).toHaveLength(500);
-  claims.hear(heard("agent-1"), task, 1, 1_000);
+  claims.add(heard("agent-1"), task, 1, 1_000);
   expect(namesOf(claims.due(1_000))[0]).toBe("agent-1");
 });
