@@ -11,7 +11,10 @@ import type { Task } from "../../shared/protocol/task.ts";
 import { openCursor, sealCursor } from "../../shared/records/kv/cursor.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { readHeads, readOwned } from "../../shared/records/task/task-list.ts";
-import type { Heard, Heartbeats } from "../../shared/service-host/heartbeat-subscription.ts";
+import type {
+  HeartbeatSubscription,
+  LatestHeartbeat,
+} from "../../shared/service-host/heartbeat-subscription.ts";
 import type { Reader, Store } from "../../shared/store/store.ts";
 
 /** Two beats may be lost, and one be late. */
@@ -21,7 +24,7 @@ type Place = { readonly part: "heard" | "owned"; readonly after: string | null }
 
 export interface AgentsParts {
   readonly store: Store;
-  readonly heartbeats: Heartbeats;
+  readonly heartbeats: HeartbeatSubscription;
   readonly now: () => number;
 }
 
@@ -51,10 +54,10 @@ export function createAgentsQuery({ store, heartbeats, now }: AgentsParts): Agen
   };
 }
 
-const isSilent = ({ lastAt }: Heard, nowMs: number): boolean => nowMs - lastAt > SILENT_MS;
+const isSilent = ({ lastAt }: LatestHeartbeat, nowMs: number): boolean => nowMs - lastAt > SILENT_MS;
 
 /** Who said goodbye has not gone silent. A task that it still owns is listed with those of which nobody says anything. */
-const hasEnded = (one: Heard, nowMs: number): boolean =>
+const hasEnded = (one: LatestHeartbeat, nowMs: number): boolean =>
   one.beat.state === "stopping" && isSilent(one, nowMs);
 
 const START: Place = { part: "heard", after: null };
@@ -73,7 +76,7 @@ interface Slice {
 async function listHeard(
   reader: Reader,
   tenant: string,
-  heard: ReadonlyMap<string, Heard>,
+  heard: ReadonlyMap<string, LatestHeartbeat>,
   { after, limit, nowMs }: { after: string | null; limit: number; nowMs: number },
 ): Promise<Slice> {
   const behind = [...heard].filter(([id]) => after === null || id > after);
@@ -89,7 +92,7 @@ async function listHeard(
 async function listOwned(
   reader: Reader,
   tenant: string,
-  heard: ReadonlyMap<string, Heard>,
+  heard: ReadonlyMap<string, LatestHeartbeat>,
   after: string | null,
   limit: number,
 ): Promise<Slice> {
@@ -101,7 +104,7 @@ async function listOwned(
   return { agents: page.map(silentAgent), next: end === null ? null : { part: "owned", after: end } };
 }
 
-function heardAgent(one: Heard, head: Task | null, nowMs: number): Agent {
+function heardAgent(one: LatestHeartbeat, head: Task | null, nowMs: number): Agent {
   const { beat, firstAt, lastAt } = one;
   const { agent_id, agent_type, task_id = null, fence = null } = beat;
   return {

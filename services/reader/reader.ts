@@ -3,7 +3,7 @@ import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
-import { listenToHeartbeats } from "../../shared/service-host/heartbeat-subscription.ts";
+import { subscribeHeartbeats } from "../../shared/service-host/heartbeat-subscription.ts";
 import { openRepository } from "../../shared/service-host/repository.ts";
 import { createAgentsQuery } from "./agents.ts";
 import { createAlertQueries } from "./alerts.ts";
@@ -17,7 +17,7 @@ import { createStatus } from "./status.ts";
 export async function start(context: ReaderContext): Promise<Stop> {
   const { bus, store, clock, log, metrics, config } = context;
   const repository = openRepository(context, { finder: "reader", policies: config.policies });
-  const heartbeats = await listenToHeartbeats(context);
+  const heartbeats = await subscribeHeartbeats(context);
   const queries = createQueries(
     repository,
     createQueueQueries(context, repository),

@@ -18,7 +18,7 @@ const encoder = new TextEncoder();
 
 type Json = Record<string, unknown>;
 
-/** Thrown by {@link sorted}; one object for all, since it is a message and not a failure. */
+/** Thrown by {@link sorted}. One object for all throws, because it is a signal and not a failure. */
 const INTEGER_LIKE = new Error("an integer-like name");
 
 function isDigit(code: number): boolean {
@@ -26,8 +26,8 @@ function isDigit(code: number): boolean {
 }
 
 /**
- * The value with the members of every object in UTF-16 order of their names. What is in order already is not copied: the schemas list
- * their members in order, so a validated checkpoint mostly is. Throws {@link INTEGER_LIKE}.
+ * The value with the members of every object in UTF-16 order of their names. Parts that are in order already are not copied: the
+ * schemas list their members in order, so most of a validated checkpoint is. Throws {@link INTEGER_LIKE}.
  */
 function sorted(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
@@ -85,7 +85,7 @@ function sortedText(value: unknown): string | undefined {
   }
 }
 
-/** Canonical text of plain JSON data that has passed {@link gate} already. */
+/** The canonical text of plain JSON data that has passed {@link gate}. */
 export function canonicalText(value: unknown): string {
   const text = sortedText(value);
   if (text === undefined)
@@ -93,13 +93,13 @@ export function canonicalText(value: unknown): string {
   return text;
 }
 
-/** Gate, then canonical UTF-8 bytes. Throws INVALID for anything that is not plain JSON data. */
+/** Passes the value through the gate and returns its canonical UTF-8 bytes. Throws INVALID unless it is plain JSON data. */
 export function canonicalBytes(value: unknown): Uint8Array {
   gate(value);
   return encoder.encode(canonicalText(value));
 }
 
-/** Lower-case hex, 64 characters. */
+/** The SHA-256 in lower-case hex, 64 characters. */
 export function sha256Hex(bytes: Uint8Array | string): string {
   return hash("sha256", bytes, "hex");
 }

@@ -1,15 +1,15 @@
 /**
- * The audit chain: each entry names the hash of the one before it, so that an entry cannot be changed, dropped, added or moved
- * without every later hash telling. Pure functions over the exact bytes; an auditor needs nothing else to verify.
+ * The audit chain: each entry names the hash of the entry before it, so an entry that is changed, dropped, added or moved breaks the
+ * chain. Pure functions over the exact bytes; an auditor needs nothing else to verify a trail.
  */
 import { canonicalText, sha256Hex } from "./canonical.ts";
 
-/** `prev` of a task's first entry. */
+/** The `prev` of a task's first entry. */
 export const CHAIN_START = "0".repeat(64);
 
 export interface ChainLink {
   readonly seq: number;
-  /** The canonical JSON of the entry, as hashed. */
+  /** The canonical JSON of the entry: the hashed text. */
   readonly entry: string;
 }
 
@@ -29,7 +29,7 @@ export function entryHash(entry: string): string {
   return sha256Hex(entry);
 }
 
-/** What the verifier needs of an entry; an entry that cannot even be parsed is a finding, not a failure of the verifier. */
+/** Reads an entry for the verifier. An entry that cannot be parsed is a finding, not a failure of the verifier. */
 function parse(entry: string): { prev?: unknown; seq?: unknown; canonical: boolean } {
   try {
     const value = JSON.parse(entry) as { prev?: unknown; seq?: unknown };
@@ -40,8 +40,8 @@ function parse(entry: string): { prev?: unknown; seq?: unknown; canonical: boole
 }
 
 /**
- * Verifies link after link; several pages of one chain go through one verifier. `from`: the link before the first one that is added,
- * for whoever needs to know only what came after it.
+ * Verifies link after link; several pages of one chain pass through one verifier. `from` is the link before the first one that is
+ * added; with it, a later part of a chain can be verified alone.
  */
 export function createChainVerifier(from: { seq: number; hash: string } = { seq: 0, hash: CHAIN_START }) {
   let prev = from.hash;
@@ -60,11 +60,11 @@ export function createChainVerifier(from: { seq: number; hash: string } = { seq:
       last = link.seq;
       prev = entryHash(link.entry);
     },
-    /** The last link that was added, and what was wrong so far: to go on from there another time. */
+    /** The last added link and the problems so far, from which another verifier can continue. */
     reached(): { seq: number; hash: string; problems: readonly ChainProblem[] } {
       return { seq: last, hash: prev, problems: [...problems] };
     },
-    /** `head`: what the task's record says the newest entry is. */
+    /** `head` is the newest entry according to the task's record. */
     finish(head: { seq: number; hash: string }): ChainReport {
       if (head.seq !== last || head.hash !== prev) problems.push({ seq: head.seq, problem: "wrong_head" });
       return { ok: problems.length === 0, entries, head: prev, problems };

@@ -1,7 +1,7 @@
 /**
- * The strict gate: what may become canonical bytes. RFC 8785 libraries silently lose or change values that JSON cannot hold
- * (`undefined` members, functions, Map, Date, unsafe integers, `-0`), so everything but plain JSON is refused here first,
- * with the place. This gate, not the canonicaliser, is the security boundary.
+ * The strict gate in front of canonical bytes. RFC 8785 libraries silently lose or change values that JSON cannot hold
+ * (`undefined` members, functions, Map, Date, unsafe integers, `-0`), so everything except plain JSON is refused here first,
+ * with its path. This gate, not the canonicaliser, is the security boundary.
  */
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -32,9 +32,9 @@ function checkNumber(value: number): void {
   }
 }
 
-/** The value came out of a parser, which makes no symbols. */
+/** True when a parser made the value; parsers make no symbols. */
 let isParsed = false;
-/** Members and items of the value at hand; the gate is synchronous, so one counter serves all. */
+/** The count of members and items in the current value. The gate is synchronous, so one counter is enough. */
 let nodes = 0;
 
 function count(more: number): void {
@@ -44,7 +44,7 @@ function count(more: number): void {
   }
 }
 
-/** Counts object members while it checks; the strict JSON parser compares the number with the text's. */
+/** Checks the value and returns its number of object members, which the strict JSON parser compares with that of the text. */
 function walk(value: unknown, depth: number): number {
   switch (typeof value) {
     case "string":
@@ -87,7 +87,7 @@ function walkObject(object: object, depth: number): number {
     throw new Refusal("a plain object", object.constructor?.name ?? "an object of a class");
   }
   let members = 0;
-  // Plain objects inherit no names, so this meets their own, without a list of them.
+  // Plain objects inherit no names, so this visits exactly their own, without a list of them.
   for (const key in object) {
     try {
       count(1);
@@ -105,9 +105,9 @@ function walkObject(object: object, depth: number): number {
 }
 
 /**
- * Refuses everything but plain JSON data: INVALID with the path. Returns the number of object members in `value`.
- * @param root put before the path in the error
- * @param parsed the value was made by a parser just now
+ * Refuses everything except plain JSON data: INVALID with the path. Returns the number of object members in `value`.
+ * @param root stands in front of the path in the error
+ * @param parsed true for a value that comes from a parser
  */
 export function gate(value: unknown, root = "", parsed = false): number {
   nodes = 0;

@@ -1,6 +1,6 @@
 /**
  * Strict JSON: what `JSON.parse` accepts, minus duplicate member names (it keeps the last silently, so two readers of one text
- * could see different values), bytes that are no UTF-8, and everything the gate refuses.
+ * could see different values), invalid UTF-8, and everything that the gate refuses.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { parseJsonText, stringEnd } from "../protocol/json.ts";
@@ -22,7 +22,7 @@ function countMembers(text: string): number {
   }
 }
 
-/** Finds the first repeated name in a valid JSON text, as a dotted path. Slow and exact; used only to name the culprit. */
+/** Finds the first repeated name in a valid JSON text, as a dotted path. Slow and exact; used only for the error. */
 function duplicateName(text: string): string {
   const frames: { names: Set<string> | null; label: string; index: number }[] = [];
   let at = 0;
@@ -54,7 +54,7 @@ function duplicateName(text: string): string {
   return "";
 }
 
-/** Parses UTF-8 JSON strictly. Throws INVALID with the path of what is wrong. */
+/** Parses UTF-8 JSON strictly. Throws INVALID with the path of the problem. */
 export function parseJson(bytes: Uint8Array): unknown {
   let text: string;
   try {

@@ -1,4 +1,4 @@
-/** JSON merge patch (RFC 7396): what is absent stays, null removes, arrays are replaced, objects merge. */
+/** JSON merge patch (RFC 7396): absent members stay, null removes, arrays are replaced, objects are merged. */
 type Json = Record<string, unknown>;
 
 function isObject(value: unknown): value is Json {
@@ -16,7 +16,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return result;
 }
 
-/** Dotted paths of the members that a patch touches, to the depth of its objects. */
+/** The dotted paths of the members that a patch changes, to the depth of its objects. */
 export function patchedFields(patch: Json, root = ""): string[] {
   return Object.entries(patch).flatMap(([key, value]) => {
     const path = root === "" ? key : `${root}.${key}`;
@@ -27,9 +27,9 @@ export function patchedFields(patch: Json, root = ""): string[] {
 const NAMED_MAX = 100;
 const NAME_CHARS = 100;
 
-/** The same, short enough for an event and an audit entry: beyond a hundred, or for very long names, sections only. */
+/** The paths in a form short enough for an event or an audit entry: long names are cut, over a hundred only sections are named. */
 export function namedFields(fields: readonly string[]): string[] {
-  // The cut may go through a surrogate pair, and half of one is no text.
+  // The cut may split a surrogate pair, and half of one is not valid text.
   const short = (name: string): string =>
     name.length > NAME_CHARS ? `${name.slice(0, NAME_CHARS).toWellFormed()}…` : name;
   if (fields.length <= NAMED_MAX) return fields.map(short);

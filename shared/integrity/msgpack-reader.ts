@@ -1,15 +1,15 @@
 /**
  * Strict MessagePack: the part of the format that JSON has too, read so that no two readers of one body can see different values.
  *
- * The library's reader is made for trusted peers: it keeps the last of two equal keys, turns integer and nil keys into strings,
- * renames `__proto__`, accepts broken UTF-8 and follows extension types, even into cycles. Each of these is refused here.
+ * The library's reader is meant for trusted peers: it keeps the last of two equal keys, turns integer and nil keys into strings,
+ * renames `__proto__`, accepts broken UTF-8 and follows extension types, even into cycles. All of these are refused here.
  */
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-class Reading {
+class MessagePackReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #path: string[] = [];
@@ -26,7 +26,7 @@ class Reading {
     return value;
   }
 
-  /** Takes `size` bytes; returns where they begin. */
+  /** Consumes `size` bytes and returns their offset. */
   #take(size: number): number {
     const at = this.#at;
     if (at + size > this.#bytes.length) throw this.#refusal("a whole MessagePack value", "too few bytes");
@@ -90,7 +90,7 @@ class Reading {
       case 0xd3:
         return this.#integer(this.#view.getBigInt64(this.#take(8)));
       default:
-        // Binary and extension types, and the one byte that the format never uses.
+        // Binary and extension types, and the one byte that the format does not use.
         throw this.#refusal("a value that JSON has too", `the type byte 0x${head.toString(16)}`);
     }
   }
@@ -112,7 +112,7 @@ class Reading {
 
   #array(length: number): unknown[] {
     this.#descend();
-    // Not allocated ahead: the length is the sender's claim.
+    // Not allocated in advance: the length is only the sender's claim.
     const array: unknown[] = [];
     for (let i = 0; i < length; i += 1) array.push(this.#within(String(i)));
     return array;
@@ -147,7 +147,7 @@ class Reading {
     return value;
   }
 
-  /** The gate checks the depth too; here it keeps a hostile body from using up the stack. */
+  /** The gate checks the depth too; this check prevents a hostile body from exhausting the stack. */
   #descend(): void {
     if (this.#path.length >= LIMITS.depth_max) {
       throw this.#refusal(`at most ${LIMITS.depth_max} levels of nesting`, `${this.#path.length + 1} levels`);
@@ -160,7 +160,7 @@ class Reading {
   }
 }
 
-/** Parses one MessagePack value. Throws INVALID with the path of what is wrong; numbers are left to the gate. */
+/** Parses one MessagePack value. Throws INVALID with the path of the problem; numbers are left to the gate. */
 export function parseMessagePack(bytes: Uint8Array): unknown {
-  return new Reading(bytes).whole();
+  return new MessagePackReader(bytes).whole();
 }

@@ -1,18 +1,18 @@
 /**
- * MessagePack of plain JSON data, as JSON.stringify would write it: members that are undefined are left out.
+ * MessagePack of plain JSON data, with the members that JSON.stringify would write: undefined ones are left out.
  *
- * The library's writer asks every object for its constructor and `toJSON`, which are ordinary names in a checkpoint's unknown
- * fields; one such checkpoint would make every answer that holds it fail.
+ * The library's writer reads `constructor` and `toJSON` of every object. Both are ordinary names in a checkpoint's unknown fields, and
+ * one such checkpoint would make every answer that contains it fail.
  */
 import { FleetError } from "../protocol/errors.ts";
 
 const FIRST_BYTES = 1_024;
 
-class Writing {
+class MessagePackWriter {
   #bytes = Buffer.allocUnsafe(FIRST_BYTES);
   #at = 0;
 
-  written(): Uint8Array {
+  get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#at);
   }
 
@@ -23,10 +23,10 @@ class Writing {
     else if (typeof value === "boolean") this.#byte(value ? 0xc3 : 0xc2);
     else if (Array.isArray(value)) this.#array(value);
     else if (typeof value === "object") this.#map(value);
-    else throw new FleetError("INTERNAL", "a value that is no JSON data cannot be sent");
+    else throw new FleetError("INTERNAL", "a value that is not JSON data cannot be sent");
   }
 
-  /** Makes room for `size` bytes; returns where they begin. */
+  /** Reserves `size` bytes and returns their offset. */
   #room(size: number): number {
     const at = this.#at;
     const needed = at + size;
@@ -56,7 +56,7 @@ class Writing {
     else this.#double(value);
   }
 
-  /** Holds every number that JSON data has, larger integers included. */
+  /** A double holds every number of JSON data, including larger integers. */
   #double(value: number): void {
     const at = this.#room(9);
     this.#bytes[at] = 0xcb;
@@ -88,9 +88,9 @@ class Writing {
   }
 }
 
-/** Throws INTERNAL for what is no JSON data, which can only be a fault of the caller's program. */
+/** Throws INTERNAL unless the value is JSON data; anything else is a defect of the caller. */
 export function writeMessagePack(value: unknown): Uint8Array {
-  const writing = new Writing();
-  writing.value(value);
-  return writing.written();
+  const writer = new MessagePackWriter();
+  writer.value(value);
+  return writer.bytes;
 }

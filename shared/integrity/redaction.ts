@@ -1,17 +1,17 @@
 /**
- * Takes secrets out of text by their shapes, so that what an agent wrote down by mistake is not handed on. Only shapes that are
- * known to be secrets are taken: hashes, commit ids, UUIDs and paths stay, because a text without them is of no use.
+ * Removes secrets from text by their shapes, so that a secret that an agent wrote by mistake is not passed on. Only shapes of known
+ * kinds of secrets are removed: hashes, commit ids, UUIDs and paths stay, because a text without them is useless.
  *
- * Every pattern takes linear time: no repetition inside a repetition. One that begins in the text and does not end in it is taken too.
+ * Every pattern takes linear time: no repetition inside a repetition. A secret that is cut off at the end of the text is removed too.
  */
 
 interface Shape {
   readonly name: string;
-  /** Global; a group `keep` stays in front of what is taken out. */
+  /** Global. The group `keep` stays in front of the removed text. */
   readonly pattern: RegExp;
 }
 
-/** Values after a name such as `password` that name a secret and are none. */
+/** Values after a name such as `password` that are references or placeholders, not secrets. */
 const HARMLESS =
   /^(?:\$[{(A-Z_]|%[A-Z_]|<[a-z]|\{\{|\[redacted|\*\*\*|process\.|env\b|os\.|import\b|string\b|str\b|number\b|null\b|undefined\b|none\b|true\b|false\b|required\b|optional\b|missing\b|redacted\b|x{3,})/i;
 
@@ -53,9 +53,9 @@ const SHAPES: readonly Shape[] = [
     pattern:
       /(?<keep>\bbearer[ \t]+|\bauthorization["']?[ \t]{0,4}[:=][ \t]{0,4}["']?(?:basic|token|apikey)[ \t]+)(?=[\w.~+/=-]{0,400}\d)[\w.~+/-]{16,}={0,2}/gi,
   },
-  // The user's name stays: it says which account is meant.
+  // The user name stays, because it identifies the account.
   { name: "password", pattern: /(?<keep>\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,80}:)[^\s/@]{1,400}(?=@)/gi },
-  // Not a word of prose, as in "password: must be changed".
+  // Except prose, as in "password: must be changed".
   {
     name: "password",
     pattern:
@@ -63,13 +63,13 @@ const SHAPES: readonly Shape[] = [
   },
 ];
 
-/** Spares the patterns for the texts, nearly all, that hold nothing which one of them begins with. */
+/** Matches the beginnings of all shapes. Nearly every text has none of them and needs no further pattern. */
 const SUSPECT =
   /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key/i;
 
 export interface Redacted {
   readonly text: string;
-  /** Secrets taken out. */
+  /** The number of removed secrets. */
   readonly count: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Sealing and opening a checkpoint. The hash covers every byte but itself and the signature; what is stored are exactly the
- * bytes that were hashed, so reading is: compare the hash, and only then parse.
+ * Sealing and opening a checkpoint. The hash covers every byte except itself and the signature. Exactly the hashed bytes are
+ * stored, so a read compares the hash first and only then parses.
  */
 import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
@@ -12,13 +12,13 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 export interface Sealed {
-  /** Canonical bytes without `hash` and `signature`. */
+  /** The canonical bytes without `hash` and `signature`. */
   readonly bytes: Uint8Array;
   readonly hash: string;
 }
 
 /**
- * `checkpoint` must be made of data that passed the gate where it came in; what the writer adds is plain text and numbers.
+ * `checkpoint` must consist of data that passed the gate on entry; the writer adds plain text and numbers only.
  * Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes and `allowance`.
  */
 export function seal(checkpoint: UnsealedCheckpoint, allowance = 0): Sealed {
@@ -59,7 +59,7 @@ export function open(sealed: Sealed, signature?: string): Checkpoint {
   return checkpoint;
 }
 
-/** Recomputes the hash of a checkpoint as it was returned, for whoever does not trust the server. */
+/** Recomputes the hash of a returned checkpoint, for clients that do not trust the server. */
 export function hashOf(checkpoint: Checkpoint): string {
   const { hash: _hash, signature: _signature, ...compliance } = checkpoint.compliance;
   return sha256Hex(canonicalBytes({ ...checkpoint, compliance }));

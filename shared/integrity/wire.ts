@@ -1,6 +1,6 @@
 /**
- * Bodies on the bus: JSON, or MessagePack when the content type says so. What comes in has passed the gate when it leaves here, so
- * the rest of the program never meets a value that JSON could not hold.
+ * Bodies on the bus: JSON, or MessagePack if the content type names it. Every decoded value has passed the gate, so the rest of the
+ * program never meets a value that JSON could not hold.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -12,7 +12,7 @@ import { writeMessagePack } from "./msgpack-writer.ts";
 
 const encoder = new TextEncoder();
 
-/** Throws INVALID (no JSON, no MessagePack, duplicate names, lone surrogates, too deep …) or TOO_LARGE. */
+/** Throws INVALID (not JSON, not MessagePack, duplicate names, lone surrogates, too deep …) or TOO_LARGE. */
 export function decodeBody(bytes: Uint8Array, contentType: string | undefined): unknown {
   if (bytes.length > LIMITS.payload_bytes_max) {
     throw new FleetError("TOO_LARGE", "the message is too large", {
@@ -34,7 +34,7 @@ export function decodeBody(bytes: Uint8Array, contentType: string | undefined): 
   }
 }
 
-/** The type without its parameters; JSON when there is no header at all. */
+/** The content type without its parameters; JSON when there is no header. */
 function mediaType(contentType: string | undefined): string {
   return (contentType ?? CONTENT_TYPES.json).split(";", 1)[0]!.trim().toLowerCase();
 }

@@ -1,7 +1,7 @@
 /**
- * What agents said last, in memory: heartbeats are news and no record, so each process listens for itself and forgets what is old. The
- * number of agents is bounded; who was heard of longest ago gives way. Of thousands of agents almost every beat says the same as the one
- * before but for its time, so one is decoded only when something else in it has changed.
+ * The latest heartbeat of each agent, in memory: heartbeats are not stored, so each process subscribes for itself and forgets old ones.
+ * The number of agents is bounded; the agents with the oldest heartbeats are forgotten first. Of thousands of agents almost every
+ * heartbeat differs from the previous one in its time alone, so it is decoded only when something else has changed.
  */
 import type { Bus, Message } from "../bus/bus.ts";
 import { decodeBody } from "../integrity/wire.ts";
@@ -14,59 +14,64 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import type { Stop } from "../runtime/process/service.ts";
 
-/** Times by the wall clock of this process. */
-export interface Heard {
+/** The latest heartbeat of an agent. Times are by the wall clock of this process. */
+export interface LatestHeartbeat {
   readonly tenant: string;
-  /** The newest one but perhaps for `sent_at`. */
+  /** The newest heartbeat, perhaps with an older `sent_at`. */
   readonly beat: Heartbeat;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** When its step is overdue; null: it declared none. From the agent's own times, so that its clock may be wrong. */
+  /** When the current step is overdue; null if none was declared. Computed from the agent's own times, so its clock may be wrong. */
   readonly stepEndsAt: number | null;
 }
 
-export interface Heartbeats {
+export interface HeartbeatSubscription {
   readonly since: number;
-  /** Of one tenant, by agent id, those that were heard of not too long ago. */
-  of(tenant: string): ReadonlyMap<string, Heard>;
+  /** The recent agents of one tenant, by agent id. */
+  of(tenant: string): ReadonlyMap<string, LatestHeartbeat>;
   readonly stop: Stop;
 }
 
-export interface Listening {
+export interface HeartbeatSubscriptionOptions {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called for each beat: thousands of times a second. */
-  readonly onBeat?: (heard: Heard) => void;
+  /** Called for each heartbeat, thousands of times a second. */
+  readonly onBeat?: (latest: LatestHeartbeat) => void;
 }
 
-export async function listenToHeartbeats({ bus, clock, log, onBeat }: Listening): Promise<Heartbeats> {
+export async function subscribeHeartbeats({
+  bus,
+  clock,
+  log,
+  onBeat,
+}: HeartbeatSubscriptionOptions): Promise<HeartbeatSubscription> {
   /** By subject. */
-  const heard = new Map<string, Agent>();
-  const said = (message: Message, known: Agent | undefined): Agent | null => {
-    const { tenant, agent } = parseHeartbeatSubject(message.subject);
+  const agents = new Map<string, Agent>();
+  const decode = (message: Message, known: Agent | undefined): Agent | null => {
+    const { tenant, agent: id } = parseHeartbeatSubject(message.subject);
     const beat = read(message);
-    // The bus vouches for the subject, nobody for the body.
-    if (beat.agent_id !== agent) return null;
-    const one = known ?? new Agent(tenant, clock.now());
-    one.say(beat, message.body, clock.now());
-    return one;
+    // The bus authenticates the subject, not the body.
+    if (beat.agent_id !== id) return null;
+    const agent = known ?? new Agent(tenant, clock.now());
+    agent.update(beat, message.body, clock.now());
+    return agent;
   };
-  const hear = (message: Message): void => {
+  const receive = (message: Message): void => {
     const { subject } = message;
-    const known = heard.get(subject);
-    const one = known?.saysTheSame(message.body) ? known : said(message, known);
-    if (one === null) return;
-    one.lastAt = clock.now();
+    const known = agents.get(subject);
+    const agent = known?.repeats(message.body) ? known : decode(message, known);
+    if (agent === null) return;
+    agent.lastAt = clock.now();
     if (known === undefined) {
-      heard.set(subject, one);
-      if (heard.size > LIMITS.agents_remembered_count_max) forgetSome(heard);
+      agents.set(subject, agent);
+      if (agents.size > LIMITS.agents_remembered_count_max) forgetOldest(agents);
     }
-    onBeat?.(one);
+    onBeat?.(agent);
   };
   const stop = await bus.subscribe(SUBJECTS.everyHeartbeat, (message) => {
     try {
-      hear(message);
+      receive(message);
     } catch (error) {
       log.debug({ subject: message.subject, error }, "a heartbeat cannot be read");
     }
@@ -75,11 +80,11 @@ export async function listenToHeartbeats({ bus, clock, log, onBeat }: Listening)
     since: clock.now(),
     of(tenant) {
       const oldest = clock.now() - LIMITS.agent_remembered_ms;
-      for (const [subject, { lastAt }] of heard) if (lastAt < oldest) heard.delete(subject);
+      for (const [subject, { lastAt }] of agents) if (lastAt < oldest) agents.delete(subject);
       return new Map(
-        [...heard.values()]
-          .filter((one) => one.tenant === tenant)
-          .map((one): [string, Heard] => [one.beat.agent_id, one])
+        [...agents.values()]
+          .filter((agent) => agent.tenant === tenant)
+          .map((agent): [string, LatestHeartbeat] => [agent.beat.agent_id, agent])
           .sort(([a], [b]) => (a < b ? -1 : 1)),
       );
     },
@@ -87,10 +92,10 @@ export async function listenToHeartbeats({ bus, clock, log, onBeat }: Listening)
   };
 }
 
-/** Those who were heard of longest ago: a tenth, so that a flood of new names does not look through all for each. */
-function forgetSome(heard: Map<string, Agent>): void {
-  const byAge = [...heard].sort(([, a], [, b]) => a.lastAt - b.lastAt);
-  for (const [subject] of byAge.slice(0, Math.ceil(byAge.length / 10))) heard.delete(subject);
+/** Forgets the tenth with the oldest heartbeats, so that a flood of new names does not sort all agents for each. */
+function forgetOldest(agents: Map<string, Agent>): void {
+  const byAge = [...agents].sort(([, a], [, b]) => a.lastAt - b.lastAt);
+  for (const [subject] of byAge.slice(0, Math.ceil(byAge.length / 10))) agents.delete(subject);
 }
 
 /** Throws FleetError. */
@@ -104,14 +109,14 @@ function read({ body, headers }: Message): Heartbeat {
 
 const NOTHING = Buffer.alloc(0);
 
-class Agent implements Heard {
+class Agent implements LatestHeartbeat {
   readonly tenant: string;
   readonly firstAt: number;
   lastAt: number;
   beat!: Heartbeat;
   stepEndsAt: number | null = null;
   #bytes = NOTHING;
-  /** Where `sent_at` lies in the bytes. */
+  /** The offsets of `sent_at` in the bytes. */
   #from = 0;
   #to = 0;
 
@@ -121,18 +126,18 @@ class Agent implements Heard {
     this.lastAt = nowMs;
   }
 
-  say(beat: Heartbeat, body: Uint8Array, nowMs: number): void {
+  update(beat: Heartbeat, body: Uint8Array, nowMs: number): void {
     this.beat = beat;
     const { step_deadline: deadline, sent_at: sentAt } = beat;
     this.stepEndsAt = deadline === undefined ? null : nowMs + Date.parse(deadline) - Date.parse(sentAt);
-    // Copied, because it lies in a block of what the connection received, which it would keep alive.
+    // Copied, because a view would keep the connection's receive block in memory.
     this.#bytes = Buffer.from(new Uint8Array(body).buffer);
     this.#from = Math.max(0, this.#bytes.indexOf(sentAt));
     this.#to = this.#from + sentAt.length;
   }
 
-  /** Byte for byte, but for the time at which it was sent. */
-  saysTheSame(body: Uint8Array): boolean {
+  /** Whether the body equals the last one byte for byte, except for `sent_at`. */
+  repeats(body: Uint8Array): boolean {
     const own = this.#bytes;
     const [from, to, end] = [this.#from, this.#to, own.length];
     if (body.length !== end || end === 0) return false;

@@ -1,7 +1,7 @@
 /**
- * What every service process stands on: settings, tracing, the store with its layout checked, the bus with its streams, and the
- * operations port; opened in this order, closed in the reverse. The one folder of `shared/` that imports all the others, so
- * that no service wires them by hand.
+ * The platform of every service process: tracing, the store with its layout checked, the bus with its streams, and the operations
+ * port, opened in this order and closed in reverse. This folder alone imports all others of `shared/`, so that no service wires
+ * them by hand.
  */
 import { hostname } from "node:os";
 import { isMainThread, threadId } from "node:worker_threads";
@@ -23,27 +23,27 @@ import { absoluteStoreUrl, type platformFields } from "./service-settings.ts";
 const CHECK_MS = 1_500;
 
 export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "opsPort"> {
-  /** null: no operations port of its own. */
+  /** null: this process or thread has no operations port. */
   readonly opsPort: number | null;
   readonly service: string;
   readonly storeUrl: string;
   readonly busUrl: string;
   readonly busMonitorUrl?: string | (() => string | undefined) | undefined;
   readonly busCredentials?: string | undefined;
-  /** What the server's streams may take on disk together. */
+  /** The disk space of all streams of the server together. */
   readonly streamBytes?: number;
 }
 
 export interface Platform extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
-  /** A connection of its own for background duties, so that a burst of requests cannot hold up what was committed already. */
+  /** A separate connection for background jobs, so that a burst of requests cannot delay the events of earlier commits. */
   readonly backgroundBus: Bus;
   readonly format: Format;
-  /** Names this process, or this thread of it, in leases and audit entries. */
+  /** The name of this process, or this thread of it, in leases and audit entries. */
   readonly instance: string;
   readonly opsPort: number;
-  /** What must be well for the services to work. */
+  /** The checks that must pass for the services to work. */
   readonly checks: Readonly<Record<"store" | "bus", HealthCheck>>;
   readonly closers: Closers;
   /** Closes everything that was opened and added, in reverse order. */
@@ -57,7 +57,7 @@ export function instanceName(): string {
   return isMainThread ? `${host}-${process.pid}` : `${host}-${process.pid}-${threadId}`;
 }
 
-/** Throws StartupError with what to do; whatever was opened by then is closed again. */
+/** Throws StartupError with a hint; everything that was open by then is closed again. */
 export async function openPlatform(context: ServiceContext, options: PlatformOptions): Promise<Platform> {
   const { log } = context;
   log.level = options.logLevel;
@@ -117,7 +117,7 @@ async function openedStore(storeUrl: string, log: Logger): Promise<Store> {
   }
 }
 
-/** The first use: a store of more than one machine shows only here whether it is there. */
+/** The first use of the store: a store of several machines shows only here whether it is reachable. */
 async function openedFormat(store: Store, storeUrl: string): Promise<Format> {
   try {
     return await openFormat(store);
@@ -158,7 +158,7 @@ async function connectedBus(options: PlatformOptions, instance: string, log: Log
   }
 }
 
-/** An event or a queued command on a server that answers before it has written would not survive a power cut. */
+/** A server that acknowledges before it has written would lose events and queued commands in a power cut. */
 async function proveBus(bus: Bus, options: PlatformOptions, log: Logger): Promise<void> {
   await bus.reconcileStreams(
     fleetStreams(options.streamBytes === undefined ? {} : { storageBytes: options.streamBytes }),

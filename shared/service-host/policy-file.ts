@@ -1,4 +1,4 @@
-/** What a fleet's agents are called, and how they hand over to each other: the settings and the file that the services share. */
+/** The agent types of a fleet and its policies of handoffs and recoveries: the settings and the file that the services share. */
 import { BUILTIN_AGENT_TYPES } from "../protocol/checkpoint.ts";
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../protocol/policy.ts";
@@ -21,18 +21,18 @@ export const agentFields = {
   ),
 } as const;
 
-/** What the services are given of them. */
+/** The agent types and policies as the services use them. */
 export interface AgentRules {
   readonly agentTypes: readonly string[];
   readonly policies: Policies;
 }
 
-/** Every agent type that there is. */
+/** All agent types: the built-in and the registered ones. */
 export function knownAgentTypes(agentTypes: readonly string[]): ReadonlySet<string> {
   return new Set([...BUILTIN_AGENT_TYPES, ...agentTypes]);
 }
 
-/** Throws INVALID, with those that there are. */
+/** Throws INVALID with the known agent types. */
 export function requireAgentType(
   path: string,
   given: string | undefined,
@@ -61,7 +61,7 @@ export function readAgentRules({ agentTypes, policyFile }: ConfigOf<typeof agent
   return { agentTypes, policies };
 }
 
-/** A type that nobody has would make every handoff to it fail, which is better said now. */
+/** Every handoff to an unregistered type would fail, so the start reports it. */
 function unknownTypes({ defaults, tenants }: Policies, known: ReadonlySet<string>): FieldProblem[] {
   const expected = `one of ${[...known].join(", ")}; others are named in FLEET_AGENT_TYPES`;
   const problems: FieldProblem[] = [];

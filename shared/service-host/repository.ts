@@ -1,10 +1,10 @@
-/** The repository as a service uses it: what it finds corrupt is counted and said aloud, whichever service met it. */
+/** The repository as a service uses it: every corrupt checkpoint is counted and logged, by the service that reads it. */
 import type { Format } from "../records/kv/format.ts";
 import { CheckpointRepository, type RepositoryOptions } from "../records/repository.ts";
 import type { ServiceContext } from "../runtime/process/service.ts";
 import type { Store } from "../store/store.ts";
 
-/** `finder`: the service, as the audit trail shall name it. */
+/** `finder` is the name of the service in the audit trail. */
 export function openRepository(
   { store, format, clock, log, metrics }: ServiceContext & { readonly store: Store; readonly format: Format },
   options: Omit<RepositoryOptions, "store" | "format" | "now" | "onCorrupt">,

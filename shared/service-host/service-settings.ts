@@ -1,4 +1,4 @@
-/** Settings that every service process has, apart from the parts they open: whoever only starts services loads none of those. */
+/** The settings of every service process, separate from the parts that they open: a program that only starts services loads none. */
 import { isAbsolute, resolve } from "node:path";
 import { optional, text, url } from "../runtime/settings/config.ts";
 import { processFields } from "../runtime/settings/process-settings.ts";
@@ -26,7 +26,7 @@ export const clusterFields = {
   ),
 } as const;
 
-/** Paths in a store URL are meant from the folder the process was started in. */
+/** Paths in a store URL are relative to the working directory of the process. */
 export function absoluteStoreUrl(storeUrl: string, base = process.cwd()): string {
   const path = /^lmdb:(.+)$/.exec(storeUrl)?.[1];
   return path === undefined || isAbsolute(path) ? storeUrl : `lmdb:${resolve(base, path)}`;

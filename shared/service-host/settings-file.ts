@@ -1,6 +1,6 @@
 /**
- * Settings that are too many for variables: a JSON file that a variable names, read once, at the start. Whatever is wrong in it stops the
- * process, with every field that is, instead of a default in its place.
+ * Settings that are too large for variables: a JSON file that a variable names, read once, at the start. A mistake in it stops the
+ * process, which reports every wrong field, instead of silently becoming a default.
  */
 import { readFileSync, statSync } from "node:fs";
 import { parseJson } from "../integrity/json.ts";
@@ -13,11 +13,11 @@ export interface SettingsFile {
   /** The variable that names the file. */
   readonly name: string;
   readonly path: string;
-  /** Fields whose values are not repeated. */
+  /** The fields whose values are not shown. */
   readonly secret?: RegExp;
 }
 
-/** `validated` throws INVALID with the fields that are wrong. Throws ConfigError. */
+/** Throws ConfigError. `validated` throws INVALID with the wrong fields. */
 export function readSettingsFile<T>(file: SettingsFile, validated: (value: unknown) => T): T {
   try {
     return validated(parseJson(readBytes(file)));
@@ -30,7 +30,7 @@ export function readSettingsFile<T>(file: SettingsFile, validated: (value: unkno
 function readBytes({ name, path }: SettingsFile): Uint8Array {
   try {
     const file = statSync(path);
-    // To read from a pipe waits for whoever writes into it, for ever.
+    // A read from a pipe would wait for its writer, for ever.
     if (!file.isFile())
       throw new ConfigError([{ name, expected: "a file", got: `something else at ${path}` }]);
     if (file.size > BYTES_MAX) {
@@ -44,13 +44,13 @@ function readBytes({ name, path }: SettingsFile): Uint8Array {
   }
 }
 
-/** What is wrong with a file that cannot be read. */
+/** The problem of a file that cannot be read. */
 export function unreadable(path: string, error: unknown): Omit<ConfigProblem, "name"> {
   const got = `${path}: ${(error as NodeJS.ErrnoException).code}`;
   return { expected: "a file that can be read", got };
 }
 
-/** What is wrong with a field of the file, or with the whole of it. */
+/** The problem of one field of the file, or of the whole file. */
 export function inFile(
   { name, path, secret }: SettingsFile,
   { path: field, expected, got = "something else" }: FieldProblem,

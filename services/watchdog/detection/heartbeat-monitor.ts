@@ -9,7 +9,10 @@ import type { CheckpointRepository } from "../../../shared/records/repository.ts
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { startTicker } from "../../../shared/runtime/ticker.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
-import { type Heard, listenToHeartbeats } from "../../../shared/service-host/heartbeat-subscription.ts";
+import {
+  type LatestHeartbeat,
+  subscribeHeartbeats,
+} from "../../../shared/service-host/heartbeat-subscription.ts";
 import { type MonitoredOwner, MonitoredOwners } from "./monitored-owners.ts";
 import type { ObservedClock } from "./observed-clock.ts";
 import { areOwners } from "./ownership.ts";
@@ -39,7 +42,10 @@ export class HeartbeatMonitor {
   readonly #repository: Repository;
   readonly #claims = new OwnershipClaims();
   /** The last heartbeat of each agent and its owner: the lookup by name costs more than all else about a heartbeat. */
-  readonly #last = new WeakMap<Heard, { readonly beat: Heard["beat"]; readonly owner: MonitoredOwner }>();
+  readonly #last = new WeakMap<
+    LatestHeartbeat,
+    { readonly beat: LatestHeartbeat["beat"]; readonly owner: MonitoredOwner }
+  >();
 
   constructor(parts: HeartbeatMonitorParts, repository: Repository) {
     this.#parts = parts;
@@ -58,7 +64,12 @@ export class HeartbeatMonitor {
       clock,
       log,
     });
-    const heartbeats = await listenToHeartbeats({ bus, clock, log, onBeat: (heard) => this.#receive(heard) });
+    const heartbeats = await subscribeHeartbeats({
+      bus,
+      clock,
+      log,
+      onBeat: (heard) => this.#receive(heard),
+    });
     return async () => {
       await heartbeats.stop();
       stopping.abort();
@@ -66,7 +77,7 @@ export class HeartbeatMonitor {
     };
   }
 
-  #receive(heard: Heard): void {
+  #receive(heard: LatestHeartbeat): void {
     const nowMs = this.#parts.observedClock.now();
     const { tenant, beat } = heard;
     const last = this.#last.get(heard);
@@ -129,7 +140,7 @@ export class HeartbeatMonitor {
 }
 
 /** A heartbeat is no sign of life while the step is long past its deadline. */
-function renew(owner: MonitoredOwner, { lastAt, stepEndsAt }: Heard, observedMs: number): void {
+function renew(owner: MonitoredOwner, { lastAt, stepEndsAt }: LatestHeartbeat, observedMs: number): void {
   owner.isOverdue = stepEndsAt !== null && lastAt > stepEndsAt + STEP_GRACE_MS;
   if (owner.isOverdue) return;
   owner.heardAt = observedMs;

@@ -6,7 +6,7 @@
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { createWake, type Wake } from "../../../shared/runtime/clock.ts";
-import type { Heard } from "../../../shared/service-host/heartbeat-subscription.ts";
+import type { LatestHeartbeat } from "../../../shared/service-host/heartbeat-subscription.ts";
 import { areOwners, type Ownership } from "./ownership.ts";
 
 const CHECK_AGAIN_MS = { first: 500, last: 30_000 };
@@ -15,7 +15,7 @@ const PAGE = 500;
 /** All times are those of the observed clock. */
 export interface OwnershipClaim extends Ownership {
   readonly agentType: string;
-  readonly heard: Heard;
+  readonly heard: LatestHeartbeat;
   heardAt: number;
   checkAt: number;
   pauseMs: number;
@@ -29,7 +29,7 @@ export class OwnershipClaims {
   readonly wake: Wake = createWake();
 
   /** Keeps the claim of a heartbeat that its agent owns this task under this fence. */
-  add(heard: Heard, task: string, fence: number, nowMs: number): void {
+  add(heard: LatestHeartbeat, task: string, fence: number, nowMs: number): void {
     const { tenant } = heard;
     const { agent_id: agentId, agent_type: agentType } = heard.beat;
     const name = `${tenant}/${agentId}`;

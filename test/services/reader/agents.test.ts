@@ -14,7 +14,7 @@ import { CONTENT_TYPES, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
-import { listenToHeartbeats } from "../../../shared/service-host/heartbeat-subscription.ts";
+import { subscribeHeartbeats } from "../../../shared/service-host/heartbeat-subscription.ts";
 import { manualClock } from "../../harness/clock.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { create, openTestRecords, send, type TestRecords } from "../../harness/records/records.ts";
@@ -154,7 +154,7 @@ describe("agents", () => {
 
 test("an agent is forgotten when it has said nothing for long", async () => {
   const clock = manualClock();
-  const heartbeats = await listenToHeartbeats({ bus, clock, log: testLog });
+  const heartbeats = await subscribeHeartbeats({ bus, clock, log: testLog });
   beat("old");
   await expect.poll(() => [...heartbeats.of("default").keys()]).toEqual(["old"]);
   await clock.advance(LIMITS.agent_remembered_ms - 1);
@@ -167,7 +167,7 @@ test("an agent is forgotten when it has said nothing for long", async () => {
 
 test("an agent that said it stops has ended; one that went without a word is silent", async () => {
   const clock = manualClock();
-  const heartbeats = await listenToHeartbeats({ bus, clock, log: testLog });
+  const heartbeats = await subscribeHeartbeats({ bus, clock, log: testLog });
   const { store, repository } = bench;
   await send(repository, "take", {}, { agent: "left-its-task", task: "t-left" });
   beat("left-its-task", { task_id: "t-left", fence: 1, state: "stopping" });

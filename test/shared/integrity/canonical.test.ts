@@ -1,4 +1,4 @@
-// Canonical bytes against RFC 8785's own examples, typed in from the RFC, and against the reference library.
+// Canonical bytes against the examples of RFC 8785 and against the reference library.
 
 import canonicalize from "canonicalize";
 import fc from "fast-check";

@@ -1,4 +1,4 @@
-// The audit chain: whoever changes, drops, adds or moves an entry is found out, and so is who rewrites the rest to match.
+// The audit chain: every changed, dropped, added or moved entry is found, even when the later entries are rewritten to match.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ interface Head {
   readonly hash: string;
 }
 
-/** Entries as the audit trail writes them; `from` continues another chain. */
+/** Entries in the form of the audit trail; `from` continues another chain. */
 function chained(ops: readonly string[], from: Head = { seq: 0, hash: CHAIN_START }) {
   const links: ChainLink[] = [];
   let { seq, hash } = from;
@@ -46,7 +46,7 @@ test("an untouched chain is sound", () => {
   expect(verified(links, head)).toEqual({ ok: true, entries: 5, head: head.hash, problems: [] });
 });
 
-test("a chain that is put aside in the middle is taken up where it was", () => {
+test("another verifier continues a chain from the reached link", () => {
   const first = createChainVerifier();
   for (const link of links.slice(0, 3)) first.add(link);
   const reached = first.reached();
@@ -85,7 +85,7 @@ const tampered: [label: string, links: ChainLink[], problems: [seq: number, prob
     ],
   ],
   [
-    "an entry that is no JSON any more",
+    "an entry that is not JSON any more",
     links.with(1, { seq: 2, entry: "gone" }),
     [
       [2, "not_canonical"],
@@ -119,7 +119,7 @@ const tampered: [label: string, links: ChainLink[], problems: [seq: number, prob
     ],
   ],
   [
-    "an entry dropped and its neighbours closed up",
+    "an entry dropped and the others renumbered",
     links.toSpliced(2, 1).map(({ entry }, i) => ({ seq: i + 1, entry })),
     [
       [3, "broken_link"],

@@ -1,4 +1,4 @@
-// A sealed checkpoint to try things on: small, with every section filled.
+// A small checkpoint for tests, with every section filled.
 
 import { type UnsealedCheckpoint, unsealedCheckpointSchema } from "../../../shared/protocol/checkpoint.ts";
 

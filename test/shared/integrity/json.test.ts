@@ -1,4 +1,4 @@
-// Strict JSON: a text that two readers could read differently is refused, with the place.
+// Strict JSON: a text that two readers could read differently is refused, with its path.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -55,7 +55,7 @@ describe("a repeated name", () => {
     [String.raw`{"a\\":"\\\"","b\"":"\\"}`],
   ])("%s has none", (text) => expect(parseJson(bytes(text))).toEqual(JSON.parse(text)));
 
-  test("is found wherever it is put", () => {
+  test("is found at any place", () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string().filter(isPlainName), jsonValue, { minKeys: 1, noNullPrototype: true }),
@@ -69,7 +69,7 @@ describe("a repeated name", () => {
     );
   });
 
-  test("costs no more than linear time to name, at the end of a large body", () => {
+  test("is named in linear time, at the end of a large body", () => {
     const many = Array.from({ length: 40_000 }, (_, i) => `"k${i}":"\\\\\\"${i}"`).join(",");
     expect(problem(bytes(`{${many},"k7":1}`))).toMatchObject({ path: "k7" });
   });
@@ -124,7 +124,7 @@ test.each(hostile)("%s is refused", (_, input, field) => {
   expect(problem(input)).toMatchObject({ code: "INVALID", ...field });
 });
 
-test("what JSON.stringify writes comes back as it was", () => {
+test("every output of JSON.stringify is parsed to the same value", () => {
   fc.assert(
     fc.property(jsonValue, fc.constantFrom(undefined, 2), (value, indent) => {
       expect(parseJson(bytes(JSON.stringify(value, null, indent)))).toEqual(value);
@@ -132,7 +132,7 @@ test("what JSON.stringify writes comes back as it was", () => {
   );
 });
 
-test("no bytes at all make it fail in another way than INVALID", () => {
+test("every failure is INVALID, for any bytes", () => {
   fc.assert(
     fc.property(fc.oneof(fc.uint8Array({ maxLength: 40 }), fc.string().map(bytes)), (input) => {
       try {

@@ -1,4 +1,4 @@
-// Merge patches: every case of RFC 7396 appendix A, and what a patch must not do.
+// Merge patches: every case of RFC 7396 appendix A, and the effects that a patch must not have.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -41,7 +41,7 @@ test("neither argument is changed, and an empty patch changes nothing", () => {
   );
 });
 
-test("the same patch again changes nothing more", () => {
+test("a repeated patch changes nothing", () => {
   fc.assert(
     fc.property(jsonValue, jsonValue, (target, patch) => {
       const once = mergePatch(target, patch);
@@ -50,12 +50,12 @@ test("the same patch again changes nothing more", () => {
   );
 });
 
-test("names that every object inherits are names like others", () => {
+test("inherited names are ordinary members", () => {
   const result = mergePatch({}, { constructor: { a: 1 }, toString: { b: 2 } });
   expect(result).toEqual({ constructor: { a: 1 }, toString: { b: 2 } });
 });
 
-test("__proto__, which the gate refuses before, does not reach other objects", () => {
+test("__proto__, which the gate refuses earlier, does not reach other objects", () => {
   mergePatch({}, JSON.parse('{"__proto__":{"polluted":1}}'));
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
 });
@@ -68,29 +68,29 @@ const patches: [patch: Record<string, unknown>, fields: string[]][] = [
   [{ a: [] }, ["a"]],
   [{ a: { b: 1, c: { d: null } }, e: [{ f: 1 }] }, ["a.b", "a.c.d", "e"]],
 ];
-test.each(patches)("%j touches %j", (patch, fields) => expect(patchedFields(patch)).toEqual(fields));
+test.each(patches)("%j changes %j", (patch, fields) => expect(patchedFields(patch)).toEqual(fields));
 
 describe("fields named in events and audit entries", () => {
   const many = (section: string, count: number) =>
     Array.from({ length: count }, (_, i) => `${section}.m${i}`);
 
-  test("are those of the patch, up to a hundred", () => {
+  test("are the members of the patch, up to a hundred", () => {
     expect(namedFields(["a.b", "c"])).toEqual(["a.b", "c"]);
     expect(namedFields(many("x", 100))).toEqual(many("x", 100));
   });
 
-  test("are sections beyond that", () => {
+  test("are sections above a hundred", () => {
     expect(namedFields([...many("x", 60), ...many("y", 41)])).toEqual(["x", "y"]);
   });
 
-  test("are cut when they are long, but never into half a character", () => {
+  test("are cut when they are long, but never within a character", () => {
     expect(namedFields(["n".repeat(101)])).toEqual([`${"n".repeat(100)}…`]);
     const [cut] = namedFields([`${"n".repeat(99)}\u{1f602}`]) as [string];
     expect(cut).toBe(`${"n".repeat(99)}\ufffd…`);
     expect(cut.isWellFormed()).toBe(true);
   });
 
-  test("never make an event too large", () => {
+  test("are bounded in number and length", () => {
     const name = fc.string({ unit: "grapheme", maxLength: 150 });
     fc.assert(
       fc.property(fc.array(name, { maxLength: 300 }), (fields) => {

@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 import { redact } from "../../../shared/integrity/redaction.ts";
 import { anySecret, SECRET_PART, SECRETS } from "./secrets.ts";
 
-describe("taken out", () => {
+describe("removed", () => {
   test.each(Object.entries(SECRETS))("%s", (_, secret) => {
-    for (const text of [secret, `see ${secret}, then go on`, `(${secret})`, `a\n${secret}\nb`]) {
+    for (const text of [secret, `see ${secret}, then proceed`, `(${secret})`, `a\n${secret}\nb`]) {
       const { text: clean, count } = redact(text);
       expect(clean).toMatch(/\[redacted: [a-zA-Z ]+\]/);
       expect(clean).not.toMatch(SECRET_PART);
@@ -13,7 +13,7 @@ describe("taken out", () => {
     }
   });
 
-  test("what stands around it stays, and whose it is", () => {
+  test("the text around a secret stays, with its user name", () => {
     const url = SECRETS["URL with a password"]!;
     expect(redact(`before ${url} after`).text).toBe(
       "before postgres://app:[redacted: password]@db.internal:5432/app after",
@@ -23,7 +23,7 @@ describe("taken out", () => {
     );
   });
 
-  test("every one of several, in any text", () => {
+  test("all of several secrets, in any text", () => {
     const noise = fc
       .string({ unit: "grapheme-ascii", maxLength: 40 })
       .filter((text) => !text.includes("-----"));
@@ -43,7 +43,7 @@ describe("taken out", () => {
   });
 });
 
-describe("left alone", () => {
+describe("kept", () => {
   test.each([
     "commit 414c14dc0ffee0123456789abcdef0123456789a of main",
     "chk-019bef72-3d00-7a31-b5c4-0d6e2f9a1b01",
@@ -63,13 +63,13 @@ describe("left alone", () => {
     "git@github.com:owner/name.git",
   ])("%s", (text) => expect(redact(text)).toEqual({ text, count: 0 }));
 
-  test("text without anything like a secret, byte by byte", () => {
+  test("text without a secret, byte by byte", () => {
     const words = fc.array(fc.stringMatching(/^[a-z]{1,9}$/), { maxLength: 40 }).map((all) => all.join(" "));
     fc.assert(fc.property(words, (text) => redact(text).text === text));
   });
 });
 
-test("takes time in proportion to the text, also where it nearly matches", () => {
+test("takes linear time, even in text that nearly matches", () => {
   for (const part of [
     "-----BEGIN PRIVATE KEY-----\n",
     "password",
@@ -86,7 +86,7 @@ test("takes time in proportion to the text, also where it nearly matches", () =>
       for (let round = 0; round < 5; round += 1) redact(text);
       return process.cpuUsage().user - before;
     };
-    // Eight times the text; a square would take 64 times as long.
+    // Eight times the text; quadratic time would be 64 times as long.
     expect(time(160_000)).toBeLessThan(24 * Math.max(1_000, time(20_000)));
   }
 });

@@ -1,4 +1,4 @@
-// Sealing: what is stored are the hashed bytes, and no change to them goes unnoticed.
+// Sealing: the stored bytes are the hashed bytes, and every change to them is detected.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { CHECKPOINT_ID, unsealed } from "./checkpoint.ts";
 import { jsonValue } from "./values.ts";
 
-test("opening gives the checkpoint back, with its hash, and it is a valid one", () => {
+test("opening returns the checkpoint with its hash, and it is valid", () => {
   const checkpoint = unsealed();
   const sealed = seal(checkpoint);
   const opened = open(sealed);
@@ -22,7 +22,7 @@ test("opening gives the checkpoint back, with its hash, and it is a valid one", 
   expect(checkpointSchema.parse(opened)).toEqual(opened);
 });
 
-test("the hash is the SHA-256 of the canonical bytes, which are what is stored", () => {
+test("the hash is the SHA-256 of the stored canonical bytes", () => {
   const { bytes, hash } = seal(unsealed());
   expect(Buffer.from(bytes).toString()).toBe(canonicalText(unsealed()));
   expect(hash).toBe(sha256Hex(bytes));
@@ -37,7 +37,7 @@ test("a signature stands beside the hash and is not part of it", () => {
   expect(open(sealed).compliance).not.toHaveProperty("signature");
 });
 
-test("whoever got a checkpoint can compute its hash, whatever unknown fields it has", () => {
+test("a client can compute the hash of a checkpoint with any unknown fields", () => {
   fc.assert(
     fc.property(jsonValue, jsonValue, (extra, inner) => {
       const base = unsealed({ extra });
@@ -51,7 +51,7 @@ test("whoever got a checkpoint can compute its hash, whatever unknown fields it 
 describe("corrupt bytes", () => {
   const sealed = seal(unsealed());
 
-  test("every single flipped bit is noticed", () => {
+  test("every flipped bit is detected", () => {
     for (let bit = 0; bit < sealed.bytes.length * 8; bit += 1) {
       const bytes = Uint8Array.from(sealed.bytes);
       bytes[bit >> 3] = (bytes[bit >> 3] as number) ^ (1 << (bit & 7));
@@ -86,7 +86,7 @@ describe("size", () => {
     expect(seal(ofSize(LIMITS.checkpoint_bytes_max)).bytes.length).toBe(1_000_000);
   });
 
-  test("one byte more is TOO_LARGE and says by how much", () => {
+  test("one byte more is TOO_LARGE, with both sizes", () => {
     expect(() => seal(ofSize(LIMITS.checkpoint_bytes_max + 1))).toThrow(
       expect.objectContaining({
         code: "TOO_LARGE",
@@ -101,7 +101,7 @@ describe("size", () => {
   });
 });
 
-test("a known checkpoint has a known hash, so that another program can check its own code", () => {
+test("a fixed checkpoint has a fixed hash, against which other implementations can be tested", () => {
   const minimal = {
     metadata: { checkpoint_id: CHECKPOINT_ID },
     compliance: { retention_policy: "standard" },

@@ -1,10 +1,10 @@
-// Secrets of every known shape, made up and put together here, so that this file holds none. Each is full of a word by which it, or any
-// part of it, is found again.
+// Invented secrets of every known shape, assembled at run time so that this file contains none. Each is filled with a word by which a
+// test finds any remaining part of it.
 
 import fc from "fast-check";
 
 const WORD = "Qz7Vk9";
-/** Found in what is left of a secret. */
+/** Matches any remaining part of a secret. */
 export const SECRET_PART = /Qz7Vk9|QZ7VK9|Q2Z7V|5e7a1/;
 
 const fill = (length: number, word = WORD) => word.repeat(Math.ceil(length / word.length)).slice(0, length);

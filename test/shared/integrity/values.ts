@@ -1,4 +1,4 @@
-// Generated plain JSON data: what the gate must let through, with the names that trip canonicalisers up.
+// Generated plain JSON data that the gate must accept, with names on which canonicalisers fail.
 
 import fc from "fast-check";
 
@@ -39,7 +39,7 @@ const anyName = fc.oneof(
   ),
 );
 
-/** fast-check's strings know this name, which the gate refuses at any depth. */
+/** fast-check generates this name, which the gate refuses at any depth. */
 export const isPlainName = (name: string): boolean => name !== "__proto__";
 
 const name = anyName.filter(isPlainName);
@@ -51,7 +51,7 @@ const number = fc.oneof(
     .filter((n) => !Number.isInteger(n) || Number.isSafeInteger(n)),
 );
 
-/** Everything that passes the gate, objects as JSON.parse would make them. */
+/** All values that pass the gate, with objects like those of JSON.parse. */
 export const jsonValue: fc.Arbitrary<unknown> = fc.letrec((tie) => ({
   value: fc.oneof({ maxDepth: 5, depthIdentifier: "json" }, tie("leaf"), tie("array"), tie("object")),
   leaf: fc.oneof(

@@ -1,4 +1,4 @@
-// Bodies on the bus: JSON and MessagePack give the same values, and neither lets through what the other could not hold.
+// Bodies on the bus: JSON and MessagePack give the same values, and neither accepts a value that the other could not hold.
 
 import fc from "fast-check";
 import { Packr } from "msgpackr";
@@ -21,7 +21,7 @@ function problem(bytes: Uint8Array, contentType: string | undefined): Record<str
   throw new Error("it was accepted");
 }
 
-test.each([[json], [msgpack]])("what is sent as %s arrives as it was", (contentType) => {
+test.each([[json], [msgpack]])("a value sent as %s arrives unchanged", (contentType) => {
   fc.assert(
     fc.property(jsonValue, (value) => {
       expect(decodeBody(encodeBody(value, contentType), contentType)).toEqual(value);
@@ -29,7 +29,7 @@ test.each([[json], [msgpack]])("what is sent as %s arrives as it was", (contentT
   );
 });
 
-test("MessagePack of other writers is read too, whatever width they chose for numbers", () => {
+test("MessagePack of other writers is read, with any width of numbers", () => {
   const numbers: [string, number][] = [
     ["07", 7],
     ["ff", -1],
@@ -55,7 +55,7 @@ test.each([
   ["maps of every length form", "93 81a16101 de0001a16102 df00000001a16103", [{ a: 1 }, { a: 2 }, { a: 3 }]],
 ])("%s", (_, bytes, value) => expect(decodeBody(hex(bytes), msgpack)).toEqual(value));
 
-test("a library's MessagePack of any value is read as the library meant it", () => {
+test("the library's MessagePack of any value is read", () => {
   const packr = new Packr({ useRecords: false, variableMapSize: false });
   fc.assert(
     fc.property(jsonValue, (value) => {
@@ -115,7 +115,7 @@ describe("MessagePack refused", () => {
   test.each([
     ["a Date", { at: new Date(0) }],
     ["a BigInt", { n: 2n ** 60n }],
-    ["a Map with keys that are no strings", new Map([[1, "a"]])],
+    ["a Map with keys that are not strings", new Map([[1, "a"]])],
     ["an Error", { e: new Error("x") }],
     ["bytes", { b: new Uint8Array(4) }],
     ["undefined", { u: undefined }],
@@ -123,7 +123,7 @@ describe("MessagePack refused", () => {
     expect(problem(packr.pack(value), msgpack)).toMatchObject({ code: "INVALID" });
   });
 
-  test("a value that the library would fail on is written and read like any other", () => {
+  test("a value on which the library fails is written and read", () => {
     const value = { constructor: null, toJSON: 1 };
     expect(() => packr.pack(value)).toThrow();
     expect(decodeBody(encodeBody(value, msgpack), msgpack)).toEqual(value);
@@ -154,7 +154,7 @@ test("members that are undefined are left out in both forms", () => {
   }
 });
 
-test("large values are written whole", () => {
+test("large values are written completely", () => {
   const value = { texts: Array.from({ length: 1_000 }, (_, i) => "ü".repeat(i)), name: "x".repeat(70_000) };
   expect(decodeBody(encodeBody(value, msgpack), msgpack)).toEqual(value);
 });
@@ -179,7 +179,7 @@ describe("content types", () => {
     },
   );
 
-  test("JSON that says it is MessagePack is refused, and the other way round", () => {
+  test("JSON with the type of MessagePack is refused, and vice versa", () => {
     expect(problem(Buffer.from('{"a":1}'), msgpack)).toMatchObject({ code: "INVALID" });
     expect(problem(hex("81 a161 01"), json)).toMatchObject({ code: "INVALID" });
   });

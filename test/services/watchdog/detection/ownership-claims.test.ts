@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { OwnershipClaims } from "../../../../services/watchdog/detection/ownership-claims.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import type { Heard } from "../../../../shared/service-host/heartbeat-subscription.ts";
+import type { LatestHeartbeat } from "../../../../shared/service-host/heartbeat-subscription.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
 
 let place: TestTasks;
@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => place.close());
 
-const heard = (agent: string): Heard => ({
+const heard = (agent: string): LatestHeartbeat => ({
   tenant: "default",
   beat: { agent_id: agent, agent_type: "qa", state: "working", sent_at: "2026-01-24T10:00:00.000Z" },
   firstAt: 0,

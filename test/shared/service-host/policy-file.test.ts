@@ -1,4 +1,4 @@
-// The policy file: read once, whole or not at all, and everything that is wrong in it said at once.
+// The policy file: read once, completely or not at all, and all its mistakes are reported at once.
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
@@ -36,14 +36,14 @@ function problems(content: unknown): string[] {
   return [];
 }
 
-test("without a file the built-in policy is in force", () => {
+test("without a file the built-in policy applies", () => {
   expect(readAgentRules({ agentTypes: ["legal"], policyFile: undefined })).toEqual({
     agentTypes: ["legal"],
     policies: DEFAULT_POLICIES,
   });
 });
 
-test("what is no file, or far too large for one, is said at once instead of read", () => {
+test("a path that is not a file, or far too large, is refused without reading", () => {
   const pipe = join(folder, "pipe");
   expect(spawnSync("mkfifo", [pipe]).status).toBe(0);
   const large = join(folder, "large");
@@ -59,7 +59,7 @@ test("what is no file, or far too large for one, is said at once instead of read
   }
 });
 
-test("an agent type's word counts before its tenant's, and that before the default", () => {
+test("an agent type's setting overrides its tenant's, and that overrides the default", () => {
   const { policies } = read(
     {
       defaults: { offer: { deadline_ms: 30_000, max_attempts: 5 } },
@@ -86,8 +86,8 @@ test("an agent type's word counts before its tenant's, and that before the defau
   expect(legal.next_agent.by_next_phase).toMatchObject({ testing: "qa", reviewing: "legal" });
 });
 
-describe("what is wrong is said with its place and what was expected", () => {
-  test("all of it at once", () => {
+describe("a mistake is reported with its path and the expected value", () => {
+  test("all mistakes at once", () => {
     const found = problems({
       defaults: { offer: { deadline_ms: 5, max_attempts: "three" }, first_checkpoint_ms: 0.5 },
       tenants: { "a b": {}, acme: { agent_types: { qa: { triggers: { context_utilization: 7 } } } } },
@@ -110,11 +110,11 @@ describe("what is wrong is said with its place and what was expected", () => {
     },
   );
 
-  test("a misspelt name is no default in disguise", () => {
+  test("a misspelt name, instead of a silent default", () => {
     expect(problems({ defaults: { ofer: {} } }).join()).toContain("ofer");
   });
 
-  test("an agent type that nobody has, wherever it stands", () => {
+  test("an unregistered agent type, at any place", () => {
     const found = problems({
       defaults: { next_agent: { by_next_phase: { testing: "tester" } } },
       tenants: {
@@ -135,12 +135,12 @@ describe("what is wrong is said with its place and what was expected", () => {
   test.each([
     ["not JSON", "{", "a JSON text"],
     ["a name given twice", '{"defaults":{},"defaults":{}}', "each member name once"],
-    ["no object", "[]", "an object"],
+    ["not an object", "[]", "an object"],
   ])("%s", (_what, content, expected) => {
     expect(problems(content).join()).toContain(expected);
   });
 
-  test("a file that is not there", () => {
+  test("a missing file", () => {
     const path = join(folder, "nowhere.json");
     expect(() => readAgentRules({ agentTypes: [], policyFile: path })).toThrow(/FLEET_POLICY: .*ENOENT/);
   });
