@@ -1,6 +1,7 @@
 /**
- * One queued command: applied, or buried as a dead letter, or given back because this writer stops asking. Each step may be repeated
- * after a crash: applying finds its idempotency record, a burial its message ids. What the store cannot do now is tried until it can.
+ * Applies one queued command, or makes it a dead letter, or gives it back because this writer stops. A step
+ * may be repeated after a crash: applying finds its idempotency record, a dead letter its message ids. While
+ * the store is unavailable, the command is retried.
  */
 import type { DurableMessage } from "../../shared/bus/bus.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
@@ -21,13 +22,13 @@ import { withSpan } from "../../shared/runtime/observability/tracing.ts";
 import { backoffMs } from "../../shared/runtime/retry.ts";
 import type { ParseCommand, ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
-import { burialOf } from "./dead-letter.ts";
+import { deadLetterSteps } from "./dead-letter.ts";
 
-/** Of faults that are ours: more tries would only hold up what waits behind. */
-const FAULTS_MAX_TRIES = 5;
+/** The limit of attempts for a fault of Fleet. More would only delay later commands. */
+const FAULTS_MAX = 5;
 const PAUSE = { baseMs: 50, maxMs: 2_000 } as const;
 
-export function createApplying(
+export function createQueuedHandler(
   context: WriterParts,
 ): (message: DurableMessage, signal: AbortSignal) => Promise<void> {
   return (message, signal) =>
@@ -37,7 +38,7 @@ export function createApplying(
     });
 }
 
-/** Resolves when the message may be acknowledged, or was given back. */
+/** Resolves when the message can be acknowledged, or was given back. */
 async function settle(context: WriterParts, message: DurableMessage, signal: AbortSignal): Promise<void> {
   const { clock, log, metrics } = context;
   let command: ValidCommand | null = null;
@@ -50,27 +51,27 @@ async function settle(context: WriterParts, message: DurableMessage, signal: Abo
     const facts = { tenant, agent_id: agent, task_id: task, command_id: command.id, seq: message.seq };
     log.info({ ...facts, waited_ms: clock.now() - message.storedAt }, "queued command applied");
   } catch (error) {
-    if (error instanceof GivenBack) return message.giveBack();
+    if (error instanceof Stopped) return message.giveBack();
     const refusal = asFleetError(error);
-    const steps = burialOf(context, {
+    const steps = deadLetterSteps(context, {
       message,
       command,
       commandId: command?.id ?? idOf(message),
       error: refusal,
     });
-    if (!(await done(context, message, steps, signal))) return message.giveBack();
+    if (!(await runSteps(context, message, steps, signal))) return message.giveBack();
     respond(context, command, message, { status: "error", error: refusal.toBody() });
   }
 }
 
-/** The writer stops asking before the command is settled. */
-class GivenBack extends Error {}
+/** The writer stops before the command is settled. */
+class Stopped extends Error {}
 
 function read(parseCommand: ParseCommand, message: DurableMessage): ValidCommand {
   const address = parseQueuedSubject(message.subject);
   if (!isQueuedOp(address.op)) throw invalid("op", `one of ${QUEUED_OPS.join(", ")}`, address.op);
   if (message.deliveries > LIMITS.queue_deliveries_max) {
-    throw new FleetError("INTERNAL", "the command was delivered too often without coming to an end", {
+    throw new FleetError("INTERNAL", "the command was delivered too often without being settled", {
       details: { deliveries: message.deliveries },
     });
   }
@@ -78,7 +79,7 @@ function read(parseCommand: ParseCommand, message: DurableMessage): ValidCommand
   return parseCommand(address, body, message.body);
 }
 
-/** Tries until the command is applied or refused for good; throws GivenBack when `signal` ends the trying. */
+/** Retries until the command is applied or refused for good. Throws Stopped when `signal` aborts. */
 async function apply(
   context: WriterParts,
   command: ValidCommand,
@@ -86,7 +87,7 @@ async function apply(
 ): Promise<CommandAnswer> {
   const { breaker, clock, log } = context;
   for (let tries = 1, faults = 0; ; tries += 1) {
-    if (signal.aborted) throw new GivenBack();
+    if (signal.aborted) throw new Stopped();
     try {
       return await breaker.run(() => command.apply(LIMITS.command_deadline_ms));
     } catch (error) {
@@ -96,7 +97,7 @@ async function apply(
       }
       const failure = asFleetError(error);
       if (failure.code === "INTERNAL") faults += 1;
-      const isFinal = failure.code === "INTERNAL" ? faults >= FAULTS_MAX_TRIES : !failure.retryable;
+      const isFinal = failure.code === "INTERNAL" ? faults >= FAULTS_MAX : !failure.retryable;
       if (isFinal) throw failure;
       log.warn({ error, command_id: command.id, tries }, "queued command could not be applied yet");
     }
@@ -104,7 +105,7 @@ async function apply(
   }
 }
 
-/** The id of what has not the form of a command, where it names one all the same. */
+/** The id in a body that is not a valid command. null: it has none. */
 function idOf(message: DurableMessage): string | null {
   try {
     const body = decodeBody(message.body, message.headers.get(HEADERS.contentType));
@@ -114,8 +115,8 @@ function idOf(message: DurableMessage): string | null {
   }
 }
 
-/** Tries each step until it is done; false when `signal` ends the trying. */
-async function done(
+/** Retries each step until it succeeds. False: `signal` aborted before the last one. */
+async function runSteps(
   { clock, log }: WriterParts,
   message: DurableMessage,
   steps: readonly (() => Promise<void>)[],
@@ -135,7 +136,7 @@ async function done(
   return true;
 }
 
-/** To the caller's inbox, if it named one; to nobody else's, whatever the header says. */
+/** Sends the answer to the caller's inbox, if it named one. The header cannot name another agent's inbox. */
 function respond(
   { backgroundBus, log }: WriterParts,
   command: ValidCommand | null,
@@ -155,7 +156,7 @@ function respond(
       ...(contentType !== undefined && { headers: { [HEADERS.contentType]: contentType } }),
     });
   } catch (error) {
-    // Nobody has to hear it: whoever needs the answer asks again with the same command id.
+    // A caller that needs the answer asks again with the same command id.
     log.debug({ error, seq: message.seq }, "answer of a queued command could not be sent");
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The writer's commands: one handler for each, from a request, direct or queued, to a command that can be checked and applied. The
- * subject says which agent acts on which task, and the server's permissions guard the subject, so the body has no say in it.
+ * The writer's commands: one handler for each, from a request, direct or queued, to a command that can be
+ * checked and applied. The subject says which agent acts on which task, and the server's permissions guard
+ * the subject, so the body is not asked.
  */
 import { requestHash } from "../../shared/integrity/request-hash.ts";
 import type { CommandAnswer } from "../../shared/protocol/answers.ts";
@@ -24,7 +25,10 @@ export interface ValidCommand {
   readonly after: string | undefined;
   /** The caller's fence, if the command has one. */
   readonly fence: number | undefined;
-  /** The hash of subject and bytes. It tells a retry, which repeats both, from another command under the same id. */
+  /**
+   * The hash of subject and bytes. It tells a retry, which repeats both, from another command under the same
+   * id.
+   */
   readonly hash: string;
   /** Throws the refusals for which no store is needed. */
   check(): void;

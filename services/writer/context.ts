@@ -1,4 +1,4 @@
-/** What a writer is given by its process, and what it gives its parts. */
+/** The context of a writer, and that of its parts. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import type { Format } from "../../shared/records/kv/format.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";

@@ -1,6 +1,7 @@
 /**
- * Burying a command that cannot be applied: the letter first, durably, then the audit entry of a fenced one, then the alert; the
- * message is acknowledged after all of them. A crash between two of them repeats the first, whose message ids make that harmless.
+ * Makes a dead letter of a command that cannot be applied: the letter, durably; the audit entry of a fenced
+ * command; the alert. The message is acknowledged after all of them. A crash between two steps repeats the
+ * earlier ones, which their message ids make harmless.
  */
 
 import type { DurableMessage } from "../../shared/bus/bus.ts";
@@ -17,47 +18,54 @@ import type { WriterParts } from "./context.ts";
 
 const PUBLISH_MS = 5_000;
 
-/** The steps, in their order; each may be made again when it failed. */
-export function burialOf(context: WriterParts, deceased: Deceased): readonly (() => Promise<void>)[] {
-  const { message, command, error } = deceased;
+/** The steps in their order. A failed step may be repeated. */
+export function deadLetterSteps(
+  context: WriterParts,
+  refused: RefusedMessage,
+): readonly (() => Promise<void>)[] {
+  const { message, command, error } = refused;
   const { subject, seq, storedAt } = message;
-  const loss: Loss = {
-    ...deceased,
-    // Of this delivery and of every later one; a stream made anew begins its places anew, hence the time.
+  const dead: DeadCommand = {
+    ...refused,
+    // The same for every delivery. A recreated stream counts from 1 again, hence the time.
     name: `${STREAMS.queue}/${seq}/${storedAt}`,
     reason: deadReason(error),
     task: deadTask(subject),
   };
   return [
-    () => lettered(context, loss),
-    ...(command !== null && error.code === "FENCED" ? [() => audited(context, loss.name, command)] : []),
-    () => alerted(context, loss),
+    () => storeLetter(context, dead),
+    ...(command !== null && error.code === "FENCED" ? [() => auditRefusal(context, dead.name, command)] : []),
+    () => raiseAlert(context, dead),
   ];
 }
 
-export interface Deceased {
+/** A queued message that was refused for good. */
+export interface RefusedMessage {
   readonly message: DurableMessage;
-  /** null: it has not the form of one. */
+  /** null: the message is not a valid command. */
   readonly command: ValidCommand | null;
   readonly commandId: string | null;
   readonly error: FleetError;
 }
 
-interface Loss extends Deceased {
+interface DeadCommand extends RefusedMessage {
   readonly name: string;
   readonly reason: string;
   readonly task: string;
 }
 
-async function lettered({ backgroundBus, clock, log, metrics }: WriterParts, loss: Loss): Promise<void> {
-  const { name, reason, task, message, commandId, error } = loss;
+async function storeLetter(
+  { backgroundBus, clock, log, metrics }: WriterParts,
+  dead: DeadCommand,
+): Promise<void> {
+  const { name, reason, task, message, commandId, error } = dead;
   const { subject, headers, body, seq, storedAt } = message;
   const letter = deadHeaders({
     subject,
     headers,
     sizeBytes: body.length,
     commandId,
-    contentHash: loss.command === null ? null : requestHash(queuedTokens(subject), body),
+    contentHash: dead.command === null ? null : requestHash(queuedTokens(subject), body),
     queuedAtMs: storedAt,
     deadAtMs: clock.now(),
     error,
@@ -74,7 +82,7 @@ async function lettered({ backgroundBus, clock, log, metrics }: WriterParts, los
   log.warn({ ...facts, code: error.code, details: error.details }, "queued command became a dead letter");
 }
 
-async function audited(
+async function auditRefusal(
   { repository, log }: WriterParts,
   occasion: string,
   { actor, id }: ValidCommand,
@@ -89,23 +97,26 @@ async function audited(
     });
   } catch (error) {
     if (asFleetError(error).retryable) throw error;
-    // A task whose records are damaged takes no entries any more; the letter and the alert say what there is to say.
+    // A task with corrupt records accepts no more entries. The letter and the alert have the facts.
     log.error(
       { error, task_id: actor.task, command_id: id },
-      "refusal could not be put into the audit trail",
+      "refusal could not be written to the audit trail",
     );
   }
 }
 
-async function alerted({ backgroundBus: bus, clock, metrics, log }: WriterParts, loss: Loss): Promise<void> {
-  const { seq, storedAt, subject } = loss.message;
+async function raiseAlert(
+  { backgroundBus: bus, clock, metrics, log }: WriterParts,
+  dead: DeadCommand,
+): Promise<void> {
+  const { seq, storedAt, subject } = dead.message;
   const { tenant } = queuedTokens(subject);
   const alert = alertOf("COMMAND_DEAD", "warning", {
     tenant: isToken(tenant) ? tenant : DEFAULT_TENANT,
-    task: loss.task,
+    task: dead.task,
     occasion: `${STREAMS.queue}-${seq}-${storedAt}`,
     nowMs: clock.now(),
-    data: { stream: STREAMS.queue, reason: loss.reason, commandId: loss.commandId },
+    data: { stream: STREAMS.queue, reason: dead.reason, commandId: dead.commandId },
   });
   await publishAlert({ bus, metrics, log }, alert);
 }

@@ -1,7 +1,7 @@
 /**
- * Removes what has had its time: idempotency records whose hour has passed, and acknowledgements of alerts that are no more. A duty of one
- * instance, in small steps that may be repeated. One hour's records a run: many more than come in that time, and few enough that a clock
- * which is put right again soon does no harm.
+ * Removes expired idempotency records and the acknowledgements of expired alerts. One instance at a time does
+ * this, under a lease and in small steps that may be repeated. A run removes the records of at most one hour:
+ * many more than arrive in that time, and few enough that a short error of the clock does no harm.
  */
 
 import { createDuty } from "../../shared/records/leader/leader-lease.ts";
@@ -55,6 +55,6 @@ export function startExpiry(
   });
   return async () => {
     await stop();
-    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
+    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }

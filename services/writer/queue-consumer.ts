@@ -1,35 +1,36 @@
 /**
- * Draining the queue: one durable consumer for each partition with one message under way, so that a task's commands are applied in
- * their order through crashes and redelivery, by whichever writer asks. While the store is away a message in hand is held; after some
- * time it is given back and nothing more is asked for, so that a writer that alone cannot reach the store does not hold up the others.
+ * Consumes the queue. Each partition has one durable consumer with one open message, which all writers share,
+ * so that a task's commands are applied in order through crashes and redelivery. While the store is
+ * unavailable, the writer holds its message. After some time it gives the message back and stops consuming,
+ * so that a writer that alone cannot reach the store does not delay the others.
  */
 import type { DurableMessage } from "../../shared/bus/bus.ts";
 import { startConsumers } from "../../shared/bus/consume/background-consumer.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
-import { createApplying } from "./apply-queued.ts";
+import { createQueuedHandler } from "./apply-queued.ts";
 import type { WriterParts } from "./context.ts";
 
 /**
- * A writer that died with a message in hand delays its partition by so much. One that only stood still may come back to a command that
- * another has applied meanwhile, which is harmless.
+ * A writer that died with an open message delays its partition by this time. A writer that was only paused
+ * may apply a command that another has applied meanwhile, which is harmless.
  */
 const ACK_WAIT_MS = 5_000;
 const WORKING_EVERY_MS = 1_500;
-/** Requests for messages wait long, because nearly always there are none. */
+/** Pull requests wait long, because the queue is nearly always empty. */
 const PULL_MS = 60_000;
 const HOLD_MS = 15_000;
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
-/** Starts in the background: a queue that cannot be drained yet is no reason not to serve. */
-export function startDraining(context: WriterParts): Stop {
+/** Starts in the background, because a writer serves requests also without the queue. */
+export function startQueueConsumer(context: WriterParts): Stop {
   const { breaker, backgroundBus: bus, clock, log } = context;
   const stopping = new AbortController();
   const { signal } = stopping;
-  const settle = createApplying(context);
+  const settle = createQueuedHandler(context);
 
-  const round = async (): Promise<void> => {
+  const consumeWhileUp = async (): Promise<void> => {
     const partitions = Array.from({ length: LIMITS.queue_partition_count }, (_, partition) => ({
       options: {
         stream: STREAMS.queue,
@@ -40,17 +41,17 @@ export function startDraining(context: WriterParts): Stop {
         pullMs: PULL_MS,
       },
       handle: (message: DurableMessage, ending: AbortSignal) =>
-        inHand(message, () => settle(message, ending)),
+        keepAlive(message, () => settle(message, ending)),
     }));
     const stop = startConsumers({ bus, clock, log }, partitions);
-    while (!signal.aborted && breaker.openMs < HOLD_MS) await clock.sleep(LOOK_EVERY_MS, signal);
+    while (!signal.aborted && breaker.openMs < HOLD_MS) await clock.sleep(CHECK_EVERY_MS, signal);
     await stop();
   };
 
   const running = (async () => {
     while (!signal.aborted) {
       await breaker.closed(signal);
-      if (!signal.aborted) await round();
+      if (!signal.aborted) await consumeWhileUp();
     }
   })();
   return async () => {
@@ -59,18 +60,18 @@ export function startDraining(context: WriterParts): Stop {
   };
 }
 
-/** Tells the server again and again that the message is not forgotten. */
-async function inHand(message: DurableMessage, settle: () => Promise<void>): Promise<void> {
-  const telling = setInterval(() => {
+/** Restarts the acknowledgement wait until the message is settled. */
+async function keepAlive(message: DurableMessage, settle: () => Promise<void>): Promise<void> {
+  const timer = setInterval(() => {
     try {
       message.working();
     } catch {
-      // The connection is closed; the message comes again after its wait.
+      // The connection is closed. The message is delivered again after its wait.
     }
   }, WORKING_EVERY_MS);
   try {
     await settle();
   } finally {
-    clearInterval(telling);
+    clearInterval(timer);
   }
 }

@@ -1,4 +1,4 @@
-/** Watches the streams of queued commands and dead letters: metrics, redelivery, and an alert when no letter fits any more. */
+/** Monitors the queue and the dead letters: metrics, redelivery, and an alert when no letter fits. */
 import type { Bus, StreamState } from "../../shared/bus/bus.ts";
 import { publishAlert } from "../../shared/bus/publish/publish-alert.ts";
 import { alertOf, NO_TASK } from "../../shared/protocol/alerts.ts";
@@ -47,8 +47,9 @@ export function startQueueMonitor(context: MonitorContext): Stop {
 }
 
 /**
- * Alerts operators once when the dead letters fill their stream, and again only after there was room. The alert's id is that of every
- * writer and after a restart: while a stream is full, its oldest letter, its limit and the number of removed letters stay as they are.
+ * Alerts operators once when the dead letters fill their stream, and again only after there was room. All
+ * writers give the alert the same id, also after a restart: while the stream is full, its oldest letter, its
+ * limit and the number of removed letters do not change.
  */
 function createFullAlert({ backgroundBus: bus, clock, log, metrics }: MonitorContext) {
   let isAlerted = false;

@@ -1,6 +1,6 @@
 /**
- * Putting a command into the queue: what the stream has acknowledged is on disk and will be applied once, or end in the dead
- * letters. A queue that is full or away is an error, never a loss.
+ * Puts commands in the queue and counts them. A command that the stream has acknowledged is on disk, and will
+ * be applied once or become a dead letter. A full or unavailable queue is an error, never a loss.
  */
 import type { Bus, Headers } from "../../shared/bus/bus.ts";
 import { BusError } from "../../shared/bus/bus.ts";
@@ -15,21 +15,21 @@ import type { ValidCommand } from "./commands.ts";
 
 const RETRY_MS = 1_000;
 
-export interface Sent {
+export interface RawCommand {
   readonly bytes: Uint8Array;
   readonly headers: Headers;
 }
 
-/** Throws UNAVAILABLE when it is certain that the stream has not taken the command, else TIMEOUT. */
+/** Throws UNAVAILABLE if the stream has certainly not stored the command, else TIMEOUT. */
 export async function putIntoQueue(
   bus: Bus,
   command: ValidCommand,
-  { bytes, headers }: Sent,
+  { bytes, headers }: RawCommand,
   timeoutMs: number,
 ): Promise<QueuedAnswer> {
   const { op, id, actor, hash } = command;
   if (!isQueuedOp(op)) {
-    throw new FleetError("UNAVAILABLE", "the store is away, and this command cannot wait in the queue", {
+    throw new FleetError("UNAVAILABLE", "the store is unavailable, and this command cannot be queued", {
       details: { op },
       retryAfterMs: RETRY_MS,
     });
@@ -63,25 +63,29 @@ function refusal(error: BusError): FleetError {
   const options = { details: { queue: error.kind }, cause: error };
   switch (error.kind) {
     case "stream_full":
-      return new FleetError("UNAVAILABLE", "the store is away and the queue is full", {
+      return new FleetError("UNAVAILABLE", "the store is unavailable and the queue is full", {
         ...options,
         retryAfterMs: RETRY_MS,
       });
     case "timeout":
-      return new FleetError("TIMEOUT", "the store is away and the queue did not answer", options);
+      return new FleetError("TIMEOUT", "the store is unavailable and the queue did not answer", options);
     case "too_large":
-      return new FleetError("UNAVAILABLE", "the store is away and the queue takes no such size", options);
+      return new FleetError(
+        "UNAVAILABLE",
+        "the store is unavailable and the command is too large for the queue",
+        options,
+      );
     default:
-      return new FleetError("UNAVAILABLE", "the store and the queue are away", options);
+      return new FleetError("UNAVAILABLE", "the store and the queue are unavailable", options);
   }
 }
 
-const KNOWN_FOR_MS = 250;
+const RECENT_MS = 250;
 
+/** The number of queued commands. null: the server does not answer. */
 export interface Backlog {
-  /** As it was a moment ago: under load everybody wants to know. null when the server does not say. */
+  /** At most a moment old, because under load every command needs it. */
   recentCount(): Promise<number | null>;
-  /** As it is now; null when the server does not say. */
   count(): Promise<number | null>;
 }
 
@@ -94,17 +98,17 @@ export function createBacklog(bus: Bus, clock: Clock): Backlog {
         ({ messages }) => messages,
         () => null,
       );
-  let known: Promise<number | null> = Promise.resolve(null);
+  let recent: Promise<number | null> = Promise.resolve(null);
   let askedAt = Number.NEGATIVE_INFINITY;
   return {
     count,
     recentCount() {
       const now = clock.monotonic();
-      if (now - askedAt >= KNOWN_FOR_MS) {
+      if (now - askedAt >= RECENT_MS) {
         askedAt = now;
-        known = count();
+        recent = count();
       }
-      return known;
+      return recent;
     },
   };
 }

@@ -1,7 +1,8 @@
 /**
- * The relay: publishes the outbox, in order per task, and then forgets what it published: events to their stream, offers to theirs. A crash
- * between the two publishes again; the ids make that harmless (guarantee 9). One duty per partition, so that instances can share the work;
- * what one instance holds goes out together, because every batch costs the server writes to disk that commits wait for as well.
+ * The relay: publishes the events and offers of the outbox, in order per task, and then removes them from it.
+ * A crash between the two publishes them again, which their ids make harmless (guarantee 9). Each partition
+ * has a lease, so that instances share the work. An instance publishes its partitions together, because every
+ * batch costs the server disk writes that also delay commits.
  */
 import { type Bus, BusError, type OrderedMessage } from "../../shared/bus/bus.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
@@ -28,13 +29,13 @@ const CLEAR_DEADLINE_MS = 3_000;
 const PUBLISH_DEADLINE_MS = 5_000;
 const POLL_MS = 1_000;
 /**
- * From one batch to the next, at least. Under load, fewer and larger batches cost the server fewer writes to disk; when there was little,
- * somebody waits for it: a handoff is three events and an offer, one after the other. Counted from when the last batch was taken, so that
- * whoever comes after a batch that took long, or after silence, does not wait for company as well.
+ * The minimum interval between batches. Under load, fewer and larger batches cost the server fewer disk
+ * writes. After a small batch, a client waits: a handoff is three events and an offer in sequence. The
+ * interval starts when a batch is read, so that after a slow batch or a pause the next one is not delayed.
  */
-const APART_MS = { few: 2, many: 35 };
+const INTERVAL_MS = { few: 2, many: 35 };
 const MANY = 16;
-/** What is committed at the same moment goes together. */
+/** Entries that are committed at the same moment are published together. */
 const GATHER_MS = 2;
 const GAUGE_EVERY_MS = 2_000;
 
@@ -43,15 +44,15 @@ const encoder = new TextEncoder();
 export interface RelayContext extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
-  /** Names this instance in leases. */
+  /** The name of this instance in leases. */
   readonly instance: string;
 }
 
-/** Stop finishes the batch under way and gives the leases back. */
+/** Stop finishes the current batch and releases the leases. */
 export function startRelay(context: RelayContext): Stop {
   const stopping = new AbortController();
   const { signal } = stopping;
-  const relaying = relay(context, signal);
+  const relayed = relay(context, signal);
   const gauges = runTicker({
     name: "outbox backlog",
     everyMs: GAUGE_EVERY_MS,
@@ -62,7 +63,7 @@ export function startRelay(context: RelayContext): Stop {
   });
   return async () => {
     stopping.abort();
-    await Promise.all([relaying, gauges]);
+    await Promise.all([relayed, gauges]);
   };
 }
 
@@ -85,7 +86,7 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
     name: "relay",
     take: () => takeBatch(store, partitions),
     handle: async (batch) => {
-      nextAt = clock.monotonic() + (batch.entries.length < MANY ? APART_MS.few : APART_MS.many);
+      nextAt = clock.monotonic() + (batch.entries.length < MANY ? INTERVAL_MS.few : INTERVAL_MS.many);
       await publishBatch(context, batch);
       if (!batch.isFull) await clock.sleep(gatherMs(), signal);
     },
@@ -99,22 +100,22 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
     partitions.map(({ number, duty }) =>
       duty
         .release()
-        .catch((error: unknown) => log.warn({ error, partition: number }, "a lease could not be given back")),
+        .catch((error: unknown) => log.warn({ error, partition: number }, "a lease could not be released")),
     ),
   );
 }
 
 interface Batch {
-  /** Of the partitions that the entries are from. */
+  /** The leases of the partitions of `entries`. */
   readonly leases: readonly Lease[];
   readonly entries: readonly OutboxEntry[];
-  /** Some partition has more. */
+  /** Some partition has more entries. */
   readonly isFull: boolean;
 }
 
-/** What waits in the partitions that this instance holds; at most one batch, none when nothing waits. */
+/** The entries of the partitions that this instance holds, as at most one batch. Empty: there are none. */
 async function takeBatch(store: Store, partitions: readonly Partition[]): Promise<Batch[]> {
-  // Together: leases that are due are then renewed in one commit, not in one after the other.
+  // In parallel, so that one commit renews all leases that are due.
   const leased = await Promise.all(partitions.map(({ duty }) => duty.hold()));
   const held = leased.flatMap((lease, number) => (lease === null ? [] : [{ number, lease }]));
   if (held.length === 0) return [];
@@ -135,7 +136,7 @@ async function publishBatch(context: RelayContext, { leases, entries }: Batch): 
     publishOffers(context, entries.filter(isOffer)),
   ]);
   for (const one of published) if (one.status === "rejected") throw one.reason;
-  // Not behind the commands: until it is done, nothing that they have committed meanwhile is published.
+  // With normal priority: later commits are published only after this one.
   const options = { label: "clear_outbox", deadlineMs: CLEAR_DEADLINE_MS, onUnknown: "safe" } as const;
   await context.store.transact(options, async (tx) => {
     for (const lease of leases) await requireLease(tx, lease);
@@ -144,13 +145,13 @@ async function publishBatch(context: RelayContext, { leases, entries }: Batch): 
   context.metrics.outboxPublishedTotal.inc(entries.length);
 }
 
-/** Offers that find no room are left to their deadline, at which they are made again: events must not wait for takers. */
+/** An offer without room is dropped and made again at its deadline, because events must not wait for it. */
 async function publishOffers({ bus, log }: RelayContext, offers: readonly OfferEntry[]): Promise<void> {
   try {
     await bus.publishOrdered(offers.map(message), { timeoutMs: PUBLISH_DEADLINE_MS, refuseFull: true });
   } catch (error) {
     if (!(error instanceof BusError) || error.kind !== "stream_full") throw error;
-    log.error({ error, offers: offers.length }, "offers found no room in their stream");
+    log.error({ error, offers: offers.length }, "the stream of offers is full");
   }
 }
 

@@ -1,11 +1,11 @@
-/** The writer's circuit breaker around its store: opens when the store is away, closes when a probe of it commits again. */
+/** The writer's breaker: open while the store is unavailable, closed again once a probe commits. */
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { Breaker, type BreakerState } from "../../shared/runtime/breaker.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 
-/** One failure can be an accident; more would let more callers wait. */
+/** A single failure can be an accident. A higher limit would let more callers wait. */
 const FAILURES = 3;
 const PROBE_EVERY_MS = 500;
 const PROBE_TIMEOUT_MS = 1_000;

@@ -1,6 +1,6 @@
 /**
- * The writer: applies commands, each in one transaction, queues them while the store is away and drains the queue when it is back, and
- * relays the events that the transactions left behind.
+ * The writer: applies commands, each in one transaction, queues them while the store is unavailable and
+ * consumes the queue afterwards, and publishes the events of the transactions.
  */
 import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
@@ -8,12 +8,12 @@ import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { knownAgentTypes } from "../../shared/service-host/policy-file.ts";
 import { openRepository } from "../../shared/service-host/repository.ts";
-import { createEntrance } from "./command-handler.ts";
+import { createCommandHandler } from "./command-handler.ts";
 import { createCommandParser, isCommandOp } from "./commands.ts";
 import type { WriterContext } from "./context.ts";
 import { startExpiry } from "./expiry.ts";
 import { createBacklog } from "./queue.ts";
-import { startDraining } from "./queue-consumer.ts";
+import { startQueueConsumer } from "./queue-consumer.ts";
 import { startQueueMonitor } from "./queue-monitor.ts";
 import { startRelay } from "./relay.ts";
 import { storeBreaker } from "./store-breaker.ts";
@@ -47,16 +47,16 @@ export async function start(context: WriterContext): Promise<Stop> {
       decode: decodeBody,
       encode: encodeBody,
     },
-    createEntrance(parts),
+    createCommandHandler(parts),
   );
-  const stopDraining = startDraining(parts);
+  const stopConsuming = startQueueConsumer(parts);
   const stopMonitor = startQueueMonitor(context);
   const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
     await stopServing();
-    await Promise.all([stopDraining(), stopMonitor(), stopRelay(), stopExpiry()]);
+    await Promise.all([stopConsuming(), stopMonitor(), stopRelay(), stopExpiry()]);
     await breaker.stop();
     log.info("writer stopped");
   };

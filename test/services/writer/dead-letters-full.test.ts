@@ -1,6 +1,6 @@
 /**
- * A full stream of dead letters, against a real nats-server: a command that cannot be applied waits for room and is not lost, operators
- * are alerted once for each time, and the alert is resolved when there is room again.
+ * A full stream of dead letters, on a real nats-server: a command that cannot be applied waits for room and
+ * is not lost. Operators get one alert, which is resolved when there is room again.
  */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { AlertPage, AlertState } from "../../../shared/protocol/alert-queries.ts";
@@ -9,7 +9,7 @@ import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { creation, type InProcessFleet, openInProcessWriter } from "../../harness/in-process-fleet.ts";
 
 const MIB = 1024 * 1024;
-/** Six letters fill a tenth of this. */
+/** Dead letters get a tenth: five letters and a rest. */
 const STORAGE_BYTES = 100 * MIB;
 const LETTER_BYTES = 1_900_000;
 /** Longer than the interval at which a writer looks at the stream. */

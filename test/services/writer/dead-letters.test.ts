@@ -1,6 +1,7 @@
 /**
- * What the queue cannot apply, against a real nats-server and a real store: every refusal and every kind of rubbish becomes a dead
- * letter with its reason, an alert, and never stands in the way of what comes behind it; people list, retry and drop the letters.
+ * Queued commands that cannot be applied, on a real nats-server and a real store: every refusal and every
+ * malformed message becomes a dead letter with its reason and an alert, and later commands are applied.
+ * Operators list, retry and drop the letters.
  */
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -28,24 +29,24 @@ async function alerts(): Promise<Json[]> {
   }));
 }
 
-interface Doomed {
+interface RefusedCommand {
   readonly code: string;
   readonly op: "create" | "update" | "release";
   readonly body: Json;
   readonly task?: string;
 }
 
-/** One command for each way to be refused for good; `checkpoint_id` is finalized, `used` an id with another content. */
-function doomed(checkpoint_id: string, used: string): Doomed[] {
+/** One command for each refusal. `checkpoint_id` is finalized, `used` is the id of another command. */
+function refusedCommands(checkpoint_id: string, used: string): RefusedCommand[] {
   const patch = { metrics: { tokens_consumed: 1 } };
-  const stranger = { metadata: { agent_type: "nobody" }, execution_state: { phase: "planning" } };
+  const unregistered = { metadata: { agent_type: "unregistered" }, execution_state: { phase: "planning" } };
   const big = input({ goal: "x".repeat(1_000_001) });
   return [
     { code: "NOT_FOUND", op: "update", body: { checkpoint_id: uuidv7(), patch } },
     { code: "FINALIZED", op: "update", body: { checkpoint_id, patch } },
     { code: "CONFLICT", op: "create", body: { checkpoint: input(), expected_version: 7 } },
     { code: "CONFLICT", op: "create", body: { command_id: used, checkpoint: input({ goal: "another" }) } },
-    { code: "INVALID", op: "create", body: { checkpoint: stranger } },
+    { code: "INVALID", op: "create", body: { checkpoint: unregistered } },
     { code: "INVALID", op: "create", body: { checkpoint: input(), fence: 9 } },
     { code: "INVALID", op: "release", body: { fence: 1 } },
     { code: "TOO_LARGE", op: "create", body: { checkpoint: big } },
@@ -54,12 +55,12 @@ function doomed(checkpoint_id: string, used: string): Doomed[] {
   ];
 }
 
-test("a queued command that is refused becomes a letter, and what comes behind it is applied", async () => {
+test("a refused command becomes a dead letter, and later commands are applied", async () => {
   const used = creation();
   const { checkpoint_id } = await writer.send("create", used);
   await writer.send("finalize", { command_id: uuidv7(), checkpoint_id, status: "succeeded" });
   await writer.send("take", { command_id: uuidv7() }, { task: "task-2", agent: "agent-2" });
-  const dead = doomed(checkpoint_id as string, used.command_id as string).map((one) => ({
+  const dead = refusedCommands(checkpoint_id as string, used.command_id as string).map((one) => ({
     task: "task-1",
     ...one,
     body: { command_id: uuidv7(), ...one.body } as Json,
@@ -88,7 +89,7 @@ test("a queued command that is refused becomes a letter, and what comes behind i
   const due = dead.map(({ task }) => `${SUBJECTS.alert("default", "warning", task)} COMMAND_DEAD`);
   expect(raised.sort()).toEqual(due.sort());
   expect((await writer.applied()).at(-1)).toBe(last.command_id);
-  // The fenced ones are on record in the trail of the task that they were kept out of.
+  // Fenced commands are in the audit trail of their task.
   const fenced = dead.filter(({ code }) => code === "FENCED").map(({ body }) => body.command_id);
   const refused = { op: "refuse", reason: "fenced", actor: { id: "agent-1", type: "agent" }, fence: 1 };
   expect((await writer.audit("task-2")).slice(1)).toMatchObject(
@@ -98,13 +99,13 @@ test("a queued command that is refused becomes a letter, and what comes behind i
   expect(values.reduce((sum, { value }) => sum + value, 0)).toBe(dead.length);
 });
 
-test("a fault of ours is tried a few times, and then holds up nobody", async () => {
+test("a fault of Fleet is retried a few times and does not delay later commands", async () => {
   writer.outage = "breaks";
-  const doomed = creation();
-  await writer.enqueue("create", doomed);
+  const faulty = creation();
+  await writer.enqueue("create", faulty);
   await writer.drained();
   expect(await writer.letters()).toMatchObject([
-    { reason: "internal", error: { code: "INTERNAL" }, command_id: doomed.command_id },
+    { reason: "internal", error: { code: "INTERNAL" }, command_id: faulty.command_id },
   ]);
   writer.outage = "none";
   const next = creation();
@@ -113,11 +114,11 @@ test("a fault of ours is tried a few times, and then holds up nobody", async () 
   expect(await writer.applied()).toEqual([next.command_id]);
 });
 
-describe("rubbish", () => {
-  test("without headers, without form, under wrong subjects is put aside and harms nobody", async () => {
+describe("a malformed message", () => {
+  test("of any kind becomes a dead letter and delays no command", async () => {
     const [before, after] = [creation(), creation()];
     await writer.enqueue("create", before);
-    const rubbish: [subject: string, body: string | Uint8Array, headers?: Record<string, string>][] = [
+    const malformed: [subject: string, body: string | Uint8Array, headers?: Record<string, string>][] = [
       ["fleet.queue.default.agent-1.task-1.create", "{"],
       ["fleet.queue.default.agent-1.task-1.create", ""],
       ["fleet.queue.default.agent-1.task-1.create", "[]"],
@@ -141,19 +142,19 @@ describe("rubbish", () => {
         { [HEADERS.replyTo]: "_INBOX.agent-1.x".padEnd(9_000, "x") },
       ],
     ];
-    for (const [subject, body, headers = {}] of rubbish) {
+    for (const [subject, body, headers = {}] of malformed) {
       await writer.publish(subject, { body: Buffer.from(body), headers });
     }
     await writer.enqueue("create", after);
     await writer.drained();
     expect(await writer.applied()).toEqual([before.command_id, after.command_id]);
     const letters = await writer.letters();
-    expect(letters).toHaveLength(rubbish.length);
+    expect(letters).toHaveLength(malformed.length);
     for (const letter of letters)
       expect(letter).toMatchObject({ reason: "invalid", error: { code: "INVALID" } });
     const foreign = letters.filter(({ tenant, agent_id, task_id }) => !(tenant && agent_id && task_id));
     expect(foreign).toHaveLength(4);
-    expect(await alerts()).toHaveLength(rubbish.length);
+    expect(await alerts()).toHaveLength(malformed.length);
   });
 });
 
@@ -169,7 +170,7 @@ describe("dead letters", () => {
 
   beforeEach(() => writer.startReader());
 
-  test("are listed in pages, to their own tenant only", async () => {
+  test("are listed in pages, each tenant's own only", async () => {
     for (let n = 0; n < 5; n += 1) {
       await lost();
       await lost("other");
@@ -198,7 +199,7 @@ describe("dead letters", () => {
     });
   });
 
-  test("that can be applied by now are applied when they are retried, once", async () => {
+  test("that can be applied by now are applied once when retried", async () => {
     const checkpoint_id = uuidv7();
     const update = { command_id: uuidv7(), checkpoint_id, patch: { metrics: { tokens_consumed: 5 } } };
     await writer.enqueue("update", update, { headers: { [HEADERS.contentType]: CONTENT_TYPES.json } });
@@ -215,7 +216,7 @@ describe("dead letters", () => {
     expect(await writer.send("update", update)).toMatchObject({ version: 2, replayed: true });
   });
 
-  test("whose command a copy of it applied meanwhile say so, and change nothing when they are retried", async () => {
+  test("show that a copy of their command was applied, and a retry changes nothing", async () => {
     const checkpoint_id = uuidv7();
     const update = { command_id: uuidv7(), checkpoint_id, patch: { metrics: { tokens_consumed: 5 } } };
     await writer.enqueue("update", update);
@@ -226,7 +227,7 @@ describe("dead letters", () => {
     await writer.send("create", creation({ command_id: checkpoint_id }));
     const copy = await writer.send("update", update);
     expect(copy).toMatchObject({ status: "committed", version: 2 });
-    // The other content under the same id was not.
+    // The command with the same id and another content was not applied.
     expect((await listed()).letters).toMatchObject([
       { applied_at: copy.committed_at, reason: "not_found" },
       { applied_at: null, reason: "not_found" },
@@ -239,14 +240,14 @@ describe("dead letters", () => {
     expect((await listed()).letters).toMatchObject([{ seq: before[1]!.seq }]);
   });
 
-  test("are listed while the store is away, where nobody knows whether they were applied", async () => {
+  test("are listed while the store is unavailable, without the time at which they were applied", async () => {
     await lost();
     await writer.drained();
     writer.outage = "refuses";
     expect((await listed()).letters).toMatchObject([{ applied_at: null }]);
   });
 
-  test("that are dropped are gone, and on record", async () => {
+  test("that are dropped are removed and audited", async () => {
     const events: FleetEvent[] = [];
     await writer.bus.subscribe(SUBJECTS.everyEvent, ({ body }) => {
       events.push(JSON.parse(Buffer.from(body).toString()) as FleetEvent);

@@ -1,6 +1,7 @@
 /**
- * Writers killed between each two steps of what they do with the queue, as processes of their own on a real server and a real store:
- * what was taken is applied once and in order, a dead letter is written, audited and announced once, whoever comes next.
+ * Writers in separate processes, killed between every two steps on the queue, on a real server and a real
+ * store. With any next writer, an acknowledged command is applied once and in order, and a dead letter is
+ * stored, audited and alerted once.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,14 +23,14 @@ import { environmentOf, startService, type TestService } from "../../harness/pro
 
 type Json = Record<string, unknown>;
 
-interface Place {
+interface Setup {
   readonly nats: TestNats;
   readonly bus: Bus;
   readonly store: string;
   readonly writers: TestService[];
 }
 
-async function withPlace(run: (place: Place) => Promise<void>): Promise<void> {
+async function withSetup(run: (setup: Setup) => Promise<void>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "fleet-crash-"));
   const nats = await startNats();
   const writers: TestService[] = [];
@@ -48,45 +49,45 @@ async function withPlace(run: (place: Place) => Promise<void>): Promise<void> {
 const PROGRAM = "test/harness/processes/writer.program.ts";
 
 async function writer(
-  place: Place,
+  setup: Setup,
   env: Record<string, string> = {},
   untilServing = true,
 ): Promise<TestService> {
-  const settings = { ...environmentOf({ busUrl: place.nats.url, storeUrl: place.store }), ...env };
+  const settings = { ...environmentOf({ busUrl: setup.nats.url, storeUrl: setup.store }), ...env };
   const service = await startService("writer", settings, { program: PROGRAM, untilServing });
-  place.writers.push(service);
+  setup.writers.push(service);
   return service;
 }
 
-async function dies(place: Place, moment: string): Promise<void> {
-  await killed(await writer(place, { FLEET_TEST_KILL_AT: moment }, false));
+async function crashAt(setup: Setup, moment: string): Promise<void> {
+  await killed(await writer(setup, { FLEET_TEST_KILL_AT: moment }, false));
 }
 
 async function killed(service: TestService): Promise<void> {
   expect(await service.ended).toBe("SIGKILL");
 }
 
-async function finished({ bus }: Place, service: TestService): Promise<void> {
+async function drain({ bus }: Setup, service: TestService): Promise<void> {
   while ((await bus.stream(STREAMS.queue).state()).messages > 0) await sleep(50);
   await service.terminate();
 }
 
-const enqueue = ({ bus }: Place, op: "create" | "release", body: Json, headers = {}) =>
+const enqueue = ({ bus }: Setup, op: "create" | "release", body: Json, headers = {}) =>
   bus.publishDurable(
     SUBJECTS.queue("default", "agent-1", "task-1", op),
     { body: Buffer.from(JSON.stringify(body)), headers },
     { messageId: uuidv7(), timeoutMs: 5_000 },
   );
 
-async function ask({ bus }: Place, op: "create" | "take", body: Json, timeoutMs = 10_000): Promise<Json> {
+async function ask({ bus }: Setup, op: "create" | "take", body: Json, timeoutMs = 10_000): Promise<Json> {
   const subject = SUBJECTS.command("default", op === "take" ? "agent-2" : "agent-1", "task-1", op);
   const answer = await bus.request(subject, { body: Buffer.from(JSON.stringify(body)) }, { timeoutMs });
   return JSON.parse(Buffer.from(answer.body).toString()) as Json;
 }
 
-/** The task's audit trail, read when no writer has the store; its chain verifies. */
-async function trail(place: Place): Promise<Json[]> {
-  const store = await openStore(place.store);
+/** The task's audit trail, read while no writer has the store. Asserts that its chain is valid. */
+async function trail(setup: Setup): Promise<Json[]> {
+  const store = await openStore(setup.store);
   try {
     const format = await openFormat(store);
     const repository = new CheckpointRepository({ store, format, finder: "test", now: Date.now });
@@ -104,58 +105,58 @@ async function trail(place: Place): Promise<Json[]> {
   }
 }
 
-const count = async ({ bus }: Place, stream: string) => (await bus.stream(stream).state()).messages;
+const count = async ({ bus }: Setup, stream: string) => (await bus.stream(stream).state()).messages;
 const applied = (entries: readonly Json[]) => entries.map(({ op, command_id }) => `${op} ${command_id}`);
 
-// The next writer gets the message when its wait is over; side by side the tests wait together.
+// The next writer gets the message after the acknowledgement wait, so the tests wait concurrently.
 describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () => {
   test.each(["after:create", "publish:reply"])("%s of a queued command", async (moment) => {
-    await withPlace(async (place) => {
+    await withSetup(async (setup) => {
       const commands = Array.from({ length: 3 }, () => creation());
       for (const one of commands) {
-        await enqueue(place, "create", one, { "Fleet-Reply-To": "_INBOX.agent-1.answers" });
+        await enqueue(setup, "create", one, { "Fleet-Reply-To": "_INBOX.agent-1.answers" });
       }
-      await dies(place, moment);
-      await finished(place, await writer(place));
-      expect(applied(await trail(place))).toEqual(commands.map(({ command_id }) => `create ${command_id}`));
-      expect(await count(place, STREAMS.dead)).toBe(0);
+      await crashAt(setup, moment);
+      await drain(setup, await writer(setup));
+      expect(applied(await trail(setup))).toEqual(commands.map(({ command_id }) => `create ${command_id}`));
+      expect(await count(setup, STREAMS.dead)).toBe(0);
     });
   });
 
   test.each(["publish:dead", "after:refuse", "publish:alert"])("%s of a fenced command", async (moment) => {
-    await withPlace(async (place) => {
-      const first = await writer(place);
+    await withSetup(async (setup) => {
+      const first = await writer(setup);
       const take = { command_id: uuidv7() };
-      expect(await ask(place, "take", take)).toMatchObject({ fence: 1 });
-      await finished(place, first);
+      expect(await ask(setup, "take", take)).toMatchObject({ fence: 1 });
+      await drain(setup, first);
       const [fenced, allowed] = [creation(), creation({ fence: 1 })];
-      await enqueue(place, "create", fenced);
-      await enqueue(place, "create", allowed);
-      await dies(place, moment);
-      await finished(place, await writer(place));
-      expect(applied(await trail(place))).toEqual([
+      await enqueue(setup, "create", fenced);
+      await enqueue(setup, "create", allowed);
+      await crashAt(setup, moment);
+      await drain(setup, await writer(setup));
+      expect(applied(await trail(setup))).toEqual([
         `take ${take.command_id}`,
         `refuse ${fenced.command_id}`,
         `create ${allowed.command_id}`,
       ]);
-      expect(await count(place, STREAMS.dead)).toBe(1);
-      expect(await count(place, STREAMS.alerts)).toBe(1);
+      expect(await count(setup, STREAMS.dead)).toBe(1);
+      expect(await count(setup, STREAMS.alerts)).toBe(1);
     });
   });
 
-  test("publish:queue of a command whose caller waits", async () => {
-    await withPlace(async (place) => {
-      const dying = await writer(place, { FLEET_TEST_KILL_AT: "publish:queue", FLEET_TEST_OUTAGE: "yes" });
+  test("publish:queue of a command with a waiting caller", async () => {
+    await withSetup(async (setup) => {
+      const dying = await writer(setup, { FLEET_TEST_KILL_AT: "publish:queue", FLEET_TEST_OUTAGE: "yes" });
       const command = creation();
-      const answer = ask(place, "create", command, 5_000).catch((error: unknown) => error);
+      const answer = ask(setup, "create", command, 5_000).catch((error: unknown) => error);
       await killed(dying);
       expect(await answer).toMatchObject({ kind: "timeout" });
-      expect(await count(place, STREAMS.queue)).toBe(1);
-      const next = await writer(place);
-      expect(await ask(place, "create", command)).toMatchObject({ status: "committed" });
-      await finished(place, next);
-      expect(applied(await trail(place))).toEqual([`create ${command.command_id}`]);
-      expect(await count(place, STREAMS.dead)).toBe(0);
+      expect(await count(setup, STREAMS.queue)).toBe(1);
+      const next = await writer(setup);
+      expect(await ask(setup, "create", command)).toMatchObject({ status: "committed" });
+      await drain(setup, next);
+      expect(applied(await trail(setup))).toEqual([`create ${command.command_id}`]);
+      expect(await count(setup, STREAMS.dead)).toBe(0);
     });
   });
 });

@@ -1,6 +1,6 @@
 /**
- * The fallback queue against a real nats-server and a real store that goes away: commands are taken and answered at once, applied
- * once and in order when it is back, and never lost, not even when the queue is full.
+ * The queue, on a real nats-server and a real store with outages: commands are accepted and answered at once,
+ * applied once and in order after the outage, and never lost, also if the queue is full.
  */
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -21,7 +21,7 @@ afterEach(() => writer.close());
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1]!;
 
 describe("the queue", () => {
-  test("full is a clear error and loses nothing", async () => {
+  test("refuses commands with a clear error when it is full, and loses none", async () => {
     writer.outage = "refuses";
     const body = (n: number) => creation({ checkpoint: input({ goal: `${n}`.padEnd(400_000, "x") }) });
     const queued: string[] = [];
@@ -45,7 +45,7 @@ describe("the queue", () => {
     expect(found.flat().sort()).toEqual([...queued].sort());
   }, 60_000);
 
-  test("takes what agents publish themselves, and answers them, in their own inboxes only", async () => {
+  test("accepts commands that agents publish themselves, and answers only to their own inboxes", async () => {
     const answers: Json[] = [];
     const inbox = "_INBOX.agent-1.queue.1";
     await writer.bus.subscribe("_INBOX.>", ({ subject, body }: Message) => {
@@ -63,7 +63,7 @@ describe("the queue", () => {
   });
 });
 
-test("a trace goes into the queue and out of it, to the event", async () => {
+test("a trace continues through the queue to the event", async () => {
   const trace = "0af7651916cd43dd8448eb211c80319c";
   const headers = { traceparent: `00-${trace}-b7ad6b7169203331-01` };
   const events: Json[] = [];
@@ -83,7 +83,7 @@ test("a trace goes into the queue and out of it, to the event", async () => {
 });
 
 describe("order", () => {
-  test("a command goes behind the queued one that it names, and nobody waits for it", async () => {
+  test("a command is queued behind the queued one that it names", async () => {
     const [first, second, third] = [creation(), creation(), creation()];
     second.after = first.command_id;
     third.after = second.command_id;
@@ -92,7 +92,8 @@ describe("order", () => {
     await writer.opened();
     await writer.stopAll();
     writer.outage = "none";
-    // It lies in the queue while nobody drains it, and a writer without a partition in hand is asked.
+    // `first` is in the queue while no writer consumes it, and the new writer gets requests before it has a
+    // partition.
     await writer.enqueue("create", first);
     expect(await writer.depth()).toBe(2);
     await writer.startWriter();
@@ -104,7 +105,7 @@ describe("order", () => {
     expect(await writer.send("create", free)).toMatchObject({ status: "committed" });
   });
 
-  test("who writes as fast as it is answered leaves the queue when the store is back, also behind a dead letter", async () => {
+  test("a busy agent writes directly again after an outage, also behind a dead letter", async () => {
     writer.outage = "refuses";
     await writer.send("create", creation());
     await writer.opened();
@@ -121,7 +122,7 @@ describe("order", () => {
     expect(await writer.letters()).toMatchObject([{ reason: "conflict", command_id: dead.command_id }]);
   });
 
-  test("while the queue is long, a command that goes behind one of it is told to come again, until it may", async () => {
+  test("while the queue is long, a command behind a queued one is refused with a retry time", async () => {
     await writer.stopAll();
     const waiting = Array.from({ length: 800 }, () => creation());
     for (const one of waiting) await writer.enqueue("create", one);
@@ -134,11 +135,11 @@ describe("order", () => {
     expect(first).toMatchObject({
       error: { code: "UNAVAILABLE", details: { after: next.after }, retry_after_ms: expect.any(Number) },
     });
-    // Who cannot be helped now comes again seldom, or the asking would take the time in which the queue empties.
+    // Frequent retries would take the time in which the queue empties.
     expect((first as { error: { retry_after_ms: number } }).error.retry_after_ms).toBeGreaterThanOrEqual(
       1_000,
     );
-    // Nobody else is kept waiting.
+    // Other tasks do not wait.
     expect(other).toMatchObject({ status: "committed" });
     const last = async () => (await writer.send("create", next)).status;
     await expect.poll(last, { timeout: 30_000 }).toMatch(/committed|queued/);
@@ -146,7 +147,7 @@ describe("order", () => {
     expect(await writer.applied()).toEqual([...waiting, next].map((one) => one.command_id));
   }, 60_000);
 
-  test("`after` of a command that is not there puts a command into the queue; `take` never goes there", async () => {
+  test("a command after an unknown one is queued, and `take` never is", async () => {
     const behind = creation({ after: uuidv7() });
     expect(await writer.send("create", behind)).toMatchObject({ status: "queued" });
     await writer.drained();
@@ -160,7 +161,7 @@ describe("order", () => {
     expect(await writer.letters()).toEqual([]);
   });
 
-  test("what cannot be queued waits in front of the queue, and not for a dead letter", async () => {
+  test("a command that cannot be queued waits for its predecessor, but not for a dead letter", async () => {
     await writer.stopAll();
     for (let n = 0; n < 400; n += 1) await writer.enqueue("create", creation());
     const handoff = { command_id: uuidv7(), to_agent_type: "qa" };
@@ -179,7 +180,7 @@ describe("order", () => {
     expect(await writer.send("cancel_handoff", behindDead)).toMatchObject({ error: { code: "CONFLICT" } });
   }, 60_000);
 
-  test("holds with two writers, one of which goes away with messages in its hands", async () => {
+  test("is kept with two writers, one of which stops with open messages", async () => {
     const tasks = Array.from({ length: 12 }, (_, n) => `task-${n}`);
     const sent = new Map(tasks.map((task) => [task, Array.from({ length: 8 }, () => creation())]));
     writer.outage = "hangs";
@@ -187,7 +188,7 @@ describe("order", () => {
       await Promise.all(tasks.map((task) => writer.enqueue("create", sent.get(task)![n]!, { task })));
     }
     await writer.opened();
-    // Both ask for messages; the first gives back what it holds and stops.
+    // Both consume. The first gives its messages back and stops.
     await writer.startWriter();
     const stopped = writer.stopFirst();
     writer.outage = "none";
@@ -200,9 +201,9 @@ describe("order", () => {
   });
 });
 
-describe("while the store is away", () => {
+describe("while the store is unavailable", () => {
   test.each(["refuses", "hangs"] as const)(
-    "(it %s) commands are queued at once, and applied in order when it is back",
+    "(it %s) commands are queued at once, and applied in order afterwards",
     async (how) => {
       expect(await writer.send("create", creation())).toMatchObject({ status: "committed" });
       const [before] = await writer.applied();
@@ -231,7 +232,7 @@ describe("while the store is away", () => {
         took.push(performance.now() - at);
         later.push(body.command_id as string);
       }
-      // On a machine that is busy with other tests a single one may be unlucky.
+      // On a busy machine, a single one may be slow.
       expect(median(took)).toBeLessThan(100);
       expect(await writer.depth()).toBe(25);
       writer.outage = "none";
@@ -241,7 +242,7 @@ describe("while the store is away", () => {
       expect([...order.slice(1, 6)].sort()).toEqual(first.map(({ command_id }) => command_id).sort());
       expect(order.slice(6)).toEqual(later);
       expect(await writer.letters()).toEqual([]);
-      // The direct way is open again, and a retry of a queued command is a replay.
+      // Commands are applied directly again, and a retry of a queued command is a replay.
       expect(await writer.send("create", first[0]!)).toMatchObject({ status: "committed", replayed: true });
       expect(await writer.send("create", creation())).toMatchObject({ status: "committed", replayed: false });
     },

@@ -1,4 +1,4 @@
-/** The relay against a real nats-server: everything committed is published, in order per task, by whichever instance works. */
+/** The relay on a real nats-server: every committed event is published in order per task, by any instance. */
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -17,7 +17,7 @@ import { startNats, testLog } from "../../harness/processes/nats.ts";
 import { initiate, offer } from "../../harness/records/handoffs.ts";
 import { create, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
 
-describe("relay", () => {
+describe("the relay", () => {
   let nats: Awaited<ReturnType<typeof startNats>>;
   let bus: Bus;
   let bench: TestRecords;
@@ -83,7 +83,7 @@ describe("relay", () => {
     for (const task of tasks) expect(sequences(task)).toEqual(Array.from({ length: each }, (_, i) => i + 1));
   }
 
-  test("publishes in order per task, with what was waiting before it started", async () => {
+  test("publishes in order per task, including the events from before its start", async () => {
     const tasks = Array.from({ length: 20 }, (_, i) => `early-${i}`);
     await write(tasks, 10);
     const stop = startRelay(context("a"));
@@ -92,7 +92,7 @@ describe("relay", () => {
     await stop();
   });
 
-  test("two instances share the work, and one goes on at once where the other stops", async () => {
+  test("is shared by two instances, and one continues at once where the other stops", async () => {
     const tasks = Array.from({ length: 20 }, (_, i) => `shared-${i}`);
     const stopA = startRelay(context("a"));
     const stopB = startRelay(context("b"));
@@ -105,7 +105,7 @@ describe("relay", () => {
     await stopB();
   });
 
-  test("an offer goes to the takers of its type, once, while its event goes to everybody", async () => {
+  test("publishes an offer once for its agent type, and its event for all", async () => {
     const task = "offered";
     const { handoff_id: id } = await handedOff(task);
     const stop = startRelay(context("d"));
@@ -136,7 +136,7 @@ describe("relay", () => {
     await expect.poll(() => bus.stream(STREAMS.offers).state()).toMatchObject({ messages: 0 });
   });
 
-  test("what was published and not yet forgotten is published again, and is there once", async () => {
+  test("publishes again after a crash before the removal, and the stream keeps one copy", async () => {
     const tasks = Array.from({ length: 12 }, (_, i) => `twice-${i}`);
     for (const task of tasks) {
       const { handoff_id } = await handedOff(task);
@@ -165,7 +165,7 @@ describe("relay", () => {
     await allReceived(tasks, 4);
   });
 
-  test("offers that find no room do not hold up events", async () => {
+  test("is not delayed by offers without room", async () => {
     const manager = await jetstreamManager(admin);
     const { config } = await manager.streams.info(STREAMS.offers);
     await manager.streams.update(STREAMS.offers, { ...config, max_msgs: 1 });
@@ -181,7 +181,7 @@ describe("relay", () => {
     await manager.streams.update(STREAMS.offers, { ...config, max_msgs: -1 });
   });
 
-  test("an outage of the bus in the middle loses nothing and reorders nothing", async () => {
+  test("loses and reorders nothing in an outage of the bus", async () => {
     const tasks = Array.from({ length: 20 }, (_, i) => `outage-${i}`);
     const stop = startRelay(context("c"));
     const writing = write(tasks, 20);
