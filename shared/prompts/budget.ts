@@ -1,4 +1,4 @@
-// Takes the steps of the written order until a prompt fits its budget.
+// Applies the steps of reduction.ts until a prompt fits its budget.
 
 import { REDUCTION, type SectionSize, WHOLE } from "./reduction.ts";
 import type { Rendering, SectionRenderer } from "./section-renderer.ts";
@@ -12,7 +12,7 @@ export interface BudgetFit {
   readonly cost: number;
 }
 
-/** `around`: what everything that is not a section costs, which depends on what the sections leave out. */
+/** `around` is the cost of the text outside the sections, which depends on their omissions. */
 export function fitToBudget(
   renderer: SectionRenderer,
   budget: number,
@@ -26,7 +26,7 @@ export function fitToBudget(
     const before = sizes.get(section)!;
     sizes.set(section, size);
     const shrunk = measured(renderer, sizes, around);
-    // To say that a short text was left out may cost more than the text.
+    // The note about an omitted short text may cost more than the text.
     if (shrunk.cost >= fit.cost && fit.cost < Number.POSITIVE_INFINITY) {
       sizes.set(section, before);
       continue;
@@ -42,7 +42,7 @@ export function fitToBudget(
   return fit;
 }
 
-/** The step that made it fit, taken back item by item as far as there is room. */
+/** Reverts the last step item by item, as far as the budget allows. */
 function regrown(
   least: BudgetFit,
   { from, to, budget }: { from: number; to: number; budget: number },

@@ -1,10 +1,9 @@
 /**
- * The continuation prompt: what an agent is told that goes on with a task. It is built from the fields of a checkpoint without a
- * model, so that the same checkpoint gives the same bytes, and it fits a budget, because what is longer would be cut somewhere by the
- * program that carries it.
+ * The continuation prompt, from which the next agent continues a task. It is built from the fields of a checkpoint without a model, so
+ * the same checkpoint yields the same bytes. It fits a budget, because the program that carries it would cut a longer one anywhere.
  *
- * Never left out: where it comes from, how to read it, the next action, and what was left out with the command that shows it. The
- * rest gives way in the order written in `reduction.ts`. Text of agents is quoted and freed of secrets; see `quotation.ts`.
+ * The provenance, the reading instructions, the next action, and the list of omissions with the command that shows them are never left
+ * out. Everything else is reduced in the order of `reduction.ts`. Text of agents is quoted and freed of secrets; see `quotation.ts`.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -14,27 +13,27 @@ import { headOf, tailOf } from "./frame.ts";
 import type { LeftOut, Prompt, PromptInput } from "./prompt.ts";
 import { SectionRenderer } from "./section-renderer.ts";
 import { contentsOf, SECTIONS } from "./sections.ts";
-import { aboveOf } from "./styles.ts";
+import { headersOf } from "./styles.ts";
 import { tokenizer } from "./tokens.ts";
 
-/** Real text has four or five characters a token; what has more than this is taken as too long without being counted. */
-const CHARACTERS_A_TOKEN = 8;
-/** The most that a token may weigh. */
-const BYTES_A_TOKEN = 16;
-/** Below this everything is counted, so that the minimum is known for a budget of any size. */
+/** Real text has four or five characters per token. Text with more than this per token is too long and is not counted. */
+const CHARACTERS_PER_TOKEN = 8;
+/** A token counts for at most this many bytes. */
+const BYTES_PER_TOKEN = 16;
+/** Text up to this length is always counted, so that the minimum is known for a budget of any size. */
 const CHARACTERS_COUNTED = 4_096;
 
-/** Throws INVALID for a budget smaller than what is never left out; `details.minimum` says how much that is. */
+/** Throws INVALID if the budget is smaller than the parts that are never left out; `details.minimum` has their size. */
 export function continuationPrompt(input: PromptInput): Prompt {
   const { checkpoint, style = "standard", budget = PROMPT_BUDGETS.default } = input;
-  const { unit, most } = budgetOf(budget);
+  const { unit, limit } = budgetOf(budget);
   const counter = tokenizer(input.tokenizer);
-  const tokens = remembering((chunk) => counter.count(chunk));
+  const tokens = memoized((chunk) => counter.count(chunk));
   const cost = unit === "tokens" ? weighed(tokens) : (chunk: string) => chunk.length;
-  const above = aboveOf(style, checkpoint, input.drift);
-  const renderer = new SectionRenderer(contentsOf(checkpoint, input.drift), above, {
+  const headers = headersOf(style, checkpoint, input.drift);
+  const renderer = new SectionRenderer(contentsOf(checkpoint, input.drift), headers, {
     cost,
-    affordable: Math.max(CHARACTERS_COUNTED, unit === "tokens" ? most * CHARACTERS_A_TOKEN : most),
+    affordable: Math.max(CHARACTERS_COUNTED, unit === "tokens" ? limit * CHARACTERS_PER_TOKEN : limit),
   });
 
   const head = headOf(input, style);
@@ -44,13 +43,13 @@ export function continuationPrompt(input: PromptInput): Prompt {
       leftOut: leftOutOf(renderer, renderings),
       secrets: secretsOf(renderings) + head.secrets,
     });
-  const fit = fitToBudget(renderer, most, (renderings) => headCost + sum(tailFor(renderings), cost));
-  if (fit.cost > most) throw tooSmall(unit, most, Math.ceil(fit.cost));
+  const fit = fitToBudget(renderer, limit, (renderings) => headCost + sum(tailFor(renderings), cost));
+  if (fit.cost > limit) throw tooSmall(unit, limit, Math.ceil(fit.cost));
 
   const { renderings } = fit;
   const chunks = [
     ...head.chunks,
-    ...[...above.keys()].flatMap((section) => renderings.get(section)!.chunks),
+    ...[...headers.keys()].flatMap((section) => renderings.get(section)!.chunks),
     ...tailFor(renderings),
   ];
   const text = chunks.join("");
@@ -65,25 +64,25 @@ export function continuationPrompt(input: PromptInput): Prompt {
   };
 }
 
-/** A row of dashes is one token for many bytes, and what carries a prompt has a limit in bytes as well. */
+/** A row of dashes is one token and many bytes, and the programs that carry prompts limit bytes as well. */
 const weighed =
   (tokens: (chunk: string) => number) =>
   (chunk: string): number =>
-    Math.max(tokens(chunk), Buffer.byteLength(chunk) / BYTES_A_TOKEN);
+    Math.max(tokens(chunk), Buffer.byteLength(chunk) / BYTES_PER_TOKEN);
 
-function budgetOf(budget: PromptBudget): { unit: "tokens" | "characters"; most: number } {
+function budgetOf(budget: PromptBudget): { unit: "tokens" | "characters"; limit: number } {
   const unit = "tokens" in budget ? "tokens" : "characters";
-  const most = "tokens" in budget ? budget.tokens : budget.characters;
-  if (!Number.isInteger(most) || most < 1 || most > LIMITS.prompt_budget_max) {
-    throw invalid(`budget.${unit}`, `a whole number from 1 to ${LIMITS.prompt_budget_max}`, most);
+  const limit = "tokens" in budget ? budget.tokens : budget.characters;
+  if (!Number.isInteger(limit) || limit < 1 || limit > LIMITS.prompt_budget_max) {
+    throw invalid(`budget.${unit}`, `a whole number from 1 to ${LIMITS.prompt_budget_max}`, limit);
   }
-  return { unit, most };
+  return { unit, limit };
 }
 
-function tooSmall(unit: string, most: number, minimum: number): FleetError {
-  return new FleetError("INVALID", "the budget is smaller than what a prompt never leaves out", {
+function tooSmall(unit: string, limit: number, minimum: number): FleetError {
+  return new FleetError("INVALID", "the budget is smaller than the parts that a prompt never leaves out", {
     fields: [
-      { path: `budget.${unit}`, expected: `at least ${minimum} for this checkpoint`, got: String(most) },
+      { path: `budget.${unit}`, expected: `at least ${minimum} for this checkpoint`, got: String(limit) },
     ],
     details: { minimum, unit },
   });
@@ -102,13 +101,13 @@ const secretsOf = (renderings: Renderings): number =>
 const sum = (chunks: readonly string[], cost: (chunk: string) => number): number =>
   chunks.reduce((all, chunk) => all + cost(chunk), 0);
 
-function remembering(count: (chunk: string) => number): (chunk: string) => number {
-  const known = new Map<string, number>();
+function memoized(count: (chunk: string) => number): (chunk: string) => number {
+  const counts = new Map<string, number>();
   return (chunk) => {
-    const before = known.get(chunk);
+    const before = counts.get(chunk);
     if (before !== undefined) return before;
     const counted = count(chunk);
-    known.set(chunk, counted);
+    counts.set(chunk, counted);
     return counted;
   };
 }

@@ -1,4 +1,4 @@
-// What a continuation prompt is made from, and what it is.
+// The input of a continuation prompt, and the prompt.
 
 import type { Checkpoint } from "../protocol/checkpoint.ts";
 import type { PromptBudget, PromptStyle, TokenizerName } from "../protocol/prompt.ts";
@@ -11,21 +11,21 @@ export interface PromptInput {
   readonly style?: PromptStyle | undefined;
   /** Default 2,000 tokens; `PROMPT_BUDGETS` knows the others. */
   readonly budget?: PromptBudget | undefined;
-  /** How the workspace stands, when it was compared. */
+  /** The result of the workspace comparison, if there was one. */
   readonly drift?: WorkspaceDrift | undefined;
-  /** The handoff that brings the task, when there is one; its record fits. */
+  /** The handoff of the task, if there is one; its record has the right type. */
   readonly handoff?: PromptHandoff | undefined;
-  /** Newer checkpoints that are corrupt and were passed over. */
+  /** The ids of newer checkpoints that are corrupt and were skipped. */
   readonly passedOver?: readonly string[] | undefined;
   /** Default `o200k_base`. */
   readonly tokenizer?: TokenizerName | undefined;
-  /** How the `fleet` command is called where the agent works. */
+  /** The name of the `fleet` command on the agent's machine. */
   readonly fleet?: string | undefined;
 }
 
 export interface PromptHandoff {
   readonly handoff_id: string;
-  /** null while none was chosen. */
+  /** null until it is chosen. */
   readonly to_agent_type: string | null;
   readonly next_phase?: string | null | undefined;
   readonly reason?: string | null | undefined;
@@ -34,15 +34,15 @@ export interface PromptHandoff {
     readonly value?: unknown;
     readonly threshold?: unknown;
   } | null;
-  /** The attempt at recovery that it is; null: no agent failed. */
+  /** The recovery attempt; null if the handoff is not one. */
   readonly recovery?: { readonly attempt: number; readonly class: string | null } | null;
 }
 
 export interface LeftOut {
   readonly section: SectionName;
-  /** Items that are not in the prompt. */
+  /** The number of omitted items. */
   readonly items: number;
-  /** Items that are in the prompt in part. */
+  /** The number of truncated items. */
   readonly shortened: number;
 }
 
@@ -51,9 +51,9 @@ export interface Prompt {
   readonly tokens: number;
   readonly characters: number;
   readonly style: PromptStyle;
-  /** What counted the tokens. */
+  /** The tokenizer that counted the tokens. */
   readonly tokenizer: TokenizerName;
   readonly leftOut: readonly LeftOut[];
-  /** Secrets that were found in the text and replaced. */
+  /** The number of secrets that were replaced in the text. */
   readonly secrets: number;
 }

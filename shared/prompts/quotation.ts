@@ -1,44 +1,43 @@
-// Text of a checkpoint as it may stand in a prompt. It was written by agents, which may repeat what a web page or a file told them,
-// so it is data: every line of it begins with the mark of a quotation, which our own lines never do. No text can end its quotation,
-// because it cannot write a line without the mark.
+// Quoted text of a checkpoint. Agents wrote it, and may repeat instructions from a web page or a file, so it is data: every line of it
+// begins with the quotation mark, and no unquoted line does. No text can end its quotation, because none of its lines lacks the mark.
 
 import { redact } from "../integrity/redaction.ts";
 import { LIMITS } from "../protocol/limits.ts";
 
 export const QUOTE = ">";
 
-export interface Clean {
+export interface CleanText {
   readonly text: string;
-  /** Characters of the original that were cut off at its end; 0 when it is whole. */
+  /** The number of characters cut off at the end of the original; 0 if it is whole. */
   readonly cut: number;
   readonly secrets: number;
 }
 
-/** What follows the cut is looked at too, so that a secret that lies across it is seen as a whole. */
+/** The text after the cut is scanned too, so that a secret across the cut is found. */
 const BEYOND_CUT = 4_096;
 
 const UNPLAIN = /[^\n\x20-\x7e]/;
-/** The sequences that a terminal obeys; what else is unprintable goes later. */
+/** The control sequences of terminals; other unprintable characters are replaced later. */
 const ESCAPES =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are removed.
   /(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g;
 const LINE_BREAKS = /\r\n?|[\v\f\u0085\u2028\u2029]/g;
-/** Formatting that nobody sees: direction marks, joiners, tags, selectors, fillers. Text can be hidden in it or changed by it. */
+/** Invisible formatting: direction marks, joiners, tags, selectors, fillers. It can hide text or change its meaning. */
 const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const UNPRINTABLE = /[^\P{C}\n]/gu;
 const SPACES = /[\t\p{Zs}]/gu;
-/** Longer gaps push text out of sight; empty lines in numbers too. */
+/** Longer gaps, like many empty lines, push text out of sight. */
 const GAP = / {17,}/g;
 const EMPTY_LINES = /\n(?: *\n){2,}/g;
 /**
- * Marks by which models and their programs tell who is speaking: special tokens and role tags. One character is changed; other angle
- * brackets, as in code, stay.
+ * The marks by which models and their programs recognise speakers: special tokens and role tags. One character of each is replaced; other
+ * angle brackets, as in code, stay.
  */
 const ROLE_MARKS =
   /<(?=\|)|\|(?=>)|<(?=\/?[ ]?(?:antml|s>|system|assistant|user|human|developer|tool|function|invoke|parameter|instruct|prompt|im_start|im_end|policy|admin|context|document|thinking|reminder))|<(?=<\/?SYS)|\[(?=\/?INST\])/gi;
 
-/** At most `chars` characters of `raw`, plain and without secrets. */
-export function clean(raw: string, chars: number): Clean {
+/** Up to `chars` characters of `raw`, plain and without secrets. */
+export function clean(raw: string, chars: number): CleanText {
   const limit = Math.min(chars, LIMITS.prompt_text_chars_max);
   const taken = raw.length > limit + BEYOND_CUT ? raw.slice(0, limit + BEYOND_CUT) : raw;
   const { text, count } = redact(UNPLAIN.test(taken) ? visible(taken) : taken);
@@ -64,8 +63,8 @@ function visible(text: string): string {
     .replace(UNPRINTABLE, "\ufffd");
 }
 
-/** As quoted lines. `lead` stands before the first, and as much space before the others. */
-export function quoted({ text, cut }: Clean, lead: string): string[] {
+/** The text in quoted lines. `lead` is put before the first line, and as many spaces before the others. */
+export function quoted({ text, cut }: CleanText, lead: string): string[] {
   const whole = cut === 0 ? text : `${text} … (${cut} more characters)`;
   const indent = " ".repeat(lead.length);
   return whole
@@ -74,8 +73,8 @@ export function quoted({ text, cut }: Clean, lead: string): string[] {
     .map((line, at) => `${QUOTE} ${at === 0 ? lead : indent}${line}`.trimEnd());
 }
 
-/** A name or a time from a checkpoint, in a line of ours: nothing in it but what names and times are made of. */
-export function word(text: string): string {
+/** A name or a time from a checkpoint for an unquoted line, reduced to the characters of names and times. */
+export function safe(text: string): string {
   return text.slice(0, LIMITS.id_chars_max).replace(/[^A-Za-z0-9_.:+-]/g, "_");
 }
 
@@ -86,7 +85,7 @@ function folded(line: string): string[] {
   while (rest.length > width) {
     const space = rest.lastIndexOf(" ", width);
     let at = space > width / 2 ? space : width;
-    // Not through the middle of a character.
+    // A surrogate pair is not split.
     if (/[\ud800-\udbff]/.test(rest[at - 1]!)) at -= 1;
     lines.push(rest.slice(0, at));
     rest = rest.slice(at).trimStart();

@@ -1,18 +1,18 @@
-// The written order in which a prompt gives way when it is too long: step by step from the top, until it fits. The last step that was
-// needed is then taken back as far as there is room.
+// The order in which a prompt that is too long is reduced: step by step from the top until it fits. The last step is then reverted as far
+// as the budget allows.
 
 import type { SectionName } from "./sections.ts";
 
-/** How much of a section stays. */
+/** The kept part of a section. */
 export interface SectionSize {
   readonly items: number;
-  /** Of each item. */
+  /** The limit of characters per item. */
   readonly chars: number;
 }
 
 export const WHOLE: SectionSize = { items: Number.POSITIVE_INFINITY, chars: Number.POSITIVE_INFINITY };
 
-/** Which items of a section stay: those of the end are the newest. */
+/** The end of a list from which items are kept; the last items are the newest. */
 export const KEPT: Readonly<Record<SectionName, "first" | "last">> = {
   next_action: "first",
   goal: "first",
@@ -44,7 +44,7 @@ const step = (section: SectionName, items: number, chars: number): ReductionStep
 });
 
 export const REDUCTION: readonly ReductionStep[] = [
-  // Long lists and texts first lose what can be read at its source.
+  // First, long lists and texts lose the parts that can be read in the checkpoint.
   step("verification", 10, 200),
   step("accomplished", 20, 240),
   step("files", 40, 200),
@@ -61,7 +61,7 @@ export const REDUCTION: readonly ReductionStep[] = [
   step("current_step", 3, 2_000),
   step("goal", 1, 1_000),
   step("next_action", 2, 2_000),
-  // Then what a successor can do without.
+  // Then the parts that the next agent does not need.
   step("verification", 0, 0),
   step("progress", 0, 0),
   step("accomplished", 8, 140),
@@ -79,7 +79,7 @@ export const REDUCTION: readonly ReductionStep[] = [
   step("current_step", 3, 600),
   step("goal", 1, 400),
   step("next_action", 2, 800),
-  // Then everything but the next few moves.
+  // Then everything but the next few actions.
   step("mission", 0, 0),
   step("dependencies", 0, 0),
   step("assumptions", 0, 0),
@@ -103,6 +103,6 @@ export const REDUCTION: readonly ReductionStep[] = [
   step("blockers", 0, 0),
   step("current_step", 0, 0),
   step("goal", 0, 0),
-  // Never dropped, only short.
+  // The next action is shortened and never dropped.
   step("next_action", 1, 240),
 ];

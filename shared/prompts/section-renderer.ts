@@ -1,18 +1,19 @@
-// The quoted sections of a prompt at any level of shrinking: their chunks of text, what these cost, and what is missing from them.
-// Everything is worked out once and only when it is asked for, because most of a long checkpoint never gets into a prompt.
+// The quoted sections of a prompt at any size: their chunks of text, the cost of these, and their omissions. Everything is computed
+// lazily and once, because most of a long checkpoint never gets into a prompt.
 
 import { clean, quoted } from "./quotation.ts";
 import { KEPT, type SectionSize, WHOLE } from "./reduction.ts";
 import type { Contents, SectionName } from "./sections.ts";
 
-/** A chunk begins a line and ends one, so that the costs of chunks add up to the cost of the text. */
+/** The cost of a chunk. A chunk consists of whole lines, so the costs of chunks add up to the cost of the text. */
 export type Cost = (chunk: string) => number;
 
 export interface Rendering {
   readonly chunks: readonly string[];
   readonly cost: number;
-  /** Items that are not there, and items that are there in part. */
+  /** The number of omitted items. */
   readonly missing: number;
+  /** The number of truncated items. */
   readonly shortened: number;
   readonly secrets: number;
 }
@@ -23,7 +24,7 @@ interface ItemText {
   readonly secrets: number;
 }
 
-/** What reads in one paragraph is one; the others are lists. */
+/** The sections that are paragraphs; the others are lists. */
 const PARAGRAPHS: ReadonlySet<SectionName> = new Set([
   "next_action",
   "goal",
@@ -36,22 +37,22 @@ const NOTHING: Rendering = { chunks: [], cost: 0, missing: 0, shortened: 0, secr
 
 export class SectionRenderer {
   readonly #contents: Contents;
-  /** Lines of ours above a section's texts: its heading and what else must be said. */
-  readonly #above: ReadonlyMap<SectionName, readonly string[]>;
+  /** The unquoted lines above a section's texts: its heading and remarks. */
+  readonly #headers: ReadonlyMap<SectionName, readonly string[]>;
   readonly #cost: Cost;
-  /** Raw characters that could possibly fit; more are not even looked at. */
+  /** The number of raw characters that could fit; longer texts are not processed. */
   readonly #affordable: number;
   readonly #items = new Map<string, ItemText>();
   readonly #renderings = new Map<string, Rendering>();
-  readonly #longests = new Map<SectionName, number>();
+  readonly #longestTexts = new Map<SectionName, number>();
 
   constructor(
     contents: Contents,
-    above: ReadonlyMap<SectionName, readonly string[]>,
+    headers: ReadonlyMap<SectionName, readonly string[]>,
     { cost, affordable }: { cost: Cost; affordable: number },
   ) {
     this.#contents = contents;
-    this.#above = above;
+    this.#headers = headers;
     this.#cost = cost;
     this.#affordable = affordable;
   }
@@ -60,14 +61,14 @@ export class SectionRenderer {
     return this.#contents[section].length;
   }
 
-  /** The same object for levels at which the section is the same. */
-  render(section: SectionName, { items, chars: most }: SectionSize): Rendering {
+  /** Returns the same object for all sizes with the same result. */
+  render(section: SectionName, { items, chars: limit }: SectionSize): Rendering {
     const raw = this.#contents[section];
     const kept = Math.min(items, raw.length);
-    const chars = kept === 0 || most >= this.#longest(section) ? WHOLE.chars : most;
+    const chars = kept === 0 || limit >= this.#longest(section) ? WHOLE.chars : limit;
     const key = `${section}/${kept}/${chars}`;
-    const known = this.#renderings.get(key);
-    if (known !== undefined) return known;
+    const cached = this.#renderings.get(key);
+    if (cached !== undefined) return cached;
     const rendering = this.#rendered(section, kept, chars);
     this.#renderings.set(key, rendering);
     return rendering;
@@ -75,21 +76,21 @@ export class SectionRenderer {
 
   #rendered(section: SectionName, kept: number, chars: number): Rendering {
     const raw = this.#contents[section];
-    const above = this.#above.get(section);
-    if (above === undefined) return { ...NOTHING, missing: raw.length };
-    // What is said beside the heading, as how the workspace stands, is said also when every text is left out.
-    if (kept === 0 && above.length < 2) return { ...NOTHING, missing: raw.length };
+    const header = this.#headers.get(section);
+    if (header === undefined) return { ...NOTHING, missing: raw.length };
+    // Remarks beside the heading, such as the state of the workspace, are printed even if all texts are left out.
+    if (kept === 0 && header.length < 2) return { ...NOTHING, missing: raw.length };
     const from = KEPT[section] === "last" ? raw.length - kept : 0;
     return this.#isAffordable(raw, from, kept, chars)
-      ? this.#written(section, above, { from, kept, chars })
+      ? this.#written(section, header, { from, kept, chars })
       : { ...NOTHING, cost: Number.POSITIVE_INFINITY };
   }
 
   #longest(section: SectionName): number {
-    const known = this.#longests.get(section);
-    if (known !== undefined) return known;
-    const longest = this.#contents[section].reduce((most, { length }) => Math.max(most, length), 0);
-    this.#longests.set(section, longest);
+    const cached = this.#longestTexts.get(section);
+    if (cached !== undefined) return cached;
+    const longest = this.#contents[section].reduce((longest, { length }) => Math.max(longest, length), 0);
+    this.#longestTexts.set(section, longest);
     return longest;
   }
 
@@ -103,11 +104,11 @@ export class SectionRenderer {
 
   #written(
     section: SectionName,
-    above: readonly string[],
+    header: readonly string[],
     { from, kept, chars }: { from: number; kept: number; chars: number },
   ): Rendering {
     const items = Array.from({ length: kept }, (_, at) => this.#item(section, from + at, chars));
-    const lines = [...above, ...items.flatMap((item) => item.lines)];
+    const lines = [...header, ...items.flatMap((item) => item.lines)];
     const chunks = lines.map((line, at) => `${line}${at === lines.length - 1 ? "\n\n" : "\n"}`);
     return {
       chunks,
@@ -122,8 +123,8 @@ export class SectionRenderer {
     const raw = this.#contents[section][at]!;
     const limit = raw.length <= chars ? WHOLE.chars : chars;
     const key = `${section}/${at}/${limit}`;
-    const known = this.#items.get(key);
-    if (known !== undefined) return known;
+    const cached = this.#items.get(key);
+    if (cached !== undefined) return cached;
     const text = clean(raw, limit);
     const isParagraph = PARAGRAPHS.has(section);
     const shown = isParagraph ? text : { ...text, text: text.text.replaceAll("\n", " ") };

@@ -1,4 +1,4 @@
-// What of a checkpoint a prompt may say: sections, each a list of raw texts. Nothing is weighed, cleaned or cut here.
+// The sections of a prompt, each a list of raw texts from a checkpoint. They are counted, cleaned and cut elsewhere.
 
 import type { Checkpoint } from "../protocol/checkpoint.ts";
 import { WORKSPACE_FINDINGS, type WorkspaceDrift } from "../protocol/workspace.ts";
@@ -24,7 +24,7 @@ export const SECTIONS = [
 ] as const;
 export type SectionName = (typeof SECTIONS)[number];
 
-/** Where the rest of a section can be read, as a path into the checkpoint. */
+/** The path of each section's source in the checkpoint. */
 export const FOUND_IN: Readonly<Record<SectionName, string>> = {
   next_action: ".execution_state.resume_pointer",
   goal: ".execution_state.goal",
@@ -80,20 +80,21 @@ export function contentsOf(checkpoint: Checkpoint, drift: WorkspaceDrift | undef
   };
 }
 
-/** A text that says something. Members that are not among those of the schema may hold anything. */
+/** The text in a list, or an empty list if there is none. Members outside the schema may have any type. */
 const some = (text: unknown): string[] => (typeof text === "string" && text.trim() !== "" ? [text] : []);
 
-/** What to do next, from whatever says it best. */
+/** The next action or, without one, the best substitute. */
 function nextAction(state: State): string[] {
   const { resume_pointer: pointer, current_step: step, pending_items: pending } = state;
-  const told = some(pointer?.next_action);
-  if (told.length > 0) return [...told, ...some(pointer?.current_context).map((text) => `Context: ${text}`)];
+  const recorded = some(pointer?.next_action);
+  if (recorded.length > 0)
+    return [...recorded, ...some(pointer?.current_context).map((text) => `Context: ${text}`)];
   const guess = step?.description ?? (pending[0] && itemText(pending[0])) ?? state.current_focus;
   return some(guess);
 }
 
-/** Whether the next action was written down as one. */
-export const isNextActionTold = ({ execution_state: state }: Checkpoint): boolean =>
+/** True if the checkpoint names its next action. */
+export const hasNextAction = ({ execution_state: state }: Checkpoint): boolean =>
   some(state.resume_pointer?.next_action).length > 0;
 
 function currentStep({ current_step: step, current_focus: focus }: State): string[] {
@@ -119,7 +120,7 @@ function failingTests({ metrics: { tests_status: tests } }: Checkpoint): string 
   return `${tests.failed} of ${tests.passed + tests.failed + tests.skipped} tests fail`;
 }
 
-/** The files most likely to be opened next come first: those of the last steps. */
+/** All files; those of the last steps come first, because they are needed first. */
 function filesOf({ execution_state: state, metrics, recovery }: Checkpoint): string[] {
   const files = new Map<string, string>();
   const add = (path: string, how: string) => {

@@ -1,25 +1,24 @@
-// The styles of a prompt, as data: what each says itself, and which sections in which order. What is not listed is named as left out.
+// The styles of a prompt, as data: the text of each, and its sections in their order. Other sections are listed as left out.
 
 import type { Checkpoint } from "../protocol/checkpoint.ts";
 import type { PromptStyle } from "../protocol/prompt.ts";
 import type { WorkspaceDrift, WorkspaceGrade } from "../protocol/workspace.ts";
-import { isNextActionTold, type SectionName } from "./sections.ts";
+import { hasNextAction, type SectionName } from "./sections.ts";
 
 export interface Style {
-  /** The first heading; the task's name follows. */
+  /** The first heading, before the id of the task. */
   readonly title: string;
   readonly opening: string;
-  /** In the order of the prompt, with their headings. Provenance stands before them, what was left out after them. */
+  /** The sections in their order, with their headings. The provenance precedes them, and the omissions follow. */
   readonly sections: readonly (readonly [section: SectionName, heading: string])[];
-  /** The last lines, after everything else: models remember them best. */
+  /** The last lines of the prompt, which models remember best. */
   readonly closing: string;
 }
 
 export const STYLES: Readonly<Record<PromptStyle, Style>> = {
   standard: {
     title: "Continue task",
-    opening:
-      "You take over a task that another agent worked on; its context is gone, this is what it recorded.",
+    opening: "You take over a task from another agent. Its context is lost; this is what it recorded.",
     sections: [
       ["goal", "Goal"],
       ["next_action", "Next action"],
@@ -62,7 +61,7 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["rollback", "How to roll back"],
     ],
     closing:
-      "First look whether the partial work and the files are as described. Then finish the step in progress and the pending steps, and report the task as resumed, not as new.",
+      "First check that the partial work and the files are as described. Then finish the step in progress and the pending steps, and report the task as resumed, not as new.",
   },
   mission: {
     title: "Resume mission of task",
@@ -98,29 +97,29 @@ export const STYLES: Readonly<Record<PromptStyle, Style>> = {
       ["workspace", "Workspace"],
       ["next_action", "Next action"],
     ],
-    closing: "Do exactly the next action, then go on with what is pending.",
+    closing: "Do exactly the next action, then continue with the pending items.",
   },
 };
 
 const GRADES: Readonly<Record<WorkspaceGrade, string>> = {
   ok: "The workspace is as the checkpoint recorded it.",
   drift:
-    "The workspace has drifted from what the checkpoint recorded: look at the differences before you go on.",
+    "The workspace has drifted from the state in the checkpoint: look at the differences before you continue.",
   conflict:
-    "The workspace conflicts with what the checkpoint recorded: recorded work may be missing or other work may be here. Settle that first, and neither reset nor overwrite anything.",
+    "The workspace conflicts with the state in the checkpoint: recorded work may be missing, or other work may be present. Resolve that first, and neither reset nor overwrite anything.",
 };
 
-/** The sections of a style in their order, each with the lines of ours above its texts: first the heading. */
-export function aboveOf(
+/** The sections of a style in their order, each with its unquoted lines: the heading and remarks. */
+export function headersOf(
   style: PromptStyle,
   checkpoint: Checkpoint,
   drift: WorkspaceDrift | undefined,
 ): ReadonlyMap<SectionName, readonly string[]> {
   return new Map(
     STYLES[style].sections.map(([section, heading]) => {
-      const said =
-        section === "workspace" ? grade(drift) : section === "next_action" ? untold(checkpoint) : [];
-      return [section, [`## ${heading}`, ...said]];
+      const remarks =
+        section === "workspace" ? grade(drift) : section === "next_action" ? noNextAction(checkpoint) : [];
+      return [section, [`## ${heading}`, ...remarks]];
     }),
   );
 }
@@ -133,10 +132,10 @@ export function headingOf(section: SectionName, style: PromptStyle): string {
 const grade = (drift: WorkspaceDrift | undefined): string[] =>
   drift === undefined ? [] : [GRADES[drift.grade]];
 
-function untold(checkpoint: Checkpoint): string[] {
-  if (isNextActionTold(checkpoint)) return [];
+function noNextAction(checkpoint: Checkpoint): string[] {
+  if (hasNextAction(checkpoint)) return [];
   const { current_step: step, pending_items: pending, current_focus: focus } = checkpoint.execution_state;
   return step !== undefined || pending.length > 0 || focus !== undefined
-    ? ["None was recorded as such. This is the nearest to one:"]
-    : ["None was recorded. Find out what remains, and ask if that is not clear."];
+    ? ["None was recorded. This is the best substitute:"]
+    : ["None was recorded. Find out what remains, and ask if it is unclear."];
 }

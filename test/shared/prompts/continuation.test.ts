@@ -52,7 +52,7 @@ const inputs: fc.Arbitrary<PromptInput> = fc.record({
 });
 
 describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
-  test("it is within its budget, and its tokens are those of its text", () => {
+  test("it fits its budget, and its token count is that of its text", () => {
     fc.assert(
       fc.property(inputs, (input) => {
         const prompt = continuationPrompt(input);
@@ -66,7 +66,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
     );
   });
 
-  test("what is never left out is there", () => {
+  test("the parts that are never left out are present", () => {
     fc.assert(
       fc.property(inputs, (input) => {
         const { text } = continuationPrompt(input);
@@ -99,7 +99,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
     );
   });
 
-  test("its text stays quoted, whatever it holds", () => {
+  test("its text stays quoted, with any content", () => {
     const marked = hostileText.map((text) => text.replaceAll(/(^|[\n\r\u2028\u2029\u0085])/g, "$1Mark"));
     const reads = { checkpoint: anyCheckpoint(marked), style: styles, budget: budgets };
     fc.assert(
@@ -119,7 +119,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
     );
   });
 
-  test("nothing in it is unseen or obeyed by a terminal, and no line is endless", () => {
+  test("it has no invisible or control characters, and no overlong lines", () => {
     fc.assert(
       fc.property(inputs, (input) => {
         const { text } = continuationPrompt(input);
@@ -132,7 +132,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
     );
   });
 
-  test("no secret is in it, whole or in part", () => {
+  test("it contains no secret, not even in part", () => {
     const noise = fc.constantFrom(
       "",
       "use ",
@@ -160,7 +160,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
     );
   });
 
-  test("a budget is refused only below the minimum that is named, and that one is enough", () => {
+  test("a budget is refused only below the named minimum, and the minimum is enough", () => {
     fc.assert(
       fc.property(
         inputs,
@@ -197,7 +197,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
     );
   });
 
-  test("what is in no prompt is told as left out", () => {
+  test("omitted items are listed as left out", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: 300 }),
@@ -209,9 +209,11 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
             execution_state: { phase: "testing", completed_items: titles },
           });
           const { text, leftOut } = continuationPrompt({ checkpoint, style, budget: { tokens } });
-          const gone = titles.filter((title) => !text.includes(`> - ${title}\n`)).length;
-          expect(leftOut.find(({ section }) => section === "accomplished")?.items ?? 0).toBe(gone);
-          expect(text.includes(`${gone} left out (\`.execution_state.completed_items\`)`)).toBe(gone > 0);
+          const omitted = titles.filter((title) => !text.includes(`> - ${title}\n`)).length;
+          expect(leftOut.find(({ section }) => section === "accomplished")?.items ?? 0).toBe(omitted);
+          expect(text.includes(`${omitted} left out (\`.execution_state.completed_items\`)`)).toBe(
+            omitted > 0,
+          );
         },
       ),
       RUNS,
@@ -219,8 +221,8 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
   });
 });
 
-describe("the written order", () => {
-  test("takes a section less each time, and all of it at the end, but for the next action", () => {
+describe("the order of reduction", () => {
+  test("shrinks each section step by step to nothing, except the next action", () => {
     for (const section of SECTIONS) {
       const steps = REDUCTION.filter((step) => step.section === section);
       for (const [at, { items, chars }] of steps.entries()) {
@@ -233,7 +235,7 @@ describe("the written order", () => {
     }
   });
 
-  test("what was recorded as the last thing done outlives what came before it", () => {
+  test("the newest completed items are kept longest", () => {
     const completed_items = Array.from({ length: 200 }, (_, at) => `Finished part ${at} of the work`);
     const checkpoint = checkpointWith({ execution_state: { phase: "testing", completed_items } });
     const { text, leftOut } = continuationPrompt({ checkpoint, budget: { tokens: 900 } });
@@ -242,18 +244,18 @@ describe("the written order", () => {
     expect(leftOut).toEqual([{ section: "accomplished", items: expect.any(Number), shortened: 0 }]);
   });
 
-  test("the last step is taken back as far as there is room", () => {
+  test("the last step is reverted as far as the budget allows", () => {
     const completed_items = Array.from({ length: 500 }, (_, at) => `Finished part ${at} of the work`);
     const checkpoint = checkpointWith({ execution_state: { phase: "testing", completed_items } });
     expect(continuationPrompt({ checkpoint }).tokens).toBeGreaterThan(1_950);
   });
 });
 
-describe("what it says", () => {
-  const said = (input: Partial<PromptInput> = {}) => continuationPrompt({ checkpoint: usual, ...input });
+describe("the text", () => {
+  const promptOf = (input: Partial<PromptInput> = {}) => continuationPrompt({ checkpoint: usual, ...input });
 
-  test("everything of a usual checkpoint, in the default budget", () => {
-    const { text, leftOut, tokenizer: counted, style } = said();
+  test("has everything of a usual checkpoint, in the default budget", () => {
+    const { text, leftOut, tokenizer: counted, style } = promptOf();
     expect({ leftOut, counted, style }).toEqual({ leftOut: [], counted: "o200k_base", style: "standard" });
     for (const line of [
       "## Next action\n> Write test/toggle.test.ts\n> Context: src/components/Part3.tsx:40\n",
@@ -267,16 +269,16 @@ describe("what it says", () => {
       expect(text).toContain(line);
   });
 
-  test.each(PROMPT_STYLES)("style %s has its sections in its order", (style) => {
-    const { text } = said({ style });
+  test.each(PROMPT_STYLES)("in style %s has its sections in order", (style) => {
+    const { text } = promptOf({ style });
     const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, name]) => name);
     const order = ["Provenance", ...STYLES[style].sections.map(([, name]) => name), "Left out", "Your job"];
     expect(headings).toEqual(order.filter((name) => headings.includes(name)));
     expect(text.trimEnd().endsWith(STYLES[style].closing)).toBe(true);
   });
 
-  test("who handed over and why, which is quoted too", () => {
-    const { text } = said({
+  test("names the handoff and quotes its reason", () => {
+    const { text } = promptOf({
       handoff: {
         handoff_id: "019bef72-3d00-7a31-b5c4-0d6e2f9a1b02",
         to_agent_type: "qa",
@@ -290,72 +292,66 @@ describe("what it says", () => {
     );
   });
 
-  test("that the agent before failed, and why", () => {
+  test("says that the previous owner failed, and why", () => {
     const handoff = {
       handoff_id: "019bef72-3d00-7a31-b5c4-0d6e2f9a1b02",
       to_agent_type: "qa",
       reason: "attempt 2 after agent-7 failed: crash, exit code 1",
       trigger: null,
     };
-    const { text } = said({ handoff: { ...handoff, recovery: { attempt: 2, class: "crash" } } });
+    const { text } = promptOf({ handoff: { ...handoff, recovery: { attempt: 2, class: "crash" } } });
     expect(text).toContain(
       "by handoff 019bef72-3d00-7a31-b5c4-0d6e2f9a1b02.\n" +
-        "The agent that had the task failed (crash); this is attempt 2 to go on. What it did after this checkpoint is recorded nowhere: " +
-        "look how things stand before you repeat or rely on it.\n" +
+        "The previous owner of the task failed (crash); this is recovery attempt 2. Work after this checkpoint is not recorded: " +
+        "check the actual state before you repeat it or rely on it.\n" +
         "> Reason: attempt 2 after agent-7 failed: crash, exit code 1\n",
     );
-    const asked = said({ handoff: { ...handoff, recovery: { attempt: 1, class: null } } }).text;
-    expect(asked).toContain("\nThe task was taken from the agent that had it; this is attempt 1 to go on. ");
+    const asked = promptOf({ handoff: { ...handoff, recovery: { attempt: 1, class: null } } }).text;
+    expect(asked).toContain("\nThe task was taken from its owner; this is recovery attempt 1. ");
     for (const recovery of [null, undefined]) {
-      expect(said({ handoff: { ...handoff, ...(recovery === null && { recovery }) } }).text).not.toContain(
-        "The agent that had the task failed",
-      );
+      expect(
+        promptOf({ handoff: { ...handoff, ...(recovery === null && { recovery }) } }).text,
+      ).not.toContain("The previous owner of the task failed");
     }
   });
 
-  test("how the workspace stands", () => {
-    const { text } = said({
+  test("has the state of the workspace", () => {
+    const { text } = promptOf({
       drift: {
         grade: "conflict",
         findings: [{ kind: "file_missing", grade: "conflict", path: "src/theme.ts" }],
       },
     });
-    expect(text).toContain("## Workspace\nThe workspace conflicts with what the checkpoint recorded");
+    expect(text).toContain("## Workspace\nThe workspace conflicts with the state in the checkpoint");
     expect(text).toContain("> - conflict: src/theme.ts the file is not here\n");
   });
 
-  test("what was passed over because it is corrupt", () => {
+  test("names the checkpoints that were skipped as corrupt", () => {
     const ids = Array.from({ length: 5 }, (_, at) => `019bef72-3d00-7a31-b5c4-0d6e2f9a1c0${at}`);
-    const { text } = said({ passedOver: ids });
-    expect(text).toContain(`passed over: chk-${ids[0]}, chk-${ids[1]}, chk-${ids[2]} and 2 more.`);
+    const { text } = promptOf({ passedOver: ids });
+    expect(text).toContain(`skipped: chk-${ids[0]}, chk-${ids[1]}, chk-${ids[2]} and 2 more.`);
   });
 
-  test("how the command is called where the agent works", () => {
-    expect(said({ fleet: "npx fleet" }).text).toContain("`npx fleet checkpoints show chk-");
+  test("uses the name of the command on the agent's machine", () => {
+    expect(promptOf({ fleet: "npx fleet" }).text).toContain("`npx fleet checkpoints show chk-");
   });
 
   test.each<[string, object, string]>([
-    [
-      "the step under way",
-      { current_step: { description: "Wire it" }, pending_items: ["Later"] },
-      "> Wire it",
-    ],
-    ["the first that is pending", { pending_items: ["Write tests", "Later"] }, "> Write tests"],
+    ["the current step", { current_step: { description: "Wire it" }, pending_items: ["Later"] }, "> Wire it"],
+    ["the first pending item", { pending_items: ["Write tests", "Later"] }, "> Write tests"],
     ["the focus", { current_focus: "The toggle" }, "> The toggle"],
-  ])("without a next action: %s", (_, state, line) => {
+  ])("without a next action has %s", (_, state, line) => {
     const checkpoint = checkpointWith({ execution_state: { phase: "testing", ...state } });
     const { text } = continuationPrompt({ checkpoint });
-    expect(text).toContain(
-      `## Next action\nNone was recorded as such. This is the nearest to one:\n${line}\n`,
-    );
+    expect(text).toContain(`## Next action\nNone was recorded. This is the best substitute:\n${line}\n`);
   });
 
-  test("that there is no next action", () => {
+  test("says that there is no next action", () => {
     const { text } = continuationPrompt({ checkpoint: checkpointWith({}) });
     expect(text).toContain("## Next action\nNone was recorded. Find out what remains");
   });
 
-  test("a section of 10,000 items or one of a million characters, in time", () => {
+  test("is built in time from 10,000 items or a million characters", () => {
     const completed_items = Array.from({ length: 10_000 }, (_, at) => `Finished ${at}`);
     const state = {
       phase: "testing",
@@ -374,20 +370,20 @@ describe("what it says", () => {
     { characters: -1 },
     { tokens: Number.NaN },
     { tokens: 1_000_001 },
-  ])("the budget %j is none", (budget) =>
-    expect(() => said({ budget })).toThrow(expect.objectContaining({ code: "INVALID" })),
+  ])("the budget %j is refused", (budget) =>
+    expect(() => promptOf({ budget })).toThrow(expect.objectContaining({ code: "INVALID" })),
   );
 });
 
 describe("tokens", () => {
-  test("are counted as the models do, special ones as text", () => {
+  test("are counted as models count them, special tokens as text", () => {
     const { name, count } = tokenizer("o200k_base");
     expect(name).toBe("o200k_base");
     expect(count("hello world")).toBe(2);
     expect(count("<|endoftext|>")).toBeGreaterThan(1);
   });
 
-  test("can be estimated, four characters each", () => {
+  test("can be estimated at four characters each", () => {
     const prompt = continuationPrompt({
       checkpoint: usual,
       tokenizer: "four_characters",

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { tokenizer } from "../../../shared/prompts/tokens.ts";
 
-// In a file of its own, because a tokenizer that was loaded once stays.
-test("where the real one cannot be loaded, four characters are a token, and it says so", () => {
+// In a file of its own, because a loaded tokenizer stays loaded.
+test("without the real tokenizer, four characters count as a token, under the name of that rule", () => {
   const fallback = tokenizer("o200k_base", () => {
     throw new Error("Cannot find module");
   });
