@@ -1,6 +1,7 @@
 // Where files lie, what they are called and how long they are.
 
-import { file, isCode, lineCount, type Node, type Rule, visit } from "./source.ts";
+import { posix } from "node:path";
+import { type File, file, isCode, lineCount, type Node, type Rule, visit } from "./source.ts";
 
 const TOP = [
   "package.json",
@@ -63,6 +64,43 @@ export const fileLength: Rule = {
   broken: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE + 1))],
   kept: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE))],
 };
+
+/** The relative links of a document outside code blocks, with their anchors. */
+const LINK = /\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)/g;
+
+export const links: Rule = {
+  name: "links between documents lead to a file and a heading",
+  check: (files) => {
+    const paths = new Set(files.map(({ path }) => path));
+    const anchors = new Map(files.filter(isDocument).map((one) => [one.path, headings(one)]));
+    const isThere = (path: string): boolean =>
+      paths.has(path) || [...paths].some((one) => one.startsWith(`${path.replace(/\/$/, "")}/`));
+    return files.filter(isDocument).flatMap((one) =>
+      [...prose(one).matchAll(LINK)].flatMap(([, target = "", anchor]) => {
+        const path = target === "" ? one.path : posix.join(posix.dirname(one.path), target);
+        if (!isThere(path)) return [`${one.path}: links to ${path}, which is not there`];
+        if (anchor === undefined || anchors.get(path)?.has(anchor)) return [];
+        return [`${one.path}: links to the heading #${anchor} of ${path}, which has none`];
+      }),
+    );
+  },
+  broken: [file("README.md", "[a](docs/a.md) [b](#c)\n# B\n")],
+  kept: [file("README.md", "[a](docs/a.md#a-b) [c](#c)\n## C\n"), file("docs/a.md", "# `A`, b\n")],
+};
+
+const isDocument = ({ path }: File): boolean => path.endsWith(".md");
+const prose = ({ text }: File): string => text.replace(/^```[\s\S]*?^```$/gm, "");
+
+/** The anchors of a document's headings, in the form that GitHub gives them. */
+const headings = (one: File): ReadonlySet<string> =>
+  new Set(
+    [...prose(one).matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
+      title
+        .toLowerCase()
+        .replace(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
 
 const longFunction = (lines: number): string => `function long() {\n${"go();\n".repeat(lines - 2)}}`;
 
