@@ -1,4 +1,4 @@
-/** The examples, and the program in the SDK's documentation, do what they say: real processes on a real fleet. */
+/** The examples, and the programs in the documents of the API and the SDK, work: real processes on a real fleet. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -44,7 +44,7 @@ function start(agentId: string | undefined, ...args: string[]) {
 const lineCount = (path: string) =>
   readFileSync(join(projectRoot, path), "utf8").trimEnd().split("\n").length;
 
-test("agent and orchestrator: the first agent's context fills up, the orchestrator starts the next, which completes the task", async () => {
+test("the example agent hands off when its context fills up, and the example orchestrator starts the next one", async () => {
   expect(lineCount("deploy/examples/orchestrator.ts")).toBeLessThan(40);
   const first = start("first", "deploy/examples/agent.ts", "shown");
   expect(await first.ended, first.output()).toBe(0);
@@ -71,7 +71,7 @@ test("agent and orchestrator: the first agent's context fills up, the orchestrat
   ).toMatchObject({ state: "confirmed", accepted_by: owner });
 }, 60_000);
 
-/** A program out of a page, run from the project's folder. */
+/** Runs a program of a document in the project's folder. */
 async function documented(path: string, language: string): Promise<{ program: string; output: string }> {
   const page = readFileSync(join(projectRoot, path), "utf8");
   const [, program = ""] = new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(page) ?? [];
@@ -86,7 +86,7 @@ async function documented(path: string, language: string): Promise<{ program: st
   }
 }
 
-test("the orchestrator without the SDK in the API's documentation takes an offer", async () => {
+test("the orchestrator without the SDK in API.md takes an offer", async () => {
   const id = await offeredTask(writer.records, "plain", "qa", { prompt: "Test it." });
   const { output } = await documented("shared/protocol/API.md", "js");
   expect(output).toContain("start an agent on plain under fence 1, told: Test it.");

@@ -62,8 +62,6 @@ const PENDING_NAMES: ReadonlySet<string> = new Set([
   "Attempt",
   "CorruptVersion",
   "Failure",
-  "Found",
   "Step",
-  "placeOf",
   "validate",
 ]);

@@ -1,8 +1,8 @@
 /**
  * One agent's spool on disk: a folder with the file `open`, to which every process of the agent appends, and closed files that wait to
- * be sent. A file is closed by renaming it. Nobody locks anything to append: an appender writes, syncs and only then looks whether
- * `open` is still the file that it wrote to. If it is, whoever closes that file later will read the line; if it is not, the line is
- * written again into the new one. So at worst a line is there twice, which its command id makes harmless, and never not at all.
+ * be sent. A file is closed by renaming it. Appending needs no lock: a process writes, checks that `open` is still the file that it
+ * wrote to, and syncs. If it is, the process that closes that file later reads the line; if not, the line is written again into the new
+ * file. At worst a line exists twice, which its command id makes harmless; it is never lost.
  */
 import { constants, fstatSync, statSync, writeSync } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, statfs } from "node:fs/promises";
@@ -16,7 +16,7 @@ const ASIDE = "aside";
 const CLOSED = /^\d{8}-[0-9a-f-]{36}\.closed$/;
 const APPENDING = constants.O_APPEND | constants.O_CREAT | constants.O_WRONLY;
 
-interface Waiting {
+interface PendingLine {
   readonly line: Uint8Array;
   readonly resolve: () => void;
   readonly reject: (error: FleetError) => void;
@@ -25,43 +25,43 @@ interface Waiting {
 export class SpoolFolder {
   readonly path: string;
   readonly #bytesMax: number;
-  #waiting: Waiting[] = [];
+  #waiting: PendingLine[] = [];
   #storing: Promise<void> | undefined;
   #file: FileHandle | undefined;
 
-  /** Touches nothing until something is appended. `bytesMax`: over all files that wait. */
+  /** Creates nothing until a line is appended. `bytesMax`: the limit for all pending files together. */
   constructor(path: string, bytesMax: number) {
     this.path = path;
     this.#bytesMax = bytesMax;
   }
 
   /**
-   * On disk when it resolves. Throws UNAVAILABLE when nothing was kept (full, no space, not writable), TIMEOUT when that is not
-   * certain.
+   * The line is on disk when it resolves. Throws UNAVAILABLE if it is not (full, no space, not writable), or TIMEOUT if that is
+   * uncertain.
    */
   append(line: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ line, resolve, reject });
-      // Those who come while one sync is under way share the next one.
+      // Lines that arrive during a sync share the next one.
       this.#storing ??= this.#storeAll().finally(() => {
         this.#storing = undefined;
       });
     });
   }
 
-  /** Names of files that wait, those to be sent first in front; without `open`. */
+  /** The names of the closed files, in the order in which they must be sent. */
   async closed(): Promise<string[]> {
     return (await names(this.path)).filter((name) => CLOSED.test(name)).sort();
   }
 
-  /** Closes what is being appended to. False: there is nothing. Only one process at a time may do this, or the order suffers. */
+  /** Closes the file `open`. False if there is none. The caller must hold the lock of the spool, or the order of the files may be lost. */
   async close(): Promise<boolean> {
-    // Ours to close: what this process appends next goes into a new file at once.
+    // So that the next line of this process goes straight into a new file.
     await this.#storing;
     await this.#closeFile();
     const last = (await this.closed()).at(-1);
     const number = last === undefined ? 1 : Number(last.slice(0, 8)) + 1;
-    // A name of its own, so that no rename can ever cover another file.
+    // A unique name, so that no rename can replace another file.
     const name = `${String(number).padStart(8, "0")}-${uuidv7()}.closed`;
     try {
       await rename(join(this.path, OPEN), join(this.path, name));
@@ -72,7 +72,7 @@ export class SpoolFolder {
     }
   }
 
-  /** Empty when somebody else has sent and removed it. */
+  /** Empty if another process has sent and removed the file. */
   async read(name: string): Promise<Uint8Array> {
     try {
       return await readFile(join(this.path, name));
@@ -94,7 +94,7 @@ export class SpoolFolder {
     await rm(join(this.path, name), { force: true });
   }
 
-  /** Every line that waits, oldest first, with the file it stands in. */
+  /** The pending lines of each file, oldest first. */
   async *lines(): AsyncGenerator<readonly Line[]> {
     for (const name of [...(await this.closed()), OPEN]) yield [...linesOf(await this.read(name))];
   }
@@ -108,14 +108,14 @@ export class SpoolFolder {
     return !(await names(this.path)).some((name) => name === OPEN || CLOSED.test(name));
   }
 
-  /** Of everything that waits. */
+  /** The size of all pending files. */
   async bytes(): Promise<number> {
-    const waiting = (await names(this.path)).filter((name) => name === OPEN || CLOSED.test(name));
-    const sizes = await Promise.all(waiting.map((name) => sizeOf(join(this.path, name))));
+    const pending = (await names(this.path)).filter((name) => name === OPEN || CLOSED.test(name));
+    const sizes = await Promise.all(pending.map((name) => sizeOf(join(this.path, name))));
     return sizes.reduce((total, size) => total + size, 0);
   }
 
-  /** Ends appending; what was appended stays. */
+  /** Closes the folder for this process. The files stay. */
   async end(): Promise<void> {
     await this.#storing;
     await this.#closeFile();
@@ -125,7 +125,7 @@ export class SpoolFolder {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
       this.#waiting = [];
-      // Set once bytes have reached a file: from then on a failure leaves open whether they will be sent.
+      // `landed` is set once bytes have reached a file: after a later failure they may still be sent.
       const progress = { landed: false };
       try {
         await this.#store(await this.#admitted(batch), progress);
@@ -135,10 +135,10 @@ export class SpoolFolder {
     }
   }
 
-  async #admitted(batch: readonly Waiting[]): Promise<Waiting[]> {
+  async #admitted(batch: readonly PendingLine[]): Promise<PendingLine[]> {
     await mkdir(this.path, { recursive: true, mode: 0o700 });
     let bytes = await this.bytes();
-    const admitted: Waiting[] = [];
+    const admitted: PendingLine[] = [];
     for (const one of batch) {
       if (bytes + one.line.length > this.#bytesMax) {
         one.reject(full(this.path, bytes, this.#bytesMax));
@@ -150,27 +150,27 @@ export class SpoolFolder {
     return admitted;
   }
 
-  async #store(batch: readonly Waiting[], progress: { landed: boolean }): Promise<void> {
+  async #store(batch: readonly PendingLine[], progress: { landed: boolean }): Promise<void> {
     const bytes = Buffer.concat(batch.map(({ line }) => line));
     if (bytes.length === 0) return;
     await requireSpace(this.path, bytes.length);
     for (let again = false; ; again = true) {
       const file = await this.#openFile();
-      // One write call: with O_APPEND its bytes stand together, whoever else appends.
-      // And with nothing between the write and the look, or a quick sender could close file after file under our hands.
+      // A single call: with O_APPEND its bytes are contiguous, although other processes append as well. The check follows without an
+      // await, because a fast sender could otherwise close one file after the other before each check.
       const bytesWritten = writeSync(file.fd, bytes);
       progress.landed = true;
       if (this.#isOpen(file)) {
         await file.datasync();
         return this.#settle(batch, bytesWritten, again);
       }
-      // Closed meanwhile, perhaps before our bytes were in it.
+      // The file was closed meanwhile, perhaps before these bytes were in it.
       await this.#closeFile();
     }
   }
 
-  /** A disk that became full lets a write end early; lines that are whole count, the one that was cut has no checksum. */
-  #settle(batch: readonly Waiting[], bytesWritten: number, again: boolean): void {
+  /** On a full disk a write may end early. Whole lines are valid; the truncated one has no checksum. */
+  #settle(batch: readonly PendingLine[], bytesWritten: number, again: boolean): void {
     let end = 0;
     for (const { line, resolve, reject } of batch) {
       end += line.length;
@@ -183,7 +183,7 @@ export class SpoolFolder {
     if (this.#file !== undefined) return this.#file;
     await mkdir(this.path, { recursive: true, mode: 0o700 });
     this.#file = await open(join(this.path, OPEN), APPENDING, 0o600);
-    // A new name must be on disk as well before anything in it counts.
+    // The name of a new file must be on disk too, before a line in it counts as stored.
     if ((await this.#file.stat()).size === 0) await syncFolder(this.path);
     return this.#file;
   }
@@ -220,7 +220,7 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Refused before anything is written, rather than cut in the middle. */
+/** Refuses lines before they are written, so that they are not truncated. */
 async function requireSpace(path: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(path);
   if (bavail * bsize < bytes) throw Object.assign(new Error(), { code: "ENOSPC" });

@@ -1,7 +1,7 @@
 /**
- * The lines of a spool file. Every line begins with the line break that ends whatever stands before it and ends with a checksum, so a
- * write that was cut short, by a kill or a full disk, spoils itself alone: it has no checksum, and no later line can lend it one.
- * A body is one line of JSON already, which makes the file readable by people and the sent bytes the stored ones.
+ * The lines of a spool file. Every line begins with the line break that ends the bytes before it, and ends with a checksum. A write that
+ * was truncated by a kill or a full disk therefore damages only itself: it has no checksum, and no later line can complete it. The
+ * body of a command is a single line of JSON, so the file is readable text and the stored bytes are those that are sent.
  *
  *     <line break> <head as JSON> <tab> <body> <tab> <CRC-32 of head, tab and body in hex>
  */
@@ -9,7 +9,7 @@ import { crc32 } from "node:zlib";
 import { isCheckpointId, isToken } from "../../protocol/ids.ts";
 import { QUEUED_OPS, type QueuedOp } from "../../protocol/subjects.ts";
 
-/** A command as it waits: whose it is and the bytes that will be sent. */
+/** A command in the spool, with its agent and the bytes that will be sent. */
 export interface SpooledCommand {
   readonly tenant: string;
   readonly agentId: string;
@@ -18,32 +18,32 @@ export interface SpooledCommand {
   readonly commandId: string;
   /** When it was spooled, in milliseconds since 1970. */
   readonly at: number;
-  /** It was sent before and nobody answered, so it may have been applied already. */
+  /** The command was sent before and had no answer, so it may have been applied. */
   readonly sent: boolean;
   readonly traceparent?: string | undefined;
   readonly body: Uint8Array;
 }
 
-/** How far the sending of a file has come. Written before a batch goes out; after a crash it says what may have been sent. */
+/** The progress of sending a file. Written before each batch: after a crash it shows which commands may have been sent. */
 export interface Mark {
-  /** Everything before this place in the file is in the queue. */
+  /** Every command before this offset in the file is in the queue. */
   readonly acked: number;
-  /** Everything before this place may be. */
+  /** Every command before this offset may be in the queue. */
   readonly sending: number;
   readonly at: number;
 }
 
-/** What could not be sent, kept for a person. */
+/** A line that cannot be sent, kept for an operator. */
 export interface Aside {
   readonly reason: AsideReason;
   readonly at: number;
-  /** The line as it was, from its head to its checksum; base64 where it is no text. */
+  /** The line from its head to its checksum; in base64 if it is not text. */
   readonly line: string;
 }
 
 export type AsideReason = "damaged" | "doubtful" | "too_large" | "forbidden";
 
-/** `start` and `end`: places in the file. */
+/** `start` and `end`: offsets in the file. */
 export type Line = { readonly start: number; readonly end: number } & (
   | { readonly kind: "command"; readonly command: SpooledCommand }
   | { readonly kind: "mark"; readonly mark: Mark }
@@ -75,8 +75,8 @@ export function markLine({ acked, sending, at }: Mark): Buffer {
   return line({ kind: "mark", acked, sending, at }, new Uint8Array(0));
 }
 
-export function asideLine({ reason, at, line: kept }: Aside): Buffer {
-  return line({ kind: "aside", reason, at }, Buffer.from(JSON.stringify(kept)));
+export function asideLine({ reason, at, line: content }: Aside): Buffer {
+  return line({ kind: "aside", reason, at }, Buffer.from(JSON.stringify(content)));
 }
 
 function line(head: object, body: Uint8Array): Buffer {
@@ -89,14 +89,14 @@ function sum(start: Uint8Array, body: Uint8Array): string {
   return crc32(body, crc32(start)).toString(16).padStart(SUM_CHARS, "0");
 }
 
-/** Every line of a file, in order; never throws, whatever the bytes are. */
+/** Every line of a file, in order. Never throws, for any bytes. */
 export function* linesOf(file: Uint8Array): Generator<Line> {
   for (let start = 0; start < file.length; ) {
     const next = file.indexOf(BREAK, start + 1);
     const end = next === -1 ? file.length : next;
-    // What stands before the first line break was never a line.
+    // The bytes before the first line break were never a whole line.
     const content = file.subarray(file[start] === BREAK ? start + 1 : start, end);
-    if (content.length > 0) yield { start, end, ...parsed(content) };
+    if (content.length > 0) yield { start, end, ...parseLine(content) };
     start = end;
   }
 }
@@ -107,23 +107,23 @@ type Content =
   | { kind: "aside"; aside: Aside }
   | { kind: "damaged" };
 
-function parsed(content: Uint8Array): Content {
+function parseLine(content: Uint8Array): Content {
   const split = content.indexOf(TAB);
   const last = content.length - SUM_CHARS - 1;
   if (split === -1 || last <= split || content[last] !== TAB) return { kind: "damaged" };
   const start = content.subarray(0, split + 1);
   const body = content.subarray(split + 1, last);
   const found = Buffer.from(content.subarray(last + 1)).toString("latin1");
-  return found === sum(start, body) ? understood(start, body) : { kind: "damaged" };
+  return found === sum(start, body) ? parseContent(start, body) : { kind: "damaged" };
 }
 
-function understood(start: Uint8Array, body: Uint8Array): Content {
+function parseContent(start: Uint8Array, body: Uint8Array): Content {
   try {
     const head = JSON.parse(Buffer.from(start).toString()) as Record<string, unknown>;
     if (head.v !== FORMAT) return { kind: "damaged" };
-    if (head.kind === "mark" && isPlace(head.acked) && isPlace(head.sending) && isPlace(head.at))
+    if (head.kind === "mark" && isNatural(head.acked) && isNatural(head.sending) && isNatural(head.at))
       return { kind: "mark", mark: { acked: head.acked, sending: head.sending, at: head.at } };
-    if (head.kind === "aside") return { kind: "aside", aside: aside(head, body) };
+    if (head.kind === "aside") return { kind: "aside", aside: asideOf(head, body) };
     const command = head.kind === "command" ? commandOf(head, body) : undefined;
     return command === undefined ? { kind: "damaged" } : { kind: "command", command };
   } catch {
@@ -131,12 +131,12 @@ function understood(start: Uint8Array, body: Uint8Array): Content {
   }
 }
 
-function aside(head: Record<string, unknown>, body: Uint8Array): Aside {
-  const kept = JSON.parse(Buffer.from(body).toString()) as string;
-  return { reason: head.reason as AsideReason, at: Number(head.at), line: kept };
+function asideOf(head: Record<string, unknown>, body: Uint8Array): Aside {
+  const line = JSON.parse(Buffer.from(body).toString()) as string;
+  return { reason: head.reason as AsideReason, at: Number(head.at), line };
 }
 
-/** Checked like any input: the subject is made of it. */
+/** Validated like any input, because the subject is made from it. */
 function commandOf(head: Record<string, unknown>, body: Uint8Array): SpooledCommand | undefined {
   const {
     tenant,
@@ -149,7 +149,7 @@ function commandOf(head: Record<string, unknown>, body: Uint8Array): SpooledComm
     traceparent,
   } = head;
   if (!isName(tenant) || !isName(agentId) || !isName(taskId)) return undefined;
-  if (typeof commandId !== "string" || !isCheckpointId(commandId) || !isPlace(at)) return undefined;
+  if (typeof commandId !== "string" || !isCheckpointId(commandId) || !isNatural(at)) return undefined;
   const known = QUEUED_OPS.find((one) => one === op);
   if (known === undefined) return undefined;
   return {
@@ -159,4 +159,4 @@ function commandOf(head: Record<string, unknown>, body: Uint8Array): SpooledComm
 }
 
 const isName = (value: unknown): value is string => typeof value === "string" && isToken(value);
-const isPlace = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isNatural = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;

@@ -1,6 +1,6 @@
 /**
- * `compareWorkspace()`: whether a workspace still is as a checkpoint recorded it. The rules and their grades stand in
- * `WORKSPACE_FINDINGS`. It looks and tells; it resets, fetches and checks out nothing, and refuses nothing.
+ * `compareWorkspace()`: the differences between a workspace and its record in a checkpoint. `WORKSPACE_FINDINGS` has the rules and their
+ * grades. The comparison only reports: it never resets, fetches or checks out anything, and never refuses.
  */
 import { LIMITS } from "../../protocol/limits.ts";
 import {
@@ -14,24 +14,26 @@ import {
 import { Fingerprints } from "./fingerprint.ts";
 import { git } from "./git.ts";
 import { findRepository, type Repository } from "./repository.ts";
-import { placeOf } from "./snapshot.ts";
+import { resolveFolder } from "./snapshot.ts";
 
 type File = NonNullable<Workspace["files"]>[number];
 
-/** Throws INVALID when `folder` is none. */
+/** Throws INVALID if `folder` is not a folder. */
 export async function compareWorkspace(recorded: Workspace, folder: string): Promise<WorkspaceDrift> {
-  const place = await placeOf(folder);
-  const found = await findRepository(place);
+  const path = await resolveFolder(folder);
+  const found = await findRepository(path);
   const repository = "repository" in found ? found.repository : undefined;
   const findings = [
     ...("none" in found ? withoutRepository(recorded, found.none) : []),
     ...(repository === undefined ? [] : await repositoryFindings(recorded, repository)),
-    ...(await fileFindings(recorded, repository, repository?.root ?? place)),
+    ...(await fileFindings(recorded, repository, repository?.root ?? path)),
   ];
-  const most = LIMITS.workspace_findings_count_max;
-  const told =
-    findings.length <= most ? findings : [...byGrade(findings).slice(0, most - 1), finding("too_many")];
-  const sorted = byGrade(told);
+  const countMax = LIMITS.workspace_findings_count_max;
+  const reported =
+    findings.length <= countMax
+      ? findings
+      : [...byGrade(findings).slice(0, countMax - 1), finding("too_many")];
+  const sorted = byGrade(reported);
   return { grade: sorted[0]?.grade ?? "ok", findings: sorted };
 }
 
@@ -91,7 +93,7 @@ async function headKind(now: Repository, head: string, isHere: boolean): Promise
   return advanced.reason === "no" && behind.reason === "no" ? "head_diverged" : "git_unavailable";
 }
 
-/** From a checkpoint, so it may say anything, also what git would take for an option. */
+/** `head` is from a checkpoint and may be any text, also one that git would read as an option. */
 const isCommitName = (head: string): boolean => /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/.test(head);
 
 const hasCommit = async (root: string, head: string): Promise<boolean> =>
@@ -105,7 +107,7 @@ async function fileFindings(
   const files = (recorded.files ?? []).slice(0, LIMITS.workspace_files_count_max);
   const dirtyBefore = new Set(recorded.dirty ?? []);
   const dirtyNow = new Set(now?.dirty ?? []);
-  // A commit since may have taken the work in, changed once more; while HEAD stands, it has been thrown away.
+  // After a new commit the change may be part of it. With the same HEAD, it was discarded.
   const isDiscarded = (path: string): boolean =>
     now !== undefined && dirtyBefore.has(path) && !dirtyNow.has(path) && recorded.head === now.head;
 
@@ -116,14 +118,14 @@ async function fileFindings(
     if (kind !== undefined) findings.push(finding(kind, { path: file.path }));
   }
   const hashed = new Set(files.map(({ path }) => path));
-  const gone = [...dirtyBefore].filter((path) => !hashed.has(path) && isDiscarded(path));
+  const discarded = [...dirtyBefore].filter((path) => !hashed.has(path) && isDiscarded(path));
   const isAllKnown = dirtyBefore.size < LIMITS.workspace_dirty_count_max;
   const isAllCompared = isAllKnown && files.length === (recorded.files ?? []).length;
   const added =
     isAllKnown && recorded.dirty !== undefined ? [...dirtyNow].filter((path) => !dirtyBefore.has(path)) : [];
   return [
     ...findings,
-    ...gone.map((path) => finding("file_discarded", { path })),
+    ...discarded.map((path) => finding("file_discarded", { path })),
     ...added.filter((path) => !hashed.has(path)).map((path) => finding("file_dirty", { path })),
     ...(isAllCompared ? [] : [finding("too_many")]),
   ];
@@ -134,21 +136,21 @@ async function fileKind(
   fingerprints: Fingerprints,
   isDiscarded: (path: string) => boolean,
 ): Promise<WorkspaceFindingKind | undefined> {
-  const print = await fingerprints.read(path);
-  switch (print.kind) {
+  const fingerprint = await fingerprints.read(path);
+  switch (fingerprint.kind) {
     case "outside":
       return "file_outside";
     case "missing":
       return "file_missing";
     case "file":
-      if (sha256 === print.sha256) return undefined;
+      if (sha256 === fingerprint.sha256) return undefined;
       if (isDiscarded(path)) return "file_discarded";
       if (sha256 !== undefined) return "file_changed";
-      return isLater(print.mtime, mtime) ? "file_touched" : undefined;
+      return isLater(fingerprint.mtime, mtime) ? "file_touched" : undefined;
     case "unread":
       if (isDiscarded(path)) return "file_discarded";
-      if (sha256 !== undefined || print.mtime === undefined) return "file_unread";
-      return isLater(print.mtime, mtime) ? "file_touched" : undefined;
+      if (sha256 !== undefined || fingerprint.mtime === undefined) return "file_unread";
+      return isLater(fingerprint.mtime, mtime) ? "file_touched" : undefined;
   }
 }
 

@@ -1,4 +1,4 @@
-// Files by their content, as far as that can be had without following a path out of the workspace or waiting for a device.
+// Fingerprints of files. A read never follows a path out of the workspace and never waits for a device.
 
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
@@ -8,12 +8,12 @@ import { LIMITS } from "../../protocol/limits.ts";
 
 export type Fingerprint =
   | { readonly kind: "file"; readonly sha256: string; readonly mtime: string }
-  /** Too large, no plain file, or not readable. */
+  /** Too large, not a plain file, or not readable. */
   | { readonly kind: "unread"; readonly mtime?: string }
   | { readonly kind: "missing" }
   | { readonly kind: "outside" };
 
-/** Reads one after another, and no more in all than a workspace may have hashed. */
+/** Reads files one after the other, within the limit of bytes that are hashed for one workspace. */
 export class Fingerprints {
   readonly #root: string;
   #bytesLeft = LIMITS.workspace_hashed_bytes_max;
@@ -26,14 +26,14 @@ export class Fingerprints {
     return new Fingerprints(await realpath(root));
   }
 
-  /** `path`: relative to the workspace; from a checkpoint, so it may say anything. */
+  /** `path`: relative to the workspace. It may be from a checkpoint, and so any text. */
   async read(path: string): Promise<Fingerprint> {
     if (!isInside(path)) return { kind: "outside" };
     const whole = join(this.#root, path);
     try {
       const folder = await realpath(dirname(whole));
       if (folder !== this.#root && !folder.startsWith(this.#root + sep)) return { kind: "outside" };
-      const { mtimeMs, size, isPlain } = await look(whole);
+      const { mtimeMs, size, isPlain } = await examine(whole);
       const mtime = new Date(mtimeMs).toISOString();
       if (!isPlain || size > LIMITS.workspace_file_bytes_max || size > this.#bytesLeft) {
         return { kind: "unread", mtime };
@@ -52,12 +52,12 @@ export function isInside(path: string): boolean {
   return !isAbsolute(plain) && plain !== ".." && !plain.startsWith(`..${sep}`) && !path.includes("\0");
 }
 
-async function look(path: string): Promise<{ mtimeMs: number; size: number; isPlain: boolean }> {
+async function examine(path: string): Promise<{ mtimeMs: number; size: number; isPlain: boolean }> {
   const found = await lstat(path);
   return { mtimeMs: found.mtimeMs, size: found.size, isPlain: found.isFile() };
 }
 
-/** Neither follows a link nor waits for a pipe that took the file's place meanwhile. */
+/** Does not follow a link, nor wait for a pipe, that has replaced the file since it was examined. */
 async function hashOf(path: string): Promise<string> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {

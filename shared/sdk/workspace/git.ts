@@ -1,16 +1,16 @@
-// The git of the machine, asked for facts. No shell, no lock, no index written, no network, no hook, no prompt; and never for long.
+// Queries the machine's git. No shell, no lock, no write to the index, no network, no hook, no prompt, and a time limit.
 
 import { execFile } from "node:child_process";
 import { LIMITS } from "../../protocol/limits.ts";
 
 export type GitAnswer =
   | { readonly ok: true; readonly out: string }
-  /** `missing`: there is no git. `no_repository`: not in one. `no`: exit code 1, an answer to a question. */
+  /** `missing`: git is not installed. `no_repository`: not in a repository. `no`: exit code 1, the negative answer. */
   | { readonly ok: false; readonly reason: "missing" | "no_repository" | "no" | "failed" };
 
 const SETTINGS = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false"];
 
-/** A hook or another git may have set variables that lead to its own repository. */
+/** Without the variables of a calling hook or git, which would select its own repository. */
 function environment(): NodeJS.ProcessEnv {
   const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith("GIT_"));
   return {
@@ -19,7 +19,7 @@ function environment(): NodeJS.ProcessEnv {
     GIT_OPTIONAL_LOCKS: "0",
     GIT_TERMINAL_PROMPT: "0",
     GIT_NO_LAZY_FETCH: "1",
-    // None of the protocols that there are, so that a partial clone fetches nothing.
+    // No protocol has this name, so a partial clone fetches nothing.
     GIT_ALLOW_PROTOCOL: "none",
   };
 }
@@ -36,10 +36,10 @@ export function git(folder: string, args: readonly string[]): Promise<GitAnswer>
     windowsHide: true,
   } as const;
   return new Promise((resolve) => {
-    execFile("git", ["--no-optional-locks", ...settings, ...args], options, (error, out, complaint) => {
+    execFile("git", ["--no-optional-locks", ...settings, ...args], options, (error, out, stderr) => {
       if (error === null) resolve({ ok: true, out });
       else if (error.code === "ENOENT") resolve({ ok: false, reason: "missing" });
-      else if (complaint.includes("not a git repository")) resolve({ ok: false, reason: "no_repository" });
+      else if (stderr.includes("not a git repository")) resolve({ ok: false, reason: "no_repository" });
       else resolve({ ok: false, reason: error.code === 1 ? "no" : "failed" });
     });
   });

@@ -1,4 +1,4 @@
-// What git says of a folder.
+// The git repository of a folder.
 
 import { access } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,36 +7,36 @@ import { git } from "./git.ts";
 export interface Repository {
   /** The top folder of the working tree; paths are relative to it. */
   readonly root: string;
-  /** The origin's address without credentials, else where the repository lies. */
+  /** The origin's address without credentials, else the path of the repository. */
   readonly repo: string;
-  /** Absent while no branch is checked out. */
+  /** Absent if no branch is checked out. */
   readonly branch?: string;
   /** Absent before the first commit. */
   readonly head?: string;
-  /** Paths with uncommitted changes, also of files that git does not know; sorted. */
+  /** Paths with uncommitted changes, including untracked files; sorted. */
   readonly dirty: readonly string[];
-  /** What was begun and not ended: a merge, a rebase. */
+  /** Operations that were begun and not finished, such as a merge or a rebase. */
   readonly unfinished: readonly string[];
 }
 
-/** `none`: not in a repository, or there is no git. `unknown`: git is there and gives no answer. */
-export type Found =
+/** `no_git`: git is not installed. `unknown`: git does not answer. */
+export type RepositoryLookup =
   | { readonly repository: Repository }
   | { readonly none: "no_repository" | "no_git" | "unknown" };
 
-export async function findRepository(folder: string): Promise<Found> {
-  const place = await git(folder, [
+export async function findRepository(folder: string): Promise<RepositoryLookup> {
+  const paths = await git(folder, [
     "rev-parse",
     "--path-format=absolute",
     "--show-toplevel",
     "--git-common-dir",
     "--absolute-git-dir",
   ]);
-  if (!place.ok) {
-    if (place.reason === "missing") return { none: "no_git" };
-    return { none: place.reason === "no_repository" ? "no_repository" : "unknown" };
+  if (!paths.ok) {
+    if (paths.reason === "missing") return { none: "no_git" };
+    return { none: paths.reason === "no_repository" ? "no_repository" : "unknown" };
   }
-  const [root = "", common = "", gitFolder = ""] = place.out.split("\n");
+  const [root = "", common = "", gitFolder = ""] = paths.out.split("\n");
   const [status, origin, unfinished] = await Promise.all([
     git(root, STATUS),
     git(root, ["config", "--get", "remote.origin.url"]),
@@ -58,7 +58,7 @@ const STATUS = [
   "--ignore-submodules=dirty",
 ];
 
-/** Words before the path in each kind of entry. */
+/** The number of words before the path in each kind of entry. */
 const WORDS_BEFORE_PATH: Readonly<Record<string, number>> = { "1": 8, "2": 9, u: 10, "?": 1 };
 
 export function readStatus(out: string): Pick<Repository, "branch" | "head" | "dirty"> {
@@ -78,7 +78,7 @@ export function readStatus(out: string): Pick<Repository, "branch" | "head" | "d
   };
 }
 
-/** The same repository has the same name, whichever way it was cloned; and a password in its address goes nowhere. */
+/** One name for a repository, over any protocol of its clone. A password in the address is removed. */
 export function plainAddress(address: string): string {
   const url = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/@]*@)?([^/]*)\/*(.*)$/i.exec(address);
   const scp = /^(?:[^/@:]+@)?([^/:]+):(?!\\)\/*(.*)$/.exec(address);

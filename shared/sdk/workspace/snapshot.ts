@@ -1,4 +1,4 @@
-/** `takeWorkspace()`: what a checkpoint should say of the folder that its agent works in, so that a successor sees whether it still is so. */
+/** `takeWorkspace()`: the record of an agent's folder in a checkpoint. The next agent compares its folder with it. */
 import { realpath, stat } from "node:fs/promises";
 import { isAbsolute, join, relative } from "node:path";
 import { invalid } from "../../protocol/errors.ts";
@@ -8,25 +8,25 @@ import { Fingerprints, isInside } from "./fingerprint.ts";
 import { findRepository } from "./repository.ts";
 
 export interface TakeWorkspaceOptions {
-  /** Files to record beside those with uncommitted changes; relative to `folder`, or absolute. */
+  /** Files to record besides those with uncommitted changes; relative to `folder`, or absolute. */
   readonly files?: readonly string[];
 }
 
 /**
- * Repository, branch, HEAD, uncommitted files, and the hashes of files: those of `files` and those uncommitted. Works without git and
- * outside of a repository; then there are only files. Paths are relative to the top of the repository, or else to `folder`. Changes
- * nothing. What is over the limits of `LIMITS.workspace_…` is left out.
+ * Records the repository, branch, HEAD, uncommitted files, and the hashes of the uncommitted files and of `files`. Without git, or
+ * outside of a repository, it records files only. Paths are relative to the top of the repository, or else to `folder`. Files over the
+ * limits of `LIMITS.workspace_…` are left out. Changes nothing.
  */
 export async function takeWorkspace(folder: string, options: TakeWorkspaceOptions = {}): Promise<Workspace> {
-  const place = await placeOf(folder);
-  const found = await findRepository(place);
+  const path = await resolveFolder(folder);
+  const found = await findRepository(path);
   const repository = "repository" in found ? found.repository : undefined;
-  const root = repository === undefined ? place : await realpath(repository.root);
-  const named = (options.files ?? []).map((path) =>
-    relative(root, isAbsolute(path) ? path : join(place, path)),
+  const root = repository === undefined ? path : await realpath(repository.root);
+  const named = (options.files ?? []).map((file) =>
+    relative(root, isAbsolute(file) ? file : join(path, file)),
   );
   const paths = [...new Set([...named.filter(isInside), ...(repository?.dirty ?? [])])];
-  const files = await recorded(root, paths.slice(0, LIMITS.workspace_files_count_max));
+  const files = await readFiles(root, paths.slice(0, LIMITS.workspace_files_count_max));
   if (repository === undefined) return { files };
   const { repo, branch, head, dirty } = repository;
   return {
@@ -38,8 +38,8 @@ export async function takeWorkspace(folder: string, options: TakeWorkspaceOption
   };
 }
 
-/** The folder without links in its path. Throws INVALID when it is none. */
-export async function placeOf(folder: string): Promise<string> {
+/** The path of a folder without links. Throws INVALID if it is not a folder. */
+export async function resolveFolder(folder: string): Promise<string> {
   const isFolder = await stat(folder).then(
     (found) => found.isDirectory(),
     () => false,
@@ -48,14 +48,16 @@ export async function placeOf(folder: string): Promise<string> {
   return await realpath(folder);
 }
 
-async function recorded(root: string, paths: readonly string[]): Promise<NonNullable<Workspace["files"]>> {
+async function readFiles(root: string, paths: readonly string[]): Promise<NonNullable<Workspace["files"]>> {
   const fingerprints = await Fingerprints.of(root);
   const files: NonNullable<Workspace["files"]> = [];
   for (const path of paths) {
-    const print = await fingerprints.read(path);
-    if (print.kind === "file") files.push({ path, sha256: print.sha256, mtime: print.mtime });
-    else if (print.kind === "unread")
-      files.push({ path, ...(print.mtime !== undefined && { mtime: print.mtime }) });
+    const fingerprint = await fingerprints.read(path);
+    if (fingerprint.kind === "file") {
+      files.push({ path, sha256: fingerprint.sha256, mtime: fingerprint.mtime });
+    } else if (fingerprint.kind === "unread") {
+      files.push({ path, ...(fingerprint.mtime !== undefined && { mtime: fingerprint.mtime }) });
+    }
   }
   return files;
 }

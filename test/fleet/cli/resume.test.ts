@@ -9,7 +9,7 @@ import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
 import {
   commit,
   emptyFolder,
-  everything,
+  hashOfFolder,
   newRepository,
   removeFolders,
   run,
@@ -120,12 +120,12 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
       "Finish src/b.ts",
     ];
     expect((await fleet(...args, "--workspace", folder)).exit).toBe(0);
-    const before = everything(folder);
+    const before = hashOfFolder(folder);
 
     const same = await fleet("resume", "work", "--workspace", folder);
     expect({ exit: same.exit, err: same.err }).toEqual({ exit: 0, err: "" });
     expect(same.out).toContain("## Workspace\nThe workspace is as the checkpoint recorded it.\n");
-    expect(everything(folder)).toBe(before);
+    expect(hashOfFolder(folder)).toBe(before);
 
     commit(folder, "src/c.ts", "somebody else's");
     run(folder, "checkout", "--quiet", "-b", "feature", "HEAD~1");

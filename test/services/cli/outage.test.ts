@@ -12,7 +12,7 @@ import {
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
-import { storedOf } from "../../shared/sdk/stored.ts";
+import { queueMessagesOf } from "../../shared/sdk/queue-messages.ts";
 import { type Result, resultOf, startCli } from "./process.ts";
 import { view } from "./rendering/view.ts";
 
@@ -61,7 +61,7 @@ test("without a bus a checkpoint is spooled, shown, and sent by the next call th
 
   const queued = JSON.parse((await fleet(`${CHECKPOINT} --json`, { FLEET_URL: nats.url })).out);
   expect(queued).toMatchObject({ status: "queued", position: 4 });
-  const stored = await storedOf(nats.url, "auth");
+  const stored = await queueMessagesOf(nats.url, "auth");
   expect(stored.map(({ body }) => body.command_id)).toEqual([
     first.out.match(/chk-(\S+)/)?.[1],
     second.command_id,
@@ -71,7 +71,7 @@ test("without a bus a checkpoint is spooled, shown, and sent by the next call th
   // The next process goes behind what the last one queued.
   const next = await fleet(CHECKPOINT, { FLEET_URL: nats.url });
   expect(next.out).toMatch(/^Queued, not yet carried out: checkpoint to be created chk-/);
-  expect((await storedOf(nats.url, "auth")).at(-1)?.body.after).toBe(queued.command_id);
+  expect((await queueMessagesOf(nats.url, "auth")).at(-1)?.body.after).toBe(queued.command_id);
   expect((await fleet("spool status")).out).toBe("Nothing waits on this machine.\n");
 }, 120_000);
 
@@ -81,7 +81,7 @@ test("flush sends what all agents left", async () => {
   const sent = await fleet("spool flush --json", { FLEET_URL: nats.url });
   expect(sent).toMatchObject({ exit: 0, err: "" });
   expect(JSON.parse(sent.out)).toEqual({ sent: 2, remaining: 0, spools: [] });
-  const agents = (await storedOf(nats.url, "flush")).map(({ subject }) => subject.split(".")[4]);
+  const agents = (await queueMessagesOf(nats.url, "flush")).map(({ subject }) => subject.split(".")[4]);
   expect(agents.sort()).toEqual(["a", "b"]);
 }, 120_000);
 

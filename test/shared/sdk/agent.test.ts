@@ -1,4 +1,4 @@
-/** The agent loop against a real writer, reader, store and nats-server: how it begins, what it writes, and each way in which it ends. */
+/** The agent loop with a real writer, reader, store and nats-server: how a run begins, what it writes, and each way in which it ends. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ async function beatsOf(agentId: string): Promise<{ beats: Heartbeat[]; unwatch: 
   return { beats, unwatch };
 }
 
-test("a task by name: from nothing to complete, with a checkpoint every so many items", async () => {
+test("a new task by name, to its completion, with a checkpoint after every second item", async () => {
   const { beats, unwatch } = await beatsOf("named");
   const seen: string[] = [];
   const result = await run("named", {
@@ -86,7 +86,7 @@ test("a task by name: from nothing to complete, with a checkpoint every so many 
   await unwatch();
 });
 
-test("an offer: acknowledged, resumed, confirmed by the first checkpoint, and completed", async () => {
+test("an offer is acknowledged, resumed, confirmed by the first checkpoint, and completed", async () => {
   const id = await offeredTask(writer.records, "by-offer", "implementation", { prompt: "Do the rest." });
   const before = (await head("by-offer")).latest_id;
   const result = await run("taker", {
@@ -115,7 +115,7 @@ test("an offer: acknowledged, resumed, confirmed by the first checkpoint, and co
   await writer.audit("by-offer");
 });
 
-test("an offer that is not wanted goes to somebody else", async () => {
+test("an offer that one agent declines goes to another agent", async () => {
   const asked: string[] = [];
   const stopping = new AbortController();
   const choosy = run("choosy", {
@@ -140,7 +140,7 @@ test("an offer that is not wanted goes to somebody else", async () => {
   expect(await choosy).toMatchObject({ outcome: "stopped", taskId: null });
 });
 
-test("a full context: the writer advises it, the task is handed off, and the next agent continues", async () => {
+test("a full context hands the task off on the writer's advice, and the next agent continues", async () => {
   let thrown: unknown;
   const result = await run("full", {
     type: "implementation",
@@ -180,13 +180,13 @@ test("a full context: the writer advises it, the task is handed off, and the nex
   expect(await head("filling")).toMatchObject({ owner: "fresh", fence: 2, state: "completed" });
 });
 
-test("thresholds of its own, errors, rate limits, a change of phase and a wish hand off too", async () => {
+test("own thresholds, errors, rate limits, a change of phase and a request hand the task off", async () => {
   const ends: [string, Partial<AgentOptions>, string, object | null][] = [
     ["own", { triggers: { context_utilization: 0.2 } }, "context_overflow", null],
     ["errors", {}, "error", { reason: "error_count", value: 6, threshold: 5 }],
     ["limited", {}, "error", { reason: "rate_limit" }],
     ["phase", {}, "phase_transition", { reason: "phase_complete" }],
-    ["wish", {}, "handoff", { reason: "explicit_request" }],
+    ["request", {}, "handoff", { reason: "explicit_request" }],
   ];
   for (const [task, options, reason, trigger] of ends) {
     const result = await run("ender", {
@@ -198,7 +198,7 @@ test("thresholds of its own, errors, rate limits, a change of phase and a wish h
         if (task === "errors") for (;;) await one.failed(new TypeError("no such tool"));
         if (task === "limited") await one.rateLimited({ resetsAt: "2026-01-24T12:00:00Z" });
         if (task === "phase") await one.phase("testing");
-        if (task === "wish") await one.handOff({ toAgentType: "qa", reason: "needs other eyes" });
+        if (task === "request") await one.handOff({ toAgentType: "qa", reason: "needs other eyes" });
         await one.checkIn();
         throw new Error("not handed off");
       },
@@ -207,13 +207,13 @@ test("thresholds of its own, errors, rate limits, a change of phase and a wish h
     expect((await reasons(task)).at(-1)).toBe(`${reason} handoff`);
     expect(await record(task)).toMatchObject({ state: "requested", trigger });
   }
-  // The record's trigger is the policy's; a threshold of the agent's own is a reason in words.
+  // The record of the handoff has the policy's trigger. A threshold of the agent appears in the reason.
   expect(await record("own")).toMatchObject({ reason: "the context is filling up: 0.3, over 0.2" });
   expect(await record("phase")).toMatchObject({ next_phase: "testing" });
-  expect(await record("wish")).toMatchObject({ to_agent_type: "qa", reason: "needs other eyes" });
+  expect(await record("request")).toMatchObject({ to_agent_type: "qa", reason: "needs other eyes" });
 });
 
-test("work that throws: written down, reported, and thrown on", async () => {
+test("an error of the work is recorded, reported and rethrown", async () => {
   const failure = new RangeError("the model said nothing");
   const working = run("thrower", {
     type: "qa",
@@ -240,7 +240,7 @@ test("work that throws: written down, reported, and thrown on", async () => {
   });
 });
 
-test("an agent whose task is taken over is told while it works, and writes nothing more", async () => {
+test("the run of a superseded agent ends during its work, and writes nothing more", async () => {
   const working = Promise.withResolvers<void>();
   const result = run("slow", {
     type: "qa",
@@ -256,7 +256,7 @@ test("an agent whose task is taken over is told while it works, and writes nothi
   expect(await head("contested")).toMatchObject({ owner: "other", fence: 2, seq: 0 });
 });
 
-test("one that hears nothing finds out at its next checkpoint, also if it swallows that", async () => {
+test("a superseded agent is refused at its next checkpoint, even if the work ignores the error", async () => {
   const result = await run("deaf", {
     type: "qa",
     task: "deaf",
@@ -274,7 +274,7 @@ test("one that hears nothing finds out at its next checkpoint, also if it swallo
   expect(await history("deaf")).toHaveLength(1);
 });
 
-test.each(["release", "hand_off"] as const)("an agent that is stopped: %s", async (onStop) => {
+test.each(["release", "hand_off"] as const)("the task of a stopped agent: %s", async (onStop) => {
   const stopping = new AbortController();
   const task = `stopped-${onStop}`;
   const result = await run("stopped", {
@@ -318,7 +318,7 @@ test("a workspace is recorded in each checkpoint and compared when the work cont
   rmSync(workspace, { recursive: true });
 });
 
-test("work that returns with items pending gives the task back", async () => {
+test("work that returns with items pending releases the task", async () => {
   const begin = { pending_items: ["a", "b"] };
   const result = await run("brief", { type: "qa", task: "half", begin, work: (one) => one.done("a") });
   expect(result.outcome).toBe("stopped");
@@ -326,7 +326,7 @@ test("work that returns with items pending gives the task back", async () => {
   expect(await head("half")).toMatchObject({ owner: null, state: "active" });
 });
 
-test("time alone writes a checkpoint while the work is busy, if there is anything new", async () => {
+test("a periodic checkpoint is written during a long step, if anything has changed", async () => {
   const begin = { pending_items: ["long"] };
   const { beats, unwatch } = await beatsOf("busy");
   await run("busy", {

@@ -1,6 +1,6 @@
 /**
- * Takers of offers killed between each two steps, as processes of their own on a real fleet: the task has one owner at the end, the
- * offer comes to the next taker while nobody has the task, and to nobody's work once somebody has.
+ * Takers of offers that are killed after each step, as separate processes on a real fleet. The task has one owner at the end. The offer
+ * is redelivered to the next taker while the task has no owner, and is void once it has one.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -35,7 +35,7 @@ function taker(agentId: string, agentType: string, dies = "") {
   return {
     lines,
     ended,
-    async said(...steps: string[]): Promise<Line> {
+    async reached(...steps: string[]): Promise<Line> {
       for (;;) {
         const found = lines.find(({ step }) => steps.includes(step));
         if (found !== undefined) return found;
@@ -45,37 +45,37 @@ function taker(agentId: string, agentType: string, dies = "") {
   };
 }
 
-const waiting = async () => (await writer.bus.stream(STREAMS.offers).state()).messages;
+const offersLeft = async () => (await writer.bus.stream(STREAMS.offers).state()).messages;
 const record = (id: string) => writer.records.repository.handoff("default", { handoff_id: id });
 
-// An offer in a dead hand comes to the next one when its acknowledgement wait is over; side by side they wait together.
+// The offer of a dead taker is redelivered after its acknowledgement wait. Concurrent tests share that wait.
 describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
   test.each([
     ["received", "implementation"],
     ["thinking", "qa"],
-  ])("when it has the offer, after %s: the next one gets it and the task", async (dies, type) => {
+  ])("after the step %s: the next taker gets the offer and the task", async (dies, type) => {
     const task = `task-${dies}`;
     const dying = taker(`dying-${dies}`, type, dies);
-    await dying.said("ready");
+    await dying.reached("ready");
     const id = await offeredTask(writer.records, task, type);
     expect(await dying.ended).toBe("SIGKILL");
     expect(await record(id)).toMatchObject({ state: "offered", accepted_by: null });
     const next = taker(`next-${dies}`, type);
-    await next.said("begun");
+    await next.reached("begun");
     expect(await record(id)).toMatchObject({ state: "confirmed", accepted_by: `next-${dies}`, fence: 1 });
     const head = await writer.records.repository.task("default", task);
     expect(head).toMatchObject({ owner: `next-${dies}`, fence: 1, handoff_id: null });
     await writer.audit(task);
   });
 
-  test("after it was given the task, before the message knows: nobody else works on it", async () => {
+  test("after the acknowledgement, before the message is settled: no other taker gets the task", async () => {
     const [task, type] = ["task-acknowledged", "architecture"];
     const dying = taker("dying-acknowledged", type, "acknowledged");
-    await dying.said("ready");
+    await dying.reached("ready");
     const id = await offeredTask(writer.records, task, type);
     expect(await dying.ended).toBe("SIGKILL");
     const next = taker("next-acknowledged", type);
-    expect(await next.said("refused", "begun")).toEqual({ step: "refused", code: "CONFLICT" });
+    expect(await next.reached("refused", "begun")).toEqual({ step: "refused", code: "CONFLICT" });
     expect(await record(id)).toMatchObject({
       state: "accepted",
       accepted_by: "dying-acknowledged",
@@ -86,13 +86,13 @@ describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
     await writer.audit(task);
   });
 
-  test("after its first checkpoint: it is the one owner, and the offer is gone", async () => {
+  test("after its first checkpoint: it is the only owner, and the offer is removed", async () => {
     const [task, type] = ["task-begun", "documentation"];
     const dying = taker("dying-begun", type, "begun");
-    await dying.said("ready");
+    await dying.reached("ready");
     const id = await offeredTask(writer.records, task, type);
     expect(await dying.ended).toBe("SIGKILL");
-    const { checkpointId } = await dying.said("begun");
+    const { checkpointId } = await dying.reached("begun");
     expect(await record(id)).toMatchObject({
       state: "confirmed",
       accepted_by: "dying-begun",
@@ -106,6 +106,6 @@ describe.concurrent("a taker that dies", { timeout: 120_000 }, () => {
   });
 });
 
-test("no offer is left over", async () => {
-  await expect.poll(waiting, { timeout: 20_000, interval: 50 }).toBe(0);
+test("no offer is left in the stream", async () => {
+  await expect.poll(offersLeft, { timeout: 20_000, interval: 50 }).toBe(0);
 });

@@ -1,4 +1,4 @@
-/** Offers and handoffs as the client has them, against a real writer, reader, store and nats-server. */
+/** Offers and handoffs through the client, with a real writer, reader, store and nats-server. */
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => writer?.close());
 
-test("an offer that is void by the time it is acknowledged is reported and gone; what is no offer too", async () => {
+test("an offer that is void when it is acknowledged is reported and removed, and so is a message that is no offer", async () => {
   const fleet = await writer.client("late");
   const id = await offeredTask(writer.records, "gone", "architecture");
   await send(writer.records.repository, "take", {}, { task: "gone", agent: "quick" });
@@ -28,7 +28,7 @@ test("an offer that is void by the time it is acknowledged is reported and gone;
   await stop();
 });
 
-test("several offers at once, no more than wanted, and handoffs as the client shows them", async () => {
+test("several offers within the concurrency limit, and queries for their handoffs", async () => {
   const fleet = await writer.client("many");
   const ids = await Promise.all(
     ["m1", "m2", "m3"].map((task) => offeredTask(writer.records, task, "architecture")),
@@ -60,28 +60,35 @@ test("several offers at once, no more than wanted, and handoffs as the client sh
   expect((await fleet.handoffs({ taskId: "m2" })).handoffs).toMatchObject([{ task_id: "m2" }]);
 });
 
-test("a handoff asked for by name and taken back", async () => {
-  const fleet = await writer.client("asker");
-  const { checkpoint_id } = await create(writer.records.repository, { task: "asked", checkpoint: input() });
-  const asked = await fleet.initiateHandoff(checkpoint_id, {
+test("a handoff is requested, cancelled and requested again", async () => {
+  const fleet = await writer.client("requester");
+  const { checkpoint_id } = await create(writer.records.repository, {
+    task: "requested-task",
+    checkpoint: input(),
+  });
+  const requested = await fleet.initiateHandoff(checkpoint_id, {
     toAgentType: "qa",
     nextPhase: "testing",
     reason: "done",
   });
-  expect(asked).toMatchObject({ outcome: "committed", taskId: "asked", checkpointId: checkpoint_id });
-  await expect(fleet.task("asked").handOff()).rejects.toMatchObject({ code: "CONFLICT" });
-  expect(await fleet.handoffOf("asked")).toMatchObject({
-    handoff_id: asked.handoffId,
+  expect(requested).toMatchObject({
+    outcome: "committed",
+    taskId: "requested-task",
+    checkpointId: checkpoint_id,
+  });
+  await expect(fleet.task("requested-task").handOff()).rejects.toMatchObject({ code: "CONFLICT" });
+  expect(await fleet.handoffOf("requested-task")).toMatchObject({
+    handoff_id: requested.handoffId,
     next_phase: "testing",
   });
-  expect(await fleet.cancelHandoff("asked", { reason: "not yet" })).toMatchObject({
-    handoffId: asked.handoffId,
+  expect(await fleet.cancelHandoff("requested-task", { reason: "not yet" })).toMatchObject({
+    handoffId: requested.handoffId,
     state: "cancelled",
   });
-  await expect(fleet.cancelHandoff("asked")).rejects.toMatchObject({
+  await expect(fleet.cancelHandoff("requested-task")).rejects.toMatchObject({
     code: expect.stringMatching(/CONFLICT|NOT_FOUND/),
   });
-  expect(await fleet.task("asked").handOff({ reason: "now" })).toMatchObject({
+  expect(await fleet.task("requested-task").handOff({ reason: "now" })).toMatchObject({
     outcome: "committed",
     state: "requested",
   });

@@ -1,5 +1,5 @@
-// What a client's commands come to while parts of the fleet are away: real servers that are killed and started, no service in front
-// of the store unless a test serves one itself, and what lies in the queue's stream at the end.
+// The outcome of a client's commands while parts of the fleet are unavailable: real servers that are killed and started, no writer
+// unless a test serves one itself, and a check of the queue's stream at the end.
 
 import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import {
   type FleetClient,
 } from "../../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
-import { storedOf } from "./stored.ts";
+import { queueMessagesOf } from "./queue-messages.ts";
 
 const checkpoint: CheckpointInput = {
   metadata: { agent_type: "qa" },
@@ -56,10 +56,10 @@ async function client(options: ConnectOptions = {}): Promise<FleetClient> {
   return one;
 }
 
-/** What lies in the queue for this test's task, in order. */
-const stored = () => storedOf(nats.url, task);
+/** The messages in the queue for this test's task, in order. */
+const queued = () => queueMessagesOf(nats.url, task);
 
-/** Answers commands as a writer would. */
+/** Serves commands in place of a writer. */
 function writer(
   answer: (body: { command_id: string; after?: string }, text: string) => object,
 ): Promise<Stop> {
@@ -94,40 +94,42 @@ const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
 };
 
 describe("no writer", () => {
-  test("a command goes into the queue, with its id and its bytes; the next ones behind it", async () => {
+  test("a command is queued with its id and its bytes, and the next ones behind it", async () => {
     const one = await client();
     const first = await create(one);
     expect(first).toMatchObject({ outcome: "queued", taskId: task, checkpointId: first.commandId });
     const [second, ms] = await timed(create(one));
     expect(second.outcome).toBe("queued");
-    // Nobody answered the first one, so the second does not wait for somebody again.
+    // The first command had no answer, so the second does not wait for one again.
     expect(ms).toBeLessThan(500);
-    const lying = await stored();
+    const messages = await queued();
     const named = ({ commandId }: { commandId: string }) =>
       expect.stringMatching(new RegExp(`^${commandId}\\.[0-9a-f]{24}$`));
-    expect(lying.map(({ body, messageId }) => [body.command_id, body.after, messageId])).toEqual([
+    expect(messages.map(({ body, messageId }) => [body.command_id, body.after, messageId])).toEqual([
       [first.commandId, undefined, named(first)],
       [second.commandId, first.commandId, named(second)],
     ]);
-    expect(lying[0]!.subject).toMatch(new RegExp(`^fleet\\.q\\.\\d+\\.default\\.agent\\.${task}\\.create$`));
+    expect(messages[0]!.subject).toMatch(
+      new RegExp(`^fleet\\.q\\.\\d+\\.default\\.agent\\.${task}\\.create$`),
+    );
   });
 
-  test("a hook with 100 ms has its answer in about that time", async () => {
+  test("a hook with a deadline of 100 ms has its answer in about that time", async () => {
     const [outcome, ms] = await timed(create(await client(), { deadlineMs: 100 }));
     expect(outcome.outcome).toBe("queued");
     expect(ms).toBeLessThan(1_000);
   });
 
-  test("a writer that is back in a moment answers itself", async () => {
+  test("a writer that starts within a moment answers the command", async () => {
     const one = await client();
     const answer = create(one);
     const stop = await writer(({ command_id }) => committed(command_id));
     expect((await answer).outcome).toBe("committed");
     await stop();
-    expect(await stored()).toEqual([]);
+    expect(await queued()).toEqual([]);
   });
 
-  test("what nobody could ever apply is refused here", async () => {
+  test("the client refuses a command that could never be applied", async () => {
     const one = await client();
     const wrong = { ...checkpoint, execution_state: { phase: "resting" } } as never;
     await expect(one.createCheckpoint({ taskId: task, checkpoint: wrong })).rejects.toMatchObject({
@@ -135,18 +137,18 @@ describe("no writer", () => {
       fields: [{ path: "checkpoint.execution_state.phase" }],
     });
     await expect(one.takeTask(task, { deadlineMs: 300 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
-    expect(await stored()).toEqual([]);
+    expect(await queued()).toEqual([]);
   });
 
-  test("with fallback none it is UNAVAILABLE at the deadline", async () => {
+  test("with fallback none, a command fails with UNAVAILABLE at the deadline", async () => {
     const one = await client({ fallback: "none" });
     await expect(create(one, { deadlineMs: 300 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
-    expect(await stored()).toEqual([]);
+    expect(await queued()).toEqual([]);
   });
 });
 
 describe("a writer's answers", () => {
-  test("queued is passed on, and later commands go behind it until one of them is committed", async () => {
+  test("after the answer queued, later commands are ordered behind it until one of them is committed", async () => {
     const seen: (string | undefined)[] = [];
     let status = "queued";
     const stop = await writer(({ command_id, after }) => {
@@ -157,20 +159,20 @@ describe("a writer's answers", () => {
     const first = await create(one);
     expect(first).toMatchObject({ outcome: "queued", position: 7, checkpointId: first.commandId });
     const second = await create(one);
-    // Another process of the agent goes behind it too.
+    // The order includes the commands of another process of the agent.
     const other = await client();
     status = "committed";
     expect((await create(other)).outcome).toBe("committed");
     await create(one);
     await create(one);
-    // A repetition repeats its bytes.
+    // A repeated command has the same bytes.
     await create(one, { commandId: second.commandId });
     await stop();
     const [a, b] = [first.commandId, second.commandId];
     expect(seen).toEqual([undefined, a, b, b, undefined, a]);
   });
 
-  test("a take goes behind nothing, and what comes after it still goes behind what was queued", async () => {
+  test("a take is not ordered behind a queued command, but the commands after it are", async () => {
     const seen: (string | undefined)[] = [];
     let status = "queued";
     const stop = await writer(({ command_id, after }) => {
@@ -188,7 +190,7 @@ describe("a writer's answers", () => {
     expect(seen).toEqual([undefined, undefined, commandId, undefined]);
   });
 
-  test("an error is final, also one that says that something is away", async () => {
+  test("an error is final, including UNAVAILABLE", async () => {
     let code = "CONFLICT";
     const stop = await writer(() => ({
       status: "error",
@@ -199,11 +201,11 @@ describe("a writer's answers", () => {
     code = "UNAVAILABLE";
     await expect(create(one, { deadlineMs: 300 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
     await stop();
-    expect(await stored()).toEqual([]);
+    expect(await queued()).toEqual([]);
     expect((await one.pending()).commands).toBe(0);
   });
 
-  test("silence: the command goes into the queue, with the same bytes", async () => {
+  test("without an answer, the command is queued with the same bytes", async () => {
     const asked: string[] = [];
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = await bus.subscribe(SUBJECTS.everyCommand, ({ body }) => {
@@ -215,29 +217,29 @@ describe("a writer's answers", () => {
     resolve();
     await promise;
     await stop();
-    expect((await stored()).map(({ text }) => text)).toEqual([asked[0]]);
+    expect((await queued()).map(({ text }) => text)).toEqual([asked[0]]);
   });
 
-  test("while the queue is long a command asks seldom, and goes into it only when its time is nearly over", async () => {
+  test("while the queue is long, a command is repeated slowly and queued near the end of its time", async () => {
     let asked = 0;
     const stop = await writer(({ after }) => {
       asked += 1;
-      const told = { code: "UNAVAILABLE", message: "the queue is long", retryable: true, fields: [] };
+      const refused = { code: "UNAVAILABLE", message: "the queue is long", retryable: true, fields: [] };
       return {
         status: "error",
-        error: { ...told, details: { after: after ?? "another" }, retry_after_ms: 400 },
+        error: { ...refused, details: { after: after ?? "another" }, retry_after_ms: 400 },
       };
     });
     const one = await client();
     const [{ outcome }, ms] = await timed(create(one, { deadlineMs: 2_600 }));
     await stop();
     expect(outcome).toBe("queued");
-    // Half of the time is kept for the other ways. Of the other half it waits all, and asks every 400 ms.
+    // Half of the time is reserved for the queue. The other half is spent waiting, with a request every 400 ms.
     expect(ms).toBeGreaterThanOrEqual(1_250);
     expect(asked).toBeLessThanOrEqual(4);
   });
 
-  test("a query that ran out of time says what it was answered last", async () => {
+  test("a query at its deadline throws the last error that a service answered", async () => {
     let count = 0;
     const stop = await bus.subscribe(SUBJECTS.everyQuery, ({ replyTo }) => {
       count += 1;
@@ -258,7 +260,7 @@ describe("a writer's answers", () => {
 describe("no bus", () => {
   const nowhere = { url: "nats://127.0.0.1:1" };
 
-  test("commands are spooled at once, queries are UNAVAILABLE at once", async () => {
+  test("commands are spooled at once, and queries fail with UNAVAILABLE at once", async () => {
     const one = await client(nowhere);
     const [outcome, ms] = await timed(create(one));
     expect(outcome).toEqual({
@@ -276,25 +278,25 @@ describe("no bus", () => {
     expect(await one.flush({ deadlineMs: 50 })).toMatchObject({ commands: 1 });
   });
 
-  test("without a spool, connecting fails as it always did", async () => {
+  test("without a spool, connect fails", async () => {
     await expect(client({ ...nowhere, fallback: "queue" })).rejects.toMatchObject({ code: "UNAVAILABLE" });
   });
 
-  test("the next process of the agent sends what the last one left, before its own", async () => {
+  test("the next process of the agent sends the spool of the last one before its own commands", async () => {
     const one = await client(nowhere);
-    const left = [await create(one), await create(one)];
+    const spooled = [await create(one), await create(one)];
     await one.close();
     const next = await client();
     const own = await create(next);
     expect(own.outcome).toBe("queued");
-    const ids = [...left, own].map(({ commandId }) => commandId);
-    const lying = await stored();
-    expect(lying.map(({ body }) => body.command_id)).toEqual(ids);
-    expect(lying[2]!.body.after).toBe(ids[1]);
+    const ids = [...spooled, own].map(({ commandId }) => commandId);
+    const messages = await queued();
+    expect(messages.map(({ body }) => body.command_id)).toEqual(ids);
+    expect(messages[2]!.body.after).toBe(ids[1]);
     expect(await next.pending()).toMatchObject({ commands: 0, bytes: 0 });
   });
 
-  test("a spool that is full or cannot be written is an error, and nothing happened", async () => {
+  test("a spool that is full or not writable is an error, and nothing is spooled", async () => {
     const small = await client({ ...nowhere, spoolBytesMax: 500 });
     await create(small);
     await expect(create(small)).rejects.toMatchObject({
@@ -307,7 +309,7 @@ describe("no bus", () => {
     await expect(create(none)).rejects.toMatchObject({ code: "UNAVAILABLE", details: { reason: "ENOTDIR" } });
   });
 
-  test("agents without a name share a spool, which is their machine's", async () => {
+  test("agents without an id of their own share the spool of their machine", async () => {
     const { agentId: _, ...unnamed } = { agentId: "", ...nowhere, spoolDir: join(root, "unnamed"), env: {} };
     const one = await connect(unnamed);
     await create(one);
@@ -319,12 +321,12 @@ describe("no bus", () => {
     const next = await connect({ ...unnamed, url: nats.url });
     expect(await next.flush()).toMatchObject({ commands: 0 });
     await next.close();
-    expect((await stored())[0]!.subject).toContain(`.${agentId}.`);
+    expect((await queued())[0]!.subject).toContain(`.${agentId}.`);
   });
 });
 
 describe("a bus that is killed", () => {
-  test("direct, queued, spooled and back: one order, nothing lost, nothing twice", async () => {
+  test("from committed to queued to spooled and back, each command is sent once and in order", async () => {
     const one = await client();
     let isWriting = true;
     const direct: string[] = [];
@@ -340,7 +342,7 @@ describe("a bus that is killed", () => {
     await nats.kill9();
     for (let n = 0; n < 5; n += 1) {
       const [outcome, ms] = await timed(create(one));
-      // The first may have to find out; none waits for seconds.
+      // The first command may have to detect the outage; none waits for seconds.
       expect(ms).toBeLessThan(4_000);
       outcomes.push(outcome);
     }
@@ -353,21 +355,21 @@ describe("a bus that is killed", () => {
     outcomes.push(await create(one));
     expect(outcomes.at(-1)!.outcome).toBe("queued");
     expect(direct).toEqual([outcomes[0]!.commandId]);
-    const lying = await stored();
+    const messages = await queued();
     const ids = outcomes.slice(1).map(({ commandId }) => commandId);
-    expect(lying.map(({ body }) => body.command_id)).toEqual(ids);
-    expect(lying.at(-1)!.body.after).toBe(ids.at(-2));
+    expect(messages.map(({ body }) => body.command_id)).toEqual(ids);
+    expect(messages.at(-1)!.body.after).toBe(ids.at(-2));
     await expect(one.getTask(task, { deadlineMs: 200 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
   }, 60_000);
 
-  test("a client that was there before the bus finds it", async () => {
+  test("a client that starts before the bus connects to it", async () => {
     await nats.kill9();
     const one = await client();
     const first = await create(one);
     expect(first.outcome).toBe("spooled");
     await nats.restart();
     expect(await one.flush({ deadlineMs: 20_000 })).toMatchObject({ commands: 0 });
-    expect((await stored()).map(({ body }) => body.command_id)).toEqual([first.commandId]);
+    expect((await queued()).map(({ body }) => body.command_id)).toEqual([first.commandId]);
     expect((await create(one)).outcome).toBe("queued");
   }, 60_000);
 });

@@ -1,4 +1,4 @@
-/** Recoveries as the client has them, against a real writer, reader, store and nats-server. */
+/** Recoveries through `fleet.admin`, with a real writer, reader, store and nats-server. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
 import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
@@ -12,12 +12,12 @@ const warnings: FleetWarning[] = [];
 
 beforeAll(async () => {
   writer = await openInProcessFleet();
-  fleet = await writer.client("person", { onWarning: (warning) => warnings.push(warning) });
+  fleet = await writer.client("operator", { onWarning: (warning) => warnings.push(warning) });
 });
 afterAll(() => writer?.close());
 
-/** A task that an agent owns and has written to; its checkpoints, oldest first. */
-async function owned(task: string, checkpoints = 2): Promise<string[]> {
+/** Makes a task with an owner and checkpoints. Resolves with their ids, oldest first. */
+async function createOwned(task: string, checkpoints = 2): Promise<string[]> {
   const { repository } = writer.records;
   await send(repository, "take", {}, { task });
   const ids: string[] = [];
@@ -28,8 +28,8 @@ async function owned(task: string, checkpoints = 2): Promise<string[]> {
   return ids;
 }
 
-test("the recovery point is the newest checkpoint that verifies; what is passed over is a warning", async () => {
-  const ids = await owned("pointed");
+test("the recovery point is the newest sound checkpoint, with a warning for each that is passed over", async () => {
+  const ids = await createOwned("pointed");
   expect((await fleet.admin.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[1]);
   await flip(writer.records.store, "pointed", ids[1] as string);
   expect((await fleet.admin.findRecoveryPoint("pointed"))?.metadata.checkpoint_id).toBe(ids[0]);
@@ -42,9 +42,9 @@ test("the recovery point is the newest checkpoint that verifies; what is passed 
   });
 });
 
-test("where nothing was written there is none; where the chain is broken somebody has to decide", async () => {
+test("a task without checkpoints has no recovery point, and a broken chain needs an operator", async () => {
   expect(await fleet.admin.findRecoveryPoint("nowhere")).toBe(null);
-  const [first] = await owned("broken");
+  const [first] = await createOwned("broken");
   await flip(writer.records.store, "broken", first as string);
   await expect(fleet.admin.findRecoveryPoint("broken")).rejects.toMatchObject({
     code: "CORRUPT",
@@ -55,8 +55,8 @@ test("where nothing was written there is none; where the chain is broken somebod
   ).rejects.toMatchObject({ code: "INVALID", fields: [{ path: "before" }] });
 });
 
-test("a recovery is executed from a checkpoint, by force when the agent lives, and shows until it is done", async () => {
-  const [first] = await owned("executed");
+test("a recovery from a checkpoint needs force while the agent is alive, and is listed until it is done", async () => {
+  const [first] = await createOwned("executed");
   const target = first as string;
   await expect(fleet.admin.executeRecovery(target)).rejects.toMatchObject({
     code: "CONFLICT",
@@ -74,8 +74,8 @@ test("a recovery is executed from a checkpoint, by force when the agent lives, a
   });
 });
 
-test("of a task by its name, with the whole budget", async () => {
-  await owned("reset", 1);
+test("a recovery of a task by its id restores the budget with reset", async () => {
+  await createOwned("reset", 1);
   await noteFailure(writer.records.repository, "reset", { class: "unrecoverable" });
   expect((await fleet.getTask("reset"))?.recovery).toMatchObject({ state: "blocked", failures: 1 });
   await fleet.admin.executeRecovery(null, { taskId: "reset", reset: true });

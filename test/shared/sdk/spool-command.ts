@@ -1,4 +1,4 @@
-// A command as it waits in a spool.
+// Makes a spooled command.
 
 import { uuidv7 } from "uuidv7";
 import type { SpooledCommand } from "../../../shared/sdk/spool/line.ts";

@@ -1,4 +1,4 @@
-// The folder of a spool: what was appended is there, whoever closes files in between, and a failure says what is the case.
+// The folder of a spool: an appended line is kept although other processes close files, and an error states its cause.
 
 import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +33,7 @@ async function idsIn(folder: SpoolFolder): Promise<string[]> {
 
 interface Sent {
   readonly ids: string[];
-  readonly gone: string[];
+  readonly removed: string[];
   readonly aside: string[];
   readonly sender: SpoolSender;
 }
@@ -43,26 +43,26 @@ function sending(
   fail: (command: SpooledCommand) => Error | "too_large" | "forbidden" | undefined = () => undefined,
   clock = manualClock(),
 ): Sent {
-  const [ids, gone, aside]: string[][] = [[], [], []];
+  const [ids, removed, aside]: string[][] = [[], [], []];
   const sender = new SpoolSender({
     folder,
     clock,
     send: async (command) => {
-      const how = fail(command);
-      if (how instanceof Error) throw how;
-      if (how === undefined) ids!.push(command.commandId);
-      return how;
+      const failure = fail(command);
+      if (failure instanceof Error) throw failure;
+      if (failure === undefined) ids!.push(command.commandId);
+      return failure;
     },
-    onRemoved: ({ commandId }) => gone!.push(commandId),
+    onRemoved: ({ commandId }) => removed!.push(commandId),
     onAside: ({ reason }) => aside!.push(reason),
   });
-  return { ids: ids!, gone: gone!, aside: aside!, sender };
+  return { ids: ids!, removed: removed!, aside: aside!, sender };
 }
 
 const never = new AbortController().signal;
 
 describe("appending", () => {
-  test("keeps the order, and nobody else may read it", async () => {
+  test("keeps the order, in files that only the owner may read", async () => {
     const folder = folderOf();
     const commands = Array.from({ length: 20 }, (_, n) => spooled(`t${n}`));
     await Promise.all(commands.map((command) => append(folder, command)));
@@ -72,7 +72,7 @@ describe("appending", () => {
     await folder.end();
   });
 
-  test("loses nothing and keeps the order while another one sends all the time", async () => {
+  test("loses no line and keeps the order while another process sends continuously", async () => {
     const folder = folderOf();
     const { ids, sender } = sending(folderOf());
     const commands = Array.from({ length: 200 }, () => spooled("t"));
@@ -84,7 +84,7 @@ describe("appending", () => {
     for (const command of commands) await append(folder, command);
     done = true;
     await taking;
-    // A command may go out twice, but those that go out for the first time keep the order.
+    // A command may be sent twice, but the first sends keep the order.
     expect([...new Set(ids)]).toEqual(commands.map(({ commandId }) => commandId));
     expect(await folder.isEmpty()).toBe(true);
     await folder.end();
@@ -100,7 +100,7 @@ describe("appending", () => {
     await folder.end();
   });
 
-  test("a full spool refuses, says so, and keeps what it has", async () => {
+  test("a full spool refuses a line, with the cause, and keeps its own", async () => {
     const first = spooled("t");
     const folder = folderOf(commandLine(first).length + 10);
     await append(folder, first);
@@ -113,7 +113,7 @@ describe("appending", () => {
     await folder.end();
   });
 
-  test("a folder that cannot be made is an error with its reason", async () => {
+  test("a folder that cannot be created is an error with its cause", async () => {
     writeFileSync(join(root, "file"), "");
     const folder = new SpoolFolder(join(root, "file", "spool"), MIB);
     await expect(append(folder, spooled("t"))).rejects.toMatchObject({
@@ -132,15 +132,15 @@ describe("sending", () => {
       await append(folder, command);
       if (n % 50 === 10) await folder.close();
     }
-    const { ids, gone, sender } = sending(folder);
+    const { ids, removed, sender } = sending(folder);
     expect(await sender.run(never)).toBe(true);
     expect(ids).toEqual(commands.map(({ commandId }) => commandId));
-    expect(gone).toEqual(ids);
+    expect(removed).toEqual(ids);
     expect(readdirSync(path)).toEqual([]);
     await folder.end();
   });
 
-  test("goes on where it failed, and what a crash leaves open is repeated, no more", async () => {
+  test("continues after a failure, and after a crash repeats only the commands that may have been sent", async () => {
     const folder = folderOf();
     const commands = Array.from({ length: 150 }, () => spooled("t"));
     await Promise.all(commands.map((command) => append(folder, command)));
@@ -151,14 +151,14 @@ describe("sending", () => {
     left = 10;
     await expect(first.sender.run(never)).rejects.toThrow("no answer in time");
     expect(first.ids).toEqual(commands.slice(0, 110).map(({ commandId }) => commandId));
-    // Another process knows the marks alone.
+    // Another process has only the marks.
     const second = sending(folderOf());
     expect(await second.sender.run(never)).toBe(true);
     expect(second.ids).toEqual(commands.slice(100).map(({ commandId }) => commandId));
     await folder.end();
   });
 
-  test("tasks do not wait for each other, but for nothing else do they change places", async () => {
+  test("a task does not wait for another one, and the order within a task stays", async () => {
     const folder = folderOf();
     const commands = Array.from({ length: 60 }, (_, n) => spooled(`t${n % 3}`));
     for (const command of commands) await append(folder, command);
@@ -177,7 +177,7 @@ describe("sending", () => {
     await folder.end();
   });
 
-  test("what is damaged or refused is set aside, once, and holds nobody up", async () => {
+  test("damaged and refused lines are set aside once and do not delay others", async () => {
     const folder = folderOf();
     const [first, large, last] = [spooled("t"), spooled("t"), spooled("t")];
     await append(folder, first);
@@ -199,20 +199,20 @@ describe("sending", () => {
   });
 });
 
-describe("what may have been sent a day ago", () => {
+describe("a command that may have been sent over a day ago", () => {
   const DAY_MS = 25 * 3_600_000;
 
-  test("is not sent again, as the fleet may have forgotten it", async () => {
+  test("is not sent again, because the fleet may have forgotten its id", async () => {
     const folder = folderOf();
     const clock = manualClock();
     const maybe = spooled("t", { at: clock.now(), sent: true });
-    const never_ = spooled("t", { at: clock.now() });
+    const unsent = spooled("t", { at: clock.now() });
     await append(folder, maybe);
-    await append(folder, never_);
+    await append(folder, unsent);
     await clock.advance(DAY_MS);
     const { ids, aside, sender } = sending(folder, undefined, clock);
     await sender.run(never);
-    expect(ids).toEqual([never_.commandId]);
+    expect(ids).toEqual([unsent.commandId]);
     expect(aside).toEqual(["doubtful"]);
     await folder.end();
   });
@@ -220,7 +220,7 @@ describe("what may have been sent a day ago", () => {
   test.each([
     ["timeout", ["doubtful"]],
     ["no_responders", []],
-  ] as const)("after %s", async (kind, expected) => {
+  ] as const)("is set aside only if it may have been sent: after %s", async (kind, expected) => {
     const folder = folderOf();
     const clock = manualClock();
     const command = spooled("t", { at: clock.now() });

@@ -1,4 +1,4 @@
-// The spool's lines: whatever is written is read back, and whatever a kill or a disk does to one line, the others stay.
+// The lines of a spool file: a line is read back as it was written, and a damaged line leaves the others intact.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -38,7 +38,7 @@ const commandsOf = (lines: Iterable<Line>) =>
 const plain = (one: SpooledCommand) => ({ ...one, body: Buffer.from(one.body).toString() });
 
 describe("lines", () => {
-  test("are read back as they were written, with the places between them", () => {
+  test("are read back as they were written, with their offsets", () => {
     fc.assert(
       fc.property(fc.array(command), (commands) => {
         const all = commands.map(commandLine);
@@ -54,7 +54,7 @@ describe("lines", () => {
     );
   });
 
-  test("marks and what was set aside too", () => {
+  test("of marks and of lines that were set aside are read back", () => {
     const mark = { acked: 1, sending: 2, at: 3 };
     const aside = { reason: "damaged", at: 4, line: 'a\tb\nc"' } as const;
     expect([...linesOf(Buffer.concat([markLine(mark), asideLine(aside)]))]).toMatchObject([
@@ -63,7 +63,7 @@ describe("lines", () => {
     ]);
   });
 
-  test("a write that was cut short spoils itself alone, wherever it was cut and whatever follows", () => {
+  test("a truncated write damages only itself", () => {
     fc.assert(
       fc.property(fc.array(command), command, fc.array(command), fc.nat(), (before, torn, after, cut) => {
         const whole = commandLine(torn);
@@ -77,7 +77,7 @@ describe("lines", () => {
     );
   });
 
-  test("one byte changed spoils at most two lines, and is seen", () => {
+  test("a changed byte is detected and damages at most two lines", () => {
     fc.assert(
       fc.property(
         fc.array(command, { minLength: 1, maxLength: 5 }),
@@ -85,8 +85,8 @@ describe("lines", () => {
         fc.integer({ min: 1, max: 255 }),
         (commands, at, flip) => {
           const file = Buffer.concat(commands.map(commandLine));
-          const place = at % file.length;
-          file.writeUInt8(file.readUInt8(place) ^ flip, place);
+          const offset = at % file.length;
+          file.writeUInt8(file.readUInt8(offset) ^ flip, offset);
           const lines = [...linesOf(file)];
           const intact = commands.map(plain);
           for (const found of commandsOf(lines).map(plain)) expect(intact).toContainEqual(found);
@@ -98,7 +98,7 @@ describe("lines", () => {
     );
   });
 
-  test("any bytes at all are no reason to throw", () => {
+  test("any bytes can be read without an error", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         expect(commandsOf(linesOf(bytes))).toEqual([]);
@@ -106,7 +106,7 @@ describe("lines", () => {
     );
   });
 
-  test("a body of several lines is a fault of ours", () => {
+  test("a body of several lines is refused", () => {
     const sample = fc.sample(command, 1)[0]!;
     expect(() => commandLine({ ...sample, body: Buffer.from("{\n}") })).toThrow(TypeError);
   });

@@ -1,4 +1,4 @@
-// A process that writes checkpoints of one task until it is killed, or so many; it prints each outcome, or failure, once it has it.
+// A process that writes checkpoints of one task until it is killed, or a given number. It prints the outcome or the error of each.
 
 import { uuidv7 } from "uuidv7";
 import { type CheckpointInput, connect, FleetError } from "../../../shared/sdk/sdk.ts";

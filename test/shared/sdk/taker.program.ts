@@ -1,5 +1,5 @@
-// A taker of one offer that dies where it is told: `received`, `thinking`, `acknowledged` (the message is not yet), `begun` (after its
-// first checkpoint), or nowhere. One line of JSON for each step that it got to.
+// A taker of one offer that dies after a given step: `received`, `thinking`, `acknowledged` (but the message is not), `begun` (after its
+// first checkpoint), or none. It prints one line of JSON for each step.
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, type ReceivedOffer } from "../../../shared/sdk/sdk.ts";
 

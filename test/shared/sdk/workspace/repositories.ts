@@ -1,4 +1,4 @@
-// Real git repositories in folders of their own.
+// Real git repositories in temporary folders.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -59,7 +59,7 @@ export function commit(folder: string, path: string, text: string): string {
   return run(folder, "rev-parse", "HEAD");
 }
 
-/** With one commit on the branch `main`, and an origin; those of another origin have other commits. */
+/** A repository with one commit on the branch `main` and an origin. Another origin has other commits. */
 export function newRepository(origin = "https://git.example.com/team/app.git"): string {
   const folder = emptyFolder();
   run(folder, "init", "--quiet", "--initial-branch", "main");
@@ -69,8 +69,8 @@ export function newRepository(origin = "https://git.example.com/team/app.git"): 
   return folder;
 }
 
-/** Everything in a folder: names, kinds, contents and times of change. */
-export function everything(folder: string): string {
+/** A hash over a folder: names, kinds, contents and times of change. */
+export function hashOfFolder(folder: string): string {
   const hash = createHash("sha256");
   const add = (path: string): void => {
     const found = lstatSync(path);

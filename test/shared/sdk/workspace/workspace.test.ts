@@ -9,20 +9,28 @@ import type { Workspace } from "../../../../shared/protocol/workspace.ts";
 import { compareWorkspace } from "../../../../shared/sdk/workspace/comparison.ts";
 import { plainAddress, readStatus } from "../../../../shared/sdk/workspace/repository.ts";
 import { takeWorkspace } from "../../../../shared/sdk/workspace/snapshot.ts";
-import { commit, emptyFolder, everything, newRepository, removeFolders, run, write } from "./repositories.ts";
+import {
+  commit,
+  emptyFolder,
+  hashOfFolder,
+  newRepository,
+  removeFolders,
+  run,
+  write,
+} from "./repositories.ts";
 
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
 
 afterEach(removeFolders);
 
-/** What is found, in short. */
+/** The findings in short form. */
 async function compared(recorded: Workspace, folder: string) {
   const { grade, findings } = await compareWorkspace(recorded, folder);
   return { grade, found: findings.map(({ kind, path }) => (path === undefined ? kind : `${kind} ${path}`)) };
 }
 
-describe("taking", () => {
-  test("repository, branch, HEAD, uncommitted files and hashes", async () => {
+describe("a record", () => {
+  test("has the repository, branch, HEAD, uncommitted files and hashes", async () => {
     const folder = newRepository("https://bot:hunter2hunter2@git.example.com/team/app.git");
     write(folder, "src/a.ts", "export const a = 2;\n");
     write(folder, "new file.ts", "new\n");
@@ -45,7 +53,7 @@ describe("taking", () => {
     expect(workspaceSchema.parse(taken)).toEqual(taken);
   });
 
-  test("no branch, and no commit yet", async () => {
+  test("has no branch on a detached HEAD, and no HEAD before the first commit", async () => {
     const folder = newRepository();
     run(folder, "checkout", "--quiet", "--detach");
     expect(await takeWorkspace(folder)).not.toHaveProperty("branch");
@@ -54,7 +62,7 @@ describe("taking", () => {
     expect(await takeWorkspace(empty)).toEqual({ repo: empty, branch: "main", dirty: [], files: [] });
   });
 
-  test("outside of a repository, files alone", async () => {
+  test("has only files outside of a repository", async () => {
     const folder = emptyFolder();
     write(folder, "notes.txt", "notes");
     expect(await takeWorkspace(folder, { files: [join(folder, "notes.txt")] })).toEqual({
@@ -62,7 +70,7 @@ describe("taking", () => {
     });
   });
 
-  test("without a git on the machine, files alone", async () => {
+  test("has only files if git is not installed", async () => {
     const folder = newRepository();
     const before = await takeWorkspace(folder, { files: ["src/a.ts"] });
     const path = process.env.PATH;
@@ -75,7 +83,7 @@ describe("taking", () => {
     }
   });
 
-  test("nothing of another repository that the environment names", async () => {
+  test("has nothing of a repository that the environment names", async () => {
     const [folder, other] = [newRepository(), newRepository("https://git.example.com/other.git")];
     process.env.GIT_DIR = join(other, ".git");
     try {
@@ -85,7 +93,7 @@ describe("taking", () => {
     }
   });
 
-  test("no link is followed, no pipe waited for, nothing too large read", async () => {
+  test("follows no link, waits for no pipe and reads no large file", async () => {
     const [folder, outside] = [newRepository(), emptyFolder()];
     write(outside, "secret.txt", "secret");
     symlinkSync(join(outside, "secret.txt"), join(folder, "link"));
@@ -101,7 +109,7 @@ describe("taking", () => {
     ]);
   });
 
-  test("no more files than the limits allow", async () => {
+  test("has at most the number of files in the limits", async () => {
     const folder = newRepository();
     for (let at = 0; at < LIMITS.workspace_dirty_count_max + 20; at += 1) write(folder, `many/${at}`, "x");
     const taken = await takeWorkspace(folder);
@@ -110,7 +118,7 @@ describe("taking", () => {
     expect(await compared(taken, folder)).toEqual({ grade: "drift", found: ["too_many"] });
   });
 
-  test("not in a folder that does not exist", async () => {
+  test("needs a folder that exists", async () => {
     const gone = join(emptyFolder(), "gone");
     await expect(takeWorkspace(gone)).rejects.toMatchObject({
       code: "INVALID",
@@ -120,12 +128,12 @@ describe("taking", () => {
   });
 });
 
-describe("comparing", () => {
+describe("a comparison", () => {
   async function recordedIn(folder: string, ...files: string[]) {
     return await takeWorkspace(folder, { files });
   }
 
-  test("ok: all as it was, uncommitted work too", async () => {
+  test("ok: nothing has changed, with uncommitted work", async () => {
     const folder = newRepository();
     write(folder, "src/b.ts", "b");
     expect(await compared(await recordedIn(folder, "src/a.ts"), folder)).toEqual({ grade: "ok", found: [] });
@@ -143,7 +151,7 @@ describe("comparing", () => {
     expect(await compared(recorded, clone)).toEqual({ grade: "ok", found: [] });
   });
 
-  test("ok: the uncommitted work was committed since, though HEAD has moved", async () => {
+  test("ok: the uncommitted work was committed, so HEAD has advanced", async () => {
     const folder = newRepository();
     write(folder, "src/b.ts", "b");
     const recorded = await recordedIn(folder);
@@ -151,7 +159,7 @@ describe("comparing", () => {
     expect(await compared(recorded, folder)).toEqual({ grade: "drift", found: ["head_advanced"] });
   });
 
-  test("drift: others moved on, files changed, new uncommitted files", async () => {
+  test("drift: HEAD advanced, files changed, new uncommitted files", async () => {
     const folder = newRepository();
     const recorded = await recordedIn(folder, "src/a.ts");
     commit(folder, "src/c.ts", "c");
@@ -173,14 +181,14 @@ describe("comparing", () => {
     });
   });
 
-  test("drift: the repository moved, with its commits", async () => {
+  test("drift: the origin of the repository was renamed", async () => {
     const folder = newRepository();
     const recorded = await recordedIn(folder);
     run(folder, "remote", "set-url", "origin", "git@elsewhere.example.com:team/app.git");
     expect(await compared(recorded, folder)).toEqual({ grade: "drift", found: ["repository_renamed"] });
   });
 
-  test("drift: without a hash, a file that was written to since", async () => {
+  test("drift: a file without a hash was written", async () => {
     const folder = emptyFolder();
     write(folder, "large", "x");
     utimesSync(join(folder, "large"), new Date("2026-01-02T00:00:00Z"), new Date("2026-01-02T00:00:00Z"));
@@ -206,7 +214,7 @@ describe("comparing", () => {
     });
   });
 
-  test("conflict: HEAD is behind, has gone another way, or the commit is unknown", async () => {
+  test("conflict: HEAD is behind or diverged, or the commit is unknown", async () => {
     const folder = newRepository();
     const first = run(folder, "rev-parse", "HEAD");
     commit(folder, "src/b.ts", "b");
@@ -221,7 +229,7 @@ describe("comparing", () => {
     expect(await compared(option, folder)).toEqual({ grade: "conflict", found: ["head_unknown"] });
   });
 
-  test("conflict: another repository, or none", async () => {
+  test("conflict: another repository, or no repository", async () => {
     const recorded = await recordedIn(newRepository());
     const other = newRepository("https://git.example.com/team/other.git");
     expect(await compared(recorded, other)).toEqual({ grade: "conflict", found: ["repository_differs"] });
@@ -231,7 +239,7 @@ describe("comparing", () => {
     });
   });
 
-  test("conflict: uncommitted work was thrown away, or the file", async () => {
+  test("conflict: uncommitted work was discarded, or a file removed", async () => {
     const folder = newRepository();
     commit(folder, "src/b.ts", "b");
     write(folder, "src/a.ts", "work");
@@ -259,7 +267,7 @@ describe("comparing", () => {
     expect(findings).toContainEqual({ kind: "operation_unfinished", grade: "conflict", found: "merge" });
   });
 
-  test("a path of a checkpoint that leads out of the workspace is not opened", async () => {
+  test("opens no path outside of the workspace", async () => {
     const [folder, outside] = [emptyFolder(), emptyFolder()];
     write(outside, "secret.txt", "secret");
     symlinkSync(outside, join(folder, "way-out"));
@@ -271,27 +279,27 @@ describe("comparing", () => {
     });
   });
 
-  test("nothing was recorded, so nothing is found", async () => {
+  test("finds nothing without a record", async () => {
     expect(await compared({}, newRepository())).toEqual({ grade: "ok", found: [] });
   });
 });
 
-test("neither taking nor comparing changes a byte, though git alone would", async () => {
+test("recording and comparing change no byte, although git status would", async () => {
   const folder = newRepository();
   write(folder, "src/new.ts", "new");
   mkdirSync(join(folder, "empty"));
   const recorded = await takeWorkspace(folder);
-  // The same content at another time: git would like to note that in its index.
+  // The same content with another time: git status would update its index.
   utimesSync(join(folder, "src/a.ts"), new Date(1_000_000), new Date(1_000_000));
-  const before = everything(folder);
+  const before = hashOfFolder(folder);
   await takeWorkspace(folder, { files: ["src/a.ts"] });
   await compareWorkspace({ ...recorded, head: "1".repeat(40), branch: "other" }, folder);
-  expect(everything(folder)).toBe(before);
+  expect(hashOfFolder(folder)).toBe(before);
   run(folder, "status");
-  expect(everything(folder)).not.toBe(before);
+  expect(hashOfFolder(folder)).not.toBe(before);
 });
 
-test("a program that the repository's settings name for git is not started", async () => {
+test("a program in the git settings of the repository is not started", async () => {
   const folder = newRepository();
   const mark = join(emptyFolder(), "started");
   run(folder, "config", "core.fsmonitor", `touch ${mark} #`);
@@ -310,9 +318,9 @@ test.each([
   ["file:///srv/git/app.git", "srv/git/app"],
   ["/srv/git/app.git", "/srv/git/app"],
   ["../app", "../app"],
-])("the address %s is %s", (address, plain) => expect(plainAddress(address)).toBe(plain));
+])("the plain form of the address %s is %s", (address, plain) => expect(plainAddress(address)).toBe(plain));
 
-test("what git says of files, whatever they are called", () => {
+test("git's status is read for any file name", () => {
   const hashes = "1".repeat(40);
   const out = [
     `# branch.oid ${hashes}`,

@@ -1,24 +1,24 @@
-// What lies in the stream of queued commands, read beside every consumer.
+// Reads the messages of the queue directly from its stream, without a consumer.
 
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { STREAMS } from "../../../shared/protocol/subjects.ts";
 
-export interface Stored {
+export interface QueueMessage {
   readonly subject: string;
   readonly body: { readonly command_id: string; readonly after?: string };
   readonly text: string;
   readonly messageId: string;
 }
 
-/** Of one task, in order. */
-export async function storedOf(url: string, task: string): Promise<Stored[]> {
+/** The messages of one task, in order. */
+export async function queueMessagesOf(url: string, task: string): Promise<QueueMessage[]> {
   const admin = await connect({ servers: url });
   try {
     const { streams } = await jetstreamManager(admin);
     const { state } = await streams.info(STREAMS.queue);
-    const places = Array.from({ length: state.messages }, (_, i) => state.first_seq + i);
-    const all = await Promise.all(places.map((seq) => streams.getMessage(STREAMS.queue, { seq })));
+    const seqs = Array.from({ length: state.messages }, (_, i) => state.first_seq + i);
+    const all = await Promise.all(seqs.map((seq) => streams.getMessage(STREAMS.queue, { seq })));
     return all.flatMap((message) => {
       if (!message?.subject.includes(`.${task}.`)) return [];
       const text = message.string();
