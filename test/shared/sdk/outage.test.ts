@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
@@ -59,12 +59,12 @@ async function client(options: ConnectOptions = {}): Promise<FleetClient> {
 /** The messages in the queue for this test's task, in order. */
 const queued = () => queueMessagesOf(nats.url, task);
 
-/** Serves commands in place of a writer. */
-function writer(
+/** Serves commands in place of a writer until it is stopped or the test ends: a failed test must not leave its writer to the next one. */
+async function writer(
   answer: (body: { command_id: string; after?: string }, text: string) => object,
 ): Promise<Stop> {
   const encode = (value: object) => ({ body: Buffer.from(JSON.stringify(value)) });
-  return bus.serve(
+  const serving = await bus.serve(
     SUBJECTS.everyCommand,
     {
       queue: "writer",
@@ -78,6 +78,10 @@ function writer(
       return encode(answer(JSON.parse(text), text));
     },
   );
+  let stopped: Promise<void> | undefined;
+  const stop = () => (stopped ??= serving());
+  onTestFinished(stop);
+  return stop;
 }
 
 const committed = (command_id: string) => ({
@@ -199,7 +203,8 @@ describe("a writer's answers", () => {
     const one = await client();
     await expect(create(one)).rejects.toMatchObject({ code: "CONFLICT" });
     code = "UNAVAILABLE";
-    await expect(create(one, { deadlineMs: 300 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
+    // Long enough that no answer is late on a busy machine: after a late answer the command would be queued.
+    await expect(create(one, { deadlineMs: 1_500 })).rejects.toMatchObject({ code: "UNAVAILABLE" });
     await stop();
     expect(await queued()).toEqual([]);
     expect((await one.pending()).commands).toBe(0);
