@@ -1,8 +1,8 @@
 /**
- * The coordinator: moves a task from one agent to the next. It verifies the checkpoint that is handed over, offers
- * the task to agents of the next type, offers it again when none accepts in time, and escalates it to operators
- * in the end. Its whole state is in the store, so any number of coordinators run without a leader, and one
- * continues the handoffs that another leaves behind.
+ * The coordinator: moves a task from one agent to the next. It verifies the checkpoint that is handed over,
+ * offers the task to agents of the next type, offers it again when none accepts in time, and escalates it to
+ * operators in the end. Its whole state is in the store, so any number of coordinators run without a leader,
+ * and one continues the handoffs that another leaves behind.
  */
 import { tokenizer } from "../../shared/prompts/tokens.ts";
 import type { Format } from "../../shared/records/kv/format.ts";

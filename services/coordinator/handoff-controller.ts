@@ -1,7 +1,7 @@
 /**
- * The controller of handoffs: takes the steps of a handoff that are due, one after the other, until the handoff
- * waits for an agent or has ended. A step that another instance took first is not taken again: its transaction
- * returns the handoff as it stands then.
+ * The controller of handoffs: takes the steps of a handoff that are due, one after the other, until the
+ * handoff waits for an agent or has ended. A step that another instance took first is not taken again: its
+ * transaction returns the handoff as it stands then.
  */
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Handoff } from "../../shared/protocol/handoff-record.ts";

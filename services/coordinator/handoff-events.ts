@@ -1,6 +1,6 @@
 /**
- * The events of handoffs. A request wakes the controller. Every change is counted and logged, and a failure alerts
- * operators. Requests have a consumer of their own, because agents wait for them.
+ * The events of handoffs. A request wakes the controller. Every change is counted and logged, and a failure
+ * alerts operators. Requests have a consumer of their own, because agents wait for them.
  */
 import { publishAlert } from "../../shared/bus/publish/publish-alert.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";

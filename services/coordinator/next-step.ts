@@ -1,6 +1,6 @@
 /**
- * The next step of a handoff: a pure function of its record, the time and the offer that was built for it. Every
- * instance arrives at the same step; the transaction that carries it out decides which of them took it.
+ * The next step of a handoff: a pure function of its record, the time and the offer that was built for it.
+ * Every instance arrives at the same step; the transaction that carries it out decides which of them took it.
  */
 import type { Handoff, HandoffEnding } from "../../shared/protocol/handoff-record.ts";
 

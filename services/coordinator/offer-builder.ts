@@ -1,4 +1,7 @@
-/** Verifies the checkpoint of a handoff and builds the offer for the next agent, or finds the reason why there is none. */
+/**
+ * Verifies the checkpoint of a handoff and builds the offer for the next agent, or finds the reason why there
+ * is none.
+ */
 import pLimit from "p-limit";
 import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Prompt } from "../../shared/prompts/prompt.ts";
@@ -17,7 +20,9 @@ export type Offerable = Omit<Parameters<CheckpointRepository["coordination"]["of
 /** Throws when the store is unavailable. */
 export type BuildOffer = (handoff: Handoff) => Promise<BuiltOffer<Offerable>>;
 
-/** In JSON a quotation mark and a backslash take two bytes; no character of JavaScript takes more than three. */
+/**
+ * In JSON a quotation mark and a backslash take two bytes; no character of JavaScript takes more than three.
+ */
 const BYTES_A_CHARACTER = 3;
 const bytesInJson = (text: string): number => Buffer.byteLength(JSON.stringify(text));
 /** Offers that are built at once: each holds one checkpoint in memory. */
@@ -88,7 +93,10 @@ function offerFor(
   }
 }
 
-/** A large budget of tokens may exceed the bytes that an offer can carry. Those are the budget then, so size alone never fails. */
+/**
+ * A large budget of tokens may exceed the bytes that an offer can carry. Those are the budget then, so size
+ * alone never fails.
+ */
 function promptFor(
   handoff: Handoff,
   checkpoint: Checkpoint,

@@ -1,6 +1,7 @@
 /**
- * Whether an agent may continue from a handoff's checkpoint: the checkpoint is sound, the handoff recorded its hash,
- * and the audit trail is unbroken from its entry to the task's newest. Reading quarantines corrupt versions.
+ * Whether an agent may continue from a handoff's checkpoint: the checkpoint is sound, the handoff recorded
+ * its hash, and the audit trail is unbroken from its entry to the task's newest. Reading quarantines corrupt
+ * versions.
  */
 import type { LimitFunction } from "p-limit";
 import { CHAIN_START, createChainVerifier, entryHash } from "../../shared/integrity/chain.ts";
@@ -69,7 +70,10 @@ async function versionOf(
   }
 }
 
-/** A draft may have been changed or finalized since the request; the recorded hash is that of an earlier version then. */
+/**
+ * A draft may have been changed or finalized since the request; the recorded hash is that of an earlier
+ * version then.
+ */
 async function requireRecorded(repository: Repository, handoff: Subject, now: Checkpoint): Promise<void> {
   const { checkpoint_id: id, checkpoint_hash: recorded } = handoff;
   if (now.compliance.hash === recorded) return;

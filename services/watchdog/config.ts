@@ -1,4 +1,4 @@
-/** The watchdog's own settings. */
+/** The settings of the watchdog. */
 import { type ConfigOf, duration, integer, orOff } from "../../shared/runtime/settings/config.ts";
 import { opsPortField } from "../../shared/runtime/settings/process-settings.ts";
 import { readWebhooks, type Webhook, webhookFields } from "./webhooks/webhook-settings.ts";
@@ -26,14 +26,14 @@ export const watchdogFields = {
   ...webhookFields,
 } as const;
 
-/** A watchdog in a process of its own may run beside a standalone fleet. */
+/** A watchdog in its own process may run beside a standalone fleet. */
 export const watchdogOpsPort = opsPortField(4282);
 
 export interface WatchdogConfig extends Omit<ConfigOf<typeof watchdogFields>, keyof typeof webhookFields> {
   readonly webhooks: readonly Webhook[];
 }
 
-/** Throws ConfigError with everything that is wrong in the file of webhooks. */
+/** Throws ConfigError with all problems of the webhooks file. */
 export function readWatchdogConfig(config: ConfigOf<typeof watchdogFields>): WatchdogConfig {
   const { webhooksFile, recoveriesMax, scrubRate, scrubEvery } = config;
   return { recoveriesMax, scrubRate, scrubEvery, webhooks: readWebhooks(webhooksFile) };

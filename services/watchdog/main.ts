@@ -1,4 +1,4 @@
-/** Runs a watchdog as a process of its own. */
+/** Runs a watchdog as its own process. */
 
 import { runMain } from "../../shared/runtime/process/main.ts";
 import { readConfig } from "../../shared/runtime/settings/config.ts";

@@ -1,7 +1,7 @@
 /**
- * The watchdog: detects that agents have failed, records their failures, and recovers their tasks from the last sound
- * checkpoint. It also scrubs the store and posts alerts to webhooks. Its state is in the store, so any number of
- * watchdogs run without a leader.
+ * The watchdog: detects that agents have failed, records their failures, and recovers their tasks from the
+ * last sound checkpoint. It also scrubs the store and posts alerts to webhooks. Its state is in the store, so
+ * any number of watchdogs run without a leader.
  */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { type Policies, policyOf } from "../../shared/protocol/policy.ts";
@@ -24,7 +24,7 @@ import { createAdmission } from "./recovery/admission.ts";
 import { startRecoveryController } from "./recovery/recovery-controller.ts";
 import { startRecoveryEvents } from "./recovery/recovery-events.ts";
 import { startRecoveryGauges } from "./recovery/recovery-gauges.ts";
-import { startScrubbing } from "./scrub/scrubber.ts";
+import { startScrubber } from "./scrub/scrubber.ts";
 import { startWebhooks } from "./webhooks/webhooks.ts";
 
 /** The agent types and policies of the fleet, and the settings of the watchdog. */
@@ -70,7 +70,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
     startObservationAlert(parts),
     startRecoveryGauges(context, repository, owners),
     startWebhooks(context, config.watchdog.webhooks),
-    startScrubbing(context, {
+    startScrubber(context, {
       rateBytes: config.watchdog.scrubRate,
       everyMs: config.watchdog.scrubEvery,
     }),
@@ -86,7 +86,10 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   };
 }
 
-/** The silence timeout by tenant and agent type, in milliseconds. Remembered, because it is asked for thousands of agents. */
+/**
+ * The silence timeout by tenant and agent type, in milliseconds. Remembered, because it is asked for
+ * thousands of agents.
+ */
 function silenceTimeouts(policies: Policies): (tenant: string, agentType: string) => number {
   const known = new Map<string, number>();
   return (tenant, agentType) => {

@@ -40,7 +40,9 @@ export interface ControllerTable<K, F extends K = K> {
   readonly fieldsOf: (key: K) => Readonly<Record<string, string>>;
   /** Makes all steps that are due, none if none is. Throws when a later run may succeed. */
   readonly run: (key: K) => Promise<void>;
-  /** At most `limit` keys that are due by `untilMs`, the longest overdue first, without those to pass over. */
+  /**
+   * At most `limit` keys that are due by `untilMs`, the longest overdue first, without those to pass over.
+   */
   readonly search: (
     untilMs: number,
     limit: number,
@@ -57,7 +59,9 @@ export interface ControllerTable<K, F extends K = K> {
 export interface Controller<K> {
   /** Runs the key now. Resolves when a run that began after the call has ended; never rejects. */
   wake(key: K): Promise<void>;
-  /** Waits for the runs in progress. Runs that have not begun are left to the next search, of any instance. */
+  /**
+   * Waits for the runs in progress. Runs that have not begun are left to the next search, of any instance.
+   */
   readonly stop: Stop;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Consumers of events that all instances of a service share: each event is handled by one of them, and again after
- * a failure or a crash, so a handler must be idempotent.
+ * Consumers of events that all instances of a service share: each event is handled by one of them, and again
+ * after a failure or a crash, so a handler must be idempotent.
  */
 import type { Bus, DurableMessage } from "../bus/bus.ts";
 import { startConsumers } from "../bus/consume/background-consumer.ts";

@@ -1,7 +1,7 @@
 /**
- * Reports a damaged head, or a damaged open handoff, that a failure was to be recorded in. No recovery can continue such
- * a task, and the next scrub may be a day away, so the damage is kept as a finding now and the scrubber alerts
- * operators. Once for each task in the life of this process.
+ * Reports a damaged head, or a damaged open handoff, that a failure was to be recorded in. No recovery can
+ * continue such a task, and the next scrub may be a day away, so the damage is kept as a finding now and the
+ * scrubber alerts operators. Once for each task in the life of this process.
  */
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { RecoveryPlace } from "../../../shared/records/recovery/due.ts";

@@ -1,6 +1,7 @@
 /**
- * Exit reports: how an agent's process ended, as its runner or the agent itself reports it. All watchdogs share one
- * durable consumer, so each report is handled by one of them, at least once. The store records a failure once.
+ * Exit reports: how an agent's process ended, as its runner or the agent itself reports it. All watchdogs
+ * share one durable consumer, so each report is handled by one of them, at least once. The store records a
+ * failure once.
  */
 import type { Bus, DurableMessage } from "../../../shared/bus/bus.ts";
 import { startConsumers } from "../../../shared/bus/consume/background-consumer.ts";

@@ -1,7 +1,7 @@
 /**
- * The failure detector: finds silent owners and records their failures. Silence here is one condition. The other is
- * in the store: the lease of the agent, which other watchdogs renew as well, and its last write. An agent has failed
- * when both have expired.
+ * The failure detector: finds silent owners and records their failures. Silence here is one condition. The
+ * other is in the store: the lease of the agent, which other watchdogs renew as well, and its last write. An
+ * agent has failed when both have expired.
  */
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
@@ -15,7 +15,9 @@ import type { RecordFailure } from "./record-failure.ts";
 /** The longest sleep: a lease that was read meanwhile may have expired already. */
 const SEARCH_EVERY_MS = 100;
 const CONCURRENCY = 32;
-/** The pause for a task that is blocked, in a handoff or damaged: silence matters only when that has ended. */
+/**
+ * The pause for a task that is blocked, in a handoff or damaged: silence matters only when that has ended.
+ */
 const SEARCH_AGAIN_MS = 30_000;
 /** A lease that ends at a time has not ended in that millisecond. */
 const JUST_AFTER_MS = 5;
@@ -31,24 +33,12 @@ export function startFailureDetector(
   parts: FailureDetectorParts,
   { recovery }: Pick<CheckpointRepository, "recovery">,
 ): Stop {
-  const { observedClock, owners, recordFailure, metrics, clock, log } = parts;
+  const { observedClock, owners, metrics, clock, log } = parts;
   const stopping = new AbortController();
-
-  /** null: no failure can be recorded for a task with damaged records, and other tasks must not wait for its repair. */
-  const record = async (owner: MonitoredOwner): Promise<Noted | null> => {
-    const { tenant, task } = owner;
-    try {
-      return await recordFailure({ tenant, task }, failureOf(owner));
-    } catch (error) {
-      if (!(error instanceof FleetError) || error.retryable) throw error;
-      log.error({ error, tenant, task_id: task }, "the failure of an agent cannot be recorded");
-      return null;
-    }
-  };
 
   const handle = async (owner: MonitoredOwner): Promise<void> => {
     const { lastSignAt, silenceMs } = owner;
-    const recorded = await record(owner);
+    const recorded = await record(parts, owner);
     if (recorded === null) return owners.postpone(owner, observedClock.now() + SEARCH_AGAIN_MS);
     if (recorded.applied) {
       metrics.recoveryDetectMs.observe(Math.max(0, clock.now() - lastSignAt - silenceMs));
@@ -95,6 +85,24 @@ export function startFailureDetector(
     stopping.abort();
     await searching;
   };
+}
+
+/**
+ * null: no failure can be recorded for a task with damaged records, and other tasks must not wait for its
+ * repair.
+ */
+async function record(
+  { recordFailure, log }: FailureDetectorParts,
+  owner: MonitoredOwner,
+): Promise<Noted | null> {
+  const { tenant, task } = owner;
+  try {
+    return await recordFailure({ tenant, task }, failureOf(owner));
+  } catch (error) {
+    if (!(error instanceof FleetError) || error.retryable) throw error;
+    log.error({ error, tenant, task_id: task }, "the failure of an agent cannot be recorded");
+    return null;
+  }
 }
 
 function failureOf({

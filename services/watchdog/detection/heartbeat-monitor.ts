@@ -1,7 +1,7 @@
 /**
- * The heartbeat monitor: turns heartbeats into monitored owners. A heartbeat's claim to own a task is checked against
- * the store first, so only the owner of a task, under its fence, is monitored. An agent that never sends a heartbeat
- * is not: its silence means nothing.
+ * The heartbeat monitor: turns heartbeats into monitored owners. A heartbeat's claim to own a task is checked
+ * against the store first, so only the owner of a task, under its fence, is monitored. An agent that never
+ * sends a heartbeat is not: its silence means nothing.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
@@ -41,7 +41,7 @@ export class HeartbeatMonitor {
   readonly #parts: HeartbeatMonitorParts;
   readonly #repository: Repository;
   readonly #claims = new OwnershipClaims();
-  /** The last heartbeat of each agent and its owner: the lookup by name costs more than all else about a heartbeat. */
+  /** The last heartbeat of each agent and its owner: a lookup by name costs more than all other work for it. */
   readonly #last = new WeakMap<
     LatestHeartbeat,
     { readonly beat: LatestHeartbeat["beat"]; readonly owner: MonitoredOwner }
@@ -97,7 +97,9 @@ export class HeartbeatMonitor {
     }
   }
 
-  /** A promise of heartbeats does not name the agent type, and so not the silence timeout; a heartbeat does. */
+  /**
+   * A promise of heartbeats does not name the agent type, and so not the silence timeout; a heartbeat does.
+   */
   #typed(owner: MonitoredOwner, agentType: string): MonitoredOwner {
     if (owner.agentType === agentType) return owner;
     const silenceMs = this.#parts.silenceOf(owner.tenant, agentType);

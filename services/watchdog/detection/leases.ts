@@ -1,6 +1,6 @@
 /**
- * The leases in the store: they tell the other watchdogs when this one heard an owner, and this one when they did. They
- * survive all watchdogs, so the tasks of agents that failed while no watchdog ran are found.
+ * The leases in the store: they tell the other watchdogs when this one heard an owner, and this one when they
+ * did. They survive all watchdogs, so the tasks of agents that failed while no watchdog ran are found.
  */
 import { isCredibleEnd } from "../../../shared/records/leader/lease.ts";
 import type { AgentLease, LeaseKey, LeasePage } from "../../../shared/records/recovery/leases.ts";

@@ -1,6 +1,7 @@
 /**
- * The monitored owners: the agents that own a task and send heartbeats about it, or promised to, each under its
- * fence and with the time of its last heartbeat. They are kept in memory; the leases in the store tell other watchdogs.
+ * The monitored owners: the agents that own a task and send heartbeats about it, or promised to, each under
+ * its fence and with the time of its last heartbeat. They are kept in memory; the leases in the store tell
+ * other watchdogs.
  */
 import type { LeaseKey } from "../../../shared/records/recovery/leases.ts";
 

@@ -1,7 +1,8 @@
 /**
- * The alert of a watchdog that could not observe heartbeats for too long. Silence does not count then, so failures are
- * detected late or not at all, and only a metric would show it. Operators are alerted once an hour while it lasts. An
- * outage of the bus and a suspended machine are not reported: they have ended when an alert can be published.
+ * The alert of a watchdog that could not observe heartbeats for too long. Silence does not count then, so
+ * failures are detected late or not at all, and only a metric would show it. Operators are alerted once an
+ * hour while it lasts. An outage of the bus and a suspended machine are not reported: they have ended when an
+ * alert can be published.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
@@ -37,7 +38,9 @@ export class ObservationWindow {
   #readings: ObservationReading[] = [];
   #insufficientMs = 0;
 
-  /** How much of the last window could count as silence, if that has been too little for too long; else null. */
+  /**
+   * How much of the last window could count as silence, if that has been too little for too long; else null.
+   */
   read(now: ObservationReading): number | null {
     const before = this.#readings.at(-1) ?? now;
     const passedMs = now.atMs - before.atMs;

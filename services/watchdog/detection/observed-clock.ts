@@ -1,7 +1,7 @@
 /**
- * The observed clock: the time in which this process could receive heartbeats. It stands still while the process is
- * frozen, while its event loop hangs, and while the bus does not answer, because a missing heartbeat is not silence
- * then. After an outage of the bus every agent has its whole silence timeout again.
+ * The observed clock: the time in which this process could receive heartbeats. It stands still while the
+ * process is frozen, while its event loop hangs, and while the bus does not answer, because a missing
+ * heartbeat is not silence then. After an outage of the bus every agent has its whole silence timeout again.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
@@ -57,7 +57,9 @@ export class ObservedTime {
     this.#isSuspended = true;
   }
 
-  /** Heartbeats can be received again. After an outage silence counts from now on: they may be lost or late. */
+  /**
+   * Heartbeats can be received again. After an outage silence counts from now on: they may be lost or late.
+   */
   resume(monotonicMs: number, { afterOutage }: { readonly afterOutage: boolean }): void {
     this.tick(monotonicMs);
     this.#isSuspended = false;

@@ -1,7 +1,7 @@
 /**
- * The claims of ownership in heartbeats that the store has not confirmed yet. The store is asked once for each agent,
- * task and fence. While it denies a claim it is asked again after growing pauses, because a heartbeat may arrive
- * before its commit is visible.
+ * The claims of ownership in heartbeats that the store has not confirmed yet. The store is asked once for
+ * each agent, task and fence. While it denies a claim it is asked again after growing pauses, because a
+ * heartbeat may arrive before its commit is visible.
  */
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";

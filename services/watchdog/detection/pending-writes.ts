@@ -1,7 +1,8 @@
 /**
- * The pending writes of an agent: what its commands in the queue will write when its exit is reported. Recording the
- * failure first would refuse them, so the report waits until they are applied. The wait is measured by the clock of
- * this process and is bounded: an agent that keeps writing to the queue must not prevent the recovery of its task.
+ * The pending writes of an agent: what its commands in the queue will write when its exit is reported.
+ * Recording the failure first would refuse them, so the report waits until they are applied. The wait is
+ * measured by the clock of this process and is bounded: an agent that keeps writing to the queue must not
+ * prevent the recovery of its task.
  */
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
@@ -11,7 +12,10 @@ import { areOwners, type Ownership } from "./ownership.ts";
 
 /** Long enough to drain a typical queue once the store has recovered. */
 const WAIT_MS_MAX = 30_000;
-/** What counts of the time between two checks: while the store is down nothing is checked, and nothing leaves the queue. */
+/**
+ * What counts of the time between two checks: while the store is down nothing is checked, and nothing leaves
+ * the queue.
+ */
 const CHECK_MS_MAX = 2_000;
 /** Waiting reports that are remembered. Forgetting one restarts its wait. */
 const REMEMBERED_MAX = 10_000;
@@ -21,7 +25,10 @@ interface Wait {
   readonly checkedAt: number;
 }
 
-/** How long each report has waited, by a monotonic clock. A report is identified by its position in the stream. */
+/**
+ * How long each report has waited, by a monotonic clock. A report is identified by its position in the
+ * stream.
+ */
 export class PendingWritesWait {
   readonly #waits = new Map<number, Wait>();
 
@@ -39,7 +46,10 @@ export class PendingWritesWait {
   }
 }
 
-/** Whether the exit report at `seq` must wait for pending writes. Throws while the store or the bus is unavailable. */
+/**
+ * Whether the exit report at `seq` must wait for pending writes. Throws while the store or the bus is
+ * unavailable.
+ */
 export type AwaitsPendingWrites = (of: Ownership, seq: number) => Promise<boolean>;
 
 export function createPendingWritesCheck(

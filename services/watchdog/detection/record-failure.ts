@@ -1,4 +1,7 @@
-/** Records the failure of an agent and wakes the recovery if it is due. Of any number of watchdogs, one records it. */
+/**
+ * Records the failure of an agent and wakes the recovery if it is due. Of any number of watchdogs, one
+ * records it.
+ */
 import type { DurableMessage } from "../../../shared/bus/bus.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
@@ -14,7 +17,9 @@ import {
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import type { ReportDamage } from "./damaged-head.ts";
 
-/** Throws when the store is unavailable. The failure is not recorded then, or the next call finds it recorded. */
+/**
+ * Throws when the store is unavailable. The failure is not recorded then, or the next call finds it recorded.
+ */
 export type RecordFailure = (
   place: RecoveryPlace,
   failure: Sighting,
@@ -65,7 +70,10 @@ export function createFailureRecorder(
   };
 }
 
-/** Terminates a message whose failure can never be recorded: it would be redelivered for ever, in the place of others. */
+/**
+ * Terminates a message whose failure can never be recorded: it would be redelivered for ever, in the place of
+ * others.
+ */
 export async function recordOrTerminate(
   log: Logger,
   message: DurableMessage,

@@ -1,8 +1,9 @@
 /**
- * How many attempts at recovery may be open at once. A machine that dies takes hundreds of agents with it, and all
- * of their tasks returning at one moment would be the next outage. An offer that no agent accepts holds its place
- * for minutes, so the attempts for one agent type of a tenant hold at most half of what the others leave: the first
- * such type half of the places, the second half of the rest. Nine types without any agents fill a cap of 256.
+ * How many attempts at recovery may be open at once. A machine that dies takes hundreds of agents with it,
+ * and all of their tasks returning at one moment would be the next outage. An offer that no agent accepts
+ * holds its place for minutes, so the attempts for one agent type of a tenant hold at most half of what the
+ * others leave: the first such type half of the places, the second half of the rest. Nine types without any
+ * agents fill a cap of 256.
  *
  * The cap holds for all watchdogs together, nearly: each reads the counts every so often.
  */

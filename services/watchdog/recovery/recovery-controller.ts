@@ -1,7 +1,7 @@
 /**
- * The controller of recoveries: takes the steps of a recovery that are due, one after the other. A step that another
- * watchdog took first is not taken again; the task is read again instead. A task whose agent type has as many open
- * attempts as admission allows waits without delaying the tasks of other types.
+ * The controller of recoveries: takes the steps of a recovery that are due, one after the other. A step that
+ * another watchdog took first is not taken again; the task is read again instead. A task whose agent type has
+ * as many open attempts as admission allows waits without delaying the tasks of other types.
  */
 import { uuidv7 } from "uuidv7";
 import { FleetError } from "../../../shared/protocol/errors.ts";
@@ -24,7 +24,10 @@ const PERMANENT: ReadonlySet<string> = new Set(["CORRUPT", "TOO_LARGE", "INVALID
 
 type Repository = Pick<CheckpointRepository, "recovery">;
 
-/** Due are recoveries after a failure or a pause, by an operator's request, and those that a watchdog left behind. */
+/**
+ * Due are recoveries after a failure or a pause, by an operator's request, and those that a watchdog left
+ * behind.
+ */
 export function startRecoveryController(
   context: Pick<ServiceContext, "clock" | "log">,
   repository: Repository,

@@ -1,6 +1,7 @@
 /**
- * The events of recoveries. An operator's request wakes the controller. Every change is counted and logged, and a
- * blocked task alerts operators. Requests have a consumer of their own, because operators wait for them.
+ * The events of recoveries. An operator's request wakes the controller. Every change is counted and logged,
+ * and a blocked task alerts operators. Requests have a consumer of their own, because operators wait for
+ * them.
  */
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { clean } from "../../../shared/prompts/quotation.ts";

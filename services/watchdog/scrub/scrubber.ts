@@ -1,8 +1,8 @@
 /**
- * Scrubbing as a duty: of all watchdogs one at a time reads everything that is stored again, at a bounded rate, and says what does not
- * verify. Where it stands is in the store, so another instance goes on from there when this one is gone.
+ * The scrubber: reads the whole store again at a bounded rate and reports records that fail verification. A
+ * leader lease lets one watchdog scrub at a time. The position of the pass is in the store, so another
+ * watchdog continues it.
  */
-
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
 import { alertOf } from "../../../shared/protocol/alerts.ts";
@@ -25,43 +25,43 @@ import { runWorker } from "../../../shared/runtime/worker.ts";
 import { openRepository } from "../../../shared/service-host/repository.ts";
 import type { Store } from "../../../shared/store/store.ts";
 
-/** How soon a request is seen. */
+/** The pause between two looks for a request. */
 const POLL_MS = 500;
 const GAUGE_EVERY_MS = 2_000;
 const READ_DEADLINE_MS = 2_000;
 
-export interface ScrubbingContext extends ServiceContext {
+export interface ScrubberContext extends ServiceContext {
   readonly store: Store;
   readonly backgroundBus: Bus;
   readonly format: Format;
-  /** Names this instance in leases. */
+  /** The name of this instance in leases. */
   readonly instance: string;
 }
 
-/** Starts at once. Stop finishes the step under way and gives the duty back. */
-export function startScrubbing(context: ScrubbingContext, settings: ScrubSettings): Stop {
+/** Stop finishes the step in progress and releases the lease. */
+export function startScrubber(context: ScrubberContext, settings: ScrubSettings): Stop {
   const { store, clock, log } = context;
   const stopping = new AbortController();
   const { signal } = stopping;
   const repository = openRepository(context, { finder: "watchdog" });
-  const duty = createDuty(store, SCRUB_DUTY, context.instance, () => clock.now());
-  const yielding = createBackgroundThrottle(clock);
-  const pace = createPace(clock, settings.rateBytes);
-  const working = runWorker({
+  const leader = createDuty(store, SCRUB_DUTY, context.instance, () => clock.now());
+  const throttle = createBackgroundThrottle(clock);
+  const rateLimit = createRateLimit(clock, settings.rateBytes);
+  const scrubbing = runWorker({
     name: "scrub",
     take: async () => {
-      await yielding.pause(signal);
-      const lease = await duty.hold();
+      await throttle.pause(signal);
+      const lease = await leader.hold();
       if (lease === null) return [];
       const guard = (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lease);
-      await tellFindings({ store, guard }, (finding) => tell(context, finding));
-      const quarantine = (corrupt: CorruptVersion) => keep(context, repository, corrupt);
+      await tellFindings({ store, guard }, (finding) => alert(context, finding));
+      const quarantine = (corrupt: CorruptVersion) => quarantineVersion(context, repository, corrupt);
       const step = await stepScrub({ store, settings, now: () => clock.now(), guard, quarantine });
       return step === null ? [] : [step];
     },
     handle: async (step) => {
       report(context, step);
-      await pace.rest(step.read, signal);
+      await rateLimit.rest(step.read, signal);
     },
     idle: { ms: POLL_MS },
     signal,
@@ -72,34 +72,36 @@ export function startScrubbing(context: ScrubbingContext, settings: ScrubSetting
     name: "scrub age",
     everyMs: GAUGE_EVERY_MS,
     jitter: 0.1,
-    run: () => measure(context),
+    run: () => measureAge(context),
     signal,
     clock,
     log,
   });
   return async () => {
     stopping.abort();
-    await Promise.all([working, measuring]);
-    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
+    await Promise.all([scrubbing, measuring]);
+    await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }
 
-/** What was read is paid for with time: whatever the steps are, no more is read in a while than the rate allows. */
-function createPace(clock: Clock, rateBytes: number) {
-  let paidUntilMs = clock.monotonic();
+/**
+ * Rests after each step for as long as the rate allows for its bytes, so the size of steps does not matter.
+ */
+function createRateLimit(clock: Clock, rateBytes: number) {
+  let restUntilMs = clock.monotonic();
   return {
     async rest({ bytes, tasks }: ScrubTally, signal: AbortSignal): Promise<void> {
       const cost = Math.max(bytes, tasks * LIMITS.scrub_task_bytes_min);
-      paidUntilMs = Math.max(paidUntilMs, clock.monotonic()) + (cost / rateBytes) * 1_000;
-      const restMs = paidUntilMs - clock.monotonic();
+      restUntilMs = Math.max(restUntilMs, clock.monotonic()) + (cost / rateBytes) * 1_000;
+      const restMs = restUntilMs - clock.monotonic();
       if (restMs > 0) await clock.sleep(restMs, signal);
     },
   };
 }
 
-/** A task whose records are damaged takes no mark; that it is damaged is a finding of its own. */
-async function keep(
-  { log }: ScrubbingContext,
+/** A task with damaged records cannot be marked. Its damage is a finding of its own. */
+async function quarantineVersion(
+  { log }: ScrubberContext,
   repository: CheckpointRepository,
   { tenant, task, corrupt }: CorruptVersion,
 ): Promise<void> {
@@ -111,21 +113,21 @@ async function keep(
   }
 }
 
-async function tell(context: ScrubbingContext, finding: KeptFinding): Promise<void> {
+async function alert(context: ScrubberContext, finding: KeptFinding): Promise<void> {
   const { tenant, task_id: task, id, kind, details, found_at } = finding;
-  const alert = alertOf("SCRUB_FOUND", kind === "version" ? "warning" : "critical", {
+  const found = alertOf("SCRUB_FOUND", kind === "version" ? "warning" : "critical", {
     tenant,
     task,
-    // Mended and damaged in the same way again, it is another alert.
+    // Damage that returns after a repair is another alert.
     occasion: `scrub-${id}-${Date.parse(found_at)}`,
     nowMs: Date.parse(found_at),
     data: { taskId: task, kind, details },
   });
-  await publishAlert({ ...context, bus: context.backgroundBus }, alert);
+  await publishAlert({ ...context, bus: context.backgroundBus }, found);
 }
 
-function report({ log, metrics }: ScrubbingContext, { kind, pass, read, fresh }: ScrubStepDone): void {
-  // Another instance wrote; what it did is its to say.
+function report({ log, metrics }: ScrubberContext, { kind, pass, read, fresh }: ScrubStepDone): void {
+  // Another instance made the step and reports it.
   if (kind === "overtaken") return;
   metrics.scrubCheckpointsTotal.inc(read.checkpoints + read.versions);
   metrics.scrubBytesTotal.inc(read.bytes);
@@ -139,7 +141,7 @@ function report({ log, metrics }: ScrubbingContext, { kind, pass, read, fresh }:
   else log.debug(counts, "scrub step done");
 }
 
-async function measure({ store, clock, metrics }: ScrubbingContext): Promise<void> {
+async function measureAge({ store, clock, metrics }: ScrubberContext): Promise<void> {
   const options = { label: "scrub_age", deadlineMs: READ_DEADLINE_MS };
   const nowMs = clock.now();
   const { current, last } = await store.read(options, (reader) => readScrubStatus(reader, nowMs));

@@ -1,10 +1,13 @@
-/** What is posted: a line for people, which Slack's incoming webhooks show as it is, and the alert for programs. */
+/**
+ * The body of a webhook: a line for operators, which Slack's incoming webhooks show as it is, and the alert
+ * for programs.
+ */
 import { alertText } from "../../../shared/protocol/alert-text.ts";
 import type { ReceivedAlert } from "../../../shared/protocol/alerts.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 
-/** Of what happened: whatever an agent has written into it ends somewhere, and the command behind it stays whole. */
-const WHAT_CHARS = 1_000;
+/** Limit of the description, which may quote an agent, so that the command behind it stays complete. */
+const WHAT_CHARS_MAX = 1_000;
 
 export function webhookBody(alert: ReceivedAlert): string {
   return JSON.stringify({ text: lineOf(alert), alert });
@@ -13,13 +16,13 @@ export function webhookBody(alert: ReceivedAlert): string {
 function lineOf(alert: ReceivedAlert): string {
   const { what, todo, command, acknowledge } = alertText(alert);
   const tenant = alert.tenant === DEFAULT_TENANT ? "" : `, tenant ${alert.tenant}`;
-  const happened = what.length > WHAT_CHARS ? `${what.slice(0, WHAT_CHARS)} …` : what;
-  const line = `[${alert.severity}${tenant}] ${happened} ${todo} Begin with: ${command} (when you know of it: ${acknowledge})`;
-  return harmless(line);
+  const happened = what.length > WHAT_CHARS_MAX ? `${what.slice(0, WHAT_CHARS_MAX)} …` : what;
+  const commands = `Begin with: ${command} (to acknowledge: ${acknowledge})`;
+  return escaped(`[${alert.severity}${tenant}] ${happened} ${todo} ${commands}`);
 }
 
-/** A chat obeys what stands in angle brackets, such as a call of everybody, and breaks lines where it is told to. */
-function harmless(text: string): string {
+/** A chat interprets angle brackets, such as a mention of a whole channel, and line breaks. */
+function escaped(text: string): string {
   return text
     .replaceAll("<", "‹")
     .replaceAll(">", "›")

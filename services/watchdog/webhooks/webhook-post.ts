@@ -1,4 +1,4 @@
-/** One POST over a connection of its own, so that what a receiver does with one cannot touch the next. */
+/** One POST over its own connection, so that a receiver cannot disturb the next one through it. */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import type { Reply } from "./webhook-reply.ts";
@@ -8,17 +8,19 @@ export interface Post {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly timeoutMs: number;
-  /** Ends it early. */
+  /** Ends the request early. */
   readonly signal: AbortSignal;
 }
 
-/** What went wrong, without the address: it may be all that keeps strangers out. */
-export interface Unanswered {
+/** The problem, without the address: it may be the only secret of a receiver. */
+export interface PostFailure {
   readonly problem: string;
 }
 
-/** Never rejects. Follows no redirect: where it leads would get what was meant, and signed, for somebody else. */
-export function post({ url, headers, body, timeoutMs, signal }: Post): Promise<Reply | Unanswered> {
+/**
+ * Never rejects. Follows no redirect: its target would receive an alert that was signed for another receiver.
+ */
+export function post({ url, headers, body, timeoutMs, signal }: Post): Promise<Reply | PostFailure> {
   return new Promise((resolve) => {
     const request = url.startsWith("https:") ? requestHttps : requestHttp;
     const size = { "content-length": String(Buffer.byteLength(body)) };
@@ -30,13 +32,13 @@ export function post({ url, headers, body, timeoutMs, signal }: Post): Promise<R
     sent.on("response", (response) => {
       const { statusCode = 0, headers } = response;
       resolve({ status: statusCode, retryAfter: headers["retry-after"] ?? null });
-      // What it says beside that is of no interest; the timer ends one that has no end.
+      // The body is discarded. The timer ends an endless one.
       response.on("error", () => {}).resume();
     });
     sent.on("error", (error: NodeJS.ErrnoException) => resolve({ problem: error.code ?? error.name }));
     sent.on("close", () => {
       clearTimeout(timer);
-      // After an answer that is none, such as 101, nothing else comes: whoever waits here would wait for ever.
+      // An answer such as 101 is followed by no response event: without this, the promise would stay pending.
       resolve({ problem: "closed without an answer" });
     });
     sent.end(body);

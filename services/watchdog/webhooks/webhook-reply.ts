@@ -1,30 +1,30 @@
-/** What a receiver's answer means, as the Standard Webhooks specification and HTTP have it. */
+/** The meaning of a receiver's answer, by the Standard Webhooks specification and HTTP. */
 
 export interface Reply {
   readonly status: number;
-  /** The header of that name. */
+  /** The Retry-After header. */
   readonly retryAfter: string | null;
 }
 
 export type Verdict =
   | { readonly done: true }
-  /** It may be taken later; `afterMs`: not before. */
+  /** A later post may be accepted, not before `afterMs`. */
   | { readonly done: false; readonly again: true; readonly afterMs: number }
-  /** It would be refused again. */
+  /** Every later post would be refused. */
   | { readonly done: false; readonly again: false };
 
-/** Timeouts, a request that came too early, too many of them. */
-const PASSING: ReadonlySet<number> = new Set([408, 425, 429]);
-/** Nobody is kept waiting for longer by a header. */
+/** Request Timeout, Too Early, Too Many Requests. */
+const TEMPORARY: ReadonlySet<number> = new Set([408, 425, 429]);
+/** Cap on the delay that a header may ask for. */
 const AFTER_MS_MAX = 3_600_000;
 
 export function verdictOf({ status, retryAfter }: Reply, nowMs: number): Verdict {
   if (status >= 200 && status < 300) return { done: true };
-  if (status < 500 && !PASSING.has(status)) return { done: false, again: false };
+  if (status < 500 && !TEMPORARY.has(status)) return { done: false, again: false };
   return { done: false, again: true, afterMs: afterMs(retryAfter, nowMs) };
 }
 
-/** Seconds, or a date; what is neither says nothing. */
+/** The header holds seconds or a date; anything else is ignored. */
 function afterMs(header: string | null, nowMs: number): number {
   const text = header?.trim() ?? "";
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - nowMs;

@@ -1,4 +1,7 @@
-/** The webhooks of a fleet, as their file says it. Read once, at the start; whatever is wrong in it stops the process. No secret is repeated. */
+/**
+ * The webhooks of a fleet, from their file. It is read once, at the start, and any problem in it stops the
+ * process. No message repeats a secret.
+ */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -15,7 +18,7 @@ import { ConfigError, type ConfigProblem, optional, text } from "../../../shared
 import { inFile, readSettingsFile, unreadable } from "../../../shared/service-host/settings-file.ts";
 
 const NAME = "FLEET_WEBHOOKS";
-/** A wrong address may be a secret as much as a right one: whoever knows it may post there. */
+/** A wrong address may be a secret like a right one: any client that knows it can post there. */
 const SECRET_FIELD = /(^|\.)(secret|url)$/;
 
 export const webhookFields = {
@@ -27,14 +30,14 @@ export const webhookFields = {
 } as const;
 
 export interface Webhook {
-  /** Unique. */
+  /** A unique name. */
   readonly name: string;
   readonly url: string;
-  /** `whsec_…`; null: not signed. */
+  /** `whsec_…`; null: posts are not signed. */
   readonly secret: string | null;
-  /** null: all. */
+  /** null: all severities. */
   readonly severities: readonly Severity[] | null;
-  /** null: all. */
+  /** null: all tenants. */
   readonly tenants: readonly string[] | null;
 }
 
@@ -45,8 +48,8 @@ export function readWebhooks(path: string | undefined): readonly Webhook[] {
   const settings = readSettingsFile(file, (value) => validate(webhooksSchema, value));
   const problems: ConfigProblem[] = [];
   const webhooks = settings.map((one, i): Webhook => {
-    const { secret, wrong } = secretOf(one, dirname(path));
-    if (wrong !== undefined) problems.push(inFile(file, { ...wrong, path: `${i}.secret_file` }));
+    const { secret, problem } = secretOf(one, dirname(path));
+    if (problem !== undefined) problems.push(inFile(file, { ...problem, path: `${i}.secret_file` }));
     const { url, severities, tenants } = one;
     return {
       name: one.name ?? nameOf(url),
@@ -59,7 +62,7 @@ export function readWebhooks(path: string | undefined): readonly Webhook[] {
   for (const [i, { name }] of webhooks.entries()) {
     const first = webhooks.findIndex((other) => other.name === name);
     if (first === i) continue;
-    const expected = `another name than that of ${first}, since each goes on from a place of its own`;
+    const expected = `another name than that of ${first}: the name identifies the webhook's position in the stream`;
     problems.push(inFile(file, { path: `${i}.name`, expected, got: name }));
   }
   if (problems.length > 0) throw new ConfigError(problems);
@@ -68,7 +71,7 @@ export function readWebhooks(path: string | undefined): readonly Webhook[] {
 
 interface FoundSecret {
   readonly secret: string | null;
-  readonly wrong?: Omit<FieldProblem, "path">;
+  readonly problem?: Omit<FieldProblem, "path">;
 }
 
 function secretOf({ secret, secret_file: file }: WebhookSettings, folder: string): FoundSecret {
@@ -77,15 +80,15 @@ function secretOf({ secret, secret_file: file }: WebhookSettings, folder: string
   try {
     return { secret: validate(webhookSecretSchema, readFileSync(path, "utf8").trim()) };
   } catch (error) {
-    const wrong =
+    const problem =
       error instanceof FleetError
         ? { expected: error.fields[0]?.expected ?? "a secret", got: `something else in ${path}` }
         : unreadable(path, error);
-    return { secret: null, wrong };
+    return { secret: null, problem };
   }
 }
 
-/** Of the address no more than its host: the path of a webhook is often all that keeps strangers out. */
+/** Made from the host only: the path of a webhook is often its only secret. */
 function nameOf(url: string): string {
   const host = new URL(url).hostname.replace(/[^A-Za-z0-9_-]/g, "-");
   const hash = createHash("sha256").update(url).digest("hex").slice(0, 8);

@@ -1,7 +1,7 @@
 /**
- * Posts alerts to people's tools. Each webhook has a durable consumer that all watchdogs share, so that every alert is posted by one of
- * them and a receiver that is away holds up no other. A watchdog that dies after a post and before its acknowledgement leaves the alert
- * to the next one, which posts it again under the same id.
+ * Posts alerts to the tools of operators. All watchdogs share one durable consumer for each webhook, so one
+ * of them posts each alert, and an unavailable receiver delays no other. The alert of a watchdog that crashes
+ * between a post and its acknowledgement is posted again under the same id.
  */
 import type { Bus, DurableMessage } from "../../../shared/bus/bus.ts";
 import { startConsumers } from "../../../shared/bus/consume/background-consumer.ts";
@@ -13,29 +13,29 @@ import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { withSpan } from "../../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { webhookBody } from "./webhook-body.ts";
-import { post, type Unanswered } from "./webhook-post.ts";
+import { type PostFailure, post } from "./webhook-post.ts";
 import { type Reply, verdictOf } from "./webhook-reply.ts";
 import type { Webhook } from "./webhook-settings.ts";
 import { signatureOf } from "./webhook-signature.ts";
 
 const ANSWER_MS = 10_000;
-/** A little longer than one attempt; then another watchdog tries. */
+/** A little longer than one attempt. Another watchdog tries then. */
 const ACK_WAIT_MS = 12_000;
-/** Posts to one receiver at once, by each watchdog: one that hangs in a post must not keep the next alerts waiting. */
-const HANDS = 4;
-/** Alerts of one webhook that wait for another attempt; more than these wait behind them. */
-const WAITING = 1_000;
+/** Concurrent posts to one receiver by each watchdog: a post that hangs must not delay the next alerts. */
+const POSTS_MAX = 4;
+/** Alerts of one webhook that wait for another attempt. Further alerts wait behind them. */
+const WAITING_MAX = 1_000;
 const PULL_MS = 30_000;
 const PAUSE_MS = { first: 1_000, last: 120_000 };
-const GIVEN_UP_MS = 24 * 3_600_000;
-/** A webhook that was taken out of the settings leaves its place in the stream behind for so long. */
+const EXPIRY_MS = 24 * 3_600_000;
+/** How long the position of a webhook that was removed from the settings is kept. */
 const FORGOTTEN_MS = 7 * 86_400_000;
 
 export interface WebhooksContext extends ServiceContext {
   readonly backgroundBus: Bus;
 }
 
-/** Starts in the background: a stream that cannot be had yet is waited for. A webhook that is new begins with the next alert. */
+/** Starts in the background, as soon as the stream is available. A new webhook begins with the next alert. */
 export function startWebhooks(context: WebhooksContext, webhooks: readonly Webhook[]): Stop {
   const { backgroundBus: bus, clock, log } = context;
   const consumers = webhooks.map((webhook) => {
@@ -45,18 +45,23 @@ export function startWebhooks(context: WebhooksContext, webhooks: readonly Webho
         stream: STREAMS.alerts,
         durable: webhookConsumer(webhook.name),
         filters: filtersOf(webhook),
-        maxAckPending: WAITING,
-        concurrencyMax: HANDS,
+        maxAckPending: WAITING_MAX,
+        concurrencyMax: POSTS_MAX,
         ackWaitMs: ACK_WAIT_MS,
         pullMs: PULL_MS,
         from: "new",
         forgottenAfterMs: FORGOTTEN_MS,
       },
       handle: (message: DurableMessage, signal: AbortSignal) =>
-        withSpan("webhook", { "fleet.hook": webhook.name }, () => tell(context, webhook, message, signal), {
-          parent: message.headers,
-          kind: "client",
-        }),
+        withSpan(
+          "webhook",
+          { "fleet.hook": webhook.name },
+          () => postAlert(context, webhook, message, signal),
+          {
+            parent: message.headers,
+            kind: "client",
+          },
+        ),
     } as const;
   });
   return startConsumers({ bus, clock, log }, consumers);
@@ -68,16 +73,16 @@ function filtersOf({ severities, tenants }: Webhook): string[] {
   );
 }
 
-type Outcome = "delivered" | "retried" | "refused" | "expired" | "unreadable";
+type PostOutcome = "delivered" | "retried" | "refused" | "expired" | "unreadable";
 
-async function tell(
+async function postAlert(
   { clock, log, metrics }: WebhooksContext,
   webhook: Webhook,
   message: DurableMessage,
   signal: AbortSignal,
 ): Promise<void> {
   const { name: hook } = webhook;
-  const count = (outcome: Outcome): void => metrics.webhooksTotal.inc({ hook, outcome });
+  const count = (outcome: PostOutcome): void => metrics.webhooksTotal.inc({ hook, outcome });
   const alert = read(message, log);
   if (alert === null) {
     count("unreadable");
@@ -85,9 +90,9 @@ async function tell(
   }
   const attempt = message.deliveries;
   const begin = clock.monotonic();
-  const reply = await posted(webhook, alert, clock.now(), signal);
+  const reply = await send(webhook, alert, clock.now(), signal);
   if (signal.aborted && "problem" in reply) return message.giveBack();
-  const verdict = "problem" in reply ? UNANSWERED : verdictOf(reply, clock.now());
+  const verdict = "problem" in reply ? FAILED_POST : verdictOf(reply, clock.now());
   const ms = Math.round(clock.monotonic() - begin);
   const facts = {
     hook,
@@ -104,27 +109,27 @@ async function tell(
   }
   if (!verdict.again) {
     count("refused");
-    log.error(facts, "a webhook refused an alert, which is not posted again");
+    log.error(facts, "a webhook refused an alert; it is not posted again");
     return message.dead("the receiver refused it");
   }
-  if (clock.now() - message.storedAt > GIVEN_UP_MS) {
+  if (clock.now() - message.storedAt > EXPIRY_MS) {
     count("expired");
-    log.error(facts, "a webhook did not take an alert for a day, which is not posted again");
-    return message.dead("the receiver was away for too long");
+    log.error(facts, "a webhook did not accept an alert for a day; it is not posted again");
+    return message.dead("the receiver was unavailable for too long");
   }
   count("retried");
   const pauseMs = Math.max(verdict.afterMs, pauseOf(attempt));
-  // Once for each alert: a receiver may be away for hours.
+  // One warning for each alert: a receiver may be down for hours.
   log[attempt === 1 ? "warn" : "debug"]({ ...facts, pause_ms: pauseMs }, "an alert could not be posted yet");
   message.giveBack(pauseMs);
 }
 
-const UNANSWERED = { done: false, again: true, afterMs: 0 } as const;
+const FAILED_POST = { done: false, again: true, afterMs: 0 } as const;
 
-/** Grows from attempt to attempt, and differs from alert to alert: a receiver that is back must not get all at once. */
+/** Grows with every attempt. Random, so that a receiver does not get all alerts at once when it is back. */
 function pauseOf(attempt: number): number {
-  const most = Math.min(PAUSE_MS.first * 2 ** Math.min(attempt - 1, 20), PAUSE_MS.last);
-  return Math.round(most * (0.5 + Math.random() / 2));
+  const maxMs = Math.min(PAUSE_MS.first * 2 ** Math.min(attempt - 1, 20), PAUSE_MS.last);
+  return Math.round(maxMs * (0.5 + Math.random() / 2));
 }
 
 function read({ body, subject, seq }: DurableMessage, log: Logger): ReceivedAlert | null {
@@ -137,12 +142,12 @@ function read({ body, subject, seq }: DurableMessage, log: Logger): ReceivedAler
   }
 }
 
-function posted(
+function send(
   { url, secret }: Webhook,
   alert: ReceivedAlert,
   nowMs: number,
   signal: AbortSignal,
-): Promise<Reply | Unanswered> {
+): Promise<Reply | PostFailure> {
   const body = webhookBody(alert);
   const timestamp = Math.floor(nowMs / 1_000);
   const headers = {

@@ -1,4 +1,5 @@
-// The next step of a handoff, for every state, time and built offer. No step is one that the table of states refuses.
+// The next step of a handoff, for every state, time and built offer. No step is one that the table of states
+// refuses.
 
 import { describe, expect, test } from "vitest";
 import { type BuiltOffer, type HandoffStep, nextStep } from "../../../services/coordinator/next-step.ts";

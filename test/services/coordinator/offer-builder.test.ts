@@ -1,4 +1,5 @@
-// Many offers built at once over a real store: all are built, and few of them read their ancestries at a time.
+// Many offers built at once over a real store: all are built, and few of them read their ancestries at a
+// time.
 
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createOfferBuilder } from "../../../services/coordinator/offer-builder.ts";

@@ -1,4 +1,5 @@
-// A watchdog that observes too little for too long alerts operators once an hour, but not for outages and suspended machines.
+// A watchdog that observes too little for too long alerts operators once an hour, but not for outages and
+// suspended machines.
 
 import { describe, expect, test } from "vitest";
 import {
@@ -14,7 +15,9 @@ import { manualClock } from "../../../harness/clock.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
 
 describe("the window", () => {
-  /** Reads once a second, of which `heardMs` were observed. Returns the seconds with too little observation. */
+  /**
+   * Reads once a second, of which `heardMs` were observed. Returns the seconds with too little observation.
+   */
   function play(
     seconds: number,
     what: (second: number) => { heardMs: number; afterOutage?: boolean; isConnected?: boolean },

@@ -1,13 +1,13 @@
 /**
- * Scrubbing as the watchdogs do it: never faster than its rate, by one instance at a time, gone on with by another one when that is
- * killed, and told to people once.
+ * The scrubber of the watchdogs: never faster than its rate, one instance at a time, continued by another one
+ * after a kill, one alert for each finding.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { startScrubbing } from "../../../../services/watchdog/scrub/scrubber.ts";
+import { startScrubber } from "../../../../services/watchdog/scrub/scrubber.ts";
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import { connectBus } from "../../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
@@ -46,7 +46,7 @@ afterAll(async () => {
   await nats.stop();
 });
 
-/** What the scrub reads through `store`, counted without its help. */
+/** Counts what the scrub reads through `store`. */
 function counting(store: Store): { store: Store; bytes: () => number } {
   let bytes = 0;
   const counted = (reader: Reader): Reader => ({
@@ -88,7 +88,7 @@ describe("in one process", () => {
   });
 
   function start(settings: ScrubSettings, { clock = systemClock as Clock, store = bench.store } = {}): Stop {
-    const stop = startScrubbing(
+    const stop = startScrubber(
       {
         store,
         backgroundBus: bus,
@@ -129,7 +129,7 @@ describe("in one process", () => {
     return whole.map((one) => JSON.parse(Buffer.from(one!.body).toString()) as Alert);
   }
 
-  test("reads no more in any while than its rate allows", async () => {
+  test("reads no more in any interval than its rate allows", async () => {
     const large = { checkpoint: input({ goal: Math.random().toString(36).repeat(2_000) }) };
     for (let n = 0; n < 60; n += 1) await create(bench.repository, n % 10 === 0 ? large : {});
     const clock = manualClock();
@@ -140,10 +140,10 @@ describe("in one process", () => {
     const began = clock.monotonic();
     let most = 0;
     while ((await status()).last === null) {
-      // The worker and the gauges: nothing is read while both sleep.
+      // The worker and the metrics: nothing is read while both sleep.
       await clock.sleeping(2);
       const elapsed = clock.monotonic() - began;
-      // One step is read before it is paid for.
+      // One step is read before its rest.
       most = Math.max(most, bytes() - (rateBytes * elapsed) / 1_000);
       await clock.advance(50);
       await turn();
@@ -156,7 +156,7 @@ describe("in one process", () => {
     await stopping;
   });
 
-  test("of many small tasks it reads fewer in a while", async () => {
+  test("counts a minimum of bytes for each of many small tasks", async () => {
     for (let n = 0; n < 100; n += 1) await send(bench.repository, "take", {}, { task: `task-${n}` });
     const clock = manualClock();
     await bench.repository.startScrub();
@@ -175,7 +175,7 @@ describe("in one process", () => {
     await stopping;
   });
 
-  test("begins by itself, again when it is time, and when asked", async () => {
+  test("begins by itself, again after the interval, and on request", async () => {
     await create(bench.repository);
     const stop = start({ rateBytes: 4_000_000, everyMs: 1_000 });
     const first = await ended(1);
@@ -188,22 +188,24 @@ describe("in one process", () => {
     expect(await status()).toMatchObject({ rate_bytes: 4_000_000, every_ms: DAY_MS, by: "watchdog-0" });
   });
 
-  test("tells of each finding once, however often it is met, and not of what was quarantined", async () => {
-    const by = { task: "told" };
+  test("alerts once for each finding, in any number of passes, and not for a quarantined version", async () => {
+    const by = { task: "alerted" };
     const { checkpoint_id: id } = await create(bench.repository, by);
     await send(bench.repository, "update", { checkpoint_id: id, patch: { a: 1 } }, by);
     const { checkpoint_id: other } = await create(bench.repository, by);
-    await flip(keys.version("told", id, 1));
+    await flip(keys.version("alerted", id, 1));
     await flip(keys.id(id));
-    await flip(keys.checkpoint("told", other));
+    await flip(keys.checkpoint("alerted", other));
     start({ rateBytes: 4_000_000, everyMs: 1_000 });
     await ended(3);
-    const told = await alerts("told");
-    expect(told.map(({ severity, data }) => [severity, (data as { kind: string }).kind]).sort()).toEqual([
-      ["critical", "place"],
-      ["warning", "version"],
-    ]);
-    for (const one of told) expect(alertIdSchema.safeParse(one.id).success).toBe(true);
+    const published = await alerts("alerted");
+    expect(published.map(({ severity, data }) => [severity, (data as { kind: string }).kind]).sort()).toEqual(
+      [
+        ["critical", "place"],
+        ["warning", "version"],
+      ],
+    );
+    for (const one of published) expect(alertIdSchema.safeParse(one.id).success).toBe(true);
     const counted = (await metrics.scrubFindingsTotal.get()).values;
     expect(counted.map(({ labels, value }) => [labels.kind, value]).sort()).toEqual([
       ["checkpoint", 1],
@@ -215,7 +217,7 @@ describe("in one process", () => {
     expect((await metrics.scrubBytesTotal.get()).values[0]?.value).toBeGreaterThan(1_000);
   });
 
-  test("two at once scrub as one", async () => {
+  test("two instances scrub as one", async () => {
     for (let n = 0; n < 50; n += 1) await create(bench.repository, { task: `task-${n % 5}` });
     await bench.repository.startScrub();
     for (let n = 0; n < 2; n += 1) start({ rateBytes: 200_000, everyMs: null });
@@ -224,7 +226,7 @@ describe("in one process", () => {
   });
 });
 
-test("what a killed watchdog has begun, another one finishes, and nothing is read twice", async () => {
+test("a watchdog finishes the pass of a killed one and reads nothing twice", async () => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-scrub-"));
   const storeUrl = `lmdb:${join(folder, "store")}?shared`;
   const store = await openStore(storeUrl);

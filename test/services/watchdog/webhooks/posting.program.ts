@@ -1,4 +1,4 @@
-/** Webhooks in a process of their own, to be killed. Says "posting" when it consumes. */
+/** Runs webhooks in a process that a test kills. */
 import { readWebhooks } from "../../../../services/watchdog/webhooks/webhook-settings.ts";
 import { startWebhooks } from "../../../../services/watchdog/webhooks/webhooks.ts";
 import { connectBus } from "../../../../shared/bus/connection.ts";

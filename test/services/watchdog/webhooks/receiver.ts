@@ -1,4 +1,7 @@
-/** A receiver of webhooks, as somebody else would write it: real HTTP, its own check of signatures, answers as a test wants them. */
+/**
+ * A receiver of webhooks, written independently: real HTTP, its own check of signatures, answers from the
+ * test.
+ */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -17,7 +20,7 @@ export interface Receiver {
   close(): Promise<void>;
 }
 
-/** What is done with a post; nothing: it hangs. */
+/** Answers a post. A post without an answer hangs. */
 export type Answer = (response: ServerResponse, post: Post, count: number) => void;
 
 export const status =
@@ -44,7 +47,7 @@ export async function startReceiver(answer: Answer): Promise<Receiver> {
   };
 }
 
-/** As the README tells a receiver to do it. */
+/** The check that the README gives to receivers. */
 export function isGenuine(secret: string, { headers, body }: Post, nowMs = Date.now()): boolean {
   const [id, at, signatures = ""] = ["id", "timestamp", "signature"].map(
     (name) => headers[`webhook-${name}`],

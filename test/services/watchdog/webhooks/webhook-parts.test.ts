@@ -1,4 +1,4 @@
-/** What a webhook is made of: its settings, its signature, its line for people, and what an answer means. */
+/** The parts of a webhook: settings, signature, line for operators, meaning of an answer. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
 import { type AddressInfo, createServer } from "node:net";
@@ -40,7 +40,7 @@ const problems = (content: unknown) =>
   );
 
 describe("settings", () => {
-  test("an address is enough; names are made of its host and never of its path", () => {
+  test("an address is enough; a name is made from its host and never from its path", () => {
     const [one, other] = readWebhooks(
       file([{ url: "https://hooks.slack.com/services/T0/B0/x?y=z" }, { url: "http://127.0.0.1:9/" }]),
     );
@@ -55,7 +55,7 @@ describe("settings", () => {
     expect(readWebhooks(undefined)).toEqual([]);
   });
 
-  test("a secret may stand in a file beside the settings", () => {
+  test("a secret may be in a file beside the settings", () => {
     file(`${SECRET}\n`, "secret");
     const hook = {
       name: "pager",
@@ -66,7 +66,7 @@ describe("settings", () => {
     expect(readWebhooks(file([hook]))).toMatchObject([{ name: "pager", secret: SECRET, tenants: ["acme"] }]);
   });
 
-  test("all that is wrong is said at once", () => {
+  test("all problems are reported at once", () => {
     const hook = { url: "https://a.example/" };
     expect(
       problems([
@@ -91,7 +91,7 @@ describe("settings", () => {
     });
   });
 
-  test("so are files of secrets that are missing or wrong, and two of one name", () => {
+  test("so are missing and invalid secret files and duplicate names", () => {
     file("secret", "wrong");
     const url = "https://a.example/";
     expect(
@@ -108,7 +108,7 @@ describe("settings", () => {
     });
   });
 
-  test("no secret is repeated, whatever is wrong with it", () => {
+  test("no message repeats a secret", () => {
     file("whsec_tooshort", "wrong");
     const texts = [
       refusal([{ url: "https://a.example/", secret: "whsec_tooshort" }]).message,
@@ -123,7 +123,7 @@ describe("settings", () => {
   });
 });
 
-test("signatures are those of the specification", () => {
+test("signatures match the specification", () => {
   const signed = {
     id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
     timestamp: 1_614_265_330,
@@ -132,7 +132,7 @@ test("signatures are those of the specification", () => {
   expect(signatureOf(SECRET, signed)).toBe("v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
 });
 
-test("the receiver that the README shows tells genuine posts from others", async () => {
+test("the receiver in the README accepts genuine posts only", async () => {
   const readme = readFileSync(new URL("../../../../services/watchdog/README.md", import.meta.url), "utf8");
   const shown = /```ts\n([\s\S]*?)```/.exec(readme)?.[1] as string;
   const module = join(folder, "receiver.mjs");
@@ -154,7 +154,7 @@ test("the receiver that the README shows tells genuine posts from others", async
   expect(isGenuine(SECRET, {}, "{}")).toBe(false);
 });
 
-test("no chat obeys what stands in an alert", () => {
+test("a chat does not interpret the text of an alert", () => {
   const reason = "x\u001b[2J\nnot <!channel> or <http://a.example|b>";
   const alert = alertOf("COMMAND_DEAD", "warning", {
     tenant: "default",
@@ -163,17 +163,17 @@ test("no chat obeys what stands in an alert", () => {
     nowMs: 0,
     data: { stream: "FLEET_QUEUE", reason, commandId: null },
   });
-  const { text, alert: told } = JSON.parse(webhookBody(alert));
+  const { text, alert: posted } = JSON.parse(webhookBody(alert));
   expect(text).toMatch(
     /^\[warning\] A queued command of task auth could not be applied: x \[2J not ‹!channel›/,
   );
   expect([...text].filter((character) => "<>\n\u001b".includes(character))).toEqual([]);
-  expect(told).toEqual(alert);
+  expect(posted).toEqual(alert);
   const long = { ...alert, data: { ...alert.data, reason: "y".repeat(5_000) } };
   const line = JSON.parse(webhookBody(long)).text as string;
   expect(line.length).toBeLessThanOrEqual(1_500);
   expect(line).toMatch(
-    /Begin with: fleet queue dead list \(when you know of it: fleet alerts ack default\/auth\/1\)$/,
+    /Begin with: fleet queue dead list \(to acknowledge: fleet alerts ack default\/auth\/1\)$/,
   );
 });
 
@@ -201,9 +201,9 @@ describe("answers", () => {
 
 test.each([
   ["switches protocols", "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"],
-  ["speaks something else", "220 mail.example ESMTP\r\n"],
-  ["never gets to the point", "HTTP/1.1 100 Continue\r\n\r\n"],
-])("a receiver that %s holds nobody up", async (_name, says) => {
+  ["speaks another protocol", "220 mail.example ESMTP\r\n"],
+  ["never sends a final answer", "HTTP/1.1 100 Continue\r\n\r\n"],
+])("a receiver that %s delays no alert", async (_name, says) => {
   const receiver = createServer((socket) =>
     socket.on("error", () => {}).once("data", () => socket.write(says)),
   );

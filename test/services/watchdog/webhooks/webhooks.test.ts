@@ -1,4 +1,7 @@
-/** Webhooks on a real nats-server, to real HTTP receivers: signed, tried again, given up, and never lost by a kill. */
+/**
+ * Webhooks on a real nats-server, to real HTTP receivers: signed, retried, abandoned, and never lost by a
+ * kill.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -79,7 +82,7 @@ const consumers = async (): Promise<string[]> => {
   return names;
 };
 
-/** Until it takes what comes from now on. */
+/** Resolves when the webhooks receive new alerts. */
 async function start(
   hooks: readonly (Partial<Webhook> & { url: string })[],
   nowMs = () => Date.now(),
@@ -96,7 +99,7 @@ async function start(
   return stop;
 }
 
-async function tell(task: string, severity: Severity = "critical", tenant = "default"): Promise<string> {
+async function publish(task: string, severity: Severity = "critical", tenant = "default"): Promise<string> {
   counter += 1;
   const alert = alertOf("HANDOFF_FAILED", severity, {
     tenant,
@@ -116,12 +119,12 @@ async function counted(outcome: string): Promise<number> {
   return values.filter(({ labels }) => labels.outcome === outcome).reduce((sum, { value }) => sum + value, 0);
 }
 
-test("an alert is posted once, signed, with a line for people and the alert for programs", async () => {
-  const before = await tell("long-ago");
+test("an alert is posted once, signed, with a line for operators and the alert for programs", async () => {
+  const before = await publish("long-ago");
   const open = await receiver(status(200));
   const bare = await receiver(status(204));
   await start([{ url: `${open.url}/hooks/T0/secret?token=abc` }, { url: bare.url, secret: null }]);
-  const id = await tell("auth");
+  const id = await publish("auth");
   await expect.poll(() => counted("delivered"), SOON).toBe(2);
   expect(idsOf(open)).toEqual([id]);
   const [post] = open.posts;
@@ -136,28 +139,28 @@ test("an alert is posted once, signed, with a line for people and the alert for 
   expect(text).toBe(
     "[critical] Task auth is blocked: no agent accepted any of its offers in time. " +
       "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff). " +
-      `Begin with: fleet handoffs show h-1 (when you know of it: fleet alerts ack ${id})`,
+      `Begin with: fleet handoffs show h-1 (to acknowledge: fleet alerts ack ${id})`,
   );
   expect(alert).toMatchObject({ id, type: "HANDOFF_FAILED", subject: "auth", severity: "critical" });
   expect(idsOf(bare)).toEqual([id]);
   expect(bare.posts[0]?.headers).not.toHaveProperty("webhook-signature");
-  // A webhook begins with the next alert, not with those of the last month; and no log says where it leads.
+  // A new webhook begins with the next alert, not with those of the last month. No log names its address.
   expect(idsOf(open)).not.toContain(before);
   expect(lines).toContain("alert posted to a webhook");
   for (const secret of ["token=abc", "/hooks/T0", SECRET]) expect(lines).not.toContain(secret);
 });
 
-test("each webhook gets the severities and tenants that it asks for", async () => {
+test("each webhook receives the severities and tenants of its settings", async () => {
   const [critical, acme] = [await receiver(status(200)), await receiver(status(200))];
   await start([
     { url: critical.url, severities: ["critical"] },
     { url: acme.url, tenants: ["acme", "umbrella"], severities: ["warning", "critical"] },
   ]);
   const ids = [
-    await tell("a", "warning"),
-    await tell("b", "critical"),
-    await tell("c", "warning", "acme"),
-    await tell("d", "critical", "umbrella"),
+    await publish("a", "warning"),
+    await publish("b", "critical"),
+    await publish("c", "warning", "acme"),
+    await publish("d", "critical", "umbrella"),
   ];
   await expect.poll(() => counted("delivered"), SOON).toBe(4);
   expect(idsOf(critical).sort()).toEqual([ids[1], ids[3]].sort());
@@ -167,85 +170,85 @@ test("each webhook gets the severities and tenants that it asks for", async () =
   );
 });
 
-test("what can pass is tried again under the same id, with growing pauses, until it is taken", async () => {
+test("a temporary error is retried under the same id, with growing pauses, until the alert is accepted", async () => {
   const codes = [500, 408, 425, 503];
   const flaky = await receiver((response, post, count) =>
     status(codes[count - 1] ?? 200)(response, post, count),
   );
   await start([{ url: flaky.url }]);
-  const id = await tell("auth");
+  const id = await publish("auth");
   await expect.poll(() => counted("delivered"), SOON).toBe(1);
   expect(idsOf(flaky)).toEqual(Array(5).fill(id));
   expect(flaky.posts.every((post) => isGenuine(SECRET, post))).toBe(true);
   expect(await counted("retried")).toBe(4);
   const pauses = flaky.posts.slice(1).map(({ at }, i) => at - flaky.posts[i]!.at);
-  // Between half and the whole of 1, 2, 4 and 8 s.
+  // From half to all of 1, 2, 4 and 8 s.
   for (const [i, least] of [500, 1_000, 2_000, 4_000].entries())
     expect(pauses[i]).toBeGreaterThan(least - 100);
 }, 180_000);
 
-test("a receiver says until when it wants to be left alone", async () => {
+test("a Retry-After header delays the next attempt", async () => {
   const busy = await receiver((response, post, count) =>
     status(count === 1 ? 429 : 200, { "retry-after": "3" })(response, post, count),
   );
   await start([{ url: busy.url }]);
-  await tell("auth");
+  await publish("auth");
   await expect.poll(() => counted("delivered"), SOON).toBe(1);
   expect(busy.posts[1]!.at - busy.posts[0]!.at).toBeGreaterThan(2_900);
 }, 180_000);
 
-test.each([400, 401, 404, 410, 302])("%d is taken at its word: given up at once, and said", async (code) => {
+test.each([400, 401, 404, 410, 302])("status %d abandons the alert at once and is logged", async (code) => {
   const other = await receiver(status(200));
   const refusing = await receiver(status(code, { location: other.url }));
   await start([{ url: refusing.url }]);
-  const ids = [await tell("auth"), await tell("auth")];
+  const ids = [await publish("auth"), await publish("auth")];
   await expect.poll(() => counted("refused"), SOON).toBe(2);
   expect(idsOf(refusing).sort()).toEqual([...ids].sort());
   expect(other.posts).toEqual([]);
-  expect(lines).toContain("a webhook refused an alert, which is not posted again");
+  expect(lines).toContain("a webhook refused an alert; it is not posted again");
   const { num_pending, num_ack_pending, config } = await (await jetstreamManager(admin)).consumers.info(
     STREAMS.alerts,
     webhookConsumer(`hook-${counter - 2}`),
   );
   expect({ num_pending, num_ack_pending }).toEqual({ num_pending: 0, num_ack_pending: 0 });
-  // Of a webhook that nobody has any more nothing stays for ever.
+  // The position of a removed webhook expires.
   expect(config.inactive_threshold).toBe(7 * 86_400e9);
 });
 
-test("a receiver that hangs holds up neither other webhooks nor later alerts", async () => {
+test("a receiver that hangs delays neither other webhooks nor later alerts", async () => {
   const hanging = await receiver((response, post) => {
     if (!post.body.includes('"subject":"stuck"')) status(200)(response, post, 0);
   });
   const quick = await receiver(status(200));
   await start([{ url: hanging.url }, { url: quick.url }]);
   const begin = performance.now();
-  const stuck = await tell("stuck");
+  const stuck = await publish("stuck");
   await expect.poll(() => idsOf(hanging), SOON).toEqual([stuck]);
-  const later = [await tell("auth"), await tell("billing"), await tell("search")];
+  const later = [await publish("auth"), await publish("billing"), await publish("search")];
   await expect.poll(() => counted("delivered"), SOON).toBe(7);
   expect(idsOf(hanging)).toEqual(expect.arrayContaining(later));
-  // All this within the time that the first post was still waiting for its answer.
+  // The first post still waits for its answer.
   expect(performance.now() - begin).toBeLessThan(9_000);
   await expect.poll(() => idsOf(hanging).filter((id) => id === stuck).length, SOON).toBe(2);
   expect(performance.now() - begin).toBeGreaterThan(10_000);
   expect(lines).toContain('"problem":"no answer in time"');
 }, 180_000);
 
-test("nobody listens there: tried again; after a day it is given up, and said", async () => {
+test("a refused connection is retried for a day, then the alert is abandoned and logged", async () => {
   const gone = await startReceiver(status(200));
   await gone.close();
   let aheadMs = 0;
   await start([{ url: `${gone.url}/hooks/secret` }], () => Date.now() + aheadMs);
-  await tell("auth");
+  await publish("auth");
   await expect.poll(() => counted("retried"), SOON).toBeGreaterThan(0);
   expect(lines).toContain('"problem":"ECONNREFUSED"');
   aheadMs = 24 * 3_600_000;
   await expect.poll(() => counted("expired"), SOON).toBe(1);
-  expect(lines).toContain("a webhook did not take an alert for a day, which is not posted again");
+  expect(lines).toContain("a webhook did not accept an alert for a day; it is not posted again");
   expect(lines).not.toContain("hooks/secret");
 }, 180_000);
 
-test("what is no alert is set aside, and holds up nothing", async () => {
+test("a message that is not an alert is dropped and delays nothing", async () => {
   const open = await receiver(status(200));
   await start([{ url: open.url }]);
   const subject = SUBJECTS.alert("default", "critical", "auth");
@@ -257,33 +260,33 @@ test("what is no alert is set aside, and holds up nothing", async () => {
       { messageId: `r${counter}`, timeoutMs: 5_000 },
     );
   }
-  const id = await tell("auth");
+  const id = await publish("auth");
   await expect.poll(() => counted("delivered"), SOON).toBe(1);
   await expect.poll(() => counted("unreadable"), SOON).toBe(3);
   expect(idsOf(open)).toEqual([id]);
 });
 
-test("an alert is posted by one of several watchdogs, and the next goes on where one stopped", async () => {
+test("one of several watchdogs posts an alert, and the next continues from its position", async () => {
   const open = await receiver(status(200));
   const name = "shared";
   const first = await start([{ url: open.url, name }]);
   const second = await start([{ url: open.url, name }]);
   const ids: string[] = [];
-  for (let i = 0; i < 20; i += 1) ids.push(await tell("auth"));
+  for (let i = 0; i < 20; i += 1) ids.push(await publish("auth"));
   await expect.poll(() => counted("delivered"), SOON).toBe(20);
   await Promise.all([first(), second()]);
-  ids.push(await tell("auth"));
+  ids.push(await publish("auth"));
   await start([{ url: open.url, name }]);
   await expect.poll(() => counted("delivered"), SOON).toBe(21);
   expect(idsOf(open).sort()).toEqual(ids.sort());
 }, 180_000);
 
-test("a watchdog that stops leaves the post under way to the next one", async () => {
+test("a watchdog that stops leaves the post in progress to the next one", async () => {
   const hanging = await receiver((response, post, count) => {
     if (count > 1) status(200)(response, post, count);
   });
   const stop = await start([{ url: hanging.url, name: "left" }]);
-  const id = await tell("auth");
+  const id = await publish("auth");
   await expect.poll(() => hanging.posts.length, SOON).toBe(1);
   const begin = performance.now();
   await stop();
@@ -292,11 +295,11 @@ test("a watchdog that stops leaves the post under way to the next one", async ()
   await expect.poll(() => idsOf(hanging), SOON).toEqual([id, id]);
 }, 180_000);
 
-test("a watchdog that is killed between post and acknowledgement: the same id comes again", async () => {
+test("a kill between post and acknowledgement repeats the post under the same id", async () => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-webhooks-"));
   let kill = (): void => {};
   const open = await receiver((response, post, count) => {
-    // It has the alert, and the process never learns that.
+    // The receiver has the alert, and the process does not learn it.
     if (count === 1) kill();
     else status(200)(response, post, count);
   });
@@ -310,7 +313,7 @@ test("a watchdog that is killed between post and acknowledgement: the same id co
     const one = launch();
     kill = () => one.kill("SIGKILL");
     await expect.poll(consumers, SOON).toContain(webhookConsumer("killed"));
-    const id = await tell("auth");
+    const id = await publish("auth");
     const [, signal] = one.signalCode === null ? await once(one, "exit") : [null, one.signalCode];
     expect(signal).toBe("SIGKILL");
     const other = launch();
