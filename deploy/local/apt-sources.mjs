@@ -1,15 +1,15 @@
-// Reads apt's source lists in both of their formats, as far as finding a mirror needs it.
+// Parses apt's source lists in both formats, as far as the search for a mirror needs it.
 
 /**
  * @param {string} path decides the format: *.sources is deb822, everything else one line per source
  * @param {string} text the file's content
- * @returns {{ uris: string[], suites: string[], signedBy?: string }[]} the binary package sources that are in use
+ * @returns {{ uris: string[], suites: string[], signedBy?: string }[]} the enabled sources of binary packages
  */
 export function parseSources(path, text) {
   return path.endsWith(".sources") ? parseStanzas(text) : parseLines(text);
 }
 
-/** The distribution's own mirrors among the sources: those that offer the running release itself. */
+/** The distribution's mirrors among the sources: those that offer the running release. */
 export function mirrorsOf(sources, codenames) {
   const rolling = ["stable", "testing", "unstable", "sid"];
   const found = new Map();
@@ -20,7 +20,7 @@ export function mirrorsOf(sources, codenames) {
         found.set(uri, { uri, ...(signedBy ? { signedBy } : {}) });
     }
   }
-  // Others name their suites after the release too; an archive's path ends in the distribution's name.
+  // Other vendors name their suites after the release too. The path of a distribution's archive ends in its name.
   const isArchive = ({ uri }) => /\/(debian|ubuntu|ubuntu-ports)\/?$/.test(uri);
   return [...found.values()].sort((a, b) => Number(isArchive(b)) - Number(isArchive(a)));
 }
@@ -41,7 +41,7 @@ function parseLines(text) {
   );
 }
 
-// A key written out in place cannot be named again; the distribution's keyring stands in for it.
+// An inline key has no path, so the distribution's keyring replaces it.
 const source = (uris, suites, signedBy) => ({
   uris,
   suites,

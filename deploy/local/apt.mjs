@@ -1,9 +1,9 @@
-// Fetches the nats-server package with apt, but in a world of its own.
+// Fetches the nats-server package with apt, isolated from the system's apt.
 //
-// The mirrors, keys, proxies and credentials are the system's, because in a closed network only they work. State,
-// cache and sources lie in the scratch folder, and the system's apt hooks are not read: Debian's container images
-// have one that empties /var/cache. Nothing is installed: the package is unpacked and one file taken from it.
-// apt checks the archive's signature and the package's hash as it always does.
+// The mirrors, keys, proxies and credentials are those of the system, because in a closed network only they work. State,
+// cache and sources are in the scratch folder, and the system's apt hooks are not read: Debian's container images
+// have one that empties /var/cache. Nothing is installed: the package is unpacked, and one file is taken from it.
+// apt checks the archive's signature and the package's hash as usual.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,13 +11,13 @@ import { join } from "node:path";
 import { mirrorsOf, parseSources } from "./apt-sources.mjs";
 import { reasonIn } from "./problem.mjs";
 
-// Suites newest first. Their servers need no newer libc than Debian 12 and Ubuntu 22.04 have.
+// The suites, newest first. Their servers run with the libc of Debian 12 and Ubuntu 22.04.
 const FAMILIES = {
   debian: { suites: ["sid", "trixie"], component: "main", keyring: "debian-archive-keyring" },
   ubuntu: { suites: ["devel"], component: "universe", keyring: "ubuntu-archive-keyring" },
 };
 
-/** Yields, per mirror and suite until the caller has enough, { path } of an unpacked server or { problem }. */
+/** Yields for each mirror and suite the { path } of an unpacked server or a { problem }, until the caller stops. */
 export async function* fetchWithApt(setup) {
   const system = readOsRelease();
   const family = FAMILIES[system.ids.find((id) => id in FAMILIES)];
@@ -63,7 +63,7 @@ async function fetchPackage(setup, folder, { uri, suite, component, signedBy }) 
   const path = ["usr/sbin", "usr/bin"]
     .map((place) => join(folder, "package", place, "nats-server"))
     .find(existsSync);
-  return path ? { path } : { problem: `${uri} ${suite}: the package holds no nats-server` };
+  return path ? { path } : { problem: `${uri} ${suite}: the package has no nats-server` };
 }
 
 function configuration(folder) {
@@ -74,7 +74,7 @@ function configuration(folder) {
     "Dir::Etc::SourceParts": "/dev/null",
     "Dir::Etc::Preferences": "/dev/null",
     "Dir::Etc::PreferencesParts": "/dev/null",
-    // Neither the system's settings nor its hooks; what the network needs is copied below.
+    // Neither the system's settings nor its hooks are read; the network settings are copied below.
     "Dir::Etc::Main": "/dev/null",
     "Dir::Etc::Parts": "/dev/null",
     "APT::Update::Error-Mode": "any",
@@ -82,7 +82,7 @@ function configuration(folder) {
     "Acquire::Retries": "2",
     "Acquire::http::Timeout": "20",
     "Acquire::https::Timeout": "20",
-    // Root's apt drops to a user who may not enter this folder.
+    // As root, apt switches to a user without access to this folder.
     ...(process.getuid?.() === 0 ? { "APT::Sandbox::User": "root" } : {}),
   };
   const lines = Object.entries(own).map(([name, value]) => `${name} "${value}";`);

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// The `fleet` command: runs services/cli/main.ts under a Node that can.
+// The `fleet` command: runs services/cli/main.ts with a Node that supports TypeScript.
 //
-// In this process when it is new enough, because a second start would double the time to the first letter; else in
-// the pinned Node, with streams, signals and exit code passed through.
+// It uses this process if its Node is new enough, because a second process would double the start time. Otherwise it starts the
+// pinned Node, and passes streams, signals and the exit code through.
 
 import { existsSync } from "node:fs";
 import module from "node:module";
@@ -10,35 +10,35 @@ import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { OLDEST_NODE, versionAtLeast } from "./versions.mjs";
 
-// Node resolves symbolic links before it names a module, so a link on PATH leads here too.
+// Node resolves symbolic links in module URLs, so a link on PATH leads here too.
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const cli = join(root, "services", "cli", "main.ts");
-// Compiled code is kept: it saves a third of the time a command takes to start. Where it cannot be, nothing is lost.
+// The compile cache saves a third of a command's start time. Without a writable folder, the command only starts slower.
 const cache = join(root, ".fleet", "compile-cache");
 const pinned = join(root, "node_modules", ".bin", "node");
 
 if (!existsSync(join(root, "node_modules"))) {
-  fail(`run \`npm start\` in ${root} first: it installs what is missing`);
+  fail(`run \`npm start\` in ${root} first: it installs the dependencies`);
 } else if (versionAtLeast(process.versions.node, OLDEST_NODE)) {
   process.argv[1] = cli;
   module.enableCompileCache(cache);
   await import(pathToFileURL(cli).href);
 } else if (existsSync(pinned)) {
-  await passOn(pinned);
+  await runWith(pinned);
 } else {
   fail(
-    `Node ${OLDEST_NODE} or newer is needed, this is ${process.versions.node}; \`npm start\` in ${root} brings one`,
+    `Node ${OLDEST_NODE} or newer is needed, this is ${process.versions.node}; \`npm start\` in ${root} installs one`,
   );
 }
 
-async function passOn(node) {
+async function runWith(node) {
   const { spawn } = await import("node:child_process");
   const { constants } = await import("node:os");
   const child = spawn(node, [cli, ...process.argv.slice(2)], {
     stdio: "inherit",
     env: { NODE_COMPILE_CACHE: cache, ...process.env },
   });
-  // Caught here, so that the child alone decides what a signal means and how the command ends.
+  // Caught here, so that the child alone handles signals and decides the exit code.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]) {
     process.on(signal, () => child.kill(signal));
   }

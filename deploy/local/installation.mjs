@@ -1,14 +1,14 @@
-// The slow half of the set-up: one process at a time does what is missing, the others wait and look again.
+// The slow part of the setup: one process at a time installs the missing parts, and the others wait and check again.
 //
-// Nothing half done is ever taken for done: everything is built under .fleet/setup and moved into place last, and
-// whatever an interrupted run left there is removed by the next one, which holds the lock by then.
+// An incomplete part never counts as installed: everything is built under .fleet/setup and moved into place last. The next
+// run removes the remains of an interrupted one, under the lock.
 
 import { mkdirSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { takeLock } from "./lock.mjs";
 import { findNatsServer } from "./nats-binary.mjs";
-import { bringNatsServer } from "./nats-download.mjs";
+import { installNatsServer } from "./nats-download.mjs";
 import { installPackages, packagesReady } from "./packages.mjs";
 import { Problem } from "./problem.mjs";
 import { startProgress } from "./progress.mjs";
@@ -16,13 +16,13 @@ import { createSetupContext } from "./setup-context.mjs";
 
 const UNAVAILABLE = 69; // EX_UNAVAILABLE of sysexits.h
 
-/** Installs what is missing in the project at root. Resolves to the exit code. */
+/** Installs the missing parts in the project folder `root`. Resolves to the exit code. */
 export async function installMissing(root) {
   const home = join(root, ".fleet");
   const progress = startProgress(process.stderr);
   mkdirSync(home, { recursive: true });
   const lock = await takeLock(join(home, "setup.lock"), () =>
-    progress.say("waiting for another set-up to end"),
+    progress.say("waiting for another setup to end"),
   );
   const setup = createSetupContext(join(home, "setup"), lock);
   const stop = (signal) => setup.stop(signal);
@@ -42,10 +42,10 @@ export async function installMissing(root) {
   }
 }
 
-// A path the user named is theirs to repair: bringing another server would hide the mistake.
+// A wrong path in FLEET_NATS_SERVER is for the user to correct; another server would hide the mistake.
 async function natsFor(root, setup, problem) {
   if (process.env.FLEET_NATS_SERVER) throw new Problem(problem);
-  await bringNatsServer(root, setup, problem);
+  await installNatsServer(root, setup, problem);
 }
 
 function report(results, progress) {

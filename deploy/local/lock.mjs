@@ -1,19 +1,19 @@
-// A lock file for one set-up at a time, which outlives neither its holder nor the holder's children.
+// A lock file for one setup at a time, which does not outlive its holder and the holder's children.
 //
-// The file names every process that still works under the lock. It is stale when all of them are gone, so a
-// killed set-up whose npm is still writing keeps the others waiting, as it must. Its age matters only where
-// processes cannot be asked: another machine, or a number the system has given to someone else since.
+// The file names every process that works under the lock. It is stale when all of them have ended, so a killed
+// setup whose npm is still writing keeps the others waiting. Its age matters only where processes cannot be
+// checked: on another machine, or if the system has reused a process id.
 
 import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 
 const HEARTBEAT_MS = 2_000;
-const SILENT_MS = 30_000; // a holder that cannot be asked is gone after this
-const ORPHAN_MS = 600_000; // an orphan may work on this long without its parent's heartbeat
-const SETTLE_MS = 200; // between replacing a stale lock and trusting that nobody else did so too
+const SILENT_MS = 30_000; // a holder that cannot be checked counts as ended after this
+const ORPHAN_MS = 600_000; // an orphan may continue this long without its parent's heartbeat
+const SETTLE_MS = 200; // between replacing a stale lock and checking that no other process replaced it too
 
-/** Takes the lock, waiting as long as another holds it; onWait is called once if there is a wait. */
+/** Takes the lock, and waits while another process holds it. `onWait` is called once if it must wait. */
 export async function takeLock(path, onWait) {
   const pids = new Set([process.pid]);
   const text = () => JSON.stringify({ host: hostname(), pids: [...pids] });
@@ -22,9 +22,9 @@ export async function takeLock(path, onWait) {
 
   write();
   try {
-    for (let told = false; !(create(mine, path) || (await replaceStale(mine, path, write))); ) {
-      if (!told) onWait();
-      told = true;
+    for (let hasWaited = false; !(create(mine, path) || (await replaceStale(mine, path, write))); ) {
+      if (!hasWaited) onWait();
+      hasWaited = true;
       await pause(SETTLE_MS);
     }
   } finally {
@@ -45,7 +45,7 @@ export async function takeLock(path, onWait) {
   };
 }
 
-// A hard link appears with its content or not at all, so nobody ever reads a lock that is still empty.
+// A hard link appears with its content or not at all, so no process reads an empty lock.
 function create(mine, path) {
   try {
     linkSync(mine, path);
@@ -56,7 +56,7 @@ function create(mine, path) {
   }
 }
 
-// Of several that replace a stale lock at once, the last one has it; the others see that when they look again.
+// If several processes replace a stale lock at once, the last one holds it; the others notice that in the check.
 async function replaceStale(mine, path, write) {
   if (!isStale(path)) return false;
   renameSync(mine, path);
@@ -67,7 +67,7 @@ async function replaceStale(mine, path, write) {
 
 function isStale(path) {
   const text = read(path);
-  if (text === undefined) return false; // released just now
+  if (text === undefined) return false; // just released
   const age = Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
   const { host, pids } = parse(text);
   if (host !== hostname()) return age > SILENT_MS;
@@ -78,7 +78,7 @@ function parse(text) {
   try {
     return JSON.parse(text);
   } catch {
-    return { host: undefined, pids: [] }; // a disk that was full: its age decides
+    return { host: undefined, pids: [] }; // after a full disk, its age decides
   }
 }
 
@@ -104,6 +104,6 @@ function touch(path) {
   try {
     utimesSync(path, new Date(), new Date());
   } catch {
-    // The folder was deleted under us; the work itself will say so.
+    // The folder was deleted; the work itself will fail with that error.
   }
 }

@@ -1,4 +1,4 @@
-// Types of nats-binary.mjs, which stays plain JavaScript because it runs before TypeScript can.
+// The types of nats-binary.mjs, which is plain JavaScript because it runs before TypeScript is available.
 
 export type Environment = Record<string, string | undefined>;
 export type NatsServer = { path: string; version: string };

@@ -1,16 +1,16 @@
-// Which nats-server this project runs: the one answer for the set-up script, the services and the tests.
+// Finds the nats-server of this project, for the setup script, the services and the tests.
 //
 // Order: the path in FLEET_NATS_SERVER; the project's own .fleet/bin/nats-server; each nats-server on PATH.
-// A named path is taken or refused, never replaced by another: who sets it wants that one. On PATH an old
-// server is passed over, because Debian 12 ships 2.9, which does not start with our configuration.
-// Plain JavaScript with node: modules only, so that it runs before anything is installed.
+// A path in FLEET_NATS_SERVER is used or refused, and never replaced by another server. On PATH an old server is
+// skipped, because Debian 12 ships 2.9, which does not start with Fleet's configuration.
+// Plain JavaScript with only node: modules, so that it runs before anything is installed.
 
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { OLDEST_NATS, versionAtLeast } from "./versions.mjs";
 
-/** Where the set-up script puts the server it brings. */
+/** The path of the server that the setup script installs. */
 export const ownNatsPath = (root) => join(root, ".fleet", "bin", "nats-server");
 
 /**
@@ -24,27 +24,27 @@ export function findNatsServer({ root, env = process.env }) {
     return "path" in found ? found : { problem: `FLEET_NATS_SERVER: ${found.problem}` };
   }
   const onPath = (env.PATH ?? "").split(delimiter).filter(Boolean);
-  const passed = [];
+  const skipped = [];
   for (const path of [ownNatsPath(root), ...onPath.map((folder) => resolve(folder, "nats-server"))]) {
     if (!isExecutable(path)) continue;
     const found = probe(path);
     if ("path" in found) return found;
-    passed.push(found.problem);
+    skipped.push(found.problem);
   }
-  return { problem: [`no nats-server ${OLDEST_NATS} or newer`, ...new Set(passed)].join("; ") };
+  return { problem: [`no nats-server ${OLDEST_NATS} or newer`, ...new Set(skipped)].join("; ") };
 }
 
-/** Runs one binary to see that it starts here and is new enough. */
+/** Runs a binary to check that it starts on this machine and is new enough. */
 export function probe(path) {
   if (!isExecutable(path)) return { problem: `${path} is not an executable file` };
   const run = spawnSync(path, ["--version"], { encoding: "utf8", timeout: 10_000, env: {} });
   const version = /\bv(\d+\.\d+\.\d+\S*)/.exec(run.stdout ?? "")?.[1];
   if (run.status !== 0 || !version) {
     const reason = run.error?.message ?? (run.stderr.trim().split("\n")[0] || `exit ${run.status}`);
-    return { problem: `${path} does not run here (${reason})` };
+    return { problem: `${path} does not run on this machine (${reason})` };
   }
   if (!versionAtLeast(version, OLDEST_NATS))
-    return { problem: `${path} is ${version}, needed is ${OLDEST_NATS}` };
+    return { problem: `${path} is version ${version}, and ${OLDEST_NATS} is required` };
   return { path, version };
 }
 

@@ -1,8 +1,8 @@
-// Brings a nats-server into .fleet/bin without touching the system.
+// Installs a nats-server in .fleet/bin without changes to the system.
 //
-// Ways, best first: the distribution's own archive through apt with its signatures, then the release archive with
-// its checksums. What comes is started once before it is moved into place, so a server that cannot run here (an
-// old libc, another processor) is never found later.
+// The sources, best first: the distribution's archive by apt with its signatures, then the release archive with its
+// checksums. A server is started once before it is moved into place, so one that cannot run on this machine (an
+// old libc, another processor) is never installed.
 
 import { createHash } from "node:crypto";
 import { chmodSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
@@ -17,11 +17,11 @@ const RELEASES = "https://github.com/nats-io/nats-server/releases";
 const CHECKSUMS_MS = 10_000;
 const ARCHIVE_MS = 120_000;
 
-/** Brings a server that runs here, or throws a Problem with the command that would. */
-export async function bringNatsServer(root, setup, problem) {
-  const ways = process.platform === "darwin" ? [] : [fetchWithApt, fetchRelease];
+/** Installs a server that runs on this machine, or throws a Problem with the command for a manual installation. */
+export async function installNatsServer(root, setup, problem) {
+  const sources = process.platform === "darwin" ? [] : [fetchWithApt, fetchRelease];
   const tried = [problem];
-  for (const fetchServer of ways) {
+  for (const fetchServer of sources) {
     for await (const found of fetchServer(setup)) {
       const server = found.path ? probe(found.path) : found;
       if (!server.problem) return place(root, server.path);
@@ -31,7 +31,7 @@ export async function bringNatsServer(root, setup, problem) {
   throw new Problem(`${tried.join("\n  ")}\n  ${remedy()}`);
 }
 
-// The last step is one rename, so that a killed set-up leaves no half server under the final name.
+// The last step is a rename, so that a killed setup leaves no incomplete server under the final name.
 function place(root, path) {
   const target = ownNatsPath(root);
   mkdirSync(dirname(target), { recursive: true });

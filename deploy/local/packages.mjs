@@ -1,9 +1,9 @@
 // The npm dependencies, and the pinned Node that comes with them.
 //
-// A stamp inside node_modules says which lock file, platform and Node it was made for. npm deletes the folder
-// before it installs, so an interrupted install leaves no stamp. No package's own script is run: which ones npm
-// allows depends on its version and on the user's settings, and of ours only `node` needs one, which fetches the
-// binary from the registry; that is done here instead, the same way everywhere.
+// A stamp inside node_modules names its lock file and platform. npm deletes the folder before it installs, so an
+// interrupted install leaves no stamp. No install script of a package is run: npm's rules for them depend on its
+// version and on the user's settings. Only the package `node` needs one, which fetches the binary from the
+// registry; this file does that instead, the same way everywhere.
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -16,23 +16,23 @@ const at = (root, ...parts) => join(root, "node_modules", ...parts);
 const stampPath = (root) => at(root, ".fleet-setup");
 export const pinnedNode = (root) => at(root, ".bin", "node");
 
-/** Whether node_modules is what package-lock.json asks for. Starts no process: this runs before every command. */
+/** True if node_modules matches package-lock.json. It starts no process, because it runs before every command. */
 export function packagesReady(root) {
   const stamp = stampFor(root);
   return stamp !== undefined && readText(stampPath(root)) === stamp && existsSync(pinnedNode(root));
 }
 
-/** Installs the dependencies and the pinned Node, keeping what is there already and right. */
+/** Installs the dependencies and the pinned Node, except those that are present and right. */
 export async function installPackages(root, setup) {
   if (!stampFor(root)) throw new Problem("package-lock.json is missing; run: git checkout package-lock.json");
   if (!matchesLock(root)) {
-    // Gone before npm starts, so that no moment of an interrupted install looks finished.
+    // Removed before npm starts, so that an interrupted install never looks finished.
     rmSync(stampPath(root), { force: true });
     rmSync(at(root, ".package-lock.json"), { force: true });
     const flags = ["--ignore-scripts", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
     await npm(root, setup, "npm ci", ["ci", ...flags], root);
   }
-  if (!nodeVersion(pinnedNode(root))) await bringNode(root, setup);
+  if (!nodeVersion(pinnedNode(root))) await installNode(root, setup);
   const fresh = join(setup.folder, "stamp");
   writeFileSync(fresh, stampFor(root));
   renameSync(fresh, stampPath(root));
@@ -44,7 +44,7 @@ const stampFor = (root) => {
   return `${createHash("sha256").update(lock).digest("hex")} ${process.platform}-${process.arch}\n`;
 };
 
-// npm's own record of what it installed: who ran `npm ci` or `npm install` before us shall not wait for it twice.
+// Compares npm's own record of installed packages, so that nothing is installed again after the user's own `npm ci`.
 function matchesLock(root) {
   const installed = JSON.parse(readText(at(root, ".package-lock.json")) ?? "{}").packages ?? {};
   const wanted = Object.entries(JSON.parse(readText(join(root, "package-lock.json"))).packages).slice(1);
@@ -59,8 +59,8 @@ function matchesLock(root) {
   });
 }
 
-// The registry has the binary as a package of its own per platform, as the install script of `node` knows too.
-async function bringNode(root, setup) {
+// The registry has the binary in one package per platform, which the install script of `node` uses as well.
+async function installNode(root, setup) {
   const { version } = JSON.parse(readText(at(root, "node", "package.json")));
   const family = process.platform === "darwin" && process.arch === "arm64" ? "node-bin" : "node";
   const name = `${family}-${process.platform}-${process.arch}`;
@@ -85,16 +85,16 @@ async function bringNode(root, setup) {
     );
     const binary = join(folder, "node_modules", name, "bin", "node");
     if (!nodeVersion(binary))
-      throw new Problem(`the Node ${version} of the npm package ${name} does not run here`);
+      throw new Problem(`the Node ${version} of the npm package ${name} does not run on this machine`);
     place(root, () => {
       mkdirSync(at(root, "node", "bin"), { recursive: true });
       renameSync(binary, at(root, "node", "bin", "node"));
       return join("..", "node", "bin", "node");
     });
   } catch (problem) {
-    const own = outerNode(root);
-    if (setup.stoppedBy || !nodeVersion(own)) throw withRemedy(problem);
-    place(root, () => own);
+    const outer = outerNode(root);
+    if (setup.stoppedBy || !nodeVersion(outer)) throw withRemedy(problem);
+    place(root, () => outer);
   }
 }
 
@@ -124,7 +124,7 @@ async function npm(root, setup, title, args, cwd) {
   if (!ok) throw new Problem(`${title} failed:${reasonIn(output)}`);
 }
 
-// npm must not run on the Node inside node_modules: it deletes that folder first.
+// npm must not run with the Node inside node_modules, because it deletes that folder first.
 function outerNode(root) {
   const candidates = [
     process.execPath,

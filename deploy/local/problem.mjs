@@ -1,7 +1,7 @@
-// A failure the reader can do something about: its message says what and how, and is shown without a stack.
+// A failure that the user can repair: its message says how, and is printed without a stack.
 export class Problem extends Error {}
 
-/** What a failed command said about it, indented for a problem's message: its error lines, or else its last ones. */
+/** The error lines of a failed command's output, otherwise its last lines, indented for a problem's message. */
 export function reasonIn(output) {
   const lines = output.trimEnd().split("\n");
   const errors = lines.filter((line) => /^(E: |npm (error|ERR!) (?!A complete log))/.test(line)).slice(0, 5);

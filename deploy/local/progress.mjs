@@ -1,8 +1,8 @@
-// What the set-up shows: one moving line on a terminal, plain lines where nobody watches.
+// The progress display of the setup: one animated line on a terminal, otherwise plain lines.
 
 const FRAMES = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/** Shows jobs on a stream that is, or is not, a terminal. */
+/** Shows jobs on a stream, with or without a terminal. */
 export function startProgress(stream) {
   const running = new Map();
   const live = stream.isTTY && process.env.TERM !== "dumb";
@@ -24,7 +24,7 @@ export function startProgress(stream) {
 
   return {
     say,
-    /** Runs the work, saying when it starts and how long it took. Its failure is the caller's to report. */
+    /** Runs the work, and prints its start and its duration. The caller reports a failure. */
     async job(name, work) {
       const since = Date.now();
       if (!live) say(`${name}: fetching`);

@@ -1,14 +1,14 @@
-// Where the set-up works: a scratch folder and the child processes that fill it.
+// The context of a setup run: a scratch folder and the child processes that fill it.
 //
-// Children write to files, not to pipes, so that one whose parent was killed ends its work in peace, and each is
-// named in the lock while it runs. A signal is passed on to all of them and the set-up ends when they have.
+// Children write to files and not to pipes, so that they can finish if their parent is killed. Each is named in the lock
+// while it runs. Signals are forwarded to all of them, and the setup ends when they have ended.
 
 import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Problem } from "./problem.mjs";
 
-/** Opens an empty scratch folder; the caller holds the lock, so what lies there is left over from a killed run. */
+/** Creates an empty scratch folder. The caller holds the lock, so existing files are the remains of a killed run. */
 export function createSetupContext(folder, lock) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -17,12 +17,12 @@ export function createSetupContext(folder, lock) {
 
   return {
     folder,
-    /** The signal that ended the work, if one did. */
+    /** The signal that ended the run, if any. */
     stoppedBy: undefined,
 
     /**
      * Runs a command to its end.
-     * @returns {Promise<{ ok: boolean, output: string }>} output: what it wrote, both streams in order
+     * @returns {Promise<{ ok: boolean, output: string }>} output: both streams in order
      */
     async run(command, args, options = {}) {
       if (this.stoppedBy) throw new Problem("interrupted");
@@ -43,7 +43,7 @@ export function createSetupContext(folder, lock) {
       return { ok: code === 0, output: readFileSync(path, "utf8") + failure };
     },
 
-    /** Ends all children; runs that have not started yet do not start any more. */
+    /** Ends all children, and prevents further ones from starting. */
     stop(signal) {
       this.stoppedBy ??= signal;
       for (const child of children) child.kill(signal);

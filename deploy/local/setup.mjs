@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// Brings what a fresh clone lacks: the npm dependencies with the pinned Node, and a nats-server.
+// Installs the parts that a fresh clone lacks: the npm dependencies with the pinned Node, and a nats-server.
 //
-// It runs before start, demo, test, bench and check, under any Node from 20 on, with nothing installed. When all
-// is there it says nothing and costs a few dozen milliseconds: the slow half is only loaded when it has work to do.
-// It writes to this project's folder alone (npm also to its own cache). Exit code 69: something could not be had.
+// It runs before start, demo, test, bench and check, with Node 20 or newer and nothing installed. If nothing is
+// missing it prints nothing and takes a few dozen milliseconds, because the slow part is loaded only when it is needed.
+// It writes only to the project folder (npm also to its own cache). Exit code 69: a part could not be installed.
 
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";

@@ -1,12 +1,12 @@
-// The oldest programs that will do, and how versions are compared.
+// The oldest supported versions, and the comparison of versions.
 
 /** The first Node that runs TypeScript without a flag or a warning. */
 export const OLDEST_NODE = "22.18.0";
 
-/** The first nats-server with every fix the durable queue needs (sync_interval, lost-stream repairs). */
+/** The first nats-server with every fix that the durable queue needs (sync_interval, repairs of lost streams). */
 export const OLDEST_NATS = "2.10.27";
 
-/** Compares dotted versions by their numbers; what follows them ("-RC.1") is not looked at. */
+/** Compares dotted versions by their numbers; suffixes ("-RC.1") are ignored. */
 export function versionAtLeast(version, oldest) {
   const numbers = (text) => text.replace(/^v/, "").split(/[.+-]/, 3).map(Number);
   const [have, need] = [numbers(version), numbers(oldest)];

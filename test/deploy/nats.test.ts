@@ -1,4 +1,4 @@
-// The shipped server settings are accepted by a real server and keep the promises the protocol relies on.
+// A real server accepts the shipped configuration, and the configuration keeps the guarantees that the protocol needs.
 
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 const path = `${root}/deploy/nats/nats.conf`;
 const conf = readFileSync(path, "utf8");
 
-test("the server accepts them", () => {
+test("the server accepts the configuration", () => {
   const server = findNatsServer({ root });
   if ("problem" in server) throw new Error(server.problem);
   const run = spawnSync(server.path, ["-t", "-c", path], { encoding: "utf8" });

@@ -27,7 +27,6 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
 const PENDING: readonly string[] = [
   "shared/sdk/README.md",
   "README.md",
-  "deploy/",
   "services/cli/",
   "services/reader/",
   "services/watchdog/README.md",
@@ -39,7 +38,6 @@ const PENDING: readonly string[] = [
   "shared/records/",
   "shared/store/",
   "test/contract/",
-  "test/deploy/",
   "test/fleet/",
   "test/services/cli/",
   "test/services/reader/",

@@ -1,11 +1,11 @@
-// The system's mirrors are found in both formats of apt's lists, and others' archives stay behind them.
+// The system's mirrors are found in both formats of apt's lists, and precede the archives of other vendors.
 
 import { expect, test } from "vitest";
 import { mirrorsOf, parseSources } from "../../../deploy/local/apt-sources.mjs";
 
 const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-test("deb822: comments, folded lines, several values, sources that are off", () => {
+test("deb822: comments, folded lines, several values, disabled sources", () => {
   const text = `Types: deb deb-src
 # URIs: http://commented.example/debian
 URIs: http://mirror.example/debian
@@ -53,7 +53,7 @@ deb [arch=amd64 signed-by=${KEYRING}] http://signed.example/debian bookworm main
   ]);
 });
 
-test("mirrors: those with the running release, the distribution's first, each once", () => {
+test("mirrors: those of the running release, the distribution's first, each once", () => {
   const sources = [
     { uris: ["https://vendor.example/linux"], suites: ["bookworm"] },
     { uris: ["http://mirror.example/debian"], suites: ["bookworm"], signedBy: KEYRING },

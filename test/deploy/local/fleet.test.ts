@@ -1,4 +1,4 @@
-// The `fleet` command hands arguments, streams and exit code through, also when it is started by a link.
+// The `fleet` command passes arguments, streams and the exit code through, also if it is started by a link.
 
 import { spawnSync } from "node:child_process";
 import { symlinkSync } from "node:fs";
@@ -13,7 +13,7 @@ process.stdin.on("end", () => {
   process.exitCode = 3;
 });`;
 
-test("runs the command line program from a link elsewhere", () => {
+test("runs the command line program from a link in another folder", () => {
   const root = scratchProject();
   put(join(root, "node_modules", "x"), "");
   put(join(root, "package.json"), '{"type":"module"}');
@@ -24,7 +24,7 @@ test("runs the command line program from a link elsewhere", () => {
   expect(run).toMatchObject({ status: 3, stdout: "hello", stderr: "show,a b" });
 });
 
-test("says what to do in a clone where nothing is installed", () => {
+test("says what to do in a clone without installed dependencies", () => {
   const root = scratchProject();
   const run = spawnSync(process.execPath, [join(root, "deploy/local/fleet.mjs")], { encoding: "utf8" });
   expect(run).toMatchObject({ status: 69, stdout: "", stderr: expect.stringContaining("run `npm start`") });

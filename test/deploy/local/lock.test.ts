@@ -1,4 +1,4 @@
-// One set-up at a time, over real processes: no two inside, whoever is killed.
+// One setup at a time, with real processes: no two hold the lock, no matter which one is killed.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -33,9 +33,9 @@ async function takeTurns(folder: string, count: number): Promise<void> {
   expect(existsSync(join(folder, "lock"))).toBe(false);
 }
 
-test("many at once go one after the other", async () => takeTurns(scratchFolder(), 5));
+test("concurrent processes hold the lock one after the other", async () => takeTurns(scratchFolder(), 5));
 
-test("the lock of a killed process is taken over by one of many", async () => {
+test("one of many processes takes over the lock of a killed one", async () => {
   const folder = scratchFolder();
   const holder = run('console.log("holds"); await pause(60_000);', join(folder, "lock"));
   await once(holder.stdout!, "data");
@@ -45,7 +45,7 @@ test("the lock of a killed process is taken over by one of many", async () => {
   await takeTurns(folder, 3);
 });
 
-test("a killed process's child that still works keeps the others out", async () => {
+test("a running child of a killed process keeps the lock", async () => {
   const folder = scratchFolder();
   const worker = spawn("sleep", ["60"]);
   onTestFinished(() => void worker.kill("SIGKILL"));

@@ -1,4 +1,4 @@
-// Which nats-server is taken, and what is said about one that is not.
+// The choice of the nats-server, and the problem of one that is not usable.
 
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -24,19 +24,19 @@ test("the named server comes first, then the project's own, then PATH", () => {
   });
 });
 
-test("an old server on PATH is passed over for a newer one behind it", () => {
+test("an old server on PATH is skipped for a newer one after it", () => {
   const root = scratchFolder();
   const old = serverAt(join(root, "old", "nats-server"), "2.9.10");
   const env = { PATH: `${join(root, "old")}:${join(root, "new")}` };
   expect(findNatsServer({ root, env })).toEqual({
-    problem: expect.stringContaining(`${old} is 2.9.10, needed is ${OLDEST_NATS}`),
+    problem: expect.stringContaining(`${old} is version 2.9.10, and ${OLDEST_NATS} is required`),
   });
 
   const good = serverAt(join(root, "new", "nats-server"), OLDEST_NATS);
   expect(findNatsServer({ root, env })).toEqual({ path: good, version: OLDEST_NATS });
 });
 
-test("a named server that does not fit is refused, not replaced", () => {
+test("an unsuitable server in FLEET_NATS_SERVER is refused, not replaced", () => {
   const root = scratchFolder();
   serverAt(ownNatsPath(root), "2.15.1");
   for (const FLEET_NATS_SERVER of [

@@ -1,4 +1,4 @@
-// A project folder as the set-up scripts see one: their own files, a lock file, and programs that answer --version.
+// A project folder for the setup scripts: the scripts, a lock file, and programs that answer --version.
 
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,14 +8,14 @@ import { onTestFinished } from "vitest";
 
 export const local = fileURLToPath(new URL("../../../deploy/local/", import.meta.url));
 
-/** A new empty folder that goes away with the test. */
+/** A new empty folder that is removed after the test. */
 export function scratchFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "fleet-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** A folder with the set-up scripts at their place and a lock file without packages. */
+/** A folder with the setup scripts in their place and a lock file without packages. */
 export function scratchProject(): string {
   const root = scratchFolder();
   cpSync(local, join(root, "deploy", "local"), { recursive: true });
@@ -29,7 +29,7 @@ export function put(path: string, text: string): string {
   return path;
 }
 
-/** An executable that prints what a program prints about its version, and ends well unless told otherwise. */
+/** An executable that prints a version and ends with the given exit code, by default 0. */
 export function putProgram(path: string, prints: string, exitCode = 0): string {
   put(path, `#!/bin/sh\necho "${prints}"\nexit ${exitCode}\n`);
   chmodSync(path, 0o755);

@@ -1,4 +1,4 @@
-// The set-up says nothing when all is there, and says what to do when something cannot be had. No network is used.
+// The setup prints nothing if nothing is missing, and says what to do if a part cannot be installed. No network is used.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync } from "node:fs";
@@ -8,9 +8,9 @@ import { ownNatsPath } from "../../../deploy/local/nats-binary.mjs";
 import { packagesReady, pinnedNode } from "../../../deploy/local/packages.mjs";
 import { put, putProgram, scratchProject } from "./scratch.ts";
 
-// The only npm there is cannot reach a registry, so nothing here waits for a network.
+// The only npm on PATH fails at once, so no test waits for a network.
 function setUp(root: string, env: Record<string, string> = {}) {
-  const npm = putProgram(join(root, "bin", "npm"), "the registry is away", 1);
+  const npm = putProgram(join(root, "bin", "npm"), "the registry is unavailable", 1);
   const run = spawnSync(process.execPath, [join(root, "deploy/local/setup.mjs")], {
     encoding: "utf8",
     env: { PATH: dirname(npm), ...env },
@@ -18,7 +18,7 @@ function setUp(root: string, env: Record<string, string> = {}) {
   return { code: run.status, stdout: run.stdout, stderr: run.stderr };
 }
 
-/** What npm leaves behind when it has installed the (empty) lock file, and the Node that came with it. */
+/** The files of a finished npm install of the (empty) lock file, with its Node. */
 function putInstalled(root: string): void {
   put(join(root, "node_modules", ".package-lock.json"), '{"packages":{}}');
   putProgram(pinnedNode(root), "v24.21.0");
@@ -35,7 +35,7 @@ test("a finished install is recognised, and silent from then on", () => {
   expect(readdirSync(join(root, ".fleet"))).toEqual(["bin"]);
 });
 
-test("another lock file, or a Node that is gone, is noticed", () => {
+test("another lock file or a missing Node is detected", () => {
   const root = scratchProject();
   putInstalled(root);
   putProgram(ownNatsPath(root), "nats-server: v2.15.1");
@@ -48,20 +48,20 @@ test("another lock file, or a Node that is gone, is noticed", () => {
   expect(packagesReady(root)).toBe(false);
 });
 
-test("an install that fails leaves nothing that looks finished, and ends with 69", () => {
+test("a failed install leaves nothing that looks finished, and ends with 69", () => {
   const root = scratchProject();
   putProgram(ownNatsPath(root), "nats-server: v2.15.1");
   put(join(root, "package-lock.json"), '{"packages":{"":{},"node_modules/zod":{"version":"4.0.0"}}}');
   putInstalled(root);
   const { code, stdout, stderr } = setUp(root);
   expect({ code, stdout }).toEqual({ code: 69, stdout: "" });
-  expect(stderr).toContain("npm ci failed:\n    the registry is away");
+  expect(stderr).toContain("npm ci failed:\n    the registry is unavailable");
   expect(packagesReady(root)).toBe(false);
   expect(existsSync(join(root, "node_modules", ".package-lock.json"))).toBe(false);
   expect(existsSync(join(root, ".fleet", "setup"))).toBe(false);
 });
 
-test("a named server that does not fit is the user's to repair", () => {
+test("an unsuitable server in FLEET_NATS_SERVER is left to the user to repair", () => {
   const root = scratchProject();
   putInstalled(root);
   const { code, stderr } = setUp(root, { FLEET_NATS_SERVER: join(root, "nowhere") });
