@@ -1,6 +1,6 @@
 /**
- * The query `agents`: first the agents that say that they live, by id, each with whether the store agrees that its task is its own; then
- * the owners of tasks under way that say nothing of them, by task.
+ * The query `agents`: first the agents that send heartbeats, by id, each with whether the store confirms that
+ * it owns its task; then the owners of open tasks without heartbeats about them, by task.
  */
 
 import type { Agent, AgentPage } from "../../shared/protocol/agents.ts";
@@ -17,12 +17,13 @@ import type {
 } from "../../shared/service-host/heartbeat-subscription.ts";
 import type { Reader, Store } from "../../shared/store/store.ts";
 
-/** Two beats may be lost, and one be late. */
+/** Two heartbeats may be lost and one late. */
 const SILENT_MS = 3.5 * LIMITS.heartbeat_ms;
 
-type Place = { readonly part: "heard" | "owned"; readonly after: string | null };
+/** The position of a page: in the agents with heartbeats, by id, or in the other owners, by task. */
+type PagePosition = { readonly part: "heard" | "owned"; readonly after: string | null };
 
-export interface AgentsParts {
+export interface AgentsQueryParts {
   readonly store: Store;
   readonly heartbeats: HeartbeatSubscription;
   readonly now: () => number;
@@ -30,18 +31,18 @@ export interface AgentsParts {
 
 export type AgentsQuery = (tenant: string, query: QueryParams<"agents">) => Promise<AgentPage>;
 
-export function createAgentsQuery({ store, heartbeats, now }: AgentsParts): AgentsQuery {
+export function createAgentsQuery({ store, heartbeats, now }: AgentsQueryParts): AgentsQuery {
   return async (tenant, { limit, cursor }) => {
     const kind = `agents/${tenant}`;
-    const place = cursor === undefined ? START : placeOf(openCursor(kind, cursor));
+    const position = cursor === undefined ? START : positionOf(openCursor(kind, cursor));
     const nowMs = now();
-    const heard = new Map([...heartbeats.of(tenant)].filter(([, one]) => !hasEnded(one, nowMs)));
+    const observed = new Map([...heartbeats.of(tenant)].filter(([, one]) => !hasEnded(one, nowMs)));
     const options = { label: "agents", deadlineMs: LIMITS.query_deadline_ms };
     const { agents, next } = await store
       .read(options, (reader) =>
-        place.part === "heard"
-          ? listHeard(reader, tenant, heard, { after: place.after, limit, nowMs })
-          : listOwned(reader, tenant, heard, place.after, limit),
+        position.part === "heard"
+          ? listObserved(reader, tenant, observed, { after: position.after, limit, nowMs })
+          : listOwned(reader, tenant, observed, position.after, limit),
       )
       .catch((error: unknown) => {
         throw asFleetError(error);
@@ -56,13 +57,13 @@ export function createAgentsQuery({ store, heartbeats, now }: AgentsParts): Agen
 
 const isSilent = ({ lastAt }: LatestHeartbeat, nowMs: number): boolean => nowMs - lastAt > SILENT_MS;
 
-/** Who said goodbye has not gone silent. A task that it still owns is listed with those of which nobody says anything. */
+/** An agent that announced its end is not silent. A task that it still owns is listed by task. */
 const hasEnded = (one: LatestHeartbeat, nowMs: number): boolean =>
   one.beat.state === "stopping" && isSilent(one, nowMs);
 
-const START: Place = { part: "heard", after: null };
+const START: PagePosition = { part: "heard", after: null };
 
-function placeOf(text: string): Place {
+function positionOf(text: string): PagePosition {
   const [part, after = ""] = text.split("/");
   if (part !== "heard" && part !== "owned") throw invalid("cursor", "the cursor of this query's last page");
   return { part, after: after === "" ? null : after };
@@ -70,41 +71,41 @@ function placeOf(text: string): Place {
 
 interface Slice {
   readonly agents: Agent[];
-  readonly next: Place | null;
+  readonly next: PagePosition | null;
 }
 
-async function listHeard(
+async function listObserved(
   reader: Reader,
   tenant: string,
-  heard: ReadonlyMap<string, LatestHeartbeat>,
+  observed: ReadonlyMap<string, LatestHeartbeat>,
   { after, limit, nowMs }: { after: string | null; limit: number; nowMs: number },
 ): Promise<Slice> {
-  const behind = [...heard].filter(([id]) => after === null || id > after);
+  const behind = [...observed].filter(([id]) => after === null || id > after);
   const page = behind.slice(0, limit);
   const tasks = page.flatMap(([, { beat }]) => beat.task_id ?? []);
   const heads = new Map((await readHeads(reader, tenant, tasks)).map((head, i) => [tasks[i], head]));
-  const agents = page.map(([, one]) => heardAgent(one, heads.get(one.beat.task_id) ?? null, nowMs));
+  const agents = page.map(([, one]) => observedAgent(one, heads.get(one.beat.task_id) ?? null, nowMs));
   if (behind.length > limit) return { agents, next: { part: "heard", after: page.at(-1)?.[0] ?? null } };
-  const rest = await listOwned(reader, tenant, heard, null, limit - agents.length);
+  const rest = await listOwned(reader, tenant, observed, null, limit - agents.length);
   return { agents: [...agents, ...rest.agents], next: rest.next };
 }
 
 async function listOwned(
   reader: Reader,
   tenant: string,
-  heard: ReadonlyMap<string, LatestHeartbeat>,
+  observed: ReadonlyMap<string, LatestHeartbeat>,
   after: string | null,
   limit: number,
 ): Promise<Slice> {
   if (limit === 0) return { agents: [], next: { part: "owned", after } };
   const { tasks, last } = await readOwned(reader, tenant, after, LIMITS.agents_scan_max);
-  const silent = tasks.filter(({ owner, task_id }) => heard.get(owner ?? "")?.beat.task_id !== task_id);
+  const silent = tasks.filter(({ owner, task_id }) => observed.get(owner ?? "")?.beat.task_id !== task_id);
   const page = silent.slice(0, limit);
   const end = silent.length > limit ? (page.at(-1)?.task_id ?? null) : last;
   return { agents: page.map(silentAgent), next: end === null ? null : { part: "owned", after: end } };
 }
 
-function heardAgent(one: LatestHeartbeat, head: Task | null, nowMs: number): Agent {
+function observedAgent(one: LatestHeartbeat, head: Task | null, nowMs: number): Agent {
   const { beat, firstAt, lastAt } = one;
   const { agent_id, agent_type, task_id = null, fence = null } = beat;
   return {
@@ -126,7 +127,7 @@ function heardAgent(one: LatestHeartbeat, head: Task | null, nowMs: number): Age
 function silentAgent(head: Task): Agent {
   return {
     agent_id: head.owner ?? "",
-    // The head has the type of who wrote last, which is the owner's only when that was the owner.
+    // The head has the type of the last writing agent, which may not be the owner.
     agent_type: head.agent_id === head.owner ? head.agent_type : null,
     task_id: head.task_id,
     fence: head.fence,

@@ -1,6 +1,6 @@
 /**
- * Whether the cause of an alert is gone, by evidence as it is now: the head of its task, or the stream of dead letters. Where neither is
- * certain, an alert stays open until an operator acknowledges it.
+ * Whether the cause of an alert is gone, by the current evidence: the head of its task, or the stream of dead
+ * letters. Without certainty an alert stays open until an operator acknowledges it.
  */
 import type { StreamState } from "../../shared/bus/bus.ts";
 import {
@@ -32,7 +32,7 @@ const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   HANDOFF_FAILED: {
     head: ({ id, time, data: { state } }, head) => {
       if (TASK_TABLE[head.state].handoff === null) return true;
-      return state === "lapsed" ? isBehind(time, head.recovery?.resumed_at) : isUnblocked(id, head);
+      return state === "lapsed" ? isAtOrAfter(head.recovery?.resumed_at, time) : isUnblocked(id, head);
     },
   },
   RECOVERY_BLOCKED: { head: ({ id }, head) => isUnblocked(id, head) },
@@ -58,13 +58,13 @@ function judgeOf(type: string): Judge<AlertType> | null {
 }
 
 /**
- * Or blocked anew: what it waits for now has an alert of its own. Who takes a blocked task has not gone on with it yet: a supervisor that
- * starts a crashing agent by name would take its alert away each time.
+ * True also for a task that was blocked again, because the new block has its own alert. A take alone does not
+ * unblock a task: a supervisor that restarts a crashing agent would resolve its alert each time.
  */
 function isUnblocked(id: string, { state, block }: Task): boolean {
   return state !== "blocked" || (block !== null && parseAlertId(id).occasion !== String(block.seq));
 }
 
-function isBehind(time: string, moment: string | null | undefined): boolean {
+function isAtOrAfter(moment: string | null | undefined, time: string): boolean {
   return moment != null && Date.parse(moment) >= Date.parse(time);
 }

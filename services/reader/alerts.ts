@@ -1,6 +1,6 @@
 /**
- * Alerts for people: which there are, out of their stream; which somebody has acknowledged and which are over, out of the store. A tenant
- * sees and acknowledges its own alone: its name is in their subject.
+ * Alerts for operators: the alerts from their stream, and from the store which of them are acknowledged or
+ * resolved. A tenant sees and acknowledges only its own, by the tenant in the subject.
  */
 import type { StoredBody, StreamView } from "../../shared/bus/bus.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
@@ -18,7 +18,7 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { type Evidence, evidenceOf, isResolved } from "./alert-resolution.ts";
 import type { ReaderContext } from "./context.ts";
 
-/** A page is cut out of pages of this size of the stream. */
+/** The number of messages that are read from the stream at once. */
 const SLICE = 100;
 
 export interface AlertQueries {
@@ -65,20 +65,20 @@ interface Alerts {
   readonly log: Logger;
 }
 
-/** Ends by the number of alerts found, and by the number looked through; then the cursor goes on. */
+/** A page ends after `limit` alerts, or after the limit of scanned ones. Then the cursor continues. */
 async function list(alerts: Alerts, tenant: string, query: QueryParams<"alerts">): Promise<AlertPage> {
   const { task_id: task, severity, type, acknowledged, resolved, limit, cursor } = query;
   const kind = ["alerts", tenant, task, severity, type, acknowledged, resolved].join("/");
   const filter = SUBJECTS.alertsOf({ tenant, severity, task });
   const found = new Map<string, AlertState>();
-  let before = cursor === undefined ? undefined : placeOf(openCursor(kind, cursor));
+  let before = cursor === undefined ? undefined : positionOf(openCursor(kind, cursor));
   for (let seen = 0; ; seen += SLICE) {
     if (seen >= LIMITS.alerts_scan_count_max) return page(found, sealCursor(kind, String(before)));
     const slice = await alerts.view.newest({ filter, before, limit: SLICE });
     const states = await withStates(alerts, tenant, readable(slice, alerts.log));
     for (const state of states) {
       before = state.seq;
-      // A copy that came too late for the stream to drop it.
+      // A copy from after the stream's duplicate window.
       if (found.has(state.alert.id) || (type !== undefined && state.alert.type !== type)) continue;
       if (acknowledged !== undefined && (state.acknowledgement !== null) !== acknowledged) continue;
       if (resolved !== undefined && state.resolved !== resolved) continue;
@@ -100,26 +100,27 @@ function page(found: ReadonlyMap<string, AlertState>, cursor?: string): AlertPag
   return { alerts: [...found.values()], ...(cursor !== undefined && { cursor }) };
 }
 
-function placeOf(text: string): number {
-  const place = Number(text);
-  if (!Number.isSafeInteger(place))
+function positionOf(text: string): number {
+  const position = Number(text);
+  if (!Number.isSafeInteger(position))
     throw invalid("cursor", "the cursor of this query's last page, unchanged");
-  return place;
+  return position;
 }
 
-interface Placed {
+interface StoredAlert {
   readonly seq: number;
   readonly alert: ReceivedAlert;
 }
 
-/** What no service of the fleet can have written is left out: nobody could do anything about it. */
-function readable(messages: readonly StoredBody[], log: Logger): Placed[] {
+/** Leaves out messages that no service of Fleet can have written, because no operator could act on them. */
+function readable(messages: readonly StoredBody[], log: Logger): StoredAlert[] {
   return messages.flatMap(({ seq, subject, body }) => {
     try {
       if (body.length > LIMITS.alert_bytes_max) throw invalid("", `at most ${LIMITS.alert_bytes_max} bytes`);
       const alert = readAlert(decodeBody(body, CONTENT_TYPES.json));
       const { tenant, severity, subject: task } = alert;
-      if (SUBJECTS.alert(tenant, severity, task) !== subject) throw invalid("subject", "that of its message");
+      if (SUBJECTS.alert(tenant, severity, task) !== subject)
+        throw invalid("subject", "the subject of its message");
       return [{ seq, alert }];
     } catch (error) {
       log.warn({ error, seq, subject }, "message is not an alert");
@@ -152,23 +153,27 @@ async function withStates<A extends { readonly alert: ReceivedAlert }>(
   }));
 }
 
-/** The alerts of these ids; throws NOT_FOUND with those that there are not. Their tasks say where to look. */
-async function requireAll(alerts: Alerts, tenant: string, ids: readonly string[]): Promise<Placed[]> {
+/** The alerts with these ids, found by the tasks in the ids. Throws NOT_FOUND with the unknown ids. */
+async function requireAll(alerts: Alerts, tenant: string, ids: readonly string[]): Promise<StoredAlert[]> {
   const tasks = Map.groupBy(
     ids.filter((id) => parseAlertId(id).tenant === tenant),
     (id) => parseAlertId(id).task,
   );
-  const found = new Map<string, Placed>();
+  const found = new Map<string, StoredAlert>();
   for (const [task, wanted] of tasks) {
     for (const one of await findIn(alerts, SUBJECTS.alertsOf({ tenant, task }), new Set(wanted)))
       found.set(one.alert.id, one);
   }
-  const lacking = ids.filter((id) => !found.has(id));
-  return lacking.length > 0 ? missing(lacking) : [...found.values()];
+  const unknown = ids.filter((id) => !found.has(id));
+  return unknown.length > 0 ? missing(unknown) : [...found.values()];
 }
 
-async function findIn({ view, log }: Alerts, filter: string, wanted: ReadonlySet<string>): Promise<Placed[]> {
-  const found = new Map<string, Placed>();
+async function findIn(
+  { view, log }: Alerts,
+  filter: string,
+  wanted: ReadonlySet<string>,
+): Promise<StoredAlert[]> {
+  const found = new Map<string, StoredAlert>();
   let before: number | undefined;
   for (let seen = 0; seen < LIMITS.alerts_scan_count_max; seen += SLICE) {
     const slice = await view.newest({ filter, before, limit: SLICE });

@@ -1,4 +1,4 @@
-/** The reader's own settings: what a fleet agrees on about its agents, to say what a recovery would do. */
+/** The reader's own settings: the rules for the agents of the fleet, for previews of recoveries. */
 import { type AgentRules, agentFields } from "../../shared/service-host/policy-file.ts";
 
 export const readerFields = { ...agentFields } as const;

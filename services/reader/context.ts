@@ -1,4 +1,4 @@
-/** What a reader is given by its process. */
+/** The context of a reader. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import type { Format } from "../../shared/records/kv/format.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
@@ -9,7 +9,7 @@ export interface ReaderContext extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
   readonly format: Format;
-  /** Names this instance in leases. */
+  /** The name of this instance in leases. */
   readonly instance: string;
   readonly config: ReaderConfig;
 }

@@ -1,6 +1,6 @@
 /**
- * Indexing as a duty: of all readers one at a time runs the indexer. The bells of the outbox, which every transition rings, wake it;
- * a bell that is missed costs the length of a poll, never an entry.
+ * Runs the indexer in one reader at a time, under a lease. The wake-up keys of the outbox, which every
+ * transition changes, wake it. A missed wake-up costs one poll interval, never an entry.
  */
 import { createDuty, type Duty } from "../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../shared/records/leader/lease.ts";
@@ -16,16 +16,16 @@ import { runWorker } from "../../shared/runtime/worker.ts";
 import type { ReaderContext } from "./context.ts";
 
 const POLL_MS = 500;
-/** After a step the indexer waits for more, longer under load: larger steps make fewer and longer lists of words. */
+/** The wait after a step, longer under load: larger steps make fewer and longer postings. */
 const GATHER_MS = { few: 20, many: 200 };
 const MANY = 16;
-/** Between two wake-ups by one bell. */
+/** The minimum interval between two wake-ups by one key. */
 const REST_MS = 50;
 const READ_DEADLINE_MS = 2_000;
 const GAUGE_EVERY_MS = 2_000;
 
-/** Starts at once. Stop finishes the step under way and gives the duty back. */
-export function startIndexing(context: ReaderContext, repository: CheckpointRepository): Stop {
+/** Stop finishes the current step and releases the lease. */
+export function startIndexer(context: ReaderContext, repository: CheckpointRepository): Stop {
   const { store, clock, log, metrics } = context;
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -59,7 +59,7 @@ export function startIndexing(context: ReaderContext, repository: CheckpointRepo
   return async () => {
     stopping.abort();
     await Promise.all([working, measuring, listening]);
-    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be given back"));
+    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }
 

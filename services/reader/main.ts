@@ -1,4 +1,4 @@
-/** Runs a reader as a process of its own. */
+/** Runs a reader as a separate process. */
 
 import { runMain } from "../../shared/runtime/process/main.ts";
 import { readConfig } from "../../shared/runtime/settings/config.ts";

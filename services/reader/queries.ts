@@ -1,4 +1,4 @@
-/** The reader's queries: one handler for each, from validated parameters to the result that the protocol names for it. */
+/** The reader's queries: one handler for each, from validated parameters to the result in the protocol. */
 import { BusError } from "../../shared/bus/bus.ts";
 import type { Facts, ServiceAnswer, ServiceRequest } from "../../shared/bus/request/endpoint.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
@@ -20,7 +20,7 @@ export interface Queries {
   handle(request: ServiceRequest): Promise<ServiceAnswer>;
 }
 
-/** Complete by compilation: a query without a handler, or with another result than the protocol's, is a type error. */
+/** Complete by compilation: a missing handler, or a result that is not the protocol's, is a type error. */
 type Handlers = {
   readonly [Op in QueryOp]: (tenant: string, params: QueryParams<Op>) => Promise<QueryResults[Op]>;
 };
@@ -90,7 +90,7 @@ function unavailable(error: BusError): FleetError {
   });
 }
 
-/** The identifiers that a query names, for its log line. */
+/** The identifiers in a query, for its log line. */
 function named(body: unknown): Facts {
   const { task_id, checkpoint_id, agent_id, handoff_id, alert_id } = body as Record<string, unknown>;
   return {

@@ -1,6 +1,7 @@
 /**
- * The queue and its dead letters, for people: how much waits, what could not be applied, putting one back, dropping one. A tenant sees
- * and touches its own letters only; those whose tenant cannot be read belong to the default one, or nobody would ever see them.
+ * The queue and its dead letters for operators: the size of the queue, the letters to list, retry and drop.
+ * A tenant sees and changes only its own letters. A letter without a readable tenant belongs to the default
+ * tenant, so that an operator can see it.
  */
 import type { StreamView } from "../../shared/bus/bus.ts";
 import { queueMessageId, requestHash } from "../../shared/integrity/request-hash.ts";
@@ -27,11 +28,11 @@ import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ReaderContext } from "./context.ts";
 
 const HEALTH_TIMEOUT_MS = 500;
-/** Whether commands were applied is worth no longer wait: the letters are there without the store. */
+/** Short, because the letters can be listed without the store. */
 const APPLIED_MS = 500;
 const PUBLISH_MS = 1_500;
-/** A page of letters is cut out of pages of this size of the stream. */
-const SCAN = 100;
+/** The number of messages that are read from the stream at once. */
+const SLICE = 100;
 
 export interface QueueQueries {
   status(): Promise<QueueStatus>;
@@ -56,7 +57,7 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
       const letter = await ownLetter(letters, tenant, seq);
       const [{ applied_at = null } = {}] = await withApplied(repository, tenant, [letter]);
       const position = await putBack(context, letter);
-      // A crash before this leaves the letter; putting it back once more has no second effect.
+      // After a crash before this, the letter is still there, and a second retry has no second effect.
       await letters.remove(seq);
       const { task_id, command_id } = letter.shown;
       log.info(
@@ -108,7 +109,7 @@ function isOf(tenant: string, letter: Letter): boolean {
   return (letter.tenant ?? DEFAULT_TENANT) === tenant;
 }
 
-/** Ends by the number of letters found, and by the number looked through; then `next_seq` goes on. */
+/** A page ends after `limit` letters, or after the limit of scanned ones. Then `next_seq` continues. */
 async function list(
   letters: StreamView,
   tenant: string,
@@ -117,14 +118,14 @@ async function list(
   const found: FoundLetter[] = [];
   let next = from_seq;
   for (let scanned = 0; scanned < LIMITS.dead_scan_max; ) {
-    const page = await letters.list(next, SCAN);
+    const page = await letters.list(next, SLICE);
     for (const head of page) {
       next = head.seq + 1;
       const shown = readDeadLetter(head);
       if (isOf(tenant, shown)) found.push({ shown, headers: head.headers });
       if (found.length > limit) return { found: found.slice(0, limit), next_seq: head.seq };
     }
-    if (page.length < SCAN) return { found, next_seq: null };
+    if (page.length < SLICE) return { found, next_seq: null };
     scanned += page.length;
   }
   return { found, next_seq: next };
@@ -139,7 +140,7 @@ interface OwnLetter extends FoundLetter {
   readonly body: Uint8Array;
 }
 
-/** A copy that came later, and found the reason gone, was applied like any other command. */
+/** Adds the time at which a later copy of a command was applied. */
 async function withApplied(
   repository: CheckpointRepository,
   tenant: string,
@@ -167,12 +168,12 @@ async function ownLetter(letters: StreamView, tenant: string, seq: number): Prom
   return { shown, body: found.body, headers: found.headers };
 }
 
-/** Under the same command id, but as another message: the queue's stream would take it for a copy of the one that died. */
+/** Queues the command under a new message id. With the old one, the stream would drop it as a duplicate. */
 async function putBack({ bus }: ReaderContext, { shown, body, headers }: OwnLetter): Promise<number> {
   const address = parseQueuedSubject(headers.get(HEADERS.deadSubject) ?? "");
   const { tenant, agent, task, op } = address;
   if (shown.stream !== STREAMS.queue || !isQueuedOp(op)) {
-    throw new FleetError("INVALID", "this letter is no command that could be queued", {
+    throw new FleetError("INVALID", "this letter holds no command that can be queued", {
       details: { seq: shown.seq, stream: shown.stream, op },
     });
   }

@@ -1,4 +1,4 @@
-/** The reader: answers queries from verified checkpoints, and keeps the search index up with what is committed. */
+/** The reader: answers queries from verified checkpoints, and updates the search index after each commit. */
 import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
 import { QUEUES, SUBJECTS } from "../../shared/protocol/subjects.ts";
@@ -8,7 +8,7 @@ import { openRepository } from "../../shared/service-host/repository.ts";
 import { createAgentsQuery } from "./agents.ts";
 import { createAlertQueries } from "./alerts.ts";
 import type { ReaderContext } from "./context.ts";
-import { startIndexing } from "./index-leader.ts";
+import { startIndexer } from "./index-leader.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
 import { createRecoveryQueries } from "./recoveries.ts";
@@ -46,11 +46,11 @@ export async function start(context: ReaderContext): Promise<Stop> {
     },
     (request) => queries.handle(request),
   );
-  const stopIndexing = startIndexing(context, repository);
+  const stopIndexer = startIndexer(context, repository);
   log.info({ instance: context.instance }, "reader started");
   return async () => {
     await stopServing();
-    await stopIndexing();
+    await stopIndexer();
     await heartbeats.stop();
     log.info("reader stopped");
   };

@@ -1,6 +1,6 @@
 /**
- * What is asked about recoveries: what one would do now, and which there are. A type of agent that there is not is refused, as where a
- * recovery is asked for.
+ * The queries about recoveries: the preview of one, and the list of all. An unregistered agent type is
+ * refused, as in the command `recover`.
  */
 
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
@@ -22,7 +22,7 @@ export function createRecoveryQueries(
 ): RecoveryQueries {
   const known = knownAgentTypes(agentTypes);
 
-  /** As the coordinator will choose. */
+  /** The offer that the coordinator will make. */
   function offerOf(tenant: string, { metadata, execution_state }: Checkpoint, to: string | undefined) {
     const { agent_type: from } = metadata;
     const type = to ?? nextAgentType(policyOf(policies, tenant, from), from, nextPhaseOf(execution_state));
@@ -48,7 +48,7 @@ export function createRecoveryQueries(
   };
 }
 
-/** Of the agent that failed, or else of the one that wrote last. */
+/** The type of the failed agent, or else of the last writing one. */
 function failedType({ recovery, agent_type }: Task): string | null {
   return recovery?.failure?.agent_type ?? agent_type;
 }

@@ -1,4 +1,4 @@
-/** The state of the fleet in one answer: what is up, what waits, what is counted. UNAVAILABLE when the store cannot be read. */
+/** The state of the fleet in one answer: health, backlogs, counts. UNAVAILABLE if the store is unreadable. */
 import { readFileSync } from "node:fs";
 import type { FleetStatus } from "../../shared/protocol/queries.ts";
 import { readCount } from "../../shared/records/kv/counters.ts";

@@ -1,4 +1,5 @@
-// The query `agents` over a real bus and a real store: what agents say, joined with what the store knows, in pages.
+// The query `agents` on a real bus and a real store: heartbeats joined with the owners in the store, in
+// pages.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createAgentsQuery } from "../../../services/reader/agents.ts";
@@ -85,7 +86,7 @@ async function all(limit: number): Promise<Agent[]> {
 }
 
 describe("agents", () => {
-  test("say what they are at, and the store says whether the task is theirs", async () => {
+  test("are listed with their state, and with whether the store confirms their ownership", async () => {
     const { repository } = bench;
     await send(repository, "take", {}, { agent: "alive", task: "t-1" });
     await send(repository, "take", {}, { agent: "zombie", task: "t-2" });
@@ -110,40 +111,40 @@ describe("agents", () => {
     expect((await page({}, "other")).agents.map(({ agent_id }) => agent_id)).toEqual(["stranger"]);
   });
 
-  test("come in pages of any size, each once", async () => {
+  test("are listed once each, in pages of any size", async () => {
     const whole = await all(100);
     expect(whole.length).toBe(4);
     for (const limit of [1, 2, 3, 4]) expect((await all(limit)).map(nameOf)).toEqual(whole.map(nameOf));
   });
 
-  test("that cannot be read, or speak for somebody else, are not heard", async () => {
-    bus.publish(SUBJECTS.heartbeat("default", "rubbish"), { body: Buffer.from("{") });
-    beat("liar");
-    bus.publish(SUBJECTS.heartbeat("default", "mouth"), {
+  test("with unreadable heartbeats, or with those of another agent, are not listed", async () => {
+    bus.publish(SUBJECTS.heartbeat("default", "malformed"), { body: Buffer.from("{") });
+    beat("honest");
+    bus.publish(SUBJECTS.heartbeat("default", "impostor"), {
       body: encodeBody(
-        { agent_id: "liar-2", agent_type: "qa", state: "idle", sent_at: new Date().toISOString() },
+        { agent_id: "impersonated", agent_type: "qa", state: "idle", sent_at: new Date().toISOString() },
         CONTENT_TYPES.json,
       ),
     });
     const names = (await page()).agents.map(({ agent_id }) => agent_id);
-    expect(names).toContain("liar");
-    expect(names).not.toContain("rubbish");
-    expect(names).not.toContain("mouth");
-    expect(names).not.toContain("liar-2");
+    expect(names).toContain("honest");
+    expect(names).not.toContain("malformed");
+    expect(names).not.toContain("impostor");
+    expect(names).not.toContain("impersonated");
   });
 
-  test("that say more than a heartbeat can hold are not heard, so that thousands of them fit into the memory", async () => {
-    beat("talker", { host: "h", ...{ story: "x".repeat(LIMITS.heartbeat_bytes_max) } });
+  test("with heartbeats above the size limit are not listed, so that thousands fit in memory", async () => {
+    beat("verbose", { host: "h", ...{ story: "x".repeat(LIMITS.heartbeat_bytes_max) } });
     beat("brief", { host: "h".repeat(256), ...{ story: "x".repeat(3_000) } });
     const names = (await page()).agents.map(({ agent_id }) => agent_id);
     expect(names).toContain("brief");
-    expect(names).not.toContain("talker");
+    expect(names).not.toContain("verbose");
   });
 
   test("a cursor of another query is refused", async () => {
     const answer = await bus.request(
       SUBJECTS.query("default", "agents"),
-      { body: encodeBody({ cursor: "rubbish" }, CONTENT_TYPES.json) },
+      { body: encodeBody({ cursor: "malformed" }, CONTENT_TYPES.json) },
       { timeoutMs: 5_000 },
     );
     expect(decodeBody(answer.body, CONTENT_TYPES.json)).toMatchObject({
@@ -152,7 +153,7 @@ describe("agents", () => {
   });
 });
 
-test("an agent is forgotten when it has said nothing for long", async () => {
+test("an agent without heartbeats for a long time is not listed", async () => {
   const clock = manualClock();
   const heartbeats = await subscribeHeartbeats({ bus, clock, log: testLog });
   beat("old");
@@ -165,24 +166,24 @@ test("an agent is forgotten when it has said nothing for long", async () => {
   await heartbeats.stop();
 });
 
-test("an agent that said it stops has ended; one that went without a word is silent", async () => {
+test("an agent that announced its end is not listed, one without an announcement is silent", async () => {
   const clock = manualClock();
   const heartbeats = await subscribeHeartbeats({ bus, clock, log: testLog });
   const { store, repository } = bench;
   await send(repository, "take", {}, { agent: "left-its-task", task: "t-left" });
   beat("left-its-task", { task_id: "t-left", fence: 1, state: "stopping" });
-  beat("said-goodbye", { state: "stopping" });
-  beat("fell-silent");
+  beat("announced-end", { state: "stopping" });
+  beat("silent");
   await expect.poll(() => heartbeats.of("default").size).toBe(3);
 
   const query = createAgentsQuery({ store, heartbeats, now: () => clock.now() });
-  const told = async (): Promise<Map<string, string>> =>
+  const states = async (): Promise<Map<string, string>> =>
     new Map((await query("default", { limit: 100 })).agents.map(({ agent_id, state }) => [agent_id, state]));
-  expect((await told()).get("said-goodbye")).toBe("stopping");
+  expect((await states()).get("announced-end")).toBe("stopping");
   await clock.advance(5 * LIMITS.heartbeat_ms);
-  const later = await told();
-  expect(later.has("said-goodbye")).toBe(false);
-  expect(later.get("fell-silent")).toBe("silent");
+  const later = await states();
+  expect(later.has("announced-end")).toBe(false);
+  expect(later.get("silent")).toBe("silent");
   expect(later.get("left-its-task")).toBe("silent");
   await heartbeats.stop();
 });

@@ -1,5 +1,7 @@
-/** Alerts as a reader shows them, out of a real stream and a real store: pages, filters, acknowledgements, causes that are gone, other
- * tenants, rubbish. */
+/**
+ * The alerts that a reader lists from a real stream and a real store: pages, filters, acknowledgements,
+ * resolved alerts, other tenants, malformed messages.
+ */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { start } from "../../../services/reader/reader.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
@@ -29,7 +31,7 @@ let stop: () => Promise<void>;
 const clients: FleetClient[] = [];
 const metrics = createMetrics();
 let tenants = 0;
-/** A new one for each test: alerts stay. */
+/** A new tenant for each test, because alerts are kept. */
 let tenant: string;
 
 beforeAll(async () => {
@@ -75,7 +77,7 @@ const publish = (one: Parameters<typeof publishAlert>[1]) =>
 const idsOf = ({ alerts }: AlertPage) => alerts.map(({ alert: { id } }: AlertState) => id);
 
 describe("list", () => {
-  test("is newest first, by task, severity and type, and of the own tenant only", async () => {
+  test("is newest first, by task, severity and type, with only the tenant's own alerts", async () => {
     const ids = [
       await publish(alert("auth", "1")),
       await publish(alert("auth", "2", "warning")),
@@ -102,7 +104,7 @@ describe("list", () => {
     ]);
   });
 
-  test("goes on by its cursor through others' alerts, and each comes once", async () => {
+  test("continues by its cursor across other tenants' alerts, with each alert once", async () => {
     const own: string[] = [];
     for (let i = 0; i < 120; i += 1) {
       if (i % 4 === 0) own.push(await publish(alert("auth", String(i))));
@@ -114,7 +116,7 @@ describe("list", () => {
     while (pages.at(-1)?.cursor !== undefined);
     expect(pages.flatMap(idsOf)).toEqual(own.reverse());
     expect(pages.map(({ alerts }) => alerts.length)).toEqual([7, 7, 7, 7, 2]);
-    // The last page ends with the last alert, or there would be an empty one behind it.
+    // The last page has the last alert. Otherwise an empty page would follow.
     expect(await fleet.admin.listAlerts({ limit: 30 })).not.toHaveProperty("cursor");
     const cursor = pages[0]?.cursor;
     await expect(fleet.admin.listAlerts({ limit: 7, taskId: "auth", cursor })).rejects.toMatchObject({
@@ -123,7 +125,7 @@ describe("list", () => {
     });
   });
 
-  test("ends a page early that looks through many for few", async () => {
+  test("ends a page early after many scanned alerts", async () => {
     const fleet = await client();
     const wanted = await publish(alert("auth", "first", "warning"));
     const alerts = Array.from({ length: LIMITS.alerts_scan_count_max + 10 }, (_, i) =>
@@ -144,11 +146,11 @@ describe("list", () => {
     expect(await fleet.admin.listAlerts({ type: "COMMAND_DEAD", cursor: first.cursor })).toEqual({
       alerts: [],
     });
-    // What the subject says is not looked for.
+    // The server filters by subject, so these need no scan.
     expect(idsOf(await fleet.admin.listAlerts({ severity: "warning" }))).toEqual([wanted]);
   }, 60_000);
 
-  test("leaves out what nobody of the fleet has written, and shows a copy once", async () => {
+  test("leaves out messages of foreign origin, and shows a copy once", async () => {
     const good = alert("auth", "1");
     await publish(good);
     const put = (subject: string, body: string, messageId: string) =>
@@ -164,7 +166,7 @@ describe("list", () => {
   });
 });
 
-test("what is over is told apart, in pages too: blocked tasks of which some go on again", async () => {
+test("resolved alerts are separated, also across pages, as blocked tasks continue", async () => {
   const { repository } = bench;
   const tasks = ["one", "two", "three"];
   const ids: string[] = [];
@@ -203,8 +205,8 @@ test("what is over is told apart, in pages too: blocked tasks of which some go o
   ]);
 });
 
-describe("acknowledging", () => {
-  test("takes alerts out of the list of those that nobody knows of; the first one counts", async () => {
+describe("an acknowledgement", () => {
+  test("removes alerts from the list of the unacknowledged, and only the first one counts", async () => {
     const ids = [await publish(alert("auth", "1")), await publish(alert("auth", "2"))];
     const [anna, ben] = [await client("anna"), await client("ben")];
     const { alerts } = await anna.admin.acknowledgeAlert(ids[0]!, { note: "on it" });
@@ -227,7 +229,7 @@ describe("acknowledging", () => {
     expect(await ben.admin.listAlerts({ acknowledged: false })).toEqual({ alerts: [] });
   });
 
-  test("is all or nothing, and never of another tenant's", async () => {
+  test("covers all given alerts or none, and none of another tenant", async () => {
     const own = await publish(alert("auth", "1"));
     const others = await publish(alert("auth", "1", "critical", `${tenant}-other`));
     const fleet = await client();
@@ -246,7 +248,7 @@ describe("acknowledging", () => {
     await expect(fleet.admin.acknowledgeAlert("17")).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  test("is forgotten once the stream cannot have the alert any more, and not before", async () => {
+  test("expires only when the stream cannot hold its alert any more", async () => {
     const id = await publish(alert("auth", "1"));
     await (await client()).admin.acknowledgeAlert(id);
     const { store } = bench;

@@ -1,4 +1,4 @@
-// The reader over a real bus and a real store on disk: every query, what it refuses, and how it keeps the index up by itself.
+// The reader on a real bus and a real store on disk: every query, its refusals, and its updates of the index.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { start } from "../../../services/reader/reader.ts";
@@ -88,7 +88,7 @@ async function request(
 ): Promise<Answered> {
   const headers = { [HEADERS.contentType]: contentType };
   const answer = await bus.request(subject, { body, headers }, { timeoutMs: 5_000 });
-  // JSON is what is meant when nothing is said.
+  // The default is JSON.
   expect(answer.headers.get(HEADERS.contentType) ?? CONTENT_TYPES.json).toBe(contentType);
   return decodeBody(answer.body, contentType) as Answered;
 }
@@ -108,7 +108,7 @@ const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
 const OTHERS = [...SCRUB_OPS, ...QUEUE_OPS, ...ALERT_OPS] as const;
 
 describe("queries", () => {
-  test("each is answered with the result that the protocol names", async () => {
+  test("each has the result that the protocol names", async () => {
     const { repository } = bench;
     const failing = { task: "task-2", agent: "agent-3" };
     await send(repository, "take", {}, failing);
@@ -118,7 +118,7 @@ describe("queries", () => {
     await finalize(repository, one.checkpoint_id);
     const two = await create(repository, {
       agent: "agent-2",
-      checkpoint: input({ goal: "mend the parser" }),
+      checkpoint: input({ goal: "fix the parser" }),
     });
     const { handoff_id, position: wait_for } = await initiate(repository, { task: "task-1" });
     const ids = [two.checkpoint_id, one.checkpoint_id];
@@ -140,7 +140,7 @@ describe("queries", () => {
       index_status: await result("index_status"),
       agents: await result("agents"),
     } satisfies {
-      // The others have tests of their own.
+      // The others have their own tests.
       [Op in Exclude<QueryOp, (typeof OTHERS)[number]>]: QueryResults[Op];
     };
 
@@ -179,14 +179,14 @@ describe("queries", () => {
     expect(answers.index_rebuild).toMatchObject({ total: 3 });
   });
 
-  test("a scrub is asked for, and nothing is found before it", async () => {
+  test("a scrub can be requested, and before it there are no findings", async () => {
     const asked = await result("scrub_start");
     expect(asked).toMatchObject({ current: null, last: null, requested_pass: 1, by: null });
     expect(await result("scrub_status")).toEqual(asked);
     expect(await result("scrub_findings")).toEqual({ findings: [] });
   });
 
-  test("MessagePack is answered in MessagePack", async () => {
+  test("a query in MessagePack is answered in MessagePack", async () => {
     const { checkpoint_id } = await create(bench.repository);
     const body = encodeBody({ checkpoint_id }, CONTENT_TYPES.msgpack);
     const answer = await request(SUBJECTS.query("default", "get"), body, CONTENT_TYPES.msgpack);
@@ -216,7 +216,7 @@ describe("queries", () => {
     });
   });
 
-  test("what is no query, and what is not there, is told apart", async () => {
+  test("a malformed query is INVALID, and a missing record NOT_FOUND", async () => {
     const unknown = SUBJECTS.query("default", "get").replace(/get$/, "drop_all");
     expect((await request(unknown, Buffer.from("{}"))).error).toMatchObject({
       code: "INVALID",
@@ -239,7 +239,7 @@ describe("queries", () => {
 });
 
 describe("corruption", () => {
-  test("is answered as CORRUPT, announced once, and latest falls back and says so", async () => {
+  test("is answered as CORRUPT and announced once, and `latest` falls back and reports it", async () => {
     const { repository, store } = bench;
     const good = await create(repository);
     await finalize(repository, good.checkpoint_id);
@@ -265,7 +265,7 @@ describe("corruption", () => {
     expect(await metrics.checkpointCorruptTotal.get()).toMatchObject({ values: [{ value: 1 }] });
   });
 
-  test("of everything that could be fallen back to leaves the decision to a person", async () => {
+  test("of every checkpoint to fall back to is CORRUPT, so that an operator decides", async () => {
     const { repository, store } = bench;
     const ids = [(await create(repository)).checkpoint_id, (await create(repository)).checkpoint_id];
     for (const id of ids) await flip(store, "task-1", id);
@@ -276,7 +276,7 @@ describe("corruption", () => {
 });
 
 describe("indexing", () => {
-  test("goes on in another reader when the one that did it stops", async () => {
+  test("continues in another reader when the leader stops", async () => {
     const first = stops[0]!;
     await startReader("reader-2");
     const one = await create(bench.repository);
@@ -287,7 +287,7 @@ describe("indexing", () => {
     expect(idsOf(await result("search", { wait_for: two.position }))).toHaveLength(2);
   });
 
-  test("of a position that is never reached is UNAVAILABLE, and can be tried again", async () => {
+  test("of a position that is never reached is UNAVAILABLE, and can be retried", async () => {
     const { error } = await ask("search", { wait_for: "ff".repeat(10) });
     expect(error).toMatchObject({
       code: "UNAVAILABLE",
@@ -296,7 +296,7 @@ describe("indexing", () => {
     });
   });
 
-  test("anew, asked for over the bus, ends ready and complete", async () => {
+  test("is ready and complete after a rebuild that was requested over the bus", async () => {
     const commits = [];
     for (let n = 0; n < 5; n += 1) commits.push(await create(bench.repository));
     const wait_for = commits.at(-1)!.position;

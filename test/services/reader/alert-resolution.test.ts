@@ -1,4 +1,7 @@
-/** Which alerts are over, by heads that real transitions have left: each blocked task on every way on. */
+/**
+ * Which alerts are resolved, by the heads that real transitions left: each way in which a blocked task
+ * continues.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { evidenceOf, isResolved } from "../../../services/reader/alert-resolution.ts";
 import { type Alert, alertOf } from "../../../shared/protocol/alerts.ts";
@@ -13,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => place.close());
 
-/** The newest event of that type, as it is told to people. */
+/** The newest event of a type. */
 async function newest<T extends EventType>(task: string, type: T): Promise<FleetEvent<T>> {
   const events = (await place.outbox(task)).map(({ event }) => event).filter((event) => event.type === type);
   return events.at(-1) as FleetEvent<T>;
@@ -38,16 +41,16 @@ async function blockedAlert(task: string): Promise<Alert> {
 async function handoffAlert(task: string): Promise<Alert> {
   const event = await newest(task, "HANDOFF_FAILED");
   const { handoffId, reason, state } = event.data;
-  if (state === "cancelled") throw new Error("nobody is told of it");
+  if (state === "cancelled") throw new Error("a cancelled handoff has no alert");
   const data = { handoffId, taskId: task, state, reason } as const;
   return alertOf("HANDOFF_FAILED", "critical", { ...of(event), data });
 }
 
-/** Of the task as it is now. */
+/** Whether the alert is resolved by the current head of its task. */
 const resolved = async (alert: Alert): Promise<boolean> =>
   isResolved(alert, { head: await place.head(alert.subject), letters: null });
 
-/** A task whose agent ended so that another attempt would be no use. */
+/** A task that is blocked because its agent failed unrecoverably. */
 async function blocked(): Promise<string> {
   const task = await place.owned();
   await place.fail(task, { class: "unrecoverable" });
@@ -67,18 +70,18 @@ async function escalate(id: string): Promise<void> {
 const take = (task: string, agent = "anna") => send(place.repository, "take", {}, { task, agent });
 const again = (task: string) => send(place.repository, "recover", {}, { task, agent: "anna" });
 
-describe("of a recovery that is blocked", () => {
+describe("the alert of a blocked recovery", () => {
   const WAYS: [string, (task: string) => Promise<unknown>][] = [
-    ["a person has it tried again", again],
+    ["an operator has it recovered again", again],
     [
-      "somebody has taken it and writes to it",
+      "a new owner writes to it",
       async (task) => {
         await take(task);
         await place.write(task, "anna", {});
       },
     ],
     [
-      "it is handed off",
+      "it is handed over",
       (task) => send(place.repository, "handoff", { to_agent_type: "qa" }, { task, agent: "anna" }),
     ],
     [
@@ -91,15 +94,15 @@ describe("of a recovery that is blocked", () => {
     ],
   ];
 
-  test.each(WAYS)("it is over when %s", async (_, goOn) => {
+  test.each(WAYS)("is resolved when %s", async (_, resume) => {
     const task = await blocked();
     const alert = await blockedAlert(task);
     expect(await resolved(alert)).toBe(false);
-    await goOn(task);
+    await resume(task);
     expect(await resolved(alert)).toBe(true);
   });
 
-  test("it is not when the task is taken or released, or when nobody in particular writes to it", async () => {
+  test("is open when the task is taken or released, or written to without an owner", async () => {
     const task = await blocked();
     const alert = await blockedAlert(task);
     await place.write(task, "anna", {});
@@ -111,8 +114,8 @@ describe("of a recovery that is blocked", () => {
     expect(await resolved(alert)).toBe(false);
   });
 
-  // All at one time of the clock: the alert of a block is known by its place in the trail.
-  test("it is over for good when the task is blocked anew, and stays so when that block is taken", async () => {
+  // The clock stands still: the alert of a block is identified by its audit entry, not by its time.
+  test("stays resolved when the task is blocked again, and when it is taken then", async () => {
     const task = await blocked();
     const first = await blockedAlert(task);
     await again(task);
@@ -127,7 +130,7 @@ describe("of a recovery that is blocked", () => {
     expect([await resolved(first), await resolved(second)]).toEqual([true, true]);
   });
 
-  test("it is open again when the task is blocked for the same, and nothing new got done", async () => {
+  test("is open again when the task is blocked for the same reason without progress", async () => {
     const task = await blocked();
     const alert = await blockedAlert(task);
     await take(task);
@@ -138,8 +141,8 @@ describe("of a recovery that is blocked", () => {
   });
 });
 
-describe("of a handoff that came to nothing", () => {
-  test("it is over when somebody writes to the task again", async () => {
+describe("the alert of a failed handoff", () => {
+  test("is resolved when the task is written to again", async () => {
     const { task, id } = await place.requested();
     await escalate(id);
     const alert = await handoffAlert(task);
@@ -148,7 +151,7 @@ describe("of a handoff that came to nothing", () => {
     expect(await resolved(alert)).toBe(true);
   });
 
-  test("of an attempt at recovery, when it is tried again, also if that comes to nothing later", async () => {
+  test("is resolved by a new recovery attempt, also if that fails later", async () => {
     const task = await place.attempted();
     await escalate((await place.head(task)).handoff_id ?? "");
     const first = await handoffAlert(task);
@@ -161,7 +164,7 @@ describe("of a handoff that came to nothing", () => {
     expect([await resolved(first), await resolved(await handoffAlert(task))]).toEqual([true, false]);
   });
 
-  test("of one that lapsed, when the next agent has written", async () => {
+  test("is resolved for a lapsed handoff when the next agent has written", async () => {
     const { task, id } = await place.accepted();
     place.now += 900_001;
     await place.repository.coordination.lapseHandoff("default", id);
@@ -175,7 +178,7 @@ describe("of a handoff that came to nothing", () => {
   });
 });
 
-test("nothing is over where the task does not say so", async () => {
+test("an alert is open without a head, and one without a rule always", async () => {
   const task = await blocked();
   const alert = await blockedAlert(task);
   expect(isResolved(alert, { head: null, letters: null })).toBe(false);
