@@ -1,22 +1,22 @@
-/** Turns changes of a key into wake-ups for a loop that polls. The polling is what finds the work; a missed change costs one poll. */
+/** Turns changes of a key into wake-ups for a loop that polls. Polling finds the work, so a missed change costs one poll interval. */
 import type { Clock, Wake } from "../runtime/clock.ts";
 import type { Bytes, Store } from "./store.ts";
 
-export interface WakingOptions {
+export interface KeyWakeOptions {
   readonly store: Store;
   readonly key: Bytes;
   readonly wake: Wake;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly pollMs: number;
-  /** Pause after each wake-up: a loop that is awake under load needs no closer listening. */
+  /** The pause after each wake-up: a busy loop needs no more wake-ups. */
   readonly restMs: () => number;
 }
 
 const READ_DEADLINE_MS = 2_000;
 
 /** Resolves when `signal` aborts; never rejects. */
-export async function wakeOnChange(options: WakingOptions): Promise<void> {
+export async function wakeOnChange(options: KeyWakeOptions): Promise<void> {
   const { store, key, wake, clock, signal, pollMs, restMs } = options;
   while (!signal.aborted) {
     try {
@@ -26,7 +26,7 @@ export async function wakeOnChange(options: WakingOptions): Promise<void> {
       await store.changed(key, seen, { signal, pollMs });
       await clock.sleep(restMs(), signal);
     } catch {
-      // The store is away; the loop that is woken says so. Listening goes on when it is back.
+      // The store is unavailable, which the polling loop reports. This loop tries again.
       await clock.sleep(pollMs, signal);
     }
   }

@@ -1,23 +1,23 @@
 /**
- * The limits every driver holds itself to, checked before its engine is called, and the size of a transaction counted the
- * same for all engines. An engine's own limits differ in number, in time (at the call or at the commit) and in unit: code
- * that ran on one engine would fail on another. Therefore ours are lower than all of theirs and are the only ones seen.
+ * The limits of every driver, checked before its engine is called, and the size of a transaction, counted in the same way for all
+ * engines. The limits of the engines differ in number, in time (at the call or at the commit) and in unit: code that runs on one
+ * engine would fail on another. Ours are lower than all of theirs, so no other limit is ever met.
  *
- * A driver keeps one {@link TransactionMeter} per attempt and calls the method with the name of the operation first. It
- * throws `invalid` for what is never allowed and `too_large` for what is over a limit; a refused operation counts nothing.
+ * A driver keeps one {@link TransactionMeter} per attempt and first calls its method with the name of the operation. The method throws
+ * `invalid` or, above a limit, `too_large`. A refused operation counts nothing.
  */
 import { type Bytes, type KeyRange, STAMP_BYTES, STORE_LIMITS, StoreError } from "./store.ts";
 
-/** Keys from here on belong to the store itself: the tuple encoding never begins with 0xFE or 0xFF. */
+/** Keys from here on belong to the store itself; the tuple encoding never begins with 0xFE or 0xFF. */
 const RESERVED_FROM = 0xfe;
 
-/** Everything a caller may write; `end` is the greatest end a range may have. */
+/** The keys that callers may write; `end` is the greatest end of a range. */
 export const KEY_SPACE: KeyRange = {
   begin: Uint8Array.of(0x00),
   end: Uint8Array.of(RESERVED_FROM),
 };
 
-/** Bytes of the counter that follows the stamp in a stamped key. */
+/** The bytes of the counter after the stamp in a stamped key. */
 export const ORDER_BYTES = 2;
 const ORDER_MAX = 0xffff;
 const I64_BYTES = 8;
@@ -29,7 +29,7 @@ const tooLarge = (message: string, actual: number, max: number): StoreError =>
   new StoreError("too_large", message, { details: { actual, max } });
 
 function checkBytes(bytes: Bytes): void {
-  // A string handed to a native binding is encoded by its own rules, or ends the process.
+  // A native binding encodes a string by its own rules, or ends the process.
   if (!(bytes instanceof Uint8Array)) throw invalid("not a byte array", { type: typeof bytes });
 }
 
@@ -69,7 +69,7 @@ export function checkRange(range: KeyRange): void {
   }
 }
 
-/** Rows of one page: 1 to `range_rows_max`. */
+/** The rows of one page: 1 to `range_rows_max`. */
 export function checkLimit(limit: number): void {
   if (!Number.isInteger(limit) || limit < 1) throw invalid("row limit is not a positive integer", { limit });
   if (limit > STORE_LIMITS.range_rows_max) {
@@ -78,8 +78,8 @@ export function checkLimit(limit: number): void {
 }
 
 /**
- * Counts what one attempt holds: key and value of each write, both ends of each cleared range, and each read conflict
- * (the key of a get, both ends of a range). Every call counts, also when it repeats an earlier one. Snapshot reads are
+ * Counts the content of one attempt: key and value of each write, both ends of each cleared range, and each read conflict
+ * (the key of a get, both ends of a range). Every call counts, even when it repeats an earlier one. Snapshot reads are
  * checked but count nothing.
  */
 export class TransactionMeter {
@@ -143,9 +143,9 @@ export class TransactionMeter {
     this.set(key, value);
   }
 
-  /** Returns the `order` this stamped key carries; the next call returns the next one. */
+  /** Returns the `order` of this stamped key; the next call returns the next one. */
   setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): number {
-    checkKey(prefix); // an empty prefix would put the key anywhere, and make everything unreadable
+    checkKey(prefix); // with an empty prefix the key could land anywhere, and every read would be unreadable
     checkBytes(suffix);
     checkValue(value);
     const keyBytes = prefix.length + STAMP_BYTES + ORDER_BYTES + suffix.length;

@@ -1,4 +1,4 @@
-/** From a URL to a store. Drivers are loaded only when asked for: each brings a native library with it. */
+/** Opens a store by its URL. A driver is loaded only when it is needed, because each brings a native library. */
 import { type Store, StoreError } from "./store.ts";
 
 const FORMS = ["lmdb:./directory", "lmdb:./directory?shared", "memory:", "fdb:/path/to/fdb.cluster"];

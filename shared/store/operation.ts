@@ -1,10 +1,10 @@
 /**
- * One call of the store from its start to its end, over all attempts: what ends it from outside (its deadline, its
- * caller's signal, the closing of the store) and what its attempts may have left behind.
+ * One call of the store over all its attempts: the ends from outside (its deadline, its caller's signal, the closing of the store)
+ * and the possible effects of its attempts.
  *
- * The caller gets its answer at the deadline even when the engine, its network thread or the body never answers. An
- * outcome that became unknown in any attempt stays unknown until an attempt succeeds: a later one that fails for
- * certain says nothing about the earlier.
+ * The caller gets an answer at the deadline even when the engine, its network thread or the body hangs. An outcome that became
+ * unknown in any attempt stays unknown until an attempt succeeds: the certain failure of a later attempt says nothing about the
+ * earlier one.
  */
 import { systemClock } from "../runtime/clock.ts";
 import { backoffMs } from "../runtime/retry.ts";
@@ -12,15 +12,15 @@ import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind }
 
 const BACKOFF_BASE_MS = 5;
 /**
- * Somebody else's commit won, so waiting longer relieves nothing; a pause that grows would only let those who came later go first,
- * again and again, until the time of the one who pauses is over. About the time of a commit is enough to let the other through.
+ * After a conflict another commit has won, so a longer pause relieves nothing. A growing pause would let later transactions overtake
+ * this one again and again, until its deadline. About the time of a commit is enough to let the other one finish.
  */
 const CONFLICT_BACKOFF_MS = 10;
 /** From harmless to worst. */
 const OUTCOMES: readonly CommitOutcome[] = ["no", "maybe_settled", "maybe_in_flight"];
 
-/** What of an attempt the operation must see and do. */
-export interface UnderWay {
+/** The part of an attempt that the operation needs. */
+export interface RunningAttempt {
   /** True from the moment the commit is sent until its result is known. */
   readonly committing: boolean;
   cancel(): void;
@@ -36,17 +36,17 @@ export class Operation {
   readonly #rules: RetryRules;
   readonly #endsAt: number;
   readonly #over = Promise.withResolvers<never>();
-  /** Made only when an attempt failed and a pause must be cut short; most operations need one attempt. */
+  /** Cuts a pause short. Made only after a failed attempt; most operations need one attempt. */
   #pausing: AbortController | undefined;
   #ended: StoreError | undefined;
-  #current: UnderWay | undefined;
+  #current: RunningAttempt | undefined;
   #committed: CommitOutcome = "no";
   #attempts = 0;
   #last: StoreError | undefined;
 
   constructor(rules: RetryRules) {
     this.#rules = rules;
-    // Nobody may be waiting any more when it is rejected.
+    // No caller may be waiting when it is rejected.
     this.#over.promise.catch(() => {});
     this.#endsAt = performance.now() + rules.deadlineMs;
   }
@@ -55,7 +55,7 @@ export class Operation {
     return this.#endsAt - performance.now();
   }
 
-  /** Runs `once` until it succeeds, fails for good, or the operation is ended. */
+  /** Runs `once` until it succeeds, fails permanently, or the operation is ended. */
   async run<T>(once: (attempt: number) => Promise<T>): Promise<T> {
     const { signal } = this.#rules;
     const abort = () => this.end("aborted", "the operation was aborted");
@@ -67,7 +67,7 @@ export class Operation {
     } catch (error) {
       throw error instanceof StoreError ? this.#final(error) : error;
     } finally {
-      underWay.delete(this);
+      running.delete(this);
       signal?.removeEventListener("abort", abort);
     }
   }
@@ -77,13 +77,13 @@ export class Operation {
     if (nowMs >= this.#endsAt) this.end("deadline", "the operation's deadline passed");
   }
 
-  /** The attempt that is under way; ending the operation cancels it. */
-  set current(attempt: UnderWay) {
+  /** The current attempt; the end of the operation cancels it. */
+  set current(attempt: RunningAttempt) {
     this.#current = attempt;
     if (this.#ended !== undefined) attempt.cancel();
   }
 
-  /** Ends the operation now. What was sent to commit may still take effect. */
+  /** Ends the operation now. A commit that was sent may still take effect. */
   end(kind: StoreErrorKind, message: string): void {
     if (this.#ended !== undefined) return;
     this.#ended = new StoreError(kind, message, { cause: this.#last });
@@ -122,7 +122,7 @@ export class Operation {
     const { maxAttempts = Number.POSITIVE_INFINITY, onUnknown } = this.#rules;
     if (this.#attempts >= maxAttempts) return false;
     if (error.kind === "commit_unknown") return onUnknown === "safe";
-    // The client library gave up on this attempt; the operation still has time, or it would have been ended.
+    // A deadline of the client library ends this attempt only. The operation has time left, or it would have been ended.
     return error.retryable || error.kind === "deadline";
   }
 
@@ -130,7 +130,7 @@ export class Operation {
     if (OUTCOMES.indexOf(committed) > OUTCOMES.indexOf(this.#committed)) this.#committed = committed;
   }
 
-  /** `commit_unknown` once any attempt may have taken effect: every other kind reads as "it did not". */
+  /** `commit_unknown` once any attempt may have taken effect, because every other kind means that none did. */
   #final(error: StoreError): StoreError {
     const unknown = this.#committed !== "no" && error.kind !== "fatal";
     return new StoreError(unknown ? "commit_unknown" : error.kind, error.message, {
@@ -141,20 +141,17 @@ export class Operation {
   }
 }
 
-/**
- * All operations of this thread that are under way. One timer looks at all of their deadlines: a timer for each would cost more than
- * the reading of a key does.
- */
-const underWay = new Set<Operation>();
+/** All running operations of this thread. One timer checks their deadlines: a timer for each would cost more than the read of a key. */
+const running = new Set<Operation>();
 const SWEEP_MS = 10;
 let sweep: NodeJS.Timeout | undefined;
 
 function watchDeadline(operation: Operation): void {
-  underWay.add(operation);
+  running.add(operation);
   sweep ??= setInterval(() => {
     const nowMs = performance.now();
-    for (const one of underWay) one.checkDeadline(nowMs);
-    if (underWay.size > 0) return;
+    for (const one of running) one.checkDeadline(nowMs);
+    if (running.size > 0) return;
     clearInterval(sweep);
     sweep = undefined;
   }, SWEEP_MS);

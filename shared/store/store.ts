@@ -1,12 +1,12 @@
 /**
- * The ordered key-value interface that every record of Fleet is written through, once, for all engines.
+ * The ordered key-value interface through which every record of Fleet is written, on all engines.
  *
- * What every driver promises (test/contract/store.ts holds each of them to it):
+ * The guarantees of every driver (test/contract/store.ts tests each of them):
  * - `transact` is strictly serialisable: a transaction that starts after another's commit returned sees it.
  *   Conflicts may be spurious, never missed.
- * - The body may run many times. Each attempt gets a new {@link Tx}; the one before it throws when used.
- * - Success means durable on disk, and whatever is visible to a reader is durable too.
- * - Every operation ends within its deadline, whatever the engine does.
+ * - The body may run many times. Each attempt gets a new {@link Tx}; an earlier one throws when used.
+ * - Success means durable on disk, and everything that a reader sees is durable too.
+ * - Every operation ends within its deadline, even when the engine hangs.
  * - The same limits hold everywhere and are checked before the engine is called ({@link STORE_LIMITS}).
  *
  * Deliberately absent: key selectors, unbounded ranges, write-conflict ranges, directories, tenants.
@@ -38,7 +38,7 @@ export const STORE_LIMITS = {
   range_rows_max: 10_000,
 } as const;
 
-/** Length in bytes of a commit stamp; stamps of later commits are greater in byte order. */
+/** The length in bytes of a commit stamp. Stamps of later commits are greater in byte order. */
 export const STAMP_BYTES = 10;
 
 export type StoreErrorKind =
@@ -51,14 +51,14 @@ export type StoreErrorKind =
   | "aborted"
   | "too_large"
   | "invalid"
-  | "unreadable" // a range that this transaction wrote stamped keys into was read
+  | "unreadable" // a read of a range in which this transaction wrote stamped keys
   | "closed"
   | "fatal";
 
-/** Whether the failed transaction may have taken effect, now (`maybe_settled`) or still later (`maybe_in_flight`). */
+/** Whether the failed transaction may have taken effect: no, perhaps already (`maybe_settled`), or perhaps later (`maybe_in_flight`). */
 export type CommitOutcome = "no" | "maybe_settled" | "maybe_in_flight";
 
-/** Every failure of a store. `message` is static text; what varies is in `details`. */
+/** Every failure of a store. `message` is static text; the facts are in `details`. */
 export class StoreError extends Error {
   readonly kind: StoreErrorKind;
   readonly committed: CommitOutcome;
@@ -76,74 +76,74 @@ export class StoreError extends Error {
     this.details = options.details ?? {};
   }
 
-  /** True when the same body, run again, may succeed although nothing else is changed. */
+  /** True when the same body may succeed in another attempt. */
   get retryable(): boolean {
     return this.kind === "conflict" || this.kind === "too_old" || this.kind === "throttled";
   }
 }
 
 export interface ReadOptions {
-  /** Names the transaction in metrics, traces and errors. */
+  /** The name of the transaction in metrics, traces and errors. */
   readonly label: string;
-  /** Total over all attempts, in milliseconds. */
+  /** The limit of all attempts together, in milliseconds. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
 }
 
 export interface TransactOptions extends ReadOptions {
   readonly maxAttempts?: number;
-  /** `batch` work yields to `default` work whenever both wait. */
+  /** `batch` work yields to `default` work when both wait. */
   readonly priority?: "default" | "batch";
   /**
-   * `safe`: the body may be applied twice, because it reads what it decides on (an idempotency record, or the very keys that it
-   * writes), so an unknown commit result is retried. A blind write is not safe: a late commit of an earlier attempt could land
-   * after a newer write. `unsafe`: the unknown result is thrown to the caller. There is no default: the author decides.
+   * `safe`: the body may be applied twice, because it reads the keys on which it decides (an idempotency record, or the keys that
+   * it writes), so an unknown commit result is retried. A blind write is not safe: a late commit of an earlier attempt could land
+   * after a newer write. `unsafe`: the unknown result is thrown. There is no default, so every caller decides.
    */
   readonly onUnknown: "safe" | "unsafe";
 }
 
 export interface CommitResult<T> {
   readonly value: T;
-  /** The commit's stamp ({@link STAMP_BYTES} long); null when nothing was written. */
+  /** The stamp of the commit ({@link STAMP_BYTES} long); null when nothing was written. */
   readonly stamp: Bytes | null;
   readonly attempts: number;
 }
 
-/** Reads. Returned arrays belong to the caller, arrays handed over to the store: nobody changes them afterwards. */
+/** Reads. Returned arrays belong to the caller. Arrays that are passed to the store must not be changed afterwards. */
 export interface Reader {
   get(key: Bytes): Promise<Bytes | undefined>;
   getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]>;
-  /** `limit` is mandatory, at most `range_rows_max`. `reverse` begins at the range's end. */
+  /** `limit` is at most `range_rows_max`. `reverse` begins at the end of the range. */
   getRange(range: KeyRange, options: { limit: number; reverse?: boolean }): Promise<RangePage>;
 }
 
 export interface Tx extends Reader {
   /** 1 for the first attempt. */
   readonly attempt: number;
-  /** Reads that add no read conflicts, and still see this transaction's own writes. */
+  /** Reads without read conflicts that still see this transaction's own writes. */
   readonly snapshot: Reader;
   set(key: Bytes, value: Bytes): void;
   clear(key: Bytes): void;
   clearRange(range: KeyRange): void;
   /** Adds to a little-endian signed 64-bit integer; an absent one counts as 0; wraps; never conflicts. */
   addI64(key: Bytes, delta: bigint): void;
-  /** Sets the key to the greater of its value and `value` in byte order; never conflicts. */
+  /** Sets the key to the greater of its value and `value`, in byte order; never conflicts. */
   byteMax(key: Bytes, value: Bytes): void;
   /**
    * Writes `prefix ‖ stamp (10) ‖ order (u16, big-endian, counted per attempt from 0) ‖ suffix`. The key cannot be read in
-   * this transaction: a range that could hold it fails as `unreadable`. So read first, write stamped keys last.
+   * this transaction: a read of a range that could hold it is `unreadable`. So read first, and write stamped keys last.
    */
   setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void;
-  /** Writes the value `prefix ‖ stamp (10) ‖ suffix` at `key`; reading `key` afterwards in this transaction is `unreadable`. */
+  /** Writes the value `prefix ‖ stamp (10) ‖ suffix` at `key`. A later read of `key` in this transaction is `unreadable`. */
   setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void;
   addReadConflict(range: KeyRange): void;
-  /** Size of what this transaction holds so far, counted the same for every engine. */
+  /** The size of this transaction so far, counted in the same way on every engine. */
   approximateBytes(): number;
 }
 
 export interface StoreHealth {
   readonly ok: boolean;
-  /** For people: what was probed, or what is wrong. */
+  /** The probe or the problem, for operators. */
   readonly detail: string;
   readonly commitProbeMs?: number;
 }
@@ -162,8 +162,8 @@ export interface Store {
     lastSeen: Bytes | undefined,
     options: { signal: AbortSignal; pollMs: number },
   ): Promise<void>;
-  /** Answers within `timeoutMs`, also when the engine does not. */
+  /** Answers within `timeoutMs`, even when the engine does not. */
   health(options: { timeoutMs: number }): Promise<StoreHealth>;
-  /** Refuses new work, waits up to `drainMs` for what is under way, ends every `changed`, then closes. */
+  /** Refuses new operations, waits up to `drainMs` for the running ones, ends every `changed`, and closes. */
   close(options: { drainMs: number }): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// A driver without the contract is a driver that nobody holds to it.
+// Every driver has a test file that runs the contract.
 
 import { readdir, readFile } from "node:fs/promises";
 import { expect, it } from "vitest";

@@ -1,5 +1,5 @@
-// Several real processes on one LMDB directory: what each was told is committed is there, once, in one order, and is seen by the
-// others at once, also when one of them is killed in the middle.
+// Several real processes on one LMDB directory: each reported commit is there, once, in one order, and the others see it at once,
+// even when one of them is killed in the middle.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -43,7 +43,7 @@ async function startSharer(path: string, rounds: number): Promise<Sharer> {
   return { child, lines };
 }
 
-/** Everything it printed until it was done or dead. */
+/** All values that it prints until it is done or dead. */
 async function toEnd({ lines }: Sharer, seen: (count: number) => void = () => {}): Promise<number[]> {
   const values: number[] = [];
   for (let line = await lines.next(); !line.done && line.value !== "done"; line = await lines.next()) {
@@ -65,7 +65,7 @@ it("no two processes commit the same step, and none is lost", async () => {
   expect(await counterOf(store)).toBe(300);
 });
 
-it("a process that is killed in the middle takes nothing with it and stops nobody", async () => {
+it("a process that is killed in the middle loses no commit and blocks no other process", async () => {
   const path = await directory();
   const store = await shared(path);
   for (let round = 0; round < 3; round++) {
@@ -76,19 +76,19 @@ it("a process that is killed in the middle takes nothing with it and stops nobod
       toEnd(other),
     ]);
     expect(whole).toHaveLength(240);
-    const told = [...killed, ...whole];
-    expect(new Set(told).size).toBe(told.length);
+    const reported = [...killed, ...whole];
+    expect(new Set(reported).size).toBe(reported.length);
     const counter = await counterOf(store);
-    const owners = await look(store, (reader) => reader.getMany(told.map((n) => text(`by/${n}`))));
-    expect(told.map((_, n) => textOf(owners[n]))).toEqual([
+    const owners = await look(store, (reader) => reader.getMany(reported.map((n) => text(`by/${n}`))));
+    expect(reported.map((_, n) => textOf(owners[n]))).toEqual([
       ...killed.map(() => String(victim.child.pid)),
       ...whole.map(() => String(other.child.pid)),
     ]);
-    expect(counter).toBeGreaterThanOrEqual(Math.max(...told));
+    expect(counter).toBeGreaterThanOrEqual(Math.max(...reported));
   }
-});
+}, 120_000);
 
-it("a commit is seen by another process that hears of it, and wakes those who wait there", async () => {
+it("another process sees a commit at once, and its waits are woken", async () => {
   const path = await directory();
   const store = await shared(path);
   const { child, lines } = await startSharer(path, 0);
@@ -98,7 +98,7 @@ it("a commit is seen by another process that hears of it, and wakes those who wa
     child.stdin!.write("?\n");
     expect((await lines.next()).value).toBe(`= ${n}`);
   }
-  // And back: it writes, we wait for the change without ever polling the key ourselves.
+  // In the other direction: it writes, and this process waits for the change without a poll of the key.
   const changed = store.changed(text("counter"), text("50"), {
     signal: AbortSignal.timeout(20_000),
     pollMs: 600_000,
@@ -111,7 +111,7 @@ it("a commit is seen by another process that hears of it, and wakes those who wa
   await once(second.child, "exit");
 });
 
-it("who wants the directory alone is refused while it is shared, and the other way round", async () => {
+it("an exclusive opening is refused while the directory is shared, and vice versa", async () => {
   const path = await directory();
   const first = await openLmdb({ path, sharing: "shared" });
   await expect(openLmdb({ path })).rejects.toMatchObject({ kind: "unavailable", details: { path } });

@@ -30,7 +30,7 @@ async function withStore<T>(path: string, use: (store: Store) => Promise<T>): Pr
   }
 }
 
-/** Everything a caller can read, as `key=value` in hex. */
+/** All rows that a caller can read, as `key=value` in hex. */
 async function dump(store: Store): Promise<string[]> {
   const { rows } = await look(store, (reader) => reader.getRange(KEY_SPACE, { limit: 10_000 }));
   return rows.map(({ key, value }) =>
@@ -39,7 +39,7 @@ async function dump(store: Store): Promise<string[]> {
 }
 
 describe("lmdb on disk", () => {
-  it("keeps its data and its commit counter over closing and opening", async () => {
+  it("keeps its data and its commit counter when it is closed and opened", async () => {
     const path = await directory();
     const stamp = () =>
       withStore(path, async (store) => (await write(store, async (tx) => tx.addI64(text("n"), 1n))).stamp!);
@@ -50,7 +50,7 @@ describe("lmdb on disk", () => {
     ).toBe(2n);
   });
 
-  it("sets no disk space aside", async () => {
+  it("reserves no disk space", async () => {
     const path = await directory();
     await withStore(path, async () => {
       const { blocks } = await stat(join(path, "data.mdb"));
@@ -58,7 +58,7 @@ describe("lmdb on disk", () => {
     });
   });
 
-  it("holds the same bytes as the memory store after the same script", async () => {
+  it("has the same bytes as the memory store after the same script", async () => {
     const memory = await openMemory();
     const dumps = [
       await dump(await scripted(memory)),
@@ -69,7 +69,7 @@ describe("lmdb on disk", () => {
     await memory.close({ drainMs: 0 });
   });
 
-  it("fails for good when its committing thread dies, and keeps what it reported", async () => {
+  it("fails permanently when its committing thread dies, and keeps the reported commits", async () => {
     const path = await directory();
     const worker = event(process, "worker");
     const store = await openLmdb({ path });
@@ -78,7 +78,7 @@ describe("lmdb on disk", () => {
     await one(0);
     const running = Array.from({ length: 40 }, (_, n) => one(n + 1));
     const [thread] = (await worker) as [Worker];
-    thread.postMessage({ kind: "close" }); // it ends, and nobody has asked it to
+    thread.postMessage({ kind: "close" }); // an unexpected end
     const results = await Promise.allSettled(running);
     for (const result of results) {
       if (result.status === "rejected") expect(["commit_unknown", "fatal"]).toContain(result.reason.kind);
@@ -94,7 +94,7 @@ describe("lmdb on disk", () => {
   });
 });
 
-/** A fixed sequence of every kind of write, conflicts between attempts included. */
+/** A fixed sequence of every kind of write, including conflicts between attempts. */
 async function scripted(store: Store): Promise<Store> {
   for (let n = 0; n < 60; n++) {
     await write(store, async (tx) => {
@@ -127,7 +127,7 @@ function startCommitter(
 }
 
 describe("lmdb and other processes", () => {
-  it("loses nothing it reported when the process is killed in the middle of commits", async () => {
+  it("loses no reported commit when the process is killed in the middle of commits", async () => {
     const path = await directory();
     for (let round = 0; round < 3; round++) {
       const before = await withStore(path, (store) => committed(store));
@@ -137,7 +137,7 @@ describe("lmdb and other processes", () => {
       const enough = 40 + round * 30;
       for (let line = await lines.next(); !line.done; line = await lines.next()) {
         reported.push(Number(line.value));
-        if (reported.length === enough) child.kill("SIGKILL"); // and read on: what was printed was reported
+        if (reported.length === enough) child.kill("SIGKILL"); // further lines were printed before, so their commits were reported too
       }
       await withStore(path, async (store) => {
         const after = await committed(store);
@@ -147,9 +147,9 @@ describe("lmdb and other processes", () => {
     }
   });
 
-  // Six times, since it must happen while a batch is being applied.
+  // Six times, because it must happen while a batch is being applied.
   it.each(["exit", "throw", "exit", "throw", "exit", "throw"])(
-    "does not hang a process that ends by %s",
+    "does not hang a process that ends with %s",
     async (end) => {
       const path = await directory();
       const { child } = startCommitter(path, end);
@@ -164,7 +164,7 @@ describe("lmdb and other processes", () => {
     },
   );
 
-  it("refuses a directory that another process has, naming it, and takes it when that process is gone", async () => {
+  it("refuses a directory that another process holds, with its id, until that process has ended", async () => {
     const path = await directory();
     const { child, lines } = startCommitter(path);
     expect((await lines.next()).value).toBe("open");
@@ -181,7 +181,7 @@ describe("lmdb and other processes", () => {
   });
 });
 
-/** What the committer left: both rows of each of its transactions, and as many as it counted, or none. */
+/** The content of a committer's store: each of its transactions has both rows, and their number is its counter. */
 async function committed(store: Store): Promise<{ numbers: number[]; count: bigint }> {
   return await look(store, async (reader) => {
     const numbersOf = async (kind: string) => {
@@ -192,12 +192,12 @@ async function committed(store: Store): Promise<{ numbers: number[]; count: bigi
     const numbers = await numbersOf("a");
     expect(await numbersOf("b")).toEqual(numbers);
     const count = i64Of(await reader.get(text("count"))) ?? 0n;
-    expect(count).toBeGreaterThanOrEqual(BigInt(numbers.length)); // each round writes the same keys again
+    expect(count).toBeGreaterThanOrEqual(BigInt(numbers.length)); // each round writes the same keys
     return { numbers, count };
   });
 }
 
-/** A file system of 8 MB, or why there is none. */
+/** A file system of 8 MB, or the reason why there is none. */
 function mountSmall(path: string): string | undefined {
   if (process.platform !== "linux" || process.getuid?.() !== 0)
     return "mounting a small tmpfs needs root on Linux";
@@ -210,7 +210,7 @@ function mountSmall(path: string): string | undefined {
 }
 
 describe("lmdb on a full disk", () => {
-  it("refuses commits with nothing half written, still reads, and works again when there is space", async (context) => {
+  it("refuses commits without a partial write, still reads, and works again when there is space", async (context) => {
     const small = await directory();
     const unmountable = mountSmall(small);
     if (unmountable !== undefined) return context.skip(unmountable);

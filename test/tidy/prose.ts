@@ -35,15 +35,12 @@ const PENDING: readonly string[] = [
   "shared/protocol/recovery-",
   "shared/protocol/task.ts",
   "shared/records/",
-  "shared/store/",
-  "test/contract/",
   "test/fleet/",
   "test/services/cli/",
   "test/shared/protocol/handoff.test.ts",
   "test/shared/protocol/recovery.test.ts",
   "test/shared/protocol/tables.test.ts",
   "test/shared/records/",
-  "test/shared/store/",
   "test/tidy",
 ];
 

@@ -7,7 +7,7 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { EventData, EventType, FleetEvent } from "../../protocol/events.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../../protocol/offer.ts";
-import { type WakingOptions, wakeOnChange } from "../../store/key-wake.ts";
+import { type KeyWakeOptions, wakeOnChange } from "../../store/key-wake.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { readCount } from "../kv/counters.ts";
@@ -86,7 +86,7 @@ const BELLS = Array.from({ length: LIMITS.outbox_partition_count }, (_, partitio
 );
 
 /** Wakes at every transition of any task. Resolves when the signal aborts; never rejects. */
-export async function wakeOnBells(options: Omit<WakingOptions, "key">): Promise<void> {
+export async function wakeOnBells(options: Omit<KeyWakeOptions, "key">): Promise<void> {
   await Promise.all(BELLS.map((key) => wakeOnChange({ ...options, key })));
 }
 

@@ -1,9 +1,9 @@
 /**
- * The store over FoundationDB, for more than one machine. It keeps the promises of the interface with the engine's own
- * means: strict serialisability, versionstamps, watches. What the engine leaves open is closed here:
+ * The store over FoundationDB, for more than one machine. It keeps the guarantees of the interface with the engine's own
+ * means: strict serialisability, versionstamps, watches. The driver adds the guarantees that the engine lacks:
  *
- * - Nothing waits for ever. Without a timeout every call to an absent cluster does, so each attempt carries one, and
- *   each operation has a timer of ours besides.
+ * - Nothing waits for ever. Without a timeout every call to an absent cluster does, so each attempt has one, and each operation
+ *   has its own timer besides.
  * - An unknown commit result is never retried silently: the caller's `onUnknown` decides.
  * - Options are set on every attempt, because the engine forgets most of them when it retries.
  *
@@ -31,22 +31,22 @@ import {
 } from "../store.ts";
 
 export interface FoundationdbOptions {
-  /** Path. Default: the library's own search (FDB_CLUSTER_FILE, the working directory, the system's default). */
+  /** A path. Default: the library's own search (FDB_CLUSTER_FILE, the working directory, the system's default). */
   readonly clusterFile?: string;
-  /** The longest one attempt may take, in milliseconds. The engine itself allows five seconds. */
+  /** The time limit of one attempt, in milliseconds. The engine itself allows five seconds. */
   readonly timeoutMs?: number;
-  /** Upper bound of the pause between two attempts, in milliseconds. */
+  /** The longest pause between two attempts, in milliseconds. */
   readonly maxRetryDelayMs?: number;
-  /** Measures how old a transaction is. */
+  /** Measures the age of transactions. */
   readonly clock?: Clock;
 }
 
 /**
- * The engine's timeout comes this much after ours, so that a passed deadline is always reported by the same one, and
- * the engine still frees what it holds.
+ * The engine's timeout comes so much later than ours, so that the same one always reports a passed deadline, and the engine still
+ * frees its resources.
  */
 const ENGINE_TIMEOUT_SLACK_MS = 100;
-/** How long a closing store waits for the client library to let go of what was cancelled. */
+/** How long a closing store waits until the client library has released the cancelled work. */
 const CANCEL_MS = 1_000;
 /** Nothing is stored here; the tuple encoding gives this key to no record. */
 const PROBE_KEY = KEY_SPACE.begin;
@@ -181,7 +181,7 @@ function closed(): StoreError {
   return new StoreError("closed", "the store is closed");
 }
 
-/** The error and what caused it, down to the client library's own words. */
+/** The messages of the error and its causes, down to that of the client library. */
 function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause === undefined ? error.message : `${error.message}: ${problemOf(error.cause)}`;

@@ -1,10 +1,10 @@
 /**
- * The embedded store: LMDB in this process, the default for one machine. Optimistic transactions over snapshots read
- * here, compared and applied by a worker thread, many per disk flush.
+ * The embedded store: LMDB in this process, the default for one machine. Optimistic transactions over snapshots are read here, and
+ * compared and applied by a worker thread, many per disk flush.
  *
- * Not for a directory on a network file system. A second process is refused, unless all of them open it as `shared`: threads and
- * processes of one machine then read and commit side by side. The engine's own lock puts their commits in one order, each batch is
- * compared with what is there at its turn, and the commit counter lies in the store itself, so nothing else has to be agreed.
+ * Not for a directory on a network file system. A second process is refused unless all of them open it as `shared`. Then threads and
+ * processes of one machine read and commit side by side: the engine's own lock puts their commits in one order, each batch is
+ * compared with the state before it, and the commit counter is in the store itself, so nothing else needs agreement.
  */
 import { mkdir } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -19,9 +19,9 @@ import { OptimisticStore } from "../optimistic/store.ts";
 import { type Store, StoreError } from "../store.ts";
 
 export interface LmdbOptions {
-  /** A directory; made when missing. */
+  /** The directory, which is created if missing. */
   readonly path: string;
-  /** Upper bound of the data, in bytes; only address space is set aside. Default 64 GiB. */
+  /** The limit of the data, in bytes; only address space is reserved. Default 64 GiB. */
   readonly mapSizeBytes?: number;
   /** Default `exclusive`. */
   readonly sharing?: Sharing;
@@ -30,13 +30,13 @@ export interface LmdbOptions {
 }
 
 const MAP_SIZE_BYTES = 64 * 2 ** 30;
-/** How often a store that is shared looks for commits of others. Only those who wait for a change notice the delay. */
+/** How often a shared store checks for commits of other threads and processes. The delay affects waits for a change only. */
 const WATCH_MS = 20;
-/** A process that was killed leaves its snapshots behind, and the pages they pin are not used again until somebody clears them. */
+/** A killed process leaves its snapshots behind, and the pages that they pin are not reused until another process removes them. */
 const DEAD_READERS_MS = 10_000;
 
 /**
- * Opens the directory, for this process alone or shared with others that say so too.
+ * Opens the directory, for this process alone or shared with others that open it as shared.
  * @throws StoreError `unavailable` when another process has it (`details` {path, pid}) or it cannot be opened.
  */
 export async function openLmdb(options: LmdbOptions): Promise<Store> {
@@ -102,7 +102,7 @@ class LmdbEngine implements Engine {
     let checkedAt = this.#parts.clock.monotonic();
     this.#watching = setInterval(() => {
       const commits = this.#snapshots.commits();
-      // Once more at the next look: a commit is counted a moment before snapshots show it.
+      // Notices again at the next check: a commit is counted a moment before snapshots show it.
       const wasNew = isNew;
       isNew = commits !== seen;
       if (isNew || wasNew) noticed();
@@ -118,7 +118,7 @@ class LmdbEngine implements Engine {
     const { database, thread, lock } = this.#parts;
     clearInterval(this.#watching);
     this.#snapshots.close();
-    // A thread that hangs in the engine still uses what closing would free. Then the process keeps it, and the lock.
+    // A thread that hangs in the engine still uses the memory that closing would free. Then the process keeps both it and the lock.
     if (!(await thread.close())) return;
     await database.close();
     lock.release();

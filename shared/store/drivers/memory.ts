@@ -1,7 +1,7 @@
 /**
- * The store in memory, for tests: the full contract, conflicts and durability within the process included, and the same
- * code as the LMDB driver down to the commit. Only what is below differs: keys in a sorted array, values with their
- * history, so that a snapshot reads what was there when it was taken.
+ * The store in memory, for tests: the full contract, including conflicts, durable within the process, and the same code as the
+ * LMDB driver down to the commit. Only the engine differs: keys are in a sorted array and values have a history, so that a snapshot
+ * reads the state of its moment.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
@@ -14,7 +14,7 @@ export interface MemoryOptions {
   readonly clock?: Clock;
 }
 
-/** Empty at first; its content ends with the process. */
+/** Opens an empty store; its content ends with the process. */
 export async function openMemory({ clock = systemClock }: MemoryOptions = {}): Promise<Store> {
   return new OptimisticStore(new MemoryEngine(clock), clock);
 }
@@ -28,14 +28,14 @@ class MemoryEngine implements Engine, Writable {
   readonly name = "memory";
   readonly paceMs = 0;
   readonly #clock: Clock;
-  /** Sorted. A key stays while a snapshot may still see it. */
+  /** Sorted. A key stays as long as a snapshot may see it. */
   readonly #keys: string[] = [];
   readonly #versions = new Map<string, Version[]>();
   readonly #open = new Map<Snapshot, number>();
-  /** Counts batches: a snapshot is never taken in the middle of one. */
+  /** The count of batches; no snapshot is taken in the middle of one. */
   #batch = 0;
   #sequence = 0n;
-  /** What the oldest open snapshot sees; fixed during a batch, which takes no snapshots. */
+  /** The batch of the oldest open snapshot; fixed during a batch, in which no snapshot is taken. */
   #oldest = 0;
 
   constructor(clock: Clock) {
@@ -94,7 +94,7 @@ class MemoryEngine implements Engine, Writable {
 
   #write(text: string, value: Bytes | undefined): void {
     const before = this.#versions.get(text) ?? [];
-    // The newest version that the oldest snapshot sees is kept, and all after it.
+    // Keeps the newest version that the oldest snapshot sees, and all later ones.
     const needed = before.filter((version, index) => {
       const next = before[index + 1]?.batch ?? this.#batch;
       return version.batch < this.#batch && next > this.#oldest;
@@ -124,7 +124,7 @@ class MemoryEngine implements Engine, Writable {
     return rows;
   }
 
-  /** Of the first key that is not before `text`. */
+  /** The index of the first key that is not before `text`. */
   #indexOf(text: string): number {
     let low = 0;
     let high = this.#keys.length;

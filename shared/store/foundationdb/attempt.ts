@@ -1,8 +1,8 @@
 /**
  * One attempt of a transaction: the store's {@link Tx} over one FoundationDB transaction.
  *
- * Every attempt has a FoundationDB transaction of its own, so nothing of an earlier attempt can reach it, and it throws
- * once it has ended, so a body that kept the `tx` cannot write into the next attempt.
+ * Every attempt has its own FoundationDB transaction, so it cannot see an earlier attempt. It throws once it has ended, so a body that
+ * kept the `tx` cannot write into the next attempt.
  */
 import type { Transaction } from "foundationdb";
 import { TransactionMeter } from "../limits.ts";
@@ -10,7 +10,7 @@ import type { Bytes, KeyRange, RangePage, Reader, StoreError, Tx } from "../stor
 import { bufferOf, type Client, type Connection, type EngineOptions, newTransaction } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
 import { Reads } from "./reads.ts";
-import { owedResult } from "./results.ts";
+import { openResult } from "./results.ts";
 import { stampedKeyOperand, stampedValueOperand } from "./stamps.ts";
 
 export class FoundationdbAttempt implements Tx {
@@ -42,7 +42,7 @@ export class FoundationdbAttempt implements Tx {
     return this.#committing;
   }
 
-  /** A failure that a new attempt may repair. This attempt must fail by it, whatever the body made of it. */
+  /** A failure after which a new attempt may succeed. This attempt must fail with it, even when the body ignored it. */
   get failure(): StoreError | undefined {
     return this.#reads.failure;
   }
@@ -76,7 +76,7 @@ export class FoundationdbAttempt implements Tx {
   clearRange(range: KeyRange): void {
     this.#apply((native) => {
       this.#meter.clearRange(range);
-      // The engine drops an empty range, and then refuses a stamp to a transaction that holds nothing else.
+      // The engine drops an empty range, and then refuses a stamp to a transaction without other writes.
       if (Buffer.compare(range.begin, range.end) === 0) return;
       native.clearRange(bufferOf(range.begin), bufferOf(range.end));
       this.#wrote = true;
@@ -119,12 +119,12 @@ export class FoundationdbAttempt implements Tx {
     this.#apply((native) => {
       this.#meter.addReadConflict(range);
       native.addReadConflictRange(bufferOf(range.begin), bufferOf(range.end));
-      // Without a read the engine would count conflicts from the commit on, and find none.
+      // Without a read the engine would look for conflicts from the commit on, and find none.
       this.#reads.begin(native);
     });
   }
 
-  /** Makes the commit pass through the whole cluster although nothing is written; used to probe it. */
+  /** Makes the commit pass through the whole cluster although nothing is written, as a probe. */
   addWriteConflict(range: KeyRange): void {
     this.#write((native) => native.addWriteConflictRange(bufferOf(range.begin), bufferOf(range.end)));
   }
@@ -141,16 +141,16 @@ export class FoundationdbAttempt implements Tx {
     if (this.#reads.failure !== undefined) throw this.#reads.failure;
   }
 
-  /** The commit's stamp; null when nothing was written, and then the engine is not asked. */
+  /** Returns the stamp of the commit; null when nothing was written, and then the engine is not called. */
   async commit(): Promise<Bytes | null> {
     await this.finish();
     if (!this.#wrote) return null;
     this.#committing = true;
     try {
-      // The stamp must be asked for before the commit.
+      // The stamp must be requested before the commit.
       const native = this.#native;
-      const stamp = owedResult(native.getVersionstamp().promise, () => native.rawCancel());
-      await owedResult(native.rawCommit(), () => native.rawCancel());
+      const stamp = openResult(native.getVersionstamp().promise, () => native.rawCancel());
+      await openResult(native.rawCommit(), () => native.rawCancel());
       return await stamp;
     } catch (error) {
       throw storeErrorOf(error, "commit");
@@ -159,7 +159,7 @@ export class FoundationdbAttempt implements Tx {
     }
   }
 
-  /** Ends the attempt: what is under way is refused by the engine, a commit that was sent may still take effect. */
+  /** Ends the attempt: the engine refuses its open calls, but a commit that was sent may still take effect. */
   cancel(): void {
     this.#reads.end();
     this.#native.rawCancel();

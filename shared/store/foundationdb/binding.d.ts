@@ -68,8 +68,8 @@ declare module "foundationdb" {
   export function setAPIVersion(version: number): void;
   /** Only before the first `open` of the process. */
   export function configNetwork(options: Record<string, number | true | string | Buffer>): void;
-  /** Never fails and never waits; a bad cluster file shows at the first operation. */
+  /** Never fails and never waits; an invalid cluster file shows at the first operation. */
   export function open(clusterFile?: string): Database;
-  /** Ends the network thread and waits for it, which never ends while it has results that the main thread has not taken. */
+  /** Ends the network thread and waits for it. It does not end while it has results that the main thread has not taken. */
   export function stopNetworkSync(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * Loads FoundationDB's client library, at the first use: an installation that stores its data elsewhere must start
- * without it. Whatever is wrong with the installation becomes one error that says what to install.
+ * Loads FoundationDB's client library at the first use: an installation with another engine must start without it. Every problem of
+ * the installation becomes one error with a hint what to install.
  */
 import { isMainThread } from "node:worker_threads";
 import type { Database, Transaction } from "foundationdb";
@@ -11,18 +11,18 @@ import { endNetworkThread } from "./results.ts";
 
 export type Client = typeof import("foundationdb");
 
-/** What the parts of the driver share. */
+/** Shared by the parts of the driver. */
 export interface Connection {
   readonly client: Client;
   readonly database: Database;
-  /** Measures how old a transaction is. */
+  /** Measures the age of transactions. */
   readonly clock: Clock;
 }
 
 /** The newest version that npm `foundationdb` 2.0.1 accepts; every 7.2 and later client library serves it. */
 export const API_VERSION = 720;
 
-/** A longer path would be cut off silently by the addon. */
+/** The addon would silently cut off a longer path. */
 const PATH_BYTES_MAX = 1_023;
 
 const INSTALL = [
@@ -32,8 +32,8 @@ const INSTALL = [
 
 /**
  * The client library, ready for `open`. Safe to call again.
- * @throws StoreError `unavailable` when the library or the npm package is missing or too old; `details.install` says
- *   what to do. `invalid` in a worker thread.
+ * @throws StoreError `unavailable` when the library or the npm package is missing or too old; `details.install` has the
+ *   instructions. `invalid` in a worker thread.
  */
 export async function loadClient(): Promise<Client> {
   // The addon keeps its handles in process-wide variables: a worker loads it without an error and overwrites them.
@@ -83,7 +83,7 @@ function stopSafelyAtExit(client: Client, before: readonly NodeJS.ExitListener[]
 }
 
 export interface EngineOptions {
-  /** Milliseconds after which the client library gives up by itself. */
+  /** The client library's own timeout, in milliseconds. */
   readonly timeoutMs: number;
   readonly priority: "default" | "batch";
 }
@@ -95,7 +95,7 @@ export function newTransaction({ client, database }: Connection, options: Engine
   return native;
 }
 
-/** Pairs of option code and value. */
+/** The options as pairs of code and value. */
 export function optionsOf(
   codes: Client["TransactionOptionCode"],
   options: EngineOptions,

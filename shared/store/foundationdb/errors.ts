@@ -1,10 +1,9 @@
 /**
- * What each FoundationDB error code means to a caller of the store. The table is the whole knowledge: the retry loop
- * asks only for the kind and for what may have become of the commit.
+ * The meaning of each FoundationDB error code for a caller of the store. The retry loop uses only the kind and the possible outcome of
+ * the commit.
  *
- * The second column counts only when the commit raised the error. Before the commit nothing was sent, so the outcome is
- * always "no". Where a commit may have taken effect the kind becomes `commit_unknown`, because a caller that acts on
- * the original kind would take "not committed" for granted.
+ * The outcome counts only when the commit raised the error. Before the commit nothing was sent, so the outcome is always "no". Where a
+ * commit may have taken effect the kind becomes `commit_unknown`, because the original kind would mean "not committed" to the caller.
  *
  * A code that is not in the table is `fatal`, and in flight when a commit raised it: the safe assumption.
  */
@@ -48,7 +47,7 @@ means("throttled", "maybe_settled", [
 
 // The commit may have taken effect.
 means("commit_unknown", "maybe_settled", [
-  1021, // commit_unknown_result: the client has made sure that nothing of it is still under way
+  1021, // commit_unknown_result: the client has made sure that no part of it is still in flight
 ]);
 means("deadline", "maybe_in_flight", [
   1031, // transaction_timed_out
@@ -79,7 +78,7 @@ means("unavailable", "no", [
   2203, // api_version_not_supported: libfdb_c is too old
   2204, // api_function_missing: libfdb_c is too old
 ]);
-// The way to the cluster broke while it was used.
+// The connection to the cluster broke during use.
 means("unavailable", "maybe_in_flight", [
   1004, // timed_out
   1006, // all_alternatives_failed
@@ -121,10 +120,10 @@ means("fatal", "no", [
 
 const UNLISTED: Meaning = { kind: "fatal", atCommit: "maybe_in_flight" };
 
-/** The codes the table holds. */
+/** All codes of the table. */
 export const listedCodes: ReadonlySet<number> = new Set(meanings.keys());
 
-/** Kind and outcome of one error code, raised in `phase`. */
+/** The kind and the outcome of an error code that was raised in `phase`. */
 export function meaningOf(
   code: number,
   phase: TransactionPhase,
@@ -139,7 +138,7 @@ function codeOf(error: unknown): number | undefined {
   return typeof code === "number" ? code : undefined;
 }
 
-/** Any failure of the client library as a {@link StoreError}; what is one already passes through. */
+/** Turns any failure of the client library into a {@link StoreError}; a StoreError is returned as it is. */
 export function storeErrorOf(error: unknown, phase: TransactionPhase): StoreError {
   if (error instanceof StoreError) return error;
   const code = codeOf(error);

@@ -1,8 +1,8 @@
 /**
- * The reads of one attempt, and how long it may be used.
+ * The reads of one attempt, and the time limit of the attempt.
  *
- * No promise of the client library is left alone. Each is caught at once, because one that nobody awaits would end the
- * process when it is rejected, and all are awaited before the commit, which fails while a read is under way.
+ * Every promise of the client library is caught at once, because the rejection of one that is not awaited would end the process. All
+ * are awaited before the commit, which fails during a read.
  */
 import type { KeySelector, Transaction } from "foundationdb";
 import type { Clock } from "../../runtime/clock.ts";
@@ -16,10 +16,10 @@ import {
 } from "../store.ts";
 import { bufferOf, type Client, type Connection } from "./client.ts";
 import { storeErrorOf } from "./errors.ts";
-import { owedResult } from "./results.ts";
+import { openResult } from "./results.ts";
 
-/** Throws when a read is not allowed, before the engine is asked. */
-export interface Admission {
+/** Throws when a read is not allowed, before the engine is called. */
+export interface ReadCheck {
   get(key: Bytes): void;
   getRange(range: KeyRange, limit: number): void;
 }
@@ -40,12 +40,12 @@ export class Reads {
     this.#startedAt = clock.monotonic();
   }
 
-  /** A failure that a new attempt may repair. This attempt must fail by it, whatever the body made of it. */
+  /** A failure after which a new attempt may succeed. This attempt must fail with it, even when the body ignored it. */
   get failure(): StoreError | undefined {
     return this.#failure;
   }
 
-  /** Throws when the attempt has ended or is too old to go on. */
+  /** Throws when the attempt has ended or is too old. */
   check(): void {
     if (this.#ended) throw new StoreError("invalid", "the transaction attempt has ended");
     if (this.#clock.monotonic() - this.#startedAt <= STORE_LIMITS.transaction_ms_max) return;
@@ -60,26 +60,26 @@ export class Reads {
     this.#ended = true;
   }
 
-  /** When no read is under way any more. */
+  /** Resolves when all reads have ended. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#pending);
   }
 
-  /** Fixes what this transaction sees, as its first read does. */
+  /** Fixes the snapshot of this transaction, as its first read does. */
   begin(native: Transaction): void {
-    this.#read(() => owedResult(native.getReadVersion(), () => native.rawCancel()));
+    this.#read(() => openResult(native.getReadVersion(), () => native.rawCancel()));
   }
 
-  reader(native: Transaction, admission: Admission): Reader {
+  reader(native: Transaction, check: ReadCheck): Reader {
     const get = (key: Bytes) =>
       this.#read(async () => {
-        admission.get(key);
-        return await owedResult(native.get(bufferOf(key)), () => native.rawCancel());
+        check.get(key);
+        return await openResult(native.get(bufferOf(key)), () => native.rawCancel());
       });
     const getMany = (keys: readonly Bytes[]) => caught(Promise.all(keys.map(get)));
     const getRange = (range: KeyRange, options: PageOptions) =>
       this.#read(() => {
-        admission.getRange(range, options.limit);
+        check.getRange(range, options.limit);
         return this.#page(native, range, options);
       });
     return { get, getMany, getRange };
@@ -91,9 +91,9 @@ export class Reads {
     const [begin, end] = [selector(range.begin), selector(range.end)];
     const { Exact } = this.#client.StreamingMode;
     const page = native.getRangeNative(begin, end, limit, 0, Exact, 1, reverse);
-    const { results, more } = await owedResult(page, () => native.rawCancel());
+    const { results, more } = await openResult(page, () => native.rawCancel());
     const rows = results.map(([key, value]) => ({ key, value }));
-    // A full page says "more" on every engine: to know better, another row would have to be read, and conflict.
+    // A full page has `more` on every engine: a precise answer would have to read another row, and conflict with it.
     return { rows, more: more || rows.length === limit };
   }
 
@@ -111,14 +111,14 @@ export class Reads {
       return await start();
     } catch (error) {
       const failure = storeErrorOf(error, "before_commit");
-      // A deadline is this attempt's own: the operation's is kept by the operation.
+      // This deadline is the attempt's; the operation watches its own.
       if (failure.retryable || failure.kind === "deadline") this.#failure ??= failure;
       throw failure;
     }
   }
 }
 
-/** A rejection that nobody awaits must not end the process; whoever does await it still gets it. */
+/** A rejection that is not awaited must not end the process. A caller that awaits the promise still gets it. */
 export function caught<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;

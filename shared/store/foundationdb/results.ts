@@ -1,36 +1,36 @@
 /**
- * The results that the client library owes us, and how a process ends that does not wait for them.
+ * The open results of the client library, and the end of a process that does not wait for them.
  *
- * The library's network thread hands each result to the main thread over a queue of {@link QUEUE_LENGTH}, and blocks while
- * the queue is full. A process that exits takes nothing out any more. So the package's own way, to wait at exit for the
- * network thread, hangs for ever when more results are on their way than the queue holds; and to go without waiting can end
- * in a crash, because the thread works on while the library is torn down under it.
+ * The library's network thread passes each result to the main thread through a queue of {@link QUEUE_LENGTH}, and blocks while the queue
+ * is full. An exiting process takes no more results. So the package's own exit, which waits for the network thread, hangs for ever when
+ * more results are open than the queue holds. An exit without waiting can crash, because the thread still runs during the library's
+ * teardown.
  */
 const QUEUE_LENGTH = 16;
-/** More than enough for the thread to meet the full queue. */
+/** Enough time for the thread to fill the queue and block. */
 const BLOCKED_MS = 50;
 
-const owed = new Map<Promise<unknown>, () => void>();
+const open = new Map<Promise<unknown>, () => void>();
 
-/** Notes the result until it is there. `cancel` makes the library give it up. */
-export function owedResult<T>(result: Promise<T>, cancel: () => void): Promise<T> {
-  owed.set(result, cancel);
-  const settled = () => void owed.delete(result);
+/** Registers the result until it has arrived. `cancel` makes the library give it up. */
+export function openResult<T>(result: Promise<T>, cancel: () => void): Promise<T> {
+  open.set(result, cancel);
+  const settled = () => void open.delete(result);
   result.then(settled, settled);
   return result;
 }
 
-/** At exit: ends the network thread with `stop`, or makes it block, which holds it still for the rest of the process. */
+/** At exit, ends the network thread with `stop`, or makes it block for the rest of the process. */
 export function endNetworkThread(stop: () => void): void {
-  if (owed.size <= QUEUE_LENGTH) {
+  if (open.size <= QUEUE_LENGTH) {
     stop();
     return;
   }
-  for (const cancel of owed.values()) {
+  for (const cancel of open.values()) {
     try {
       cancel();
     } catch {
-      // Another one will do.
+      // One of the others is enough.
     }
   }
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BLOCKED_MS);

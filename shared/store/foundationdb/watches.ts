@@ -1,15 +1,15 @@
 /**
- * Waiting for a key to change: a watch of the engine, with a poll beneath it because a watch may be refused, lost or
- * never answered. Failures are not reported: the caller reads again after every wake-up, and meets them there.
+ * Waits for the change of a key with a watch of the engine, and with a poll besides, because a watch may be refused, lost or never
+ * answered. Failures are not reported: the caller reads again after every wake-up, and gets them there.
  *
- * The engine's end of a watch can outlive the call that made it. It is cancelled when the call ends, and `close` waits
- * until all are gone: an open one keeps the process alive and can bring it down as it exits.
+ * A watch in the engine can outlive the call that made it. It is cancelled when the call ends, and `close` waits until all have
+ * ended: an open watch keeps the process alive and can crash it at its exit.
  */
 import { systemClock } from "../../runtime/clock.ts";
 import { checkKey } from "../limits.ts";
 import type { Bytes } from "../store.ts";
 import { bufferOf, type Connection, newTransaction } from "./client.ts";
-import { owedResult } from "./results.ts";
+import { openResult } from "./results.ts";
 
 export class KeyWatches {
   readonly #connection: Connection;
@@ -38,7 +38,7 @@ export class KeyWatches {
     over.abort();
   }
 
-  /** Ends every {@link changed} and waits until the engine has let go of their watches. */
+  /** Ends every {@link changed} and waits until the engine has released their watches. */
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all(this.#open);
@@ -48,7 +48,7 @@ export class KeyWatches {
     const native = newTransaction(this.#connection, { timeoutMs: pollMs, priority: "default" });
     const cancelRead = () => native.rawCancel();
     until.addEventListener("abort", cancelRead, { once: true });
-    const value = await owedResult(native.get(key), cancelRead);
+    const value = await openResult(native.get(key), cancelRead);
     until.removeEventListener("abort", cancelRead);
     if (until.aborted || !equal(value, lastSeen)) return;
 
@@ -56,9 +56,9 @@ export class KeyWatches {
     const cancelWatch = () => watch.cancel();
     until.addEventListener("abort", cancelWatch, { once: true });
     try {
-      owedResult(watch.promise, cancelWatch);
+      openResult(watch.promise, cancelWatch);
       // The engine begins to watch here, from the version that was read.
-      await owedResult(native.rawCommit(), cancelRead);
+      await openResult(native.rawCommit(), cancelRead);
       await watch.promise;
     } finally {
       until.removeEventListener("abort", cancelWatch);

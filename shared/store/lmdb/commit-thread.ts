@@ -1,8 +1,8 @@
 /**
- * The serving thread's end of its committing thread: hands over one batch at a time and turns failures into StoreErrors.
+ * The interface of the serving thread to its committing thread: passes one batch at a time and turns failures into StoreErrors.
  *
- * When the thread dies with a batch, nobody can say whether the batch was committed. Nothing more is committed then:
- * the store is `fatal` until it is opened anew.
+ * When the committing thread dies during a batch, it is unknown whether the batch was committed. From then on nothing is committed:
+ * the store is `fatal` until it is opened again.
  */
 import { Worker } from "node:worker_threads";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
@@ -32,7 +32,7 @@ export class CommitThread {
   }
 
   static async start(environment: EnvironmentOptions): Promise<CommitThread> {
-    processGate(); // made here at the latest, so that the committing thread inherits it
+    processGate(); // created here at the latest, so that the committing thread inherits it
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
       name: "lmdb-commit",
       workerData: environment,
@@ -42,7 +42,7 @@ export class CommitThread {
     return thread;
   }
 
-  /** Throws when nothing can be committed any more. */
+  /** Throws when no further commit is possible. */
   check(): void {
     if (this.#failure === undefined) return;
     throw new StoreError("fatal", this.#failure.message, {

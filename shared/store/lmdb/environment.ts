@@ -1,6 +1,6 @@
 /**
- * How the LMDB environment is opened, the same in every thread: LMDB keeps the options with the environment, and a second
- * opening with others fails or silently changes what is durable.
+ * The LMDB environment, opened with the same options in every thread: LMDB keeps the options with the environment, and a second
+ * opening with other options fails or silently changes the durability.
  */
 import type { RootDatabase, Transaction } from "lmdb";
 import type { KeyRange, KeyValue } from "../store.ts";
@@ -9,11 +9,11 @@ export type LmdbEnvironment = RootDatabase<Buffer, Buffer>;
 
 export interface EnvironmentOptions {
   readonly path: string;
-  /** Address space set aside, in bytes; the file only grows as it is used. */
+  /** Reserved address space, in bytes; the file only grows with its content. */
   readonly mapSizeBytes: number;
 }
 
-/** Snapshots that may be open at once. Those of one moment share one, so this is moments within the age limit. */
+/** The limit of open snapshots. Transactions of one moment share one, so this is the number of moments within the age limit. */
 const READERS_MAX = 4_096;
 
 let lastRead: (() => number) | undefined;
@@ -23,17 +23,17 @@ export async function openEnvironment({ path, mapSizeBytes }: EnvironmentOptions
   lastRead = (library as unknown as { getLastTxnId: () => number }).getLastTxnId;
   return open({
     path,
-    noSubdir: false, // always a directory, also when its name looks like a file's
+    noSubdir: false, // always a directory, even when its name looks like that of a file
     mapSize: mapSizeBytes,
     maxReaders: READERS_MAX,
     keyEncoding: "binary",
     encoding: "binary",
-    // The flush comes before the commit becomes visible: nobody acts on something that a power cut erases.
+    // The flush comes before the commit is visible, so that no client acts on data that a power cut erases.
     overlappingSync: false,
   });
 }
 
-/** A half-open range, in either direction, as copies. */
+/** Reads a half-open range, in either direction, as copies. */
 export function rowsOf(
   database: LmdbEnvironment,
   range: KeyRange,
@@ -49,14 +49,14 @@ export function rowsOf(
   return [...rows].map(({ key, value }) => ({ key, value }));
 }
 
-/** The engine's count of its commits, by all threads and processes, without a read transaction. */
+/** The engine's count of commits by all threads and processes, without a read transaction. */
 export function lastTransaction(database: LmdbEnvironment): number {
-  // The library has no name of its own for it but the one that also counts the free pages, which reads them all.
+  // The library's public function for it also counts the free pages, and reads them all for that.
   return (database as unknown as { env: { info(): { lastTxnId: number } } }).env.info().lastTxnId;
 }
 
-/** Whether the page that this thread read last was written by a transaction, as {@link lastTransaction} counts them. */
+/** Whether the page that this thread read last was written by the transaction with this number ({@link lastTransaction}). */
 export function isOfTransaction(transaction: number): boolean {
-  // The library keeps 32 bits of it.
+  // The library keeps its lower 32 bits.
   return lastRead?.() === transaction >>> 0;
 }

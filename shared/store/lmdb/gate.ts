@@ -1,28 +1,28 @@
 /**
- * Keeps the process from ending in the middle of an engine transaction. Node ends a committing thread wherever its
- * JavaScript is; if that is between the engine's begin and commit, the engine waits in its own cleanup for a lock that
- * this very thread holds, and the process hangs instead of exiting. So the exit shuts the gate first.
+ * Prevents the end of the process in the middle of an engine transaction. Node ends a committing thread anywhere in its JavaScript.
+ * Between the engine's begin and commit, the engine's cleanup would wait for a lock that this very thread holds, and the process
+ * would hang instead of exiting. So the exit shuts the gate first.
  *
- * One gate for the whole process, whichever of its threads opens a store: threads inherit its memory from the one that
- * starts them, so the main thread has to ask for it before it starts any ({@link processGate}).
+ * The whole process has one gate, because any of its threads may open a store. Threads inherit its memory from the thread that starts
+ * them, so the main thread must create it before it starts any ({@link processGate}).
  */
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 
 /** Set when shut; the other bits count the threads inside. */
 const SHUT = 1 << 30;
 const NAME = "fleet.lmdb.gate";
-/** How long an exiting process waits for the batches under way. */
+/** How long an exiting process waits for the current batches. */
 const EXIT_MS = 10_000;
 
 export class Gate {
   readonly #state: Int32Array;
 
-  /** Every thread makes one, over the same memory. */
+  /** Each thread makes one over the same memory. */
   constructor(memory: SharedArrayBuffer) {
     this.#state = new Int32Array(memory);
   }
 
-  /** Runs `work`, unless the gate is shut: then this thread stops here, and the process is about to end. */
+  /** Runs `work` unless the gate is shut. Then this thread blocks for ever, because the process is about to end. */
   pass<T>(work: () => T): T {
     if (Atomics.add(this.#state, 0, 1) >= SHUT) {
       this.#leave();
@@ -35,7 +35,7 @@ export class Gate {
     }
   }
 
-  /** Lets no more work begin and waits for what is inside. False when that took longer than `timeoutMs`. */
+  /** Prevents further work and waits for the work inside. False when that took longer than `timeoutMs`. */
   shut(timeoutMs: number): boolean {
     const end = performance.now() + timeoutMs;
     for (let state = Atomics.or(this.#state, 0, SHUT) | SHUT; state !== SHUT; ) {
@@ -53,7 +53,7 @@ export class Gate {
   }
 }
 
-/** The process's gate. The main thread shuts it when the process exits. */
+/** Returns the gate of the process. The main thread shuts it when the process exits. */
 export function processGate(): Gate {
   const inherited = getEnvironmentData(NAME);
   if (inherited instanceof SharedArrayBuffer) return new Gate(inherited);
@@ -62,7 +62,7 @@ export function processGate(): Gate {
   const gate = new Gate(memory);
   if (isMainThread) {
     process.once("exit", () => {
-      // Hung for ever otherwise; the engine survives being killed at any point.
+      // It would hang for ever otherwise; the engine survives a kill at any point.
       if (!gate.shut(EXIT_MS)) process.kill(process.pid, "SIGKILL");
     });
   }

@@ -1,10 +1,10 @@
 /**
- * Read snapshots of LMDB on a serving thread. Transactions that begin between two commits share one: the engine has a
- * bounded table of readers, and a thousand transactions may be under way. Whether there was a commit the engine itself is
- * asked, since other threads and processes commit as well.
+ * Read snapshots of LMDB on a serving thread. Transactions that begin between two commits share one snapshot: the engine's table of
+ * readers is bounded, and a thousand transactions may be open. The engine itself counts the commits, because other threads and
+ * processes commit as well.
  *
- * A pinned snapshot keeps every page that was replaced since from being used again, and the file grows. So none outlives
- * the age limit of transactions, whatever the body does: it is let go, and its transaction throws `too_old`.
+ * A pinned snapshot prevents the reuse of every page that has been replaced since, and the file grows. So no snapshot outlives the age
+ * limit of transactions, even when the body hangs: it is released, and its transaction throws `too_old`.
  */
 import type { Transaction } from "lmdb";
 import type { Clock } from "../../runtime/clock.ts";
@@ -13,7 +13,7 @@ import { SEQUENCE_KEY } from "../optimistic/keys.ts";
 import { type Bytes, type KeyRange, STORE_LIMITS, StoreError } from "../store.ts";
 import { isOfTransaction, type LmdbEnvironment, lastTransaction, rowsOf } from "./environment.ts";
 
-/** An older snapshot is not shared, although still newest: it would shorten the life of the transaction. */
+/** An older snapshot is not shared, even when it is the newest: it would shorten the life of the transaction. */
 const SHARE_MS = 50;
 const SWEEP_MS = 500;
 
@@ -23,11 +23,12 @@ export class Snapshots {
   readonly #open = new Set<Pin>();
   #newest: Pin | undefined;
   #sweep: NodeJS.Timeout | undefined;
-  #known: number | undefined;
-  #ofThisTurn: Pin | undefined;
-  readonly #forget = (): void => {
-    this.#known = undefined;
-    this.#ofThisTurn = undefined;
+  /** The count of commits and the snapshot of this run of the event loop's callback. */
+  #currentCommits: number | undefined;
+  #currentPin: Pin | undefined;
+  readonly #endRun = (): void => {
+    this.#currentCommits = undefined;
+    this.#currentPin = undefined;
   };
 
   constructor(database: LmdbEnvironment, clock: Clock) {
@@ -39,32 +40,32 @@ export class Snapshots {
     const now = this.#clock.monotonic();
     let pin = this.#newest;
     const commits = this.#commitsNow();
-    const isCurrent = pin !== undefined && (pin === this.#ofThisTurn || pin.commits === commits);
+    const isCurrent = pin !== undefined && (pin === this.#currentPin || pin.commits === commits);
     if (pin === undefined || pin.released || !isCurrent || now - pin.openedAt > SHARE_MS) {
       pin = new Pin(this.#database, { openedAt: now, commits }, (ended) => this.#ended(ended));
       this.#newest = pin;
-      this.#ofThisTurn = pin;
+      this.#currentPin = pin;
       this.#open.add(pin);
       this.#sweep ??= setInterval(() => this.#expire(), SWEEP_MS).unref();
     }
     return pin.share();
   }
 
-  /** Changes with every commit, whoever makes it. */
+  /** Changes with every commit of any thread or process. */
   commits(): number {
     return lastTransaction(this.#database);
   }
 
   /**
-   * Like {@link commits}, asked once for all transactions that begin in one run of the event loop's callback: what made them begin
-   * had arrived before it.
+   * Like {@link commits}, but read once for all transactions that begin in one run of the event loop's callback: the events that
+   * started them had arrived before it.
    */
   #commitsNow(): number {
-    if (this.#known === undefined) {
-      this.#known = this.commits();
-      queueMicrotask(this.#forget);
+    if (this.#currentCommits === undefined) {
+      this.#currentCommits = this.commits();
+      queueMicrotask(this.#endRun);
     }
-    return this.#known;
+    return this.#currentCommits;
   }
 
   close(): void {
@@ -88,9 +89,9 @@ export class Snapshots {
 class Pin {
   readonly openedAt: number;
   /**
-   * The engine's count of commits when this was pinned; undefined when this does not hold exactly those. The engine counts a commit when
-   * its page is written, and shows it to new snapshots when that page is on disk: one of the moment between may not be shared with
-   * transactions that begin after the commit was answered.
+   * The engine's count of commits when this was pinned; undefined when the snapshot does not contain exactly these. The engine counts a
+   * commit when its page is written, and shows it to new snapshots when that page is on disk. A snapshot from the moment between must
+   * not be shared with transactions that begin after the commit was answered.
    */
   readonly commits: number | undefined;
   readonly sequence: bigint;
@@ -108,11 +109,11 @@ class Pin {
     this.#database = database;
     this.openedAt = openedAt;
     this.#ended = ended;
-    database.resetReadTxn(); // or the snapshot may be one from earlier in this turn of the event loop
+    database.resetReadTxn(); // otherwise the snapshot may be from earlier in this turn of the event loop
     this.#transaction = database.useReadTransaction();
     const sequence = this.#read(SEQUENCE_KEY);
     this.sequence = sequence?.readBigUInt64BE() ?? 0n;
-    // Every commit writes the sequence, so its page is of the last one that is held. Without a page nothing can be told.
+    // Every commit writes the sequence, so its page names the last commit in this snapshot. Without a page that is unknown.
     this.commits = sequence !== undefined && isOfTransaction(commits) ? commits : undefined;
   }
 
@@ -154,7 +155,7 @@ class Pin {
   }
 
   #check(): void {
-    // Reading through a finished engine transaction ends the process.
-    if (this.#released) throw new StoreError("too_old", "the snapshot was let go because of its age");
+    // A read through a finished engine transaction ends the process.
+    if (this.#released) throw new StoreError("too_old", "the snapshot was released because of its age");
   }
 }

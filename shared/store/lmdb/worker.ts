@@ -1,8 +1,8 @@
 /**
  * The committing thread of the LMDB driver: one engine transaction, one lock and one disk flush per batch. The flush blocks
- * this thread; the thread that serves requests never waits for a disk.
+ * this thread only; the serving thread never waits for a disk.
  *
- * It gets {@link WorkerRequest} and answers each with one {@link WorkerAnswer}, in order.
+ * It answers each {@link WorkerRequest} with one {@link WorkerAnswer}, in order.
  */
 import { statfsSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
@@ -19,12 +19,12 @@ export type WorkerAnswer =
   | { readonly kind: "committed"; readonly result: BatchResult }
   | {
       readonly kind: "failed";
-      /** False when the batch was undone, true when nobody can say. */
+      /** False when the batch was undone, true when that is unknown. */
       readonly unknown: boolean;
       readonly details: Record<string, unknown>;
     };
 
-/** Keys collected before they are removed: a cursor must not stand in a tree that changes. */
+/** The number of keys that are collected before they are removed: a cursor must not stand in a changing tree. */
 const CLEAR_KEYS = 1_000;
 
 const options = workerData as EnvironmentOptions;
@@ -64,8 +64,8 @@ function commit(slabs: Slab[]): WorkerAnswer {
 }
 
 /**
- * The engine's error codes do not tell whether a batch took effect (a full disk can show as a plain I/O error), its state
- * does: a failure at the very last step makes the engine refuse every later transaction.
+ * The engine's error codes do not show whether a batch took effect (a full disk can be a plain I/O error). Its state does: a failure
+ * at the very last step makes the engine refuse every later transaction.
  */
 function isUndone(before: bigint | undefined): boolean {
   try {
@@ -84,7 +84,7 @@ function freeBytes(): number | undefined {
     const { bavail, bsize } = statfsSync(options.path);
     return bavail * bsize;
   } catch {
-    return undefined; // only for people; the failure itself must be reported in any case
+    return undefined; // only a detail for operators; the failure itself must be reported
   }
 }
 
@@ -101,7 +101,7 @@ function writable(database: LmdbEnvironment): Writable {
   return {
     get: (key) => database.get(asBuffer(key)),
     rows: (range, limit) => rowsOf(database, range, { limit }),
-    // Nothing is returned: what `put` returns would turn the engine transaction into an asynchronous one.
+    // Nothing is returned: the result of `put` would make the engine transaction asynchronous.
     set(key, value) {
       database.put(asBuffer(key), asBuffer(value));
     },

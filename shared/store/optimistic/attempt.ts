@@ -1,9 +1,9 @@
 /**
  * One attempt of a transaction over an engine that offers snapshots and a single writer (LMDB, memory).
  *
- * Reads come from own writes first, then from the attempt's snapshot; whatever a read depended on is recorded. Writes are
- * only collected. The commit hands both over: the writer compares, then writes. No lock is held while the body runs, so a
- * slow or stuck body delays nobody but itself.
+ * Reads see the attempt's own writes first, then its snapshot, and everything on which they depend is recorded. Writes are
+ * only collected. The commit submits both: the writer compares the reads, then writes. No lock is held while the body runs,
+ * so a slow or stuck body delays no other transaction.
  */
 import type { Clock } from "../../runtime/clock.ts";
 import { TransactionMeter } from "../limits.ts";
@@ -22,15 +22,15 @@ import { keyText } from "./keys.ts";
 import { Overlay, seenThrough } from "./overlay.ts";
 import { readPage } from "./page.ts";
 import { type CommitRequest, ReadSet } from "./request.ts";
-import { StampedPlaces } from "./stamps.ts";
+import { StampedRanges } from "./stamps.ts";
 
-/** A commit under way. */
+/** A submitted commit. */
 export interface PendingCommit {
   /** Resolves with the stamp; rejects with a StoreError. */
   readonly done: Promise<Bytes>;
-  /** It is out of the queue and may take effect whatever happens. */
+  /** True once it has left the queue: then it may take effect and cannot be withdrawn. */
   readonly handedOver: boolean;
-  /** Nobody waits any more: a request that is still in the queue is not applied. */
+  /** A request that is still in the queue will not be applied. */
   withdraw(): void;
 }
 
@@ -47,7 +47,7 @@ export class OptimisticAttempt implements Tx {
   readonly #meter = new TransactionMeter();
   #overlay = new Overlay();
   #reads = new ReadSet();
-  readonly #places = new StampedPlaces();
+  readonly #stamped = new StampedRanges();
   #ended = false;
   #released = false;
   #pending: PendingCommit | undefined;
@@ -108,7 +108,7 @@ export class OptimisticAttempt implements Tx {
     this.#check();
     const order = this.#meter.setStampedKey(prefix, suffix, value);
     this.#overlay.setStampedKey({ prefix, suffix, order, value });
-    this.#places.addKeysUnder(prefix);
+    this.#stamped.addKeysUnder(prefix);
   }
 
   setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void {
@@ -130,7 +130,7 @@ export class OptimisticAttempt implements Tx {
     return this.#meter.bytes;
   }
 
-  /** The commit's stamp; null when nothing was written: all reads came from one snapshot, there is nothing to compare. */
+  /** Returns the stamp of the commit; null when nothing was written: all reads are of one snapshot, so there is nothing to compare. */
   async commit(): Promise<Bytes | null> {
     this.finish();
     if (this.#overlay.empty) return null;
@@ -139,7 +139,7 @@ export class OptimisticAttempt implements Tx {
       reads: this.#reads,
       overlay: this.#overlay,
     });
-    // The request is encoded. Kept until its commit returns, these would be most of the garbage collector's work.
+    // The request is encoded by now. Kept until the commit returns, these would be most of the garbage collector's work.
     this.#overlay = new Overlay();
     this.#reads = new ReadSet();
     try {
@@ -149,18 +149,18 @@ export class OptimisticAttempt implements Tx {
     }
   }
 
-  /** Ends the reading and writing. */
+  /** Ends the reads and writes of the attempt. */
   finish(): void {
     this.#check(); // a body may have swallowed the failure of an expired snapshot
     this.#end();
   }
 
-  /** True while a commit can no longer be taken back and its result is not known. */
+  /** True while a commit cannot be withdrawn and its result is not known. */
   get committing(): boolean {
     return this.#pending?.handedOver ?? false;
   }
 
-  /** Ends the attempt from outside. A commit still in the queue is taken back, one handed over may take effect. */
+  /** Ends the attempt from outside. A queued commit is withdrawn; one that was handed over may take effect. */
   cancel(): void {
     this.#end();
     this.#pending?.withdraw();
@@ -185,7 +185,7 @@ export class OptimisticAttempt implements Tx {
     this.#check();
     if (record) this.#meter.get(key);
     else this.#meter.snapshotGet(key);
-    this.#places.checkKey(key);
+    this.#stamped.checkKey(key);
     // Most reads come before the first write.
     const own = this.#overlay.empty ? undefined : this.#overlay.at(keyText(key));
     if (own === "cleared") return undefined;
@@ -202,7 +202,7 @@ export class OptimisticAttempt implements Tx {
     const { limit, reverse = false } = options;
     if (record) this.#meter.getRange(range, limit);
     else this.#meter.snapshotGetRange(range, limit);
-    this.#places.checkRange(range);
+    this.#stamped.checkRange(range);
     if (Buffer.compare(range.begin, range.end) === 0) return { rows: [], more: false };
     const page = readPage(
       { snapshot: this.#context.snapshot, overlay: this.#overlay },

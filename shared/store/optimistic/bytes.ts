@@ -1,12 +1,12 @@
-/** Numbers (big-endian), byte strings with their length, and keys, one after the other in one piece of memory. */
+/** Numbers (big-endian), byte strings with their length, and keys, in sequence in one block of memory. */
 import type { Bytes } from "../store.ts";
 
-/** Appends to a buffer that grows; `take` gives it away. */
+/** Appends to a growing buffer, which `take` transfers. */
 export class ByteWriter {
   #buffer: Buffer<ArrayBuffer>;
   #length = 0;
 
-  /** `initial` is overwritten. It must own its memory, if that is to be taken. */
+  /** `initial` is overwritten. It must own its memory if `take` is called. */
   constructor(initial: Buffer<ArrayBuffer>) {
     this.#buffer = initial;
   }
@@ -19,7 +19,7 @@ export class ByteWriter {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** The whole underlying memory, for a transfer; the writer must not be used afterwards. */
+  /** Returns the whole underlying memory for a transfer; the writer must not be used afterwards. */
   take(): ArrayBuffer {
     return this.#buffer.buffer;
   }
@@ -79,7 +79,7 @@ export class ByteWriter {
   }
 }
 
-/** Reads what {@link ByteWriter} wrote. Byte strings are views, not copies. */
+/** Reads the output of {@link ByteWriter}. Byte strings are views, not copies. */
 export class ByteReader {
   readonly #buffer: Buffer;
   offset = 0;

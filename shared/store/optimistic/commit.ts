@@ -1,10 +1,9 @@
 /**
- * The committing half of the optimistic transaction: compares what was read with what is stored now, then writes. It runs
- * where the engine's single writer is (LMDB: a worker thread, inside one engine transaction per batch) and never calls
- * user code.
+ * The committing half of the optimistic transaction: compares the reads with the stored values, then writes. It runs in the
+ * engine's single writer (LMDB: a worker thread, in one engine transaction per batch) and never calls user code.
  *
- * Each request either writes everything or nothing: all comparing comes before the first write. Requests of a batch see the
- * writes of those before them.
+ * Each request writes everything or nothing: all comparisons come before the first write. The requests of a batch see the
+ * writes of the requests before them.
  */
 
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";
@@ -29,7 +28,7 @@ export interface Slab {
   readonly requests: number;
 }
 
-/** In `outcomes`: a request's commit sequence, or this when it conflicts or was withdrawn. */
+/** The outcome of a request that conflicts or was withdrawn; any other outcome is its commit sequence. */
 export const NOT_COMMITTED = 0n;
 
 export interface BatchResult {
@@ -37,7 +36,7 @@ export interface BatchResult {
   readonly outcomes: BigUint64Array<ArrayBuffer>;
   /** The commit counter after the batch. */
   readonly sequence: bigint;
-  /** The memory of the slabs, to be filled again. */
+  /** The memory of the slabs, for reuse. */
   readonly buffers: ArrayBuffer[];
 }
 

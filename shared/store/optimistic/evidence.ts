@@ -1,9 +1,9 @@
 /**
- * What a transaction remembers of its reads, to be compared at the commit: the bytes themselves when they are few, their
- * SHA-256 when they are many (a scan of 10,000 large rows must not be copied to the committing thread).
+ * The evidence of a transaction's reads, which the commit compares: the bytes themselves when they are few, their SHA-256 when
+ * they are many (a scan of 10,000 large rows must not be copied to the committing thread).
  *
- * Comparison is by value, not by version: a key that was changed and changed back is no conflict, and that is
- * serialisable, since at the commit every read would return the same again.
+ * The comparison is by value, not by version: a key that was changed and changed back is no conflict. That is serialisable,
+ * because at the commit every read would return the same value.
  */
 import { createHash, hash } from "node:crypto";
 import type { Bytes, KeyValue } from "../store.ts";
@@ -23,7 +23,7 @@ function tagged(tag: number, bytes: Bytes): Buffer {
   return result;
 }
 
-/** Evidence of one key's value. */
+/** The evidence of one key's value. */
 export function valueEvidence(value: Bytes | undefined): Buffer {
   if (value === undefined) return absent;
   return value.length <= RAW_BYTES_MAX
@@ -31,7 +31,7 @@ export function valueEvidence(value: Bytes | undefined): Buffer {
     : tagged(DIGEST, hash("sha256", value, { outputEncoding: "buffer" }));
 }
 
-/** The same as a sized byte string, without an array of its own. */
+/** Writes the evidence of one key's value as a sized byte string, without an intermediate array. */
 export function writeValueEvidence(out: ByteWriter, value: Bytes | undefined): void {
   if (value === undefined || value.length > RAW_BYTES_MAX) {
     out.sized(valueEvidence(value));
@@ -42,7 +42,7 @@ export function writeValueEvidence(out: ByteWriter, value: Bytes | undefined): v
   }
 }
 
-/** Lengths go in front: two different lists of rows must never give the same bytes. */
+/** The lengths of key and value: two different lists of rows must never give the same bytes. */
 function rowHeader(row: KeyValue): Buffer {
   const header = Buffer.allocUnsafe(6);
   header.writeUInt16BE(row.key.length, 0);
@@ -50,7 +50,7 @@ function rowHeader(row: KeyValue): Buffer {
   return header;
 }
 
-/** Evidence of all rows of a range, in ascending order. */
+/** The evidence of all rows of a range, in ascending order. */
 export function rowsEvidence(rows: readonly KeyValue[]): Buffer {
   if (rows.length === 0) return absent;
   const parts = rows.flatMap((row) => [rowHeader(row), row.key, row.value]);

@@ -1,8 +1,8 @@
 /**
- * What one attempt has written so far: the top layer of its reads, and in the end the content of its commit.
+ * The writes of one attempt so far: the top layer of its reads, and at last the content of its commit.
  *
- * At most one entry per key, later than every cleared range that holds it. So the commit may clear all ranges first, then
- * write the entries in any order, and get what the calls in their order would have given.
+ * There is at most one entry per key, and it is later than every cleared range that holds the key. So the commit may clear all
+ * ranges first and then write the entries in any order, with the same result as the calls in their order.
  */
 
 import { type Bytes, type KeyRange, StoreError } from "../store.ts";
@@ -35,7 +35,7 @@ interface Cleared {
 }
 
 export class Overlay {
-  /** By {@link keyText}. */
+  /** Own writes by {@link keyText}. */
   readonly writes = new Map<string, OwnWrite>();
   readonly stampedKeys: StampedKeyWrite[] = [];
   readonly #cleared: Cleared[] = [];
@@ -84,12 +84,12 @@ export class Overlay {
     this.stampedKeys.push(write);
   }
 
-  /** The own write at a key, as far as it is known without the stored value. */
+  /** The own write at a key, if any. */
   at(text: string): OwnWrite | "cleared" | undefined {
     return this.writes.get(text) ?? (this.#isCleared(text) ? "cleared" : undefined);
   }
 
-  /** Keys of `writes` with `begin` ≤ key < `end`, ascending. */
+  /** The keys of `writes` with `begin` ≤ key < `end`, ascending. */
   keysIn(begin: string, end: string): string[] {
     if (this.writes.size === 0) return [];
     this.#sorted ??= [...this.writes.keys()].sort((a, b) => (a < b ? -1 : 1));
@@ -106,7 +106,7 @@ export class Overlay {
   }
 }
 
-/** What a read sees where the transaction wrote, given what is stored there. */
+/** The value that a read sees at a key with an own write, from the stored value. */
 export function seenThrough(
   own: OwnWrite | "cleared" | undefined,
   stored: Bytes | undefined,
@@ -120,7 +120,7 @@ export function seenThrough(
 
 const I64_BYTES = 8;
 
-/** Little-endian; a stored value of another length is cut, or filled with zeros, to 8 bytes first. */
+/** Adds little-endian integers. A stored value of another length is first cut or filled with zeros to 8 bytes. */
 export function addI64(stored: Bytes | undefined, delta: bigint): Buffer {
   const sum = Buffer.alloc(I64_BYTES);
   if (stored !== undefined) sum.set(stored.subarray(0, I64_BYTES));

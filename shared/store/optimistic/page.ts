@@ -1,6 +1,6 @@
 /**
- * One page of a range: the stored rows of a snapshot merged with what the transaction wrote itself, and how much of the
- * range the result depends on.
+ * One page of a range: the stored rows of a snapshot merged with the transaction's own writes, and the part of the range on which the
+ * result depends.
  */
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";
 import type { Snapshot } from "./engine.ts";
@@ -9,15 +9,15 @@ import { type Overlay, seenThrough } from "./overlay.ts";
 
 export interface MergedPage {
   readonly rows: KeyValue[];
-  /** The page is full. There may be no further row: only the part up to the last one was looked at. */
+  /** True for a full page. There may be no further row: only the part up to the last row was read. */
   readonly more: boolean;
-  /** To the last row, or the whole range when it was read to its end. */
+  /** The part of the range up to the last row, or the whole range when it was read to its end. */
   readonly consumed: KeyRange;
-  /** All stored rows of `consumed`, ascending, also those hidden by own writes. */
+  /** All stored rows of `consumed`, ascending, including those hidden by own writes. */
   readonly stored: KeyValue[];
 }
 
-/** Rows fetched at once, at least: own clears may hide many. */
+/** The least number of rows in one fetch: own clears may hide many. */
 const FETCH_ROWS_MIN = 16;
 
 export function readPage(

@@ -1,10 +1,10 @@
 /**
- * Group commit: requests that arrive while a batch is being committed form the next one, already encoded, so the writer
- * never waits for encoding and one disk flush serves many transactions. Batches begin a few milliseconds apart at least: a
- * batch costs the same wake-ups and flushes for one request as for many, and on a machine that is half busy with batches of one
- * everything else is late. The first request after a rest never waits.
+ * Group commit: requests that arrive during the commit of a batch form the next batch, already encoded, so the writer never waits
+ * for the encoding and one disk flush serves many transactions. Batches begin at least a few milliseconds apart: a batch of one
+ * costs as many wake-ups and flushes as a batch of many, and a machine that is half busy with batches of one delays all other
+ * work. The first request after an idle time never waits.
  *
- * `batch` requests go only when no `default` request waits, or when the oldest of them has waited {@link BATCH_WAIT_MS}:
+ * `batch` requests are committed only when no `default` request waits, or when the oldest of them has waited {@link BATCH_WAIT_MS}:
  * they yield, but never starve.
  */
 import type { Clock } from "../../runtime/clock.ts";
@@ -17,7 +17,7 @@ import { commitStamp } from "./stamps.ts";
 
 const BATCH_WAIT_MS = 50;
 const SLAB_BYTES = 524_288;
-/** Bounds one batch: its transactions wait for each other, and clients of the one before must be served meanwhile. */
+/** Bounds one batch: its transactions wait for each other, and the clients of the previous one must be served meanwhile. */
 const SLABS_PER_BATCH = 8;
 const SPARE_MAX = 2 * SLABS_PER_BATCH;
 
@@ -26,8 +26,8 @@ interface Entry {
   readonly reject: (error: StoreError) => void;
 }
 
-/** Requests encoded one after the other into memory that moves to the writer as a whole. */
-interface Filling {
+/** Encoded requests in one block of memory, which is transferred to the writer as a whole. */
+interface OpenSlab {
   readonly out: ByteWriter;
   readonly entries: Entry[];
   readonly openedAt: number;
@@ -36,21 +36,21 @@ interface Filling {
 
 export interface QueueOptions {
   readonly clock: Clock;
-  /** Between the beginnings of two batches, at least. */
+  /** The least time between the beginnings of two batches. */
   readonly paceMs: number;
   /** One call at a time. A rejection is a StoreError that holds for every request of the batch. */
   commit(slabs: Slab[]): Promise<BatchResult>;
-  /** After each batch that changed something or may have. */
+  /** Called after each committed batch. */
   committed(): void;
 }
 
 export class CommitQueue {
   readonly #options: QueueOptions;
-  readonly #default: Filling[] = [];
-  readonly #batch: Filling[] = [];
-  /** Used again: memory of this size, allocated for every batch, keeps the garbage collector busy. */
+  readonly #default: OpenSlab[] = [];
+  readonly #batch: OpenSlab[] = [];
+  /** Memory for reuse: allocated for every batch, memory of this size keeps the garbage collector busy. */
   readonly #spare: ArrayBuffer[] = [];
-  #underWay: Promise<void> | undefined;
+  #committing: Promise<void> | undefined;
   #scheduled = false;
   #begunAt = Number.NEGATIVE_INFINITY;
 
@@ -59,45 +59,45 @@ export class CommitQueue {
   }
 
   submit(request: CommitRequest, priority: NonNullable<TransactOptions["priority"]>): PendingCommit {
-    const filling = this.#open(priority === "batch" ? this.#batch : this.#default);
-    const offset = encodeRequest(filling.out, request);
+    const slab = this.#open(priority === "batch" ? this.#batch : this.#default);
+    const offset = encodeRequest(slab.out, request);
     const { promise, resolve, reject } = Promise.withResolvers<Bytes>();
-    filling.entries.push({ resolve, reject });
+    slab.entries.push({ resolve, reject });
     this.#schedule();
     return {
       done: promise,
       get handedOver() {
-        return filling.handedOver;
+        return slab.handedOver;
       },
       withdraw: () => {
-        if (!filling.handedOver) withdrawRequest(filling.out, offset);
+        if (!slab.handedOver) withdrawRequest(slab.out, offset);
       },
     };
   }
 
-  /** Resolves when nothing is queued or under way. */
+  /** Resolves when no request is queued or being committed. */
   async idle(): Promise<void> {
-    while (this.#scheduled || this.#underWay !== undefined) {
-      await (this.#underWay ?? new Promise((resolve) => setImmediate(resolve)));
+    while (this.#scheduled || this.#committing !== undefined) {
+      await (this.#committing ?? new Promise((resolve) => setImmediate(resolve)));
     }
   }
 
-  #open(lane: Filling[]): Filling {
-    const last = lane.at(-1);
+  #open(queue: OpenSlab[]): OpenSlab {
+    const last = queue.at(-1);
     if (last !== undefined && last.out.length < SLAB_BYTES * FULL) return last;
-    const filling: Filling = {
+    const slab: OpenSlab = {
       out: new ByteWriter(Buffer.from(this.#spare.pop() ?? new ArrayBuffer(SLAB_BYTES))),
       entries: [],
       openedAt: this.#options.clock.monotonic(),
       handedOver: false,
     };
-    lane.push(filling);
-    return filling;
+    queue.push(slab);
+    return slab;
   }
 
-  /** At the earliest after the current turn of the event loop, so that everything that becomes ready in it goes together. */
+  /** Commits after the current turn of the event loop at the earliest, so that all requests of one turn form one batch. */
   #schedule(): void {
-    if (this.#scheduled || this.#underWay !== undefined) return;
+    if (this.#scheduled || this.#committing !== undefined) return;
     this.#scheduled = true;
     const pump = (): void => {
       this.#scheduled = false;
@@ -109,30 +109,30 @@ export class CommitQueue {
   }
 
   #pump(): void {
-    if (this.#underWay !== undefined) return;
-    const fillings = this.#take();
-    if (fillings.length === 0) return;
+    if (this.#committing !== undefined) return;
+    const slabs = this.#take();
+    if (slabs.length === 0) return;
     this.#begunAt = this.#options.clock.monotonic();
-    this.#underWay = this.#commit(fillings);
+    this.#committing = this.#commit(slabs);
   }
 
-  #take(): Filling[] {
+  #take(): OpenSlab[] {
     const taken = this.#default.splice(0, SLABS_PER_BATCH);
     const oldest = this.#batch[0];
     if (oldest !== undefined) {
       const waited = this.#options.clock.monotonic() - oldest.openedAt;
-      // One slab: a `default` request that arrives just after it has to wait for it.
+      // One slab only, because a `default` request that arrives right after it must wait for it.
       if (taken.length === 0 || waited >= BATCH_WAIT_MS) taken.push(...this.#batch.splice(0, 1));
     }
     return taken;
   }
 
-  async #commit(fillings: Filling[]): Promise<void> {
-    const slabs = fillings.map((filling) => {
-      filling.handedOver = true;
-      return { buffer: filling.out.take(), requests: filling.entries.length };
+  async #commit(taken: OpenSlab[]): Promise<void> {
+    const slabs = taken.map((slab) => {
+      slab.handedOver = true;
+      return { buffer: slab.out.take(), requests: slab.entries.length };
     });
-    const entries = fillings.flatMap((filling) => filling.entries);
+    const entries = taken.flatMap((slab) => slab.entries);
     let settle: () => void;
     try {
       const { outcomes, buffers } = await this.#options.commit(slabs);
@@ -143,9 +143,9 @@ export class CommitQueue {
     } catch (error) {
       settle = () => rejectAll(entries, error);
     }
-    this.#underWay = undefined;
+    this.#committing = undefined;
     if (this.#default.length > 0 || this.#batch.length > 0) {
-      // First: the writer works on the next batch while the callers of this one go on.
+      // First, so that the writer works on the next batch while the callers of this one continue.
       if (this.#options.clock.monotonic() - this.#begunAt >= this.#options.paceMs) this.#pump();
       else this.#schedule();
     }
@@ -153,14 +153,17 @@ export class CommitQueue {
   }
 }
 
-/** A slab is closed when this much of it is used, so that a request of usual size seldom makes it grow. */
+/** The used share at which a slab is full, so that a request of usual size rarely makes it grow. */
 const FULL = 0.9;
 
 function settleAll(entries: readonly Entry[], outcomes: BigUint64Array): void {
   for (const [index, entry] of entries.entries()) {
     const sequence = outcomes[index]!;
     if (sequence !== NOT_COMMITTED) entry.resolve(commitStamp(sequence));
-    else entry.reject(new StoreError("conflict", "what the transaction read was changed before its commit"));
+    else
+      entry.reject(
+        new StoreError("conflict", "the values that the transaction read changed before its commit"),
+      );
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * One transaction's commit request as bytes: what it read (evidence) and what it writes. Bytes, because they move to the
- * committing thread without a copy per object; the memory driver uses the same form, so the cheap tests cover it.
+ * The commit request of one transaction as bytes: the evidence of its reads, and its writes. Bytes move to the committing thread
+ * without a copy per object. The memory driver uses the same form, so the cheap tests cover it.
  *
  * Layout, integers big-endian: length u32 · withdrawn u8 · guard u8 · snapshot sequence u64 · reads (u32 length, then
  * records) · writes, up to the length. A record is a tag and its fields; byte strings carry their length.
@@ -24,10 +24,10 @@ export const WRITE = {
 
 const WITHDRAWN_OFFSET = 4;
 
-/** The read set of one attempt, written down as the reads happen. */
+/** The read set of one attempt, encoded as the reads happen. */
 export class ReadSet {
   #records: ByteWriter | undefined;
-  /** Set when a range was too long to record: then any commit since the snapshot counts as a conflict. */
+  /** True when a range was too long to record: then any commit since the snapshot is a conflict. */
   guard = false;
 
   key(key: Bytes, value: Bytes | undefined): void {
@@ -66,7 +66,7 @@ export interface CommitRequest {
   readonly overlay: Overlay;
 }
 
-/** Appends the request; returns its offset, for {@link withdrawRequest}. */
+/** Appends the request and returns its offset, for {@link withdrawRequest}. */
 export function encodeRequest(out: ByteWriter, request: CommitRequest): number {
   const start = out.length;
   out.u32(0); // the length, known at the end
@@ -91,7 +91,7 @@ export function encodeRequest(out: ByteWriter, request: CommitRequest): number {
   return start;
 }
 
-/** Takes back a request that has not been handed over yet. */
+/** Withdraws a request that has not been handed over. */
 export function withdrawRequest(out: ByteWriter, offset: number): void {
   out.setU8(offset + WITHDRAWN_OFFSET, 1);
 }

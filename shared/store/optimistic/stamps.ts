@@ -1,5 +1,5 @@
 /**
- * Commit stamps of the embedded engines, and what a transaction may no longer read because its own stamp is not known yet.
+ * Commit stamps of the embedded engines, and the ranges that a transaction cannot read because its own stamp is not known yet.
  *
  * A stamp is the commit counter, 8 bytes big-endian, then two zero bytes: FoundationDB's shape (version, then position in
  * the batch), so keys have the same length on every engine.
@@ -22,10 +22,10 @@ export function stampedKey(prefix: Bytes, stamp: Bytes, order: number, suffix: B
 }
 
 /**
- * Where the stamped keys of one attempt may land. A read there would have to guess the stamp: it is refused instead. Values
- * that carry the stamp are refused where own writes are looked up.
+ * The ranges in which the stamped keys of one attempt may land. A read there would have to guess the stamp, so it is refused. Reads of
+ * stamped values are refused where own writes are looked up.
  */
-export class StampedPlaces {
+export class StampedRanges {
   readonly #ranges = new Map<string, { begin: string; end: string }>();
 
   addKeysUnder(prefix: Bytes): void {

@@ -1,6 +1,6 @@
 /**
- * The {@link Store} over an embedded engine: everything that LMDB and memory have in common. The engine gives snapshots and
- * commits batches; attempts, retries, waiting and closing are done here, once.
+ * The {@link Store} over an embedded engine, with everything that LMDB and memory have in common. The engine provides snapshots and
+ * commits batches; attempts, retries, waits and closing are implemented here.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { checkKey } from "../limits.ts";
@@ -24,7 +24,7 @@ import { Overlay } from "./overlay.ts";
 import { CommitQueue } from "./queue.ts";
 import { ReadSet } from "./request.ts";
 
-/** An embedded engine is not relieved by long pauses: the pause only lets the other transaction through. */
+/** Long pauses do not relieve an embedded engine: a pause only lets the other transaction finish. */
 const MAX_RETRY_DELAY_MS = 50;
 
 export class OptimisticStore implements Store {
@@ -71,7 +71,7 @@ export class OptimisticStore implements Store {
   ): Promise<void> {
     if (this.#closing !== undefined) throw closed();
     checkKey(key);
-    const current = (of: Bytes) => this.#look((snapshot) => snapshot.get(of));
+    const current = (of: Bytes) => this.#withSnapshot((snapshot) => snapshot.get(of));
     await this.#changes.wait({ key, lastSeen, current }, options);
   }
 
@@ -109,10 +109,10 @@ export class OptimisticStore implements Store {
 
   #notice(): void {
     if (this.#changes.isEmpty) return;
-    this.#look((snapshot) => this.#changes.check((key) => snapshot.get(key)));
+    this.#withSnapshot((snapshot) => this.#changes.check((key) => snapshot.get(key)));
   }
 
-  #look<T>(use: (snapshot: Snapshot) => T): T {
+  #withSnapshot<T>(use: (snapshot: Snapshot) => T): T {
     const snapshot = this.#engine.snapshot();
     try {
       return use(snapshot);

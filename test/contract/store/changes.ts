@@ -28,7 +28,7 @@ export function changeCases({ store, open: openStore }: Bench): void {
     await changed;
   });
 
-  it("follows every value of a key that changes all the time", async () => {
+  it("follows a key that changes continually", async () => {
     const key = testSpace().key("n");
     const last = 30;
     const writer = async () => {
@@ -43,12 +43,12 @@ export function changeCases({ store, open: openStore }: Bench): void {
     await Promise.all([writer(), reader()]);
   });
 
-  it("resolves after pollMs although no event comes", async () => {
+  it("resolves after pollMs without an event", async () => {
     const key = testSpace().key("a");
     await store().changed(key, undefined, { signal: open(), pollMs: 20 });
   });
 
-  it("resolves when aborted, before and while it waits", async () => {
+  it("resolves when aborted, before and during the wait", async () => {
     const key = testSpace().key("a");
     await store().changed(key, undefined, { signal: AbortSignal.abort(), pollMs: NEVER_MS });
     const controller = new AbortController();
@@ -64,7 +64,7 @@ export function changeCases({ store, open: openStore }: Bench): void {
     await changed;
   });
 
-  it("answers for its health with a commit that was measured", async () => {
+  it("reports its health with a measured commit", async () => {
     const health = await store().health({ timeoutMs: 10_000 });
     expect(health).toMatchObject({ ok: true, commitProbeMs: expect.any(Number) });
   });

@@ -1,12 +1,11 @@
-// A process that commits until it is killed. It prints the number of each transaction whose commit was reported to it;
-// started as `node committer.ts <directory>`, first line `open`. With a third argument it exits by itself, by
-// `exit` or by `throw`, in the middle of its work.
+// A process that commits until it is killed, started as `node committer.ts <directory>`. It prints `open`, then the number of each
+// transaction whose commit was reported. With a third argument it ends itself in the middle of its work, with `exit` or `throw`.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
 
-// Many and many-parted where it ends by itself: then batches are being applied most of the time.
-const [lanes, parts] = process.argv[3] === undefined ? [8, 0] : [100, 500];
+// Many transactions with many parts where it ends itself: then batches are being applied most of the time.
+const [loops, parts] = process.argv[3] === undefined ? [8, 0] : [100, 500];
 const store = await openLmdb({ path: process.argv[2]! });
 process.stdout.write("open\n");
 let next = 0;
@@ -29,10 +28,10 @@ const ENOUGH = 300;
 
 async function endInTheMiddle(how: string): Promise<void> {
   while (next < ENOUGH) await pause(1);
-  await pause(Math.random() * 200); // anywhere in a batch
+  await pause(Math.random() * 200); // at any point of a batch
   if (how === "exit") process.exit(7);
   throw new Error("thrown on purpose");
 }
 
 if (process.argv[3] !== undefined) void endInTheMiddle(process.argv[3]);
-await Promise.all(Array.from({ length: lanes }, commitForEver));
+await Promise.all(Array.from({ length: loops }, commitForEver));

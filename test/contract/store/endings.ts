@@ -1,4 +1,4 @@
-// How an operation ends: by its deadline, by its caller, by its age, by its body, by the closing of the store.
+// The ends of an operation: by its deadline, its caller, its age, its body, or the closing of the store.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, it } from "vitest";
@@ -17,7 +17,7 @@ export function endingCases(bench: Bench): void {
 }
 
 function attemptCases({ store }: Bench): void {
-  it("gives the body a new Tx per attempt; the one before it throws", async () => {
+  it("gives the body a new Tx per attempt; an earlier one throws", async () => {
     const key = testSpace().key("a");
     const seen: Tx[] = [];
     const { attempts } = await write(store(), async (tx) => {
@@ -36,7 +36,7 @@ function attemptCases({ store }: Bench): void {
     expect(await stored(store(), key)).toBe("mine");
   });
 
-  it("passes on what the body throws, and writes nothing", async () => {
+  it("rethrows an error of the body, and writes nothing", async () => {
     const key = testSpace().key("a");
     const reason = new Error("refused");
     const run = write(store(), async (tx) => {
@@ -64,14 +64,14 @@ function attemptCases({ store }: Bench): void {
 }
 
 function callerCases({ store }: Bench): void {
-  it("ends at its deadline although the body never does", async () => {
+  it("ends at its deadline even when the body hangs", async () => {
     const options = { label: "contract", deadlineMs: 50, onUnknown: "safe" } as const;
     const deadline = { kind: "deadline", committed: "no" };
     await expect(store().transact(options, never)).rejects.toMatchObject(deadline);
     await expect(store().read(options, never)).rejects.toMatchObject(deadline);
   });
 
-  it("ends at its deadline although it always conflicts", async () => {
+  it("ends at its deadline even when it always conflicts", async () => {
     const key = testSpace().key("a");
     const options = { label: "contract", deadlineMs: 200, onUnknown: "safe" } as const;
     const run = store().transact(options, async (tx) => {
@@ -79,14 +79,14 @@ function callerCases({ store }: Bench): void {
       tx.set(key, text("mine"));
       await write(store(), async (other) => other.set(key, text(String(tx.attempt))));
     });
-    // It may pass while the last attempt's commit is on its way; that one conflicts, too, but nobody waits for the answer.
+    // The deadline may pass during the last attempt's commit. That one conflicts too, but its answer comes too late.
     await expect(run).rejects.toSatisfy(({ kind, committed }: StoreError) =>
       committed === "no" ? kind === "deadline" : kind === "commit_unknown",
     );
     expect(await stored(store(), key)).not.toBe("mine");
   });
 
-  it("ends when its signal aborts, before and while it runs", async () => {
+  it("ends when its signal aborts, before or during the attempt", async () => {
     const key = testSpace().key("a");
     const options = { label: "contract", deadlineMs: 20_000, onUnknown: "safe" } as const;
     const aborted = { kind: "aborted", committed: "no" };
@@ -131,7 +131,7 @@ function ageCases({ store, can }: Bench): void {
     }
   });
 
-  it("fails an expired transaction although its body swallows the failures", {
+  it("fails an expired transaction even when its body ignores the failures", {
     timeout: 60_000,
   }, async () => {
     if (can.openWithClock === undefined) return;
@@ -150,7 +150,7 @@ function ageCases({ store, can }: Bench): void {
 }
 
 function closingCases({ open }: Bench): void {
-  it("finishes what is under way, then refuses everything", async () => {
+  it("finishes running operations, then refuses all", async () => {
     const store = await open();
     const key = testSpace().key("a");
     const gate = Promise.withResolvers<void>();
@@ -168,14 +168,14 @@ function closingCases({ open }: Bench): void {
     expect((await store.health({ timeoutMs: 1_000 })).ok).toBe(false);
   });
 
-  it("does not wait for a body that never ends", async () => {
+  it("does not wait for a body that hangs", async () => {
     const store = await open();
     const stuck = expect(write(store, never)).rejects.toMatchObject({ kind: "closed", committed: "no" });
     await store.close({ drainMs: 20 });
     await stuck;
   });
 
-  it("closes twice, and with transactions that conflict", async () => {
+  it("can be closed twice, and after transactions that conflict", async () => {
     const store = await open();
     const key = testSpace().key("a");
     const run = overtaken(

@@ -49,7 +49,7 @@ function singleKeyCases({ store }: Bench): void {
 }
 
 function phantomCases({ store }: Bench): void {
-  it.each(["insert", "delete", "change"])("refuses a phantom %s in a range that was read", async (kind) => {
+  it.each(["insert", "delete", "change"])("refuses a phantom %s in a read range", async (kind) => {
     const space = testSpace();
     await fill(store(), space, ["b", "d"]);
     const run = overtaken(
@@ -81,7 +81,7 @@ function phantomCases({ store }: Bench): void {
     await expect(run).rejects.toMatchObject(conflict);
   });
 
-  it.each([false, true])("lets a write beyond a limited page pass (reverse: %s)", async (reverse) => {
+  it.each([false, true])("allows a write beyond a limited page (reverse: %s)", async (reverse) => {
     const space = testSpace();
     await fill(store(), space, ["b", "d", "f", "h"]);
     await overtaken(
@@ -96,7 +96,7 @@ function phantomCases({ store }: Bench): void {
 }
 
 function snapshotCases({ store }: Bench): void {
-  it("takes no conflict from a snapshot read, and one from addReadConflict", async () => {
+  it("has no conflict from a snapshot read, and one from addReadConflict", async () => {
     const space = testSpace();
     const [key, target] = [space.key("a"), space.key("b")];
     const other = async () => write(store(), async (tx) => tx.addI64(key, 1n));
@@ -116,7 +116,7 @@ function snapshotCases({ store }: Bench): void {
     expect(await stored(store(), target)).toBe("x");
   });
 
-  it("guards a range of more rows than one page may have", async () => {
+  it("guards a range with more rows than one page may have", async () => {
     const space = testSpace();
     const rows = STORE_LIMITS.range_rows_max + 1;
     await write(store(), async (tx) => {
@@ -138,7 +138,7 @@ function snapshotCases({ store }: Bench): void {
     expect(await stored(store(), space.key("a"))).toBe("z");
   });
 
-  it("reads one state throughout, in read and in transact", async () => {
+  it("reads one state, in read and in transact", async () => {
     const space = testSpace();
     const key = space.key("a");
     await write(store(), async (tx) => tx.set(key, text("before")));
@@ -155,10 +155,10 @@ function snapshotCases({ store }: Bench): void {
 }
 
 function concurrencyCases({ store }: Bench): void {
-  it("shows a commit to everybody who begins after its answer, whatever snapshots were taken meanwhile", async () => {
+  it("shows a commit to every transaction that begins after its answer, even when snapshots were taken during it", async () => {
     const key = testSpace().key("n");
     let isOver = false;
-    // Each keeps its snapshot for a moment, so that there is always one from the middle of a commit.
+    // Each holds its snapshot for a moment, so that there is always one from the middle of a commit.
     const readers = Array.from({ length: 16 }, async (_, n) => {
       while (!isOver) {
         await look(store(), async (reader) => {
@@ -178,7 +178,7 @@ function concurrencyCases({ store }: Bench): void {
     expect(stale).toEqual([]);
   });
 
-  it("retries a conflict until it is through, with a new Tx each time", async () => {
+  it("retries a conflict until it succeeds, with a new Tx each time", async () => {
     const key = testSpace().key("n");
     const add = () =>
       write(store(), async (tx) => {
@@ -204,7 +204,7 @@ function concurrencyCases({ store }: Bench): void {
     expect([...greatest!]).toEqual([19]);
   });
 
-  it("shows a commit that returned to everything that starts afterwards", async () => {
+  it("shows a commit that returned to every transaction that starts afterwards", async () => {
     const key = testSpace().key("a");
     for (let n = 0; n < 30; n++) {
       await write(store(), async (tx) => tx.set(key, text(String(n))));

@@ -14,7 +14,7 @@ export function limitCases(bench: Bench): void {
 }
 
 function sizeCases({ store }: Bench): void {
-  it("takes a key of 1,024 bytes, in every call, and refuses one more", async () => {
+  it("accepts a key of 1,024 bytes, in every call, and refuses one more byte", async () => {
     const space = testSpace();
     const longest = Buffer.concat([space.prefix, Buffer.alloc(1_024 - space.prefix.length, 0x61)]);
     const tooLong = Buffer.concat([longest, Buffer.of(0x61)]);
@@ -32,7 +32,7 @@ function sizeCases({ store }: Bench): void {
     await expect(refused(store(), (tx) => tx.clear(tooLong))).rejects.toMatchObject(tooLarge);
   });
 
-  it("takes a value of 64 KiB and refuses one more", async () => {
+  it("accepts a value of 64 KiB and refuses one more byte", async () => {
     const key = testSpace().key("a");
     await write(store(), async (tx) => tx.set(key, Buffer.alloc(65_536, 1)));
     const value = await look(store(), (reader) => reader.get(key));
@@ -42,7 +42,7 @@ function sizeCases({ store }: Bench): void {
     });
   });
 
-  it("takes a transaction of almost 1 MB and refuses one of more, leaving nothing of it", async () => {
+  it("accepts a transaction of almost 1 MB and refuses a larger one without a trace", async () => {
     const space = testSpace();
     const value = Buffer.alloc(60_000, 1);
     const fillUp = (tx: Tx, count: number) => {
@@ -57,7 +57,7 @@ function sizeCases({ store }: Bench): void {
 }
 
 function refusalCases({ store }: Bench): void {
-  it("counts the bytes of a transaction the same everywhere", async () => {
+  it("counts the bytes of a transaction in the same way on every engine", async () => {
     const space = testSpace();
     const key = space.key("k");
     const range = space.range("a", "z");
@@ -75,7 +75,7 @@ function refusalCases({ store }: Bench): void {
     });
   });
 
-  it("refuses what is never allowed, before anything is written", async () => {
+  it("refuses invalid arguments before anything is written", async () => {
     const space = testSpace();
     const key = space.key("a");
     const invalid = { kind: "invalid", committed: "no" };

@@ -1,4 +1,4 @@
-// A transaction sees what it wrote, and afterwards the store holds what the calls in their order gave.
+// A transaction sees its own writes, and its commit has the result of its calls in their order.
 
 import { expect, it } from "vitest";
 import type { Bench } from "./bench.ts";
@@ -47,7 +47,7 @@ function mergeCases({ store }: Bench): void {
     expect(await look(store(), (reader) => listing(reader, space, space.range()))).toEqual(expected);
   });
 
-  it("finds the rows behind a long cleared part", async () => {
+  it("finds the rows after a long cleared part", async () => {
     const space = testSpace();
     const names = Array.from({ length: 200 }, (_, n) => String(n).padStart(3, "0"));
     await fill(store(), space, names);
@@ -60,7 +60,7 @@ function mergeCases({ store }: Bench): void {
 }
 
 function valueCases({ store }: Bench): void {
-  it("computes atomics over stored, own and absent values", async () => {
+  it("applies atomics to stored, own and absent values", async () => {
     const space = testSpace();
     const [n, m] = [space.key("n"), space.key("m")];
     await write(store(), async (tx) => tx.set(n, i64(40n)));
@@ -89,7 +89,7 @@ function valueCases({ store }: Bench): void {
     expect(await look(store(), async (reader) => i64Of(await reader.get(key)))).toBe(-(2n ** 63n));
   });
 
-  it("hands out arrays of the caller's own", async () => {
+  it("returns arrays that belong to the caller", async () => {
     const space = testSpace();
     const key = Buffer.from(space.key("a"));
     const value = Buffer.from("value");
@@ -103,7 +103,7 @@ function valueCases({ store }: Bench): void {
     expect(await stored(store(), key)).toBe("value");
   });
 
-  it("has a stamp exactly when something was written", async () => {
+  it("has a stamp if and only if something was written", async () => {
     const key = testSpace().key("a");
     const nothing = await write(store(), async (tx) => tx.get(key));
     const something = await write(store(), async (tx) => tx.set(key, text("x")));

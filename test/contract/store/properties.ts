@@ -8,7 +8,7 @@ const ACCOUNTS = 5;
 const account = (space: Space, n: number) => space.key(`account/${n}`);
 
 export function propertyCases({ store }: Bench): void {
-  it("conserves the total over concurrent transfers, as every reader sees it", async () => {
+  it("conserves the total over concurrent transfers, for every reader", async () => {
     const transfer = fc.record({
       from: fc.nat(ACCOUNTS - 1),
       to: fc.nat(ACCOUNTS - 1),
@@ -43,7 +43,7 @@ export function propertyCases({ store }: Bench): void {
     expect(names).toEqual(Array.from({ length: 25 }, (_, n) => `${String(n).padStart(4, "0")}=x`));
   });
 
-  it("reads within a transaction what it would read after its commit", async () => {
+  it("reads the same within a transaction as after its commit", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(step, { maxLength: 12 }),

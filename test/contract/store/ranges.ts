@@ -7,7 +7,7 @@ import { fill, listing, look, type Space, testSpace, text, write } from "./space
 const NAMES = ["a", "b", "c", "d", "e"];
 
 export function rangeCases({ store }: Bench): void {
-  it("includes begin, excludes end, in both directions", async () => {
+  it("includes begin and excludes end, in both directions", async () => {
     const space = testSpace();
     await fill(store(), space, NAMES);
     await look(store(), async (reader) => {
@@ -19,7 +19,7 @@ export function rangeCases({ store }: Bench): void {
     });
   });
 
-  it.each([1, 2, 5, 6])("gives every row once, page after page of %i", async (limit) => {
+  it.each([1, 2, 5, 6])("returns every row once, in pages of %i", async (limit) => {
     const space = testSpace();
     await fill(store(), space, NAMES);
     const forward = await look(store(), (reader) => pages(reader, space, limit, false));
@@ -28,7 +28,7 @@ export function rangeCases({ store }: Bench): void {
     expect(backward).toEqual(NAMES.toReversed());
   });
 
-  it("says `more` while rows are left, and not after a page that is not full", async () => {
+  it("has `more` while rows are left, and not after a page that is not full", async () => {
     const space = testSpace();
     await fill(store(), space, NAMES);
     await look(store(), async (reader) => {
@@ -50,7 +50,7 @@ export function rangeCases({ store }: Bench): void {
     expect(page.rows.map(({ key }) => [...key.subarray(space.prefix.length)])).toEqual(tails);
   });
 
-  it("keeps values empty, binary and at the sizes where engines change their layout", async () => {
+  it("keeps empty and binary values, and those of the sizes where engines change their layout", async () => {
     const space = testSpace();
     for (const size of [0, 1, 2_000, 2_100, 4_096, 4_097, 40_000]) {
       const value = Buffer.alloc(size, size % 251);

@@ -1,6 +1,6 @@
-// One of several processes on one shared directory, started as `node sharer.ts <directory> <rounds>`. It adds one to a counter by
-// reading and writing it, `rounds` times on four lanes, and prints each value that it wrote and was told committed. A line on its
-// standard input is a question: it answers with the counter as it reads it then.
+// One of several processes on one shared directory, started as `node sharer.ts <directory> <rounds>`. It reads a counter and writes it
+// plus one, `rounds` times in each of four loops, and prints each value whose commit was reported. It answers each line on its
+// standard input with the current counter.
 import { createInterface } from "node:readline";
 import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
 

@@ -1,4 +1,4 @@
-// Keys and short calls for the cases. Each case has a key space of its own: some engines keep what an earlier run wrote.
+// Keys and short calls for the cases. Each case has its own key space, because some engines keep the data of earlier runs.
 
 import { randomBytes } from "node:crypto";
 import type { Bytes, CommitResult, KeyRange, Reader, Store, Tx } from "../../../shared/store/store.ts";
@@ -6,9 +6,9 @@ import type { Bytes, CommitResult, KeyRange, Reader, Store, Tx } from "../../../
 export interface Space {
   readonly prefix: Bytes;
   key(name: string): Bytes;
-  /** From `from` to before `to`; without arguments everything of the case. */
+  /** The keys from `from` to before `to`; without arguments all keys of the case. */
   range(from?: string, to?: string): KeyRange;
-  /** The key's name again. */
+  /** The name of a key. */
   name(key: Bytes): string;
 }
 
@@ -61,7 +61,7 @@ export function look<T>(store: Store, body: (reader: Reader) => Promise<T>): Pro
 export const stored = (store: Store, key: Bytes): Promise<string | undefined> =>
   look(store, async (reader) => textOf(await reader.get(key)));
 
-/** Names and values of a range, as `name=value`. */
+/** The names and values of a range, as `name=value`. */
 export async function listing(
   reader: Reader,
   space: Space,
@@ -78,7 +78,7 @@ export async function fill(store: Store, space: Space, names: readonly string[])
   });
 }
 
-/** Runs `other` to its end inside the transaction, so that it commits between this one's reads and its commit. */
+/** Runs `other` completely inside the transaction, so that it commits between the reads and the commit of this one. */
 export async function overtaken<T>(
   store: Store,
   body: (tx: Tx) => Promise<T>,

@@ -1,4 +1,4 @@
-// Stamped keys are the store's feed: a reader that follows them must meet every commit, in commit order, once.
+// Stamped keys are the store's feed: a reader that follows them must see every commit once, in commit order.
 
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, it } from "vitest";
@@ -9,12 +9,12 @@ import { listing, look, once, type Space, stored, testSpace, text, textOf, write
 const hex = (bytes: Bytes) => Buffer.from(bytes).toString("hex");
 
 export function stampCases(bench: Bench): void {
-  placeCases(bench);
+  layoutCases(bench);
   readCases(bench);
 }
 
-function placeCases({ store }: Bench): void {
-  it("puts stamp and order into the key, stamps of later commits being greater", async () => {
+function layoutCases({ store }: Bench): void {
+  it("puts stamp and order into the key, and stamps of later commits are greater", async () => {
     const space = testSpace();
     const stamps: string[] = [];
     for (let n = 0; n < 3; n++) {
@@ -39,7 +39,7 @@ function placeCases({ store }: Bench): void {
     expect(Buffer.from(value!)).toEqual(Buffer.concat([text("<"), stamp!, text(">")]));
   });
 
-  it("counts the order anew in each attempt", async () => {
+  it("counts the order from 0 in each attempt", async () => {
     const space = testSpace();
     const feed = Buffer.concat([space.prefix, text("feed/")]);
     const guard = space.key("guard");
@@ -57,7 +57,7 @@ function placeCases({ store }: Bench): void {
 }
 
 function readCases({ store }: Bench): void {
-  it("refuses reads that would have to know the stamp", async () => {
+  it("refuses reads that depend on the stamp", async () => {
     const space = testSpace();
     const key = space.key("value");
     const stampKey = (tx: Tx) => tx.setStampedKey(space.key("feed/"), new Uint8Array(0), text("x"));
@@ -80,7 +80,7 @@ function readCases({ store }: Bench): void {
     expect(await look(store(), (reader) => listing(reader, space, space.range()))).toEqual([]);
   });
 
-  it("still reads elsewhere after a stamped write", async () => {
+  it("allows other reads after a stamped write", async () => {
     const space = testSpace();
     await write(store(), async (tx) => {
       tx.setStampedKey(space.key("feed/"), new Uint8Array(0), text("x"));
@@ -107,7 +107,7 @@ function readCases({ store }: Bench): void {
   });
 }
 
-/** Reads on from the last key seen, until `count` entries were met. */
+/** Reads from the last seen key on, until it has seen `count` entries. */
 async function follow(store: Store, space: Space, count: number): Promise<(string | undefined)[]> {
   const seen: (string | undefined)[] = [];
   let { begin, end } = space.range();
@@ -116,7 +116,7 @@ async function follow(store: Store, space: Space, count: number): Promise<(strin
     seen.push(...rows.map(({ value }) => textOf(value)));
     const last = rows.at(-1);
     if (last !== undefined) begin = Buffer.concat([last.key, Buffer.of(0)]);
-    await turn(); // an embedded store answers reads without waiting: the writers must get their turn
+    await turn(); // an embedded store answers reads without a wait, so the writers need a turn of the event loop
   }
   return seen;
 }

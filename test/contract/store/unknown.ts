@@ -1,4 +1,4 @@
-// The command pattern under lost commit results: the body reads and writes an idempotency record, so it may run again.
+// The command pattern under lost commit results: the body reads and writes an idempotency record, so it may run twice.
 
 import { expect, it } from "vitest";
 import type { Store, Tx } from "../../../shared/store/store.ts";
@@ -6,7 +6,7 @@ import { type Fault, faultyStore } from "../../harness/stores/faulty-store.ts";
 import type { Bench } from "./bench.ts";
 import { i64Of, look, type Space, testSpace, text, write } from "./space.ts";
 
-/** One command: once applied it adds 1 and appends one entry; applied again it does nothing. */
+/** One command: the first application adds 1 and appends one entry; further ones do nothing. */
 const command = (space: Space, id: string) => async (tx: Tx) => {
   const record = space.key(`idem/${id}`);
   if ((await tx.get(record)) !== undefined) return "again";
@@ -16,7 +16,7 @@ const command = (space: Space, id: string) => async (tx: Tx) => {
   return "first";
 };
 
-/** [count, entries in the feed] */
+/** The count, and the number of entries in the feed. */
 async function effects(store: Store, space: Space): Promise<[bigint, number]> {
   return await look(store, async (reader) => [
     i64Of(await reader.get(space.key("count"))) ?? 0n,
@@ -38,7 +38,7 @@ export function unknownCases({ store }: Bench): void {
     expect(await effects(store(), space)).toEqual([1n, 1]);
   });
 
-  it("ends as once when the first commit arrives after the second attempt", async () => {
+  it("takes effect once when the first commit arrives after the second attempt", async () => {
     const space = testSpace();
     const faults: Fault[] = ["late", "none"];
     const faulty = faultyStore(store(), () => faults.shift() ?? "none");
@@ -56,7 +56,7 @@ export function unknownCases({ store }: Bench): void {
     expect(await effects(store(), space)).toEqual(fault === "applied" ? [1n, 1] : [0n, 0]);
   });
 
-  it("delivers many commands twice at once under lost results, each ends as once", async () => {
+  it("many commands, each delivered twice at the same time under lost results, take effect once", async () => {
     const space = testSpace();
     const cycle: Fault[] = ["none", "applied", "late", "lost", "none", "lost", "applied"];
     let turn = 0;

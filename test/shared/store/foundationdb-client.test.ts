@@ -9,7 +9,7 @@ import { API_VERSION, optionsOf } from "../../../shared/store/foundationdb/clien
 const run = promisify(execFile);
 const driver = new URL("../../../shared/store/drivers/foundationdb.ts", import.meta.url).href;
 
-// Opens the store in a process of its own and prints what came of it.
+// Opens the store in a separate process and prints the result.
 const OPEN = `
   const { openFoundationdb } = await import(${JSON.stringify(driver)});
   const error = await openFoundationdb().then(() => undefined, (reason) => reason);
@@ -31,8 +31,8 @@ function expectInstallHint(opened: Record<string, unknown>): void {
   ]);
 }
 
-test("a client library that cannot be loaded is one error that says what to install", async () => {
-  // The addon's own loader is pointed at a file that is no library: the same failure as without libfdb_c.
+test("a client library that cannot be loaded is one error with installation instructions", async () => {
+  // The addon's own loader gets a file that is not a library: the same failure as without libfdb_c.
   const directory = await mkdtemp(join(tmpdir(), "fleet-fdb-"));
   try {
     const place = join(directory, "prebuilds", `${process.platform}-${process.arch}`);
@@ -79,7 +79,7 @@ const codes = { Timeout: 500, PriorityBatch: 201 };
 test.each([
   ["the timeout is set on every transaction", { timeoutMs: 1_500, priority: "default" }, [[500, 1_500]]],
   [
-    "batch priority is set besides",
+    "batch priority is set in addition",
     { timeoutMs: 1_500, priority: "batch" },
     [
       [500, 1_500],

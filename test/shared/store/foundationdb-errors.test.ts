@@ -67,7 +67,7 @@ const rows: readonly Row[] = [
   [6000, "permission_denied", "fatal", "fatal", "no"],
 ];
 
-/** fdb_error_predicate of the C client, 7.3: the engine's own word on what may be retried. */
+/** fdb_error_predicate of the C client, 7.3: the codes that the engine itself calls retryable. */
 const RETRYABLE_NOT_COMMITTED = [1007, 1009, 1020, 1037, 1038, 1042, 1051, 1078, 1213, 1223];
 const MAYBE_COMMITTED = [1021, 1039];
 
@@ -81,7 +81,7 @@ test.each(rows)(
   },
 );
 
-test("the rows above are all that the driver's table holds", () => {
+test("the rows above are all of the driver's table", () => {
   expect([...listedCodes].sort()).toEqual(rows.map(([code]) => code).sort());
 });
 
@@ -90,13 +90,13 @@ test("exactly the engine's own retryable codes, and the two about watches, are r
   expect(retried.sort()).toEqual([...RETRYABLE_NOT_COMMITTED, 1029, 1032].sort());
 });
 
-test("what the engine calls maybe committed is unknown and settled", () => {
+test("codes that the engine calls maybe committed are unknown and settled", () => {
   for (const code of MAYBE_COMMITTED) {
     expect(meaningOf(code, "commit")).toEqual({ kind: "commit_unknown", committed: "maybe_settled" });
   }
 });
 
-test("a kind that reads as not committed never comes with an outcome that may be", () => {
+test("a kind that means not committed never has another outcome", () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 7_000 }),

@@ -1,5 +1,5 @@
-// A real server that goes away: killed or paused, under load, at the start, with watches open. Each call gets an answer by its
-// deadline, the answer is true, and when the server is back the same open store goes on by itself.
+// A real server that fails: killed or paused, under load, at the start, with open watches. Each call gets a true answer by its
+// deadline, and when the server is back the same open store works again by itself.
 import { execFile } from "node:child_process";
 import { once as event } from "node:events";
 import { promisify } from "node:util";
@@ -16,15 +16,15 @@ import {
 const run = promisify(execFile);
 const missing = await missingFoundationdb();
 const DEADLINE_MS = 2_000;
-/** A busy machine may be late to notice a deadline; a hang is longer than that. */
+/** A busy machine may notice a deadline late; a hang is longer than that. */
 const LATE_MS = 3_000;
 const LANES = 20;
 
-/** How it goes away, and how it comes back. */
+/** The faults, each with its begin and its end. */
 const FAULTS: [
   name: string,
-  away: (c: FoundationdbControl) => unknown,
-  back: (c: FoundationdbControl) => unknown,
+  begin: (c: FoundationdbControl) => unknown,
+  end: (c: FoundationdbControl) => unknown,
 ][] = [
   ["killed", (control) => control.kill(), (control) => control.restart()],
   ["paused", (control) => control.pause(), (control) => control.continue()],
@@ -55,7 +55,7 @@ async function writeOnce(store: Store, name: string): Promise<Outcome> {
   }
 }
 
-describe.skipIf(missing !== undefined)("a server that goes away", () => {
+describe.skipIf(missing !== undefined)("a server that fails", () => {
   let server: FoundationdbServer;
   let control: FoundationdbControl | undefined;
   let store: Store;
@@ -73,8 +73,8 @@ describe.skipIf(missing !== undefined)("a server that goes away", () => {
   });
 
   test.each(FAULTS)(
-    "%s under load: answers by the deadline, all of them true, and heals",
-    async (name, away, back) => {
+    "%s under load: gives true answers by the deadline, and recovers",
+    async (name, begin, end) => {
       if (control === undefined) return;
       const outcomes: Outcome[] = [];
       let stop = false;
@@ -93,10 +93,10 @@ describe.skipIf(missing !== undefined)("a server that goes away", () => {
       const lanes = Array.from({ length: LANES }, lane);
       const committed = () => outcomes.filter(({ error }) => error === undefined).length;
       await until(() => committed() >= 200);
-      await away(control);
+      await begin(control);
       await until(() => outcomes.filter(({ error }) => error !== undefined).length >= LANES);
       expect((await store.health({ timeoutMs: 500 })).ok).toBe(false);
-      await back(control);
+      await end(control);
       const before = committed();
       await until(() => committed() >= before + 200);
       stop = true;
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)("a server that goes away", () => {
     return found;
   }
 
-  test("away when the store is opened: an answer by the deadline, and work as soon as it is there", async () => {
+  test("down when the store is opened: answers by the deadline, and works as soon as it is up", async () => {
     if (control === undefined) return;
     await control.kill();
     const early = await open();
@@ -144,19 +144,19 @@ describe.skipIf(missing !== undefined)("a server that goes away", () => {
   }, 120_000);
 
   test.each(FAULTS)(
-    "%s while somebody waits for a change: the poll wakes, later an event does",
-    async (name, away, back) => {
+    "%s during a wait for a change: the poll wakes, later an event does",
+    async (name, begin, end) => {
       if (control === undefined) return;
       const signal = new AbortController().signal;
       const watched = key(`watched/${name}`);
       const longWait = store.changed(watched, undefined, { signal, pollMs: 60_000 });
-      await away(control);
+      await begin(control);
       const startedAt = performance.now();
       await store.changed(watched, undefined, { signal, pollMs: 300 });
       expect(performance.now() - startedAt).toBeLessThan(300 + LATE_MS);
-      await back(control);
+      await end(control);
       await writeUntilCommitted(watched);
-      await longWait; // its watch lived through the fault, or it noticed and read again
+      await longWait; // its watch survived the fault, or it noticed the fault and read again
     },
     120_000,
   );
@@ -170,7 +170,7 @@ describe.skipIf(missing !== undefined)("a server that goes away", () => {
 
 const driver = new URL("../../../shared/store/drivers/foundationdb.ts", import.meta.url).href;
 
-describe.skipIf(missing !== undefined)("a process with watches and reads under way", () => {
+describe.skipIf(missing !== undefined)("a process with open watches and reads", () => {
   let server: FoundationdbServer;
   beforeAll(async () => {
     server = await startFoundationdb();
@@ -183,7 +183,7 @@ describe.skipIf(missing !== undefined)("a process with watches and reads under w
     const signal = new AbortController().signal;
     const key = Buffer.from([2, 9]);
     const waits = Array.from({ length: 50 }, () => store.changed(key, undefined, { signal, pollMs: 60_000 }));
-    await store.health({ timeoutMs: 5_000 }); // the watches were asked for before it
+    await store.health({ timeoutMs: 5_000 }); // the watches were requested before it
     const look = () => store.read({ label: "look", deadlineMs: 5_000 }, (reader) => reader.get(key));
     const reads = Array.from({ length: 500 }, () => look().catch(() => {}));
     ${end}

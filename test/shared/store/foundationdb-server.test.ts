@@ -1,4 +1,4 @@
-// What only a real server, or its real absence, can show about the FoundationDB driver beyond the common contract.
+// The behaviour of the FoundationDB driver that needs a real server, or its real absence, beyond the common contract.
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -49,14 +49,14 @@ describe.skipIf(missing !== undefined)("an absent cluster", () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
-  test("a commit that was sent into the void is reported as one that may still land", async () => {
+  test("a commit that gets no answer is reported as one that may still land", async () => {
     const error = await failure(
       store.transact(once("absent", 150), async (tx) => tx.set(key("a"), Buffer.of(1))),
     );
     expect([error?.kind, error?.committed]).toEqual(["commit_unknown", "maybe_in_flight"]);
   });
 
-  test("is unhealthy within the time given, and a waiting reader is woken by its poll", async () => {
+  test("is unhealthy within the given time, and a waiting reader is woken by its poll", async () => {
     const signal = new AbortController().signal;
     const [health] = await Promise.all([
       store.health({ timeoutMs: 300 }),
@@ -80,7 +80,7 @@ describe.skipIf(missing !== undefined)("a server", () => {
     await server?.stop();
   });
 
-  test("is probed by a read and a commit that leave nothing behind", async () => {
+  test("is probed by a read and a commit without a trace", async () => {
     const health = await store.health({ timeoutMs: 5_000 });
     expect(health).toMatchObject({ ok: true, commitProbeMs: expect.any(Number) });
     const all = { begin: Buffer.of(0), end: Buffer.of(1) };
@@ -88,7 +88,7 @@ describe.skipIf(missing !== undefined)("a server", () => {
     expect(page.rows).toEqual([]);
   });
 
-  test("each attempt has a timeout of its own, so one outlives a pause longer than it", async (context) => {
+  test("each attempt has its own timeout, so an operation survives a pause longer than that", async (context) => {
     const { control } = server;
     if (control === undefined) return context.skip("the cluster was not started here");
     control.pause();
@@ -109,7 +109,7 @@ describe.skipIf(missing !== undefined)("a server", () => {
     }
   });
 
-  test("what was committed survives the kill of the server", async (context) => {
+  test("commits survive a kill of the server", async (context) => {
     const { control } = server;
     if (control === undefined) return context.skip("the cluster was not started here");
     const { stamp } = await store.transact({ ...once("durable", 10_000), onUnknown: "safe" }, async (tx) => {
@@ -122,14 +122,14 @@ describe.skipIf(missing !== undefined)("a server", () => {
     expect(Buffer.from((await waiting) ?? []).toString()).toBe("kept");
   }, 120_000);
 
-  test("a process that closes its store exits although it waited for a change", async () => {
+  test("a process that closes its store exits even when it waited for a change", async () => {
     const program = `
       const { openFoundationdb } = await import(${JSON.stringify(driver)});
       const store = await openFoundationdb({ clusterFile: ${JSON.stringify(server.clusterFile)} });
       const signal = new AbortController().signal;
       const waits = Array.from({ length: 50 }, () =>
         store.changed(Buffer.from([2, 9]), undefined, { signal, pollMs: 60_000 }));
-      await store.health({ timeoutMs: 5_000 }); // the watches were asked for before it
+      await store.health({ timeoutMs: 5_000 }); // the watches were requested before it
       await store.close({ drainMs: 0 });
       await Promise.all(waits);
       console.log("closed");
@@ -141,6 +141,6 @@ describe.skipIf(missing !== undefined)("a server", () => {
   });
 });
 
-test.skipIf(missing === undefined)("skipped without FoundationDB, for a reason of one line", () => {
+test.skipIf(missing === undefined)("skipped without FoundationDB, with a reason of one line", () => {
   expect(missing).toMatch(/^[^\n]+$/);
 });

@@ -5,7 +5,7 @@ import { stampedKeyOperand, stampedValueOperand } from "../../../shared/store/fo
 const hex = (operand: Buffer) => operand.toString("hex");
 const STAMP = Buffer.from("00112233445566778899", "hex");
 
-/** What the engine does with an operand, by its documentation of SET_VERSIONSTAMPED_KEY and _VALUE since API 520. */
+/** The engine's treatment of an operand, from its documentation of SET_VERSIONSTAMPED_KEY and _VALUE since API 520. */
 function stamped(operand: Buffer): Buffer {
   const result = Buffer.from(operand.subarray(0, -4));
   STAMP.copy(result, operand.readUInt32LE(operand.length - 4));
@@ -29,7 +29,7 @@ test("the order is unsigned: the 32,768th stamped key and the last one sort afte
   expect([...orders].sort(Buffer.compare)).toEqual(orders);
 });
 
-test("the engine's replacement yields the layout of the interface, and nothing is written beyond it", () => {
+test("the engine's replacement results in the layout of the interface, and nothing more", () => {
   const bytes = (maxLength: number) => fc.uint8Array({ maxLength }).map((array) => Buffer.from(array));
   fc.assert(
     fc.property(bytes(700), fc.integer({ min: 0, max: 0xffff }), bytes(300), (prefix, order, suffix) => {

@@ -1,6 +1,6 @@
-// Unknown commit results on a real server. The client library fails on purpose: it throws commits away, and it hides the results
-// of commits that it made or makes up to five seconds later. What the store says of an outcome must be true in each case, and a
-// command of the repository must end as once. A file of its own, because the library takes these settings once per process.
+// Unknown commit results on a real server. The client library fails on purpose: it drops commits, and it hides the results of
+// commits that it has made or makes up to five seconds later. The outcome that the store reports must be true in each case, and a
+// command of the repository must take effect once. A separate file, because the library accepts these settings once per process.
 import { setTimeout as pause } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
   const isStored = (space: Space, id: number) =>
     store.read(safe, async (reader) => (await reader.get(space.key(String(id)))) !== undefined);
 
-  it("says of each commit no more than it knows", async () => {
+  it("reports no commit with more certainty than it has", async () => {
     const space = testSpace();
     const outcomes = await Promise.all(
       ids.map(async (id) => {
@@ -68,7 +68,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
       else expect(kind).toBe("commit_unknown");
       if (committed === "maybe_settled") expect(atLast).toBe(atOnce);
     }
-    // A commit that timed out may be there later or not; all the rest has happened, so nothing above was judged on too little.
+    // A commit that timed out may be there later or not. All other outcomes have occurred, so every branch above was tested.
     const inFlight = [...seen].filter((one) => one.startsWith("maybe_in_flight"));
     expect(inFlight).not.toEqual([]);
     const certain = [...seen].filter((one) => !inFlight.includes(one));
@@ -80,7 +80,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
     ]);
   }, 120_000);
 
-  it("ends each command as once, delivered twice at once, also when late commits have landed", async () => {
+  it("applies each command once, even when it is delivered twice at the same time and late commits land", async () => {
     const space = testSpace();
     const apply = (id: number) =>
       store.transact(safe, async (tx: Tx) => {
@@ -103,7 +103,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
     expect(await effects()).toEqual(once);
   }, 120_000);
 
-  it("gives every copy of a repository's command the same answer, and one checkpoint", async () => {
+  it("gives all copies of a repository's command the same answer, and one checkpoint", async () => {
     const format = await openFormat(store);
     const repository = new CheckpointRepository({ store, format, finder: "test", now: Date.now });
     const tasks = Array.from({ length: 10 }, (_, n) => `unknown-${n}`);
@@ -111,7 +111,7 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
       Array.from({ length: 8 }, () => ({ task, commandId: uuidv7() })),
     );
     const send = async (command: { task: string; commandId: string }) => {
-      // A client asks again until it is answered; the repository gives up at its own, shorter deadline.
+      // A client repeats its request until it gets an answer; the repository gives up at its own, shorter deadline.
       for (;;) {
         try {
           return await create(repository, { ...command, checkpoint: input() });

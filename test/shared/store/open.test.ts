@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { openStore } from "../../../shared/store/open.ts";
 
-it("opens what the URL names", async () => {
+it("opens the store of the URL", async () => {
   const root = await mkdtemp(join(tmpdir(), "fleet-open-"));
   for (const [url, name] of [
     ["memory:", "memory"],
@@ -19,7 +19,7 @@ it("opens what the URL names", async () => {
 });
 
 it.each(["", "lmdb", "lmdb:", "memory:x", "redis://host", "./data"])(
-  "refuses %j and says what it takes",
+  "refuses %j and lists the accepted forms",
   async (url) => {
     await expect(openStore(url)).rejects.toMatchObject({
       kind: "invalid",

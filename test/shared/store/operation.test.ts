@@ -5,8 +5,8 @@ import { type CommitOutcome, StoreError, type StoreErrorKind } from "../../../sh
 const rules: RetryRules = { label: "test", deadlineMs: 10_000, onUnknown: "unsafe", maxRetryDelayMs: 1 };
 const never = () => new Promise<never>(() => {});
 
-/** An attempt that only counts how often it was cancelled. */
-const underWay = (committing: boolean) => ({
+/** An attempt that only counts its cancellations. */
+const runningAttempt = (committing: boolean) => ({
   committing,
   cancelled: 0,
   cancel() {
@@ -17,7 +17,7 @@ const underWay = (committing: boolean) => ({
 const failure = (kind: StoreErrorKind, committed: CommitOutcome = "no") =>
   new StoreError(kind, "scripted", { committed });
 
-/** Fails with `failures` one after the other, then returns how many attempts there were. */
+/** Fails with each of `failures` in turn, then returns the number of attempts. */
 function script(...failures: Error[]) {
   return async (attempt: number) => {
     const next = failures[attempt - 1];
@@ -36,13 +36,13 @@ async function rejection(promise: Promise<unknown>): Promise<StoreError> {
 }
 
 test.each(["conflict", "too_old", "throttled", "deadline"] as const)(
-  "an attempt that failed by %s is followed by another",
+  "an attempt that failed with %s is followed by another",
   async (kind) => {
     expect(await new Operation(rules).run(script(failure(kind), failure(kind)))).toBe(3);
   },
 );
 
-test("who loses race after race does not wait longer and longer, so that it wins one in time", async () => {
+test("the pauses of a transaction that loses many races do not grow, so that it wins one in time", async () => {
   const lost = Array.from({ length: 40 }, () => failure("conflict"));
   const inTime = { ...rules, deadlineMs: 4_000, maxRetryDelayMs: 1_000 };
   expect(await new Operation(inTime).run(script(...lost))).toBe(41);
@@ -56,7 +56,7 @@ test.each(["unavailable", "too_large", "invalid", "unreadable", "fatal"] as cons
   },
 );
 
-test("an error of the body is thrown as it is, and not retried", async () => {
+test("an error of the body is rethrown unchanged, and not retried", async () => {
   const own = new RangeError("of the body");
   await expect(new Operation(rules).run(script(own))).rejects.toBe(own);
 });
@@ -76,7 +76,7 @@ test("an unknown commit result is retried for a safe body, and thrown for an uns
   expect([error.kind, error.committed]).toEqual(["commit_unknown", "maybe_settled"]);
 });
 
-test("what an earlier attempt left unknown stays unknown when a later one fails for certain", async () => {
+test("the unknown outcome of an attempt stays unknown when a later one certainly fails", async () => {
   const failures = [failure("commit_unknown", "maybe_in_flight"), failure("commit_unknown", "maybe_settled")];
   const error = await rejection(
     new Operation({ ...rules, onUnknown: "safe" }).run(script(...failures, failure("unavailable"))),
@@ -85,9 +85,9 @@ test("what an earlier attempt left unknown stays unknown when a later one fails 
   expect(error.details.reason).toBe("unavailable");
 });
 
-test("the deadline answers although the attempt never does, cancels it, and names the last failure", async () => {
+test("the deadline ends an operation whose attempt hangs, cancels the attempt, and names the last failure", async () => {
   const operation = new Operation({ ...rules, deadlineMs: 30 });
-  const second = underWay(false);
+  const second = runningAttempt(false);
   const error = await rejection(
     operation.run((attempt) => {
       if (attempt === 1) throw failure("conflict");
@@ -99,9 +99,9 @@ test("the deadline answers although the attempt never does, cancels it, and name
   expect(error.cause).toMatchObject({ kind: "conflict" });
 });
 
-test("a deadline that passes while a commit is under way leaves the outcome open", async () => {
+test("a deadline that passes during a commit leaves the outcome unknown", async () => {
   const operation = new Operation({ ...rules, deadlineMs: 10 });
-  operation.current = underWay(true);
+  operation.current = runningAttempt(true);
   const error = await rejection(operation.run(never));
   expect([error.kind, error.committed, error.details.reason]).toEqual([
     "commit_unknown",
@@ -110,11 +110,11 @@ test("a deadline that passes while a commit is under way leaves the outcome open
   ]);
 });
 
-test("a deadline beyond what a timer can hold does not fire at once", async () => {
+test("a deadline beyond the range of a timer does not fire at once", async () => {
   expect(await new Operation({ ...rules, deadlineMs: 2 ** 40 }).run(script(failure("conflict")))).toBe(2);
 });
 
-test("a signal that is aborted already lets no attempt begin", async () => {
+test("an aborted signal prevents the first attempt", async () => {
   const begun: number[] = [];
   const operation = new Operation({ ...rules, signal: AbortSignal.abort() });
   const error = await rejection(operation.run(async (attempt) => begun.push(attempt)));
@@ -134,7 +134,7 @@ test("an abort ends the pause between two attempts", async () => {
 test("an attempt that begins after the end is cancelled at once", async () => {
   const operation = new Operation(rules);
   operation.end("closed", "the store was closed");
-  const late = underWay(false);
+  const late = runningAttempt(false);
   operation.current = late;
   expect(late.cancelled).toBe(1);
   expect((await rejection(operation.run(never))).kind).toBe("closed");

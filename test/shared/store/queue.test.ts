@@ -8,7 +8,7 @@ import { ReadSet } from "../../../shared/store/optimistic/request.ts";
 import { StoreError } from "../../../shared/store/store.ts";
 import { manualClock } from "../../harness/clock.ts";
 
-/** A queue whose batches are committed by hand; `batches` has the size of each request of each batch. */
+/** A queue whose batches the test commits; `batches` has the size of each request of each batch. */
 function bench(paceMs = 0) {
   const clock = manualClock();
   const batches: number[][] = [];
@@ -35,7 +35,7 @@ function bench(paceMs = 0) {
       overlay.set(Buffer.from("k"), Buffer.alloc(size));
       return queue.submit({ sequence: 0n, reads: new ReadSet(), overlay }, priority);
     },
-    /** Commits the batch that is under way, and lets the next one be handed over. */
+    /** Commits the current batch, so that the next one is handed over. */
     commit: async () => {
       const requests = slabs.reduce((sum, slab) => sum + slab.requests, 0);
       const outcomes = BigUint64Array.from({ length: requests }, () => ++sequence);
@@ -49,7 +49,7 @@ function bench(paceMs = 0) {
   };
 }
 
-/** Size of the value that each request sets. */
+/** The size of the value that each request sets. */
 function sizes({ buffer, requests }: Slab): number[] {
   const input = new ByteReader(buffer);
   return Array.from({ length: requests }, () => {
@@ -64,7 +64,7 @@ function sizes({ buffer, requests }: Slab): number[] {
   });
 }
 
-it("gathers what becomes ready together, and what arrives during a commit", async () => {
+it("batches the requests of one turn, and those that arrive during a commit", async () => {
   const { batches, submit, commit, queue } = bench();
   const first = [submit(1), submit(2)];
   await turn();
@@ -80,7 +80,7 @@ it("gathers what becomes ready together, and what arrives during a commit", asyn
   ]);
 });
 
-it("lets batch work wait for default work, but not longer than 50 ms", async () => {
+it("makes batch work wait for default work, but not longer than 50 ms", async () => {
   const { batches, submit, commit, clock } = bench();
   submit(1);
   await turn();
@@ -96,7 +96,7 @@ it("lets batch work wait for default work, but not longer than 50 ms", async () 
   expect(batches).toEqual([[1], [2], [3], [4, 100]]);
 });
 
-it("keeps a pace between the beginnings of batches, but for the first after a rest", async () => {
+it("spaces the beginnings of batches, except for the first after an idle time", async () => {
   const { batches, submit, commit, clock } = bench(5);
   submit(1);
   await turn();
@@ -115,14 +115,14 @@ it("keeps a pace between the beginnings of batches, but for the first after a re
   expect(batches.at(-1)).toEqual([4]);
 });
 
-it("commits batch work when nothing else waits", async () => {
+it("commits batch work when no default work waits", async () => {
   const { batches, submit } = bench();
   submit(100, "batch");
   await turn();
   expect(batches).toEqual([[100]]);
 });
 
-it("bounds a batch, and takes requests greater than a slab", async () => {
+it("bounds a batch, and accepts requests larger than a slab", async () => {
   const { batches, submit, commit } = bench();
   for (let n = 0; n < 20; n++) submit(400_000);
   submit(900_000);
@@ -134,7 +134,7 @@ it("bounds a batch, and takes requests greater than a slab", async () => {
   for (const batch of batches) expect(batch.reduce((sum, size) => sum + size)).toBeLessThan(9_000_000);
 });
 
-it("gives a failure to every request of the batch, and goes on with the next", async () => {
+it("passes a failure to every request of the batch, and commits the next one", async () => {
   const { submit, fail, commit } = bench();
   const failing = [submit(1), submit(2)];
   const results = Promise.allSettled(failing.map(({ done }) => done));
@@ -146,7 +146,7 @@ it("gives a failure to every request of the batch, and goes on with the next", a
   expect(await next.done).toHaveLength(10);
 });
 
-it("says whether a request can still be taken back", async () => {
+it("reports whether a request can still be withdrawn", async () => {
   const { submit } = bench();
   const first = submit(1);
   expect(first.handedOver).toBe(false);

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { commitStamp } from "../../../shared/store/optimistic/stamps.ts";
 import { STAMP_BYTES } from "../../../shared/store/store.ts";
 
-it("orders stamps like the commits they stand for", () => {
+it("orders stamps like their commits", () => {
   const sequence = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n });
   fc.assert(
     fc.property(sequence, sequence, (a, b) => {
