@@ -1,11 +1,11 @@
-// What every command understands: the options that stand beside the settings of the environment and win over them.
-// FLEET_URL, FLEET_TENANT and FLEET_AGENT_ID are the SDK's own fields, so that a command and an agent on one machine agree.
+// The options that every command has. They stand beside the settings of the environment and win over them. FLEET_URL,
+// FLEET_TENANT and FLEET_AGENT_ID are the SDK's own fields, so that a command and an agent on one machine agree.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { integer } from "../../shared/runtime/settings/config.ts";
 import { parseDuration } from "../../shared/runtime/settings/duration.ts";
 
-/** Where `fleet up` puts the bus when nobody says otherwise. */
+/** The settings of `fleet up`. */
 export const upFields = {
   port: integer("FLEET_NATS_PORT", {
     default: 4222,
@@ -15,7 +15,7 @@ export const upFields = {
   }),
 } as const;
 
-/** Options of the call; undefined: not given. */
+/** The global options of a call; undefined: not given. */
 export interface Settings {
   readonly url?: string;
   readonly tenant?: string;
@@ -27,22 +27,22 @@ export interface Settings {
   readonly color?: boolean;
 }
 
-/** Known by its class, because `search --agent` is a filter and not the global option of that name. */
+/** Recognised by its class, because `search --agent` is a filter and not the global option of that name. */
 class GlobalOption extends Option {}
 
 function globalOptions(): GlobalOption[] {
   return [
     new GlobalOption(
       "--url <url>",
-      "where the bus is (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)",
+      "address of the bus (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)",
     ),
-    new GlobalOption("--tenant <id>", "whose tasks are meant (FLEET_TENANT, else default)"),
-    new GlobalOption("--agent <id>", "who is asking (FLEET_AGENT_ID, else cli-<user>)"),
+    new GlobalOption("--tenant <id>", "the tenant (FLEET_TENANT, else default)"),
+    new GlobalOption("--agent <id>", "the agent in whose name to call (FLEET_AGENT_ID, else cli-<user>)"),
     new GlobalOption("--timeout <time>", "how long to wait for an answer: 500ms, 5s, 1m (5s)").argParser(
       duration,
     ),
     new GlobalOption("--json", "print one JSON document, and errors as JSON on standard error"),
-    new GlobalOption("--no-color", "no colours (also NO_COLOR)"),
+    new GlobalOption("--no-color", "print without colours (also NO_COLOR)"),
   ];
 }
 
@@ -52,7 +52,7 @@ function duration(text: string): number {
   return ms;
 }
 
-/** Makes the global options known to `command` and all below it, so that they may stand anywhere in the call. */
+/** Adds the global options to `command` and all its subcommands, so that they may stand anywhere in the call. */
 export function addGlobalOptions(command: Command): void {
   const own = new Set(command.options.map((option) => option.long));
   for (const option of globalOptions()) {
@@ -62,7 +62,7 @@ export function addGlobalOptions(command: Command): void {
   for (const child of command.commands) addGlobalOptions(child);
 }
 
-/** The global options of a call; the one nearest to the end wins. */
+/** Reads the global options of a call. Of a repeated option, the one nearest to the end wins. */
 export function settingsOf(command: Command): Settings {
   const above = command.parent === null ? {} : settingsOf(command.parent);
   const given = command.options

@@ -1,9 +1,9 @@
-// The `fleet` command: hands arguments, streams and environment to the program and its exit code to the shell.
-// It ends by itself when nothing is left to do, so that no output is cut off.
+// The `fleet` command: passes arguments, streams and environment to the program, and its exit code to the shell.
+// The process ends by itself when no work is left, so that no output is cut off.
 
 import { run } from "./runtime/program.ts";
 
-// The reader of a pipe may leave early (`fleet … | head`): that is its right, and no error.
+// The reader of a pipe may close it early (`fleet … | head`); that is not an error.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;

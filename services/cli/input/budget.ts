@@ -1,4 +1,5 @@
-// How long a prompt may be, as people write it: 2000 (tokens), 9500c (characters), or the way it will go.
+// The size of a prompt as operators write it: 2000 (tokens), 9500c (characters), or the name of the channel that
+// carries the prompt.
 
 import { InvalidArgumentError } from "commander";
 import { LIMITS } from "../../../shared/protocol/limits.ts";

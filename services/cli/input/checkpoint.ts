@@ -1,4 +1,4 @@
-// From options to a checkpoint as it is written. Pure: what a file says comes first, what an option says wins over it.
+// Makes a checkpoint document from options and a file. Options win over the file. Pure: no I/O.
 
 import type { JsonObject } from "./document.ts";
 import type { Labels } from "./label.ts";
@@ -27,7 +27,7 @@ export interface CheckpointDocument {
   readonly checkpoint: JsonObject;
 }
 
-/** Lists of an option replace those of the file; labels and sections are joined. */
+/** Lists in options replace those of the file. Labels and sections are merged. */
 export function checkpointDocument(flags: CheckpointFlags, file: JsonObject = {}): CheckpointDocument {
   const metadata = section(file, "metadata", {
     agent_type: flags.type,
@@ -42,21 +42,21 @@ export function checkpointDocument(flags: CheckpointFlags, file: JsonObject = {}
     goal: flags.goal,
     completed_items: flags.completed,
     pending_items: flags.pending,
-    blocked_items: flags.blocked?.map((text) => because(text, "title", "blocker")),
+    blocked_items: flags.blocked?.map((text) => withReason(text, "title", "blocker")),
     progress_percent: flags.progress,
     resume_pointer:
       flags.next === undefined
         ? undefined
         : { ...objectOf(objectOf(file.execution_state).resume_pointer), next_action: flags.next },
   });
-  const decisions = flags.decision?.map((text) => because(text, "decision", "rationale"));
+  const decisions = flags.decision?.map((text) => withReason(text, "decision", "rationale"));
   const context = section(file, "context_summary", { key_decisions: decisions });
   const compliance = section(file, "compliance", { retention_policy: flags.retention });
   return {
     taskId: flags.task ?? textOf(metadata.task_id),
     checkpoint: {
       ...file,
-      // The task is part of the command's address; what the file said about it would only contradict an option.
+      // The task is part of the command's address, so the option replaces the task of the file.
       metadata: { ...metadata, ...(flags.task !== undefined && { task_id: flags.task }) },
       execution_state: state,
       ...(Object.keys(context).length > 0 && { context_summary: context }),
@@ -65,7 +65,7 @@ export function checkpointDocument(flags: CheckpointFlags, file: JsonObject = {}
   };
 }
 
-/** Options without which no checkpoint can be made of this. */
+/** The required options that neither the call nor the file gives. */
 export function missingOptions({ taskId, checkpoint }: CheckpointDocument): ("task" | "type" | "phase")[] {
   const { agent_type } = objectOf(checkpoint.metadata);
   const { phase } = objectOf(checkpoint.execution_state);
@@ -76,16 +76,16 @@ export function missingOptions({ taskId, checkpoint }: CheckpointDocument): ("ta
   ];
 }
 
-/** "Deploy because the key is missing" names a thing and its reason. */
-function because(text: string, thing: string, reason: string): string | JsonObject {
+/** Splits "Deploy because the key is missing" into its subject and its reason. */
+function withReason(text: string, subject: string, reason: string): string | JsonObject {
   const at = text.indexOf(" because ");
-  return at < 1 ? text : { [thing]: text.slice(0, at), [reason]: text.slice(at + " because ".length) };
+  return at < 1 ? text : { [subject]: text.slice(0, at), [reason]: text.slice(at + " because ".length) };
 }
 
 function section(file: JsonObject, name: string, given: JsonObject): JsonObject {
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   const before = file[name];
-  // A section of the wrong type is left as it is: the writer names the field and what it expected.
+  // A section of the wrong type stays as it is: the writer's refusal names the field and the expected type.
   if (set.length === 0 && before !== undefined) return before as JsonObject;
   return { ...objectOf(before), ...Object.fromEntries(set) };
 }

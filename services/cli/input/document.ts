@@ -1,4 +1,4 @@
-// JSON documents from where a caller keeps them: in the argument, in a file, or on standard input.
+// Reads JSON documents from an argument, a file or standard input.
 
 import { fstatSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -7,7 +7,7 @@ import { UsageError } from "../runtime/usage.ts";
 
 export type JsonObject = Record<string, unknown>;
 
-/** Throws UsageError, naming `from`, unless the text is one JSON object. */
+/** Throws a UsageError that names `from` unless the text is one JSON object. */
 export function parseObject(text: string, from: string): JsonObject {
   let value: unknown;
   try {
@@ -22,7 +22,7 @@ export function parseObject(text: string, from: string): JsonObject {
   return value as JsonObject;
 }
 
-/** `-` is standard input. */
+/** `-` means standard input. */
 export async function readObject(path: string, stdin: NodeJS.ReadStream): Promise<JsonObject> {
   if (path === "-") return parseObject(await readAll(stdin), "standard input");
   try {
@@ -37,14 +37,14 @@ export async function readObject(path: string, stdin: NodeJS.ReadStream): Promis
   }
 }
 
-/** JSON itself, `@file`, or `-` for standard input. */
+/** `argument` is the JSON text itself, `@file`, or `-` for standard input. */
 export function readArgument(argument: string, stdin: NodeJS.ReadStream, name: string): Promise<JsonObject> {
   if (argument === "-") return readObject("-", stdin);
   if (argument.startsWith("@")) return readObject(argument.slice(1), stdin);
   return Promise.resolve(parseObject(argument, name));
 }
 
-/** What standard input is: a file has an end, a pipe may stay open for ever, a terminal or /dev/null has nothing for us. */
+/** The kind of standard input. A file has an end, a pipe may stay open for ever, a terminal and /dev/null hold no document. */
 export function inputKind(): "file" | "pipe" | "nothing" {
   try {
     const stat = fstatSync(0);
@@ -56,8 +56,8 @@ export function inputKind(): "file" | "pipe" | "nothing" {
 }
 
 /**
- * Standard input that nobody announced. Programs start programs with a pipe that they never write to nor close, so
- * waiting has an end: throws UsageError when nothing came within `waitMs`.
+ * Reads standard input that no option names. A parent process may leave a pipe open without ever writing to it, so the
+ * wait is bounded: throws UsageError if no byte arrives within `waitMs`.
  */
 export async function readPiped(stdin: NodeJS.ReadStream, waitMs: number): Promise<JsonObject | undefined> {
   let timer: NodeJS.Timeout | undefined;
@@ -65,7 +65,7 @@ export async function readPiped(stdin: NodeJS.ReadStream, waitMs: number): Promi
     timer = setTimeout(() => {
       stdin.destroy();
       const hint = "Give --type and --phase, or the checkpoint with --file, or --file - to wait for it.";
-      reject(new UsageError("nothing came on standard input", hint));
+      reject(new UsageError("standard input stayed empty", hint));
     }, waitMs);
   });
   try {
@@ -76,10 +76,10 @@ export async function readPiped(stdin: NodeJS.ReadStream, waitMs: number): Promi
   }
 }
 
-async function readAll(stdin: NodeJS.ReadStream, began: () => void = () => {}): Promise<string> {
+async function readAll(stdin: NodeJS.ReadStream, onChunk: () => void = () => {}): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of stdin) {
-    began();
+    onChunk();
     chunks.push(Buffer.from(chunk));
   }
   return Buffer.concat(chunks).toString("utf8");

@@ -1,11 +1,11 @@
-// Ids as people copy them, turned into the form in which they are sent. A retry is known by its bytes, so one command
-// must have one spelling, however its ids were typed. The fleet judges whether it is an id at all.
+// Turns an id as it is copied into the form in which it is sent. A retry is recognised by its bytes, so a command must
+// have one spelling, however its ids were typed. The fleet decides whether the text is an id at all.
 
 export function bareId(text: string): string {
   return text.replace(/^chk-/, "").toLowerCase();
 }
 
-/** For commander's options that take several. */
+/** The parser of an option that takes several ids. */
 export function collectIds(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, bareId(text)];
 }

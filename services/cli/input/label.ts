@@ -1,13 +1,13 @@
-// Labels: `--label key=value`, as often as there are labels.
+// Labels: `--label key=value`, once for each label.
 
 import { InvalidArgumentError } from "commander";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** For commander: adds one label to those before it. */
+/** Commander's parser of one label: adds it to those before it. */
 export function collectLabel(text: string, before: Labels = {}): Labels {
   const at = text.indexOf("=");
   if (at < 1) throw new InvalidArgumentError("Give a label as key=value.");
-  // Not by assignment: a label may well be called __proto__.
+  // Not by assignment: a label may be called __proto__.
   return Object.fromEntries([...Object.entries(before), [text.slice(0, at), text.slice(at + 1)]]);
 }

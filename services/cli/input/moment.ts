@@ -1,11 +1,12 @@
-// A moment as people write it: an ISO 8601 date or time, or how long ago. Without a zone it is UTC, as Fleet prints it.
+// A point in time as operators write it: an ISO 8601 date or time, or a duration before now. Without a zone it is UTC, as
+// Fleet prints it.
 
 import { parseDuration } from "../../../shared/runtime/settings/duration.ts";
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const TIME = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?$/i;
 
-/** The moment in ISO 8601 with a zone, or undefined when it cannot be read. `now`: milliseconds since 1970. */
+/** The time in ISO 8601 with a zone, or undefined if the text is not a time. `now`: milliseconds since 1970. */
 export function parseMoment(text: string, now: number): string | undefined {
   const trimmed = text.trim();
   if (trimmed === "now") return iso(now);
@@ -18,14 +19,14 @@ export function parseMoment(text: string, now: number): string | undefined {
   return exact(`${date}T${time}${zone.toUpperCase()}`, date);
 }
 
-/** Years outside 0 to 9999 have a form that nothing else here can read. */
+/** Years outside 0 to 9999 have a form that no other part can read. */
 function iso(ms: number): string | undefined {
   const date = new Date(ms);
   const text = Number.isNaN(date.getTime()) ? "" : date.toISOString();
   return /^\d{4}-/.test(text) ? text : undefined;
 }
 
-/** Refuses a day that its month does not have, which Date would quietly turn into one of the next month. */
+/** Refuses a day that its month does not have. Date would silently turn it into a day of the next month. */
 function exact(text: string, day: string): string | undefined {
   const midnight = new Date(`${day}T00:00:00Z`);
   if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(day)) return undefined;

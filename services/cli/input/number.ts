@@ -1,4 +1,4 @@
-// Numbers as options take them; commander turns the complaint into a usage error that names the option.
+// Parsers of numbers in options. Commander turns their exception into a usage error that names the option.
 
 import { InvalidArgumentError } from "commander";
 
@@ -11,7 +11,7 @@ export function wholeNumber(least: number, most = Number.MAX_SAFE_INTEGER): (tex
   };
 }
 
-/** 0 to 100, with or without the sign. */
+/** 0 to 100, with or without the percent sign. */
 export function percent(text: string): number {
   const value = /^\d+(\.\d+)?%?$/.test(text) ? Number(text.replace("%", "")) : Number.NaN;
   if (value <= 100) return value;

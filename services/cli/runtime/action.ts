@@ -1,51 +1,51 @@
-// Ties a command's work to commander: opens a session, runs the work, turns what it throws into an error line and an
-// exit code, and closes the connection whatever happened.
+// Connects a command's handler to commander: opens a session, runs the handler, turns an exception into an error line
+// and an exit code, and always closes the connection.
 
 import type { Command } from "commander";
 import { settingsOf } from "../config.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { Session } from "./session.ts";
 
-/** What a command does: its session first, then commander's arguments and options. */
+/** The body of a command. It receives its session, then commander's arguments and options. */
 // biome-ignore lint/suspicious/noExplicitAny: commander knows the options' types only while it runs.
 export type CommandHandler = (session: Session, ...args: any[]) => Promise<void>;
-export type ActionFactory = (work: CommandHandler) => (...args: unknown[]) => Promise<void>;
+export type ActionFactory = (handler: CommandHandler) => (...args: unknown[]) => Promise<void>;
 
-/** `ended` is told each command's exit code. */
+/** `onExit` receives the exit code of each command. */
 export function createActionFactory(
   context: ProcessContext,
-  ended: (exitCode: number) => void,
+  onExit: (exitCode: number) => void,
 ): ActionFactory {
-  return (work) =>
+  return (handler) =>
     async (...args) => {
       const command = args.at(-1) as Command;
       const session = new Session(context, settingsOf(command));
       try {
-        await work(session, ...args.slice(0, -1));
+        await handler(session, ...args.slice(0, -1));
       } catch (error) {
         await session.fail(error, { commandId: command.opts().commandId, taskId: taskOf(command) });
       } finally {
         await session.close();
-        ended(session.exitCode);
+        onExit(session.exitCode);
       }
     };
 }
 
-/** The task that the call names, if any. */
+/** The task in the arguments of the call, if any. */
 function taskOf({ registeredArguments, processedArgs }: Command): string | undefined {
   const place = registeredArguments.findIndex((argument) => argument.name() === "task");
   return place < 0 ? undefined : processedArgs[place];
 }
 
-/** Adds examples to a command's help: what is done, then how, as `fleet` is called here. */
+/** Adds examples to a command's help. Each has a title and a call; `fleet` is the name of the program here. */
 export function withExamples(
   command: Command,
   examples: (fleet: string) => Readonly<Record<string, string>>,
 ): Command {
   return command.addHelpText("after", () => {
-    const lines = Object.entries(examples(rootOf(command).name())).flatMap(([what, how]) => [
-      `  # ${what}`,
-      `  ${how}`,
+    const lines = Object.entries(examples(rootOf(command).name())).flatMap(([title, call]) => [
+      `  # ${title}`,
+      `  ${call}`,
       "",
     ]);
     return `\nExamples:\n${lines.join("\n").trimEnd()}`;

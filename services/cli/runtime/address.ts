@@ -1,5 +1,5 @@
-// Whom a call means: which bus, which tenant, and as which agent. An option wins over the environment, and the
-// environment over the fleet that runs in this folder.
+// The bus, the tenant and the agent of a call. An option wins over the environment, and the environment over the fleet
+// that runs in this folder.
 
 import { isToken } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
@@ -31,7 +31,7 @@ const fields = {
   agentId: token(clientFields.agentId),
 } as const;
 
-/** Throws ConfigError with every variable that is wrong, UsageError for an option that is. */
+/** Throws ConfigError with every wrong variable, and UsageError for a wrong option. */
 export function readIdentity({ tenant, agent }: Settings, env: Environment): Identity {
   const config = readConfig(fields, env);
   requireToken("--tenant", tenant);
@@ -39,12 +39,12 @@ export function readIdentity({ tenant, agent }: Settings, env: Environment): Ide
   return { tenant: tenant ?? config.tenant, agentId: agent ?? config.agentId };
 }
 
-/** Throws as {@link readIdentity} does. */
+/** The address of the bus. Throws as {@link readIdentity} does. */
 export function discover(settings: Settings, env: Environment): Address {
   return namedAddress(settings, env) ?? discoverBus(env);
 }
 
-/** What an option or a variable says. */
+/** The address that an option or a variable names. */
 export function namedAddress({ url: option }: Settings, env: Environment): Address | undefined {
   const { url: variable } = readConfig(fields, env);
   if (option !== undefined) {
@@ -54,7 +54,7 @@ export function namedAddress({ url: option }: Settings, env: Environment): Addre
   return variable === undefined ? undefined : { url: variable, origin: "from FLEET_URL" };
 }
 
-/** The fleet that runs in a folder, by default in that of the environment. */
+/** The address of the fleet that runs in a folder, by default in the folder of the environment. */
 export function homeAddress(env: Environment, given?: string): Address | undefined {
   return addressOfHome(given ?? readConfig(fields, env).home);
 }
@@ -65,10 +65,10 @@ function token<T extends string | undefined>(field: Field<T>): Field<T> {
 
 function requireToken(option: string, value: string | undefined): void {
   if (value === undefined || isToken(value)) return;
-  throw new UsageError(`${option} is no name: ${JSON.stringify(value)}`, `Give ${TOKEN}.`);
+  throw new UsageError(`${option} is not a valid name: ${JSON.stringify(value)}`, `Give ${TOKEN}.`);
 }
 
-/** Only the scheme is repeated: what follows may carry a password. */
+/** The message repeats only the scheme, because the rest may contain a password. */
 function requireScheme(urls: string): void {
   for (const one of urls.split(",")) {
     const scheme = /^\s*([a-z][a-z0-9+.-]*):\/\//i.exec(one)?.[1]?.toLowerCase();

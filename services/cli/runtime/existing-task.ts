@@ -1,4 +1,4 @@
-// A task that must exist.
+// Reads a task that must exist.
 
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Task } from "../../../shared/sdk/sdk.ts";

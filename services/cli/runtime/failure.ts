@@ -1,4 +1,4 @@
-// From anything thrown to what a person and a script need: what is wrong, where, what to do next, and an exit code.
+// Turns any exception into what an operator and a script need: the problem, its place, the next step and an exit code.
 
 import { BusError } from "../../../shared/bus/bus.ts";
 import { type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
@@ -6,26 +6,26 @@ import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/sta
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
 export interface CallFailure {
-  /** As in an error answer; USAGE and SETTINGS are found here, before anything was asked. */
+  /** The body of an error answer. USAGE and SETTINGS are found here, before the fleet is asked. */
   readonly body: Omit<ErrorBody, "code"> & { readonly code: ErrorCode | "USAGE" | "SETTINGS" };
   readonly exitCode: number;
-  /** What to do next, in one line; empty when there is nothing to add. */
+  /** The next step in one line; empty if there is nothing to add. */
   readonly hint: string;
 }
 
 export interface FailureContext {
-  /** The address of the bus that was asked. */
+  /** The address of the bus. */
   readonly url?: string | undefined;
-  /** Where that address was found, in words. */
+  /** The source of that address, in words. */
   readonly origin?: string | undefined;
   readonly commandId?: string | undefined;
-  /** The task that the call named. */
+  /** The task in the arguments of the call. */
   readonly taskId?: string | undefined;
-  /** How the program is called here. */
+  /** The name of the program in printed commands. */
   readonly fleet?: string | undefined;
 }
 
-export function callFailureOf(error: unknown, place: FailureContext = {}): CallFailure {
+export function callFailureOf(error: unknown, call: FailureContext = {}): CallFailure {
   if (error instanceof UsageError) {
     const body = { code: "USAGE", message: error.message, retryable: false } as const;
     return { body, exitCode: USAGE_EXIT, hint: error.hint };
@@ -35,7 +35,7 @@ export function callFailureOf(error: unknown, place: FailureContext = {}): CallF
     return {
       body: known.toBody(),
       exitCode: known.exitCode,
-      hint: HINTS[known.code](known, { ...place, fleet: place.fleet ?? "fleet" }),
+      hint: HINTS[known.code](known, { ...call, fleet: call.fleet ?? "fleet" }),
     };
   }
   const problem = startupProblemOf(error);
@@ -47,10 +47,10 @@ export function callFailureOf(error: unknown, place: FailureContext = {}): CallF
       hint: "",
     };
   }
-  return callFailureOf(defect(error), place);
+  return callFailureOf(defect(error), call);
 }
 
-/** The error as JSON: the body of an error answer, and what to do next. */
+/** The failure as JSON: the body of an error answer, and the hint. */
 export function failureData({ body, hint }: CallFailure): object {
   return hint === "" ? body : { ...body, hint };
 }
@@ -64,60 +64,60 @@ function fromBus(error: BusError): FleetError {
   });
 }
 
-/** A mistake of the program itself: its stack is what somebody needs to mend it. */
+/** A bug in this program: its stack is needed to fix it. */
 function defect(error: unknown): FleetError {
   const { message, stack } = error instanceof Error ? error : new Error(String(error));
   return new FleetError("INTERNAL", message, { details: { stack: stack ?? "" } });
 }
 
-type Place = FailureContext & { readonly fleet: string };
+type HintContext = FailureContext & { readonly fleet: string };
 
-const HINTS: Readonly<Record<ErrorCode, (error: FleetError, place: Place) => string>> = {
-  INVALID: () => "Correct what is named above; --help shows what each option takes.",
-  NOT_FOUND: ({ details }, place) =>
+const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) => string>> = {
+  INVALID: () => "Correct the fields above; --help describes each option.",
+  NOT_FOUND: ({ details }, call) =>
     details.latest_id === null
-      ? unwritten(details, place)
-      : `See what there is with \`${place.fleet} ${listOf(details)} list\`, and that --tenant is right.`,
-  CONFLICT: ({ details }, place) =>
+      ? missingCheckpoint(details, call)
+      : `List what exists with \`${call.fleet} ${listOf(details)} list\`, and check --tenant.`,
+  CONFLICT: ({ details }, call) =>
     typeof details.alive_until === "string"
-      ? `Let it go on, or take the task from it: \`${place.fleet} recover ${taskOf(details, place)} --force\`; --dry-run says first what that does.`
-      : `Look at the state as it is now (\`${place.fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details, place)}`}\`), then decide again.`,
+      ? `Let it finish, or take the task from it: \`${call.fleet} recover ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
+      : `Look at the current state (\`${call.fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details, call)}`}\`), then decide again.`,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
-  FENCED: ({ details }, place) =>
-    `Stop writing to this task. If it is yours, give its fence with --fence; \`${place.fleet} fence take ${taskOf(details, place)}\` takes it over.`,
-  CORRUPT: ({ details }, place) =>
-    `Use an older checkpoint (\`${place.fleet} checkpoints history ${taskOf(details, place)}\`) and tell your operator.`,
-  TOO_LARGE: () => "Keep artifacts elsewhere and refer to them by path or address.",
+  FENCED: ({ details }, call) =>
+    `Stop writing to this task. If you own it, give its fence with --fence; \`${call.fleet} fence take ${taskOf(details, call)}\` takes it over.`,
+  CORRUPT: ({ details }, call) =>
+    `Use an older checkpoint (\`${call.fleet} checkpoints history ${taskOf(details, call)}\`) and report this to your operator.`,
+  TOO_LARGE: () => "Keep large artifacts elsewhere and refer to them by path or URL.",
   UNAUTHORIZED: () => "Check the credentials in FLEET_URL.",
-  FORBIDDEN: () => "Check --tenant and --agent; the credentials may act for these only.",
+  FORBIDDEN: () => "Check --tenant and --agent: the credentials are limited to certain tenants and agents.",
   UNAVAILABLE: unavailable,
-  UNSUPPORTED_VERSION: () => "Upgrade Fleet here to the version that wrote it.",
-  EXPIRED: ({ details }, place) =>
-    `See in \`${place.fleet} audit show ${taskOf(details, place)}\` whether it was applied; if not, send it again as a new command.`,
+  UNSUPPORTED_VERSION: () => "Upgrade this Fleet to the version that wrote the record.",
+  EXPIRED: ({ details }, call) =>
+    `Check in \`${call.fleet} audit show ${taskOf(details, call)}\` whether it was applied; if not, send it again as a new command.`,
   TIMEOUT: timeout,
-  INTERNAL: () => "This is a fault of Fleet: please report it with what stands above.",
+  INTERNAL: () => "This is a bug in Fleet: please report it with the message above.",
 };
 
-/** As a command's argument; of services' details. */
-function taskOf({ task_id: task }: FleetError["details"], { taskId }: Place): string {
+/** The task as an argument of a command: from the details of the error, or from the call. */
+function taskOf({ task_id: task }: FleetError["details"], { taskId }: HintContext): string {
   return typeof task === "string" ? task : (taskId ?? "<task>");
 }
 
-/** Of a task that cannot go on before somebody has written what there is to do. */
-function unwritten(details: FleetError["details"], place: Place): string {
-  const task = taskOf(details, place);
-  return `Write one: \`${place.fleet} checkpoint --task ${task} --type <type> --phase planning --next "Begin"\`, then \`${place.fleet} recover ${task}\`.`;
+/** The hint for a task that has no checkpoint to continue from. */
+function missingCheckpoint(details: FleetError["details"], call: HintContext): string {
+  const task = taskOf(details, call);
+  return `Write one: \`${call.fleet} checkpoint --task ${task} --type <type> --phase planning --next "Begin"\`, then \`${call.fleet} recover ${task}\`.`;
 }
 
-/** The command that lists what was looked for. */
+/** The command that lists records of the missing kind. */
 function listOf(details: FleetError["details"]): string {
   if ("handoff" in details || "handoff_id" in details) return "handoffs";
   if ("alert_ids" in details) return "alerts";
   return "seq" in details ? "queue dead" : "checkpoints";
 }
 
-function unavailable({ details }: FleetError, place: Place): string {
-  const { fleet } = place;
+function unavailable({ details }: FleetError, call: HintContext): string {
+  const { fleet } = call;
   if (details.wait_for !== undefined) {
     const through =
       details.indexed_through === undefined ? "" : `: it is complete through ${details.indexed_through}`;
@@ -126,27 +126,27 @@ function unavailable({ details }: FleetError, place: Place): string {
   if (details.spool !== undefined)
     return `Make room in ${details.spool} or set FLEET_SPOOL_DIR, and start a fleet with \`${fleet} up\`.`;
   if (details.bus === undefined)
-    return `The fleet is overloaded or its store is away: try again, see \`${fleet} status\`.`;
-  const where = at(place);
+    return `The fleet is overloaded or its store is unavailable: try again, and see \`${fleet} status\`.`;
+  const where = atAddress(call);
   if (details.bus === "no_responders") {
-    return `NATS answers${where}, but no Fleet service does: start the fleet with \`${fleet} up\`, or set FLEET_URL / --url.`;
+    return `NATS answers${where}, but no Fleet service does: start the fleet with \`${fleet} up\`, or set FLEET_URL or --url.`;
   }
   return (
-    `No fleet answers${where}: start one with \`${fleet} up\`. Of one that runs in another folder or on another port, give the address ` +
-    "that it printed as its bus (FLEET_URL, --url) or its folder (FLEET_HOME)."
+    `No fleet answers${where}: start one with \`${fleet} up\`. If it runs in another folder or on another port, give the ` +
+    "address of its bus (FLEET_URL, --url) or its folder (FLEET_HOME)."
   );
 }
 
-function timeout({ details }: FleetError, place: Place): string {
-  const asked = place.url === undefined ? "" : `Nothing came from the fleet${at(place)}. `;
-  const id = typeof details.command_id === "string" ? details.command_id : place.commandId;
+function timeout({ details }: FleetError, call: HintContext): string {
+  const asked = call.url === undefined ? "" : `The fleet${atAddress(call)} did not answer. `;
+  const id = typeof details.command_id === "string" ? details.command_id : call.commandId;
   if (id === undefined)
-    return `${asked}Try again with a longer --timeout; after a write, first look whether it was done (\`${place.fleet} checkpoints list\`).`;
-  return `${asked}Ask again with --command-id ${id}: it is done at most once, and the answer will be its own.`;
+    return `${asked}Try again with a longer --timeout. After a write, first check whether it was applied (\`${call.fleet} checkpoints list\`).`;
+  return `${asked}Send it again with --command-id ${id}: the command is applied at most once, and the answer is its own.`;
 }
 
-/** Which fleet was asked, and who said so. */
-function at({ url, origin }: Place): string {
+/** The address of the fleet, and its source. */
+function atAddress({ url, origin }: HintContext): string {
   if (url === undefined) return "";
   return ` at ${withoutPassword(url)}${origin === undefined ? "" : ` (${origin})`}`;
 }

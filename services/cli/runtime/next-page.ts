@@ -1,13 +1,13 @@
-// The command that shows the next page: the call that was made, with the cursor, ready to be copied. Relative times are
-// replaced by what they meant, because a cursor belongs to one query and "2h" means another one a minute later.
+// The command that shows the next page: the current call with the cursor, ready to be copied. Relative times are replaced
+// by absolute ones, because a cursor belongs to one query, and a minute later "2h" means another query.
 
 import type { Session } from "./session.ts";
 
 export interface NextPage {
-  /** The option that moves on, and its value. */
+  /** The option that moves to the next page, and its value. */
   readonly option: string;
   readonly value: string;
-  /** Options whose value must stay what it was in this call. */
+  /** Options that keep the value that they had in this call. */
   readonly fixed?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -22,7 +22,7 @@ export function nextPage(
     : nextCommand(session.programName, session.context.argv, { option: "--cursor", value: cursor, fixed });
 }
 
-/** `fleet`: how the program is called here. */
+/** `fleet`: the name of the program here. */
 export function nextCommand(
   fleet: string,
   argv: readonly string[],
@@ -48,7 +48,7 @@ function splitOnce(word: string): [string, string?] {
   return at < 0 ? [word] : [word.slice(0, at), word.slice(at + 1)];
 }
 
-/** As a POSIX shell reads it back. */
+/** Quotes a word for a POSIX shell. */
 function quoted(word: string): string {
   return /^[A-Za-z0-9_\-./:=,@%+]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

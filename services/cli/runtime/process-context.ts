@@ -1,5 +1,5 @@
-// What a command may touch: its arguments, its environment, its three streams and the time. Passed in as one value, so
-// that nothing below main.ts reaches for the process.
+// The arguments, the environment, the three streams and the clock of a call, passed in as one value: no code below
+// main.ts touches the process, and a test can replace all of it.
 
 import type { Environment } from "../../../shared/runtime/settings/config.ts";
 
@@ -10,14 +10,14 @@ export interface Output {
 }
 
 export interface ProcessContext {
-  /** Without the program's own name. */
+  /** The arguments, without the program's own name. */
   readonly argv: readonly string[];
-  /** The file that was started; undefined when there is none. */
+  /** The file that Node started; undefined if there is none. */
   readonly script?: string | undefined;
   readonly env: Environment;
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: Output;
   readonly stderr: Output;
-  /** Milliseconds since 1970. */
+  /** The current time in milliseconds since 1970. */
   now(): number;
 }

@@ -1,5 +1,5 @@
-// What a person types to call this program, for everything printed to be copied: hints, examples, the next page. A
-// command that the reader's shell does not find would be worse than none.
+// The name by which this program is called, for every printed command: hints, examples, the next page. A command that
+// the operator's shell does not find would be worse than none.
 
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -8,7 +8,7 @@ import type { ProcessContext } from "./process-context.ts";
 
 const CHECKOUT = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** `npx fleet` when npm started it, or when it runs from its own folder and the shell knows no `fleet`; else `fleet`. */
+/** `npx fleet` if npm started it, or if it runs from its own folder and `fleet` is not on the PATH; else `fleet`. */
 export function programNameOf({ env, script }: Pick<ProcessContext, "env" | "script">): string {
   const npm = env.npm_command === "exec" || (env.npm_execpath ?? "") !== "";
   const ownFolder = script?.startsWith(CHECKOUT) ?? false;

@@ -1,5 +1,5 @@
-// The tree of commands and how a call ends. Definitions are loaded at once, because help needs them; what a command
-// needs to work is loaded by the command alone, so that `fleet --help` and a typing mistake cost nothing.
+// The tree of commands, and the end of a call. The definitions are loaded at the start, because the help needs them. The
+// code that a command runs is loaded by that command alone, so that `fleet --help` and a typing mistake are fast.
 
 import { type Argument, Command, CommanderError } from "commander";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
@@ -28,41 +28,25 @@ import { addVersion } from "../commands/operations/version.ts";
 import { addRecover } from "../commands/recovery/recover.ts";
 import { addRecovery } from "../commands/recovery/recovery.ts";
 import { addGlobalOptions } from "../config.ts";
-import { createActionFactory } from "./action.ts";
+import { type ActionFactory, createActionFactory } from "./action.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { programNameOf } from "./program-name.ts";
 import { Session } from "./session.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 import { ownVersion } from "./version.ts";
 
-/** In the order of the help. */
-const COMMANDS = [
-  addUp,
-  addStatus,
-  addCheckpoint,
-  addUpdate,
-  addFinalize,
-  addLink,
-  addCheckpoints,
-  addTask,
-  addResume,
-  addAgents,
-  addFence,
-  addHandoff,
-  addHandoffs,
-  addRecover,
-  addRecovery,
-  addAlerts,
-  addAudit,
-  addSearchIndex,
-  addScrub,
-  addQueue,
-  addSpool,
-  addEvents,
-  addVersion,
-] as const;
+type AddCommand = (program: Command, action: ActionFactory) => void;
 
-/** Runs one call; resolves with its exit code. Never rejects. */
+/** The commands, by their headings in the help. */
+const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
+  "The fleet": [addUp, addStatus, addVersion],
+  Checkpoints: [addCheckpoint, addUpdate, addFinalize, addLink, addCheckpoints, addResume],
+  "Tasks, agents and handoffs": [addTask, addAgents, addFence, addHandoff, addHandoffs],
+  "Failures and alerts": [addRecovery, addRecover, addAlerts],
+  "Store and bus": [addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
+};
+
+/** Runs one call and resolves with its exit code. Never rejects. */
 export async function run(context: ProcessContext): Promise<number> {
   let exitCode = 0;
   const program = createProgram(context, (code) => {
@@ -72,16 +56,16 @@ export async function run(context: ProcessContext): Promise<number> {
     await program.parseAsync(context.argv, { from: "user" });
     return exitCode;
   } catch (error) {
-    return endedEarly(error, program, context);
+    return failEarly(error, program, context);
   }
 }
 
-export function createProgram(context: ProcessContext, ended: (exitCode: number) => void): Command {
+export function createProgram(context: ProcessContext, onExit: (exitCode: number) => void): Command {
   const program = new Command(programNameOf(context))
     .description("Checkpoint, handoff and recovery for AI agents.")
     .version(ownVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
-    .helpCommand("help [command]", "Show help.")
+    .helpCommand("help [command]", "Show the help of a command.")
     .enablePositionalOptions()
     .exitOverride()
     .configureHelp({
@@ -94,22 +78,25 @@ export function createProgram(context: ProcessContext, ended: (exitCode: number)
       writeErr: (text) => void context.stderr.write(text),
       getOutHelpWidth: () => context.stdout.columns ?? 100,
       getErrHelpWidth: () => context.stderr.columns ?? 100,
-      // Said once, in the form that all errors have.
+      // Session.fail prints the error, in the form that all errors have.
       outputError: () => {},
     });
-  const action = createActionFactory(context, ended);
-  for (const addCommand of COMMANDS) addCommand(program, action);
+  const action = createActionFactory(context, onExit);
+  for (const [heading, commands] of Object.entries(COMMANDS)) {
+    program.commandsGroup(`${heading}:`);
+    for (const addCommand of commands) addCommand(program, action);
+  }
   addGlobalOptions(program);
-  return program.addHelpText("after", () => closing(program.name()));
+  return program.addHelpText("after", () => helpEnd(program.name()));
 }
 
 const argumentTerm = (argument: Argument): string =>
   argument.required ? `<${argument.name()}>` : `[${argument.name()}]`;
 
-function closing(fleet: string): string {
+function helpEnd(fleet: string): string {
   const meanings: [number, string][] = [
     [0, "Done."],
-    [USAGE_EXIT, "USAGE: The call is wrong; nothing was asked."],
+    [USAGE_EXIT, "USAGE: The call is wrong. The fleet was not asked."],
     [exitCodes.config, "SETTINGS: A variable of the environment is wrong."],
     ...Object.entries(ERROR_TABLE).map(([code, { exit, meaning }]): [number, string] => [
       exit,
@@ -123,7 +110,7 @@ function closing(fleet: string): string {
     `  ${fleet} checkpoint --task auth --type implementation --phase planning --next "Read the code"`,
     `  ${fleet} checkpoints history auth`,
     "",
-    "Ids of checkpoints may be given plain or as chk-<uuid>. Times are UTC.",
+    "A checkpoint id may be written with or without chk-. Times are UTC.",
     "",
     "Exit codes:",
     ...meanings
@@ -132,8 +119,9 @@ function closing(fleet: string): string {
   ].join("\n");
 }
 
-async function endedEarly(error: unknown, program: Command, context: ProcessContext): Promise<number> {
-  // Help that was asked for is an answer; help instead of an answer is a mistake in the call.
+/** Ends a call that commander stopped before its command ran. */
+async function failEarly(error: unknown, program: Command, context: ProcessContext): Promise<number> {
+  // Requested help is an answer. Help that commander prints because the subcommand is missing is a usage error.
   if (error instanceof CommanderError && error.code === "commander.help") return USAGE_EXIT;
   if (error instanceof CommanderError && error.exitCode === 0) return 0;
   const session = new Session(context, {
@@ -150,11 +138,11 @@ function usageError(error: CommanderError, program: Command, argv: readonly stri
   const help = `see \`${commandNamed(program, argv)} --help\``;
   return new UsageError(
     what,
-    suggestion === undefined ? capital(`${help}.`) : `Perhaps you mean ${suggestion}; ${help}.`,
+    suggestion === undefined ? capital(`${help}.`) : `Did you mean ${suggestion}? ${capital(`${help}.`)}`,
   );
 }
 
-/** The longest chain of commands that the call names. */
+/** The longest chain of subcommands in the call. */
 function commandNamed(program: Command, argv: readonly string[]): string {
   let command = program;
   const names = [program.name()];

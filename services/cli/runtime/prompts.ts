@@ -1,5 +1,5 @@
-// What a person is asked: for what a checkpoint lacks, and whether something is meant. On standard error, so that the answer stays alone
-// on standard output.
+// The questions to an operator at a terminal: the missing parts of a checkpoint, and confirmations. They are printed on
+// standard error, so that standard output carries the answer alone.
 
 import { confirm, select, text } from "@clack/prompts";
 import { BUILTIN_AGENT_TYPES, PHASES } from "../../../shared/protocol/checkpoint.ts";
@@ -11,15 +11,16 @@ export async function askFor(missing: readonly Missing[]): Promise<Partial<Recor
   const answers: Partial<Record<Missing, string>> = {};
   for (const name of missing) {
     const answer = await QUESTIONS[name]();
-    // Anything else is the sign of Ctrl-C.
-    if (typeof answer !== "string") throw new UsageError("nothing was written", "You left the questions.");
+    // The symbol that clack returns for Ctrl-C.
+    if (typeof answer !== "string")
+      throw new UsageError("nothing was written", "You cancelled the questions.");
     answers[name] = answer;
   }
   return answers;
 }
 
-/** Ctrl-C is a no. */
-export async function confirmed(message: string): Promise<boolean> {
+/** Asks for a confirmation. Ctrl-C means no. */
+export async function isConfirmed(message: string): Promise<boolean> {
   return (await confirm({ message, initialValue: false, output })) === true;
 }
 
@@ -31,9 +32,9 @@ const QUESTIONS: Readonly<Record<Missing, () => Promise<string | symbol>>> = {
     text({
       message: "Which task?",
       placeholder: "auth-rework",
-      validate: (value) => (value ? undefined : "A name of A-Z a-z 0-9 _ -"),
+      validate: (value) => (value ? undefined : "Give a name of A-Z a-z 0-9 _ -."),
       output,
     }),
-  type: () => select({ message: "What kind of work?", options: choices(BUILTIN_AGENT_TYPES), output }),
-  phase: () => select({ message: "In which phase?", options: choices(PHASES), output }),
+  type: () => select({ message: "Which type of agent?", options: choices(BUILTIN_AGENT_TYPES), output }),
+  phase: () => select({ message: "Which phase?", options: choices(PHASES), output }),
 };

@@ -1,5 +1,5 @@
-// One command at work: its settings, its connection when it needs one, and the only way to the two output streams.
-// Standard output carries the answer and nothing else; warnings, progress and errors go to standard error.
+// The session of one command: its settings, its connection to the fleet if it needs one, and the only way to the two
+// output streams. Standard output carries the answer alone. Warnings, progress and errors are written to standard error.
 
 import { userInfo } from "node:os";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
@@ -13,9 +13,9 @@ import { programNameOf } from "./program-name.ts";
 export class Session {
   readonly settings: Settings;
   readonly context: ProcessContext;
-  /** How standard output looks. */
+  /** The view of standard output. */
   readonly view: View;
-  /** Handed to the shell when the command ends. */
+  /** The exit code for the shell. */
   exitCode = 0;
   #client: FleetClient | undefined;
   #address: Address | undefined;
@@ -30,24 +30,24 @@ export class Session {
     return this.settings.json ?? false;
   }
 
-  /** Whether a person is there to be asked. */
+  /** Whether an operator at a terminal can answer questions. */
   get interactive(): boolean {
     const { stdin, stderr } = this.context;
     return !this.json && stdin.isTTY === true && stderr.isTTY === true;
   }
 
-  /** How the program is called here: for everything printed to be copied. */
+  /** The name of the program in every printed command. */
   get programName(): string {
     return programNameOf(this.context);
   }
 
-  /** For every call of the client. */
+  /** The deadline that --timeout sets, for every call of the client. */
   get deadline(): { readonly deadlineMs?: number } {
     const { timeout } = this.settings;
     return timeout === undefined ? {} : { deadlineMs: timeout };
   }
 
-  /** Connects at the first call. `agentId` counts only when neither option nor environment names one. */
+  /** Connects at the first call. `agentId` is used if neither an option nor the environment names an agent. */
   async client(agentId?: string): Promise<FleetClient> {
     if (this.#client !== undefined) return this.#client;
     // Loaded here, because the client and its schemas take longer to load than most commands to run.
@@ -62,7 +62,7 @@ export class Session {
     this.#client = await connect({
       url: this.#address.url,
       tenant: identity.tenant,
-      agentId: identity.agentId ?? agentId ?? personName(),
+      agentId: identity.agentId ?? agentId ?? userAgentId(),
       ...(timeout !== undefined && { connectTimeoutMs: timeout }),
       onWarning: (warning) => this.warn(warning),
       env: this.context.env,
@@ -70,18 +70,18 @@ export class Session {
     return this.#client;
   }
 
-  /** The address that was tried, once one was. */
+  /** The address of the bus; undefined before the first connection. */
   get url(): string | undefined {
     return this.#address?.url;
   }
 
-  /** The command's answer: `data` as one JSON document, or `text`, made only when it is wanted. */
+  /** Prints the command's answer: `data` as one JSON document, or `text`, which is made only when it is needed. */
   async show(data: unknown, text: () => string | Promise<string>): Promise<void> {
     const answer = this.json ? JSON.stringify(data, null, 2) : await text();
     this.context.stdout.write(`${answer}\n`);
   }
 
-  /** One line of an answer that has no end. */
+  /** Prints one line of an answer that grows: one JSON document, or `text`. */
   line(data: unknown, text: () => string): void {
     this.context.stdout.write(`${this.json ? JSON.stringify(data) : text()}\n`);
   }
@@ -98,18 +98,18 @@ export class Session {
     stderr.write(`${colors.yellow(`warning: ${warning.text}${about}`)}\n`);
   }
 
-  /** Something that a caller may have to wait for, on standard error. */
+  /** Prints a line on standard error, for operators and programs that wait for it. */
   notice(text: string): void {
     this.context.stderr.write(`${this.json ? JSON.stringify({ note: text }) : text}\n`);
   }
 
-  /** What a person at a terminal may like to know meanwhile; not said in a pipe or a script. */
+  /** Writes to a terminal on standard error only, never to a pipe or with --json. */
   progress(text: string): void {
     const { stderr } = this.context;
     if (stderr.isTTY === true && !this.json) stderr.write(text);
   }
 
-  /** Prints the failure and sets its exit code; with what is known of the command that failed. */
+  /** Prints the failure of a call and sets its exit code. */
   async fail(error: unknown, of: Pick<FailureContext, "commandId" | "taskId"> = {}): Promise<void> {
     const { failureData, callFailureOf } = await import("./failure.ts");
     const { renderFailure } = await import("../rendering/terminal/failure.ts");
@@ -134,15 +134,15 @@ export class Session {
   }
 }
 
-/** A person's commands stand in the audit trail under the person's name, not under a new name for each process. */
-function personName(): string {
+/** An agent id from the name of the user, so that the audit trail has one name for all calls of an operator. */
+function userAgentId(): string {
   try {
     const name = userInfo()
       .username.replace(/[^A-Za-z0-9_-]/g, "-")
       .slice(0, 40);
     return `cli-${name}`;
   } catch {
-    // A container may run under a number that has no name.
+    // In a container the user id may have no name.
     return `cli-${process.getuid?.() ?? "user"}`;
   }
 }

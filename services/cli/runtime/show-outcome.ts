@@ -1,9 +1,9 @@
-// The end of every command that changes something: what it came to.
+// Prints the outcome of a command that writes a checkpoint.
 
 import type { CheckpointOutcome } from "../../../shared/sdk/sdk.ts";
 import type { Session } from "./session.ts";
 
-/** `more`: lines below what every outcome says. With `quiet` only the id is printed. */
+/** `done`: the change in words, as in "Checkpoint created". `more`: further lines. With `quiet`, only the id is printed. */
 export async function showOutcome(
   session: Session,
   outcome: CheckpointOutcome,
@@ -12,7 +12,7 @@ export async function showOutcome(
   const { outcomeData, renderOutcome } = await import("../rendering/checkpoints/outcome.ts");
   const { shownId } = await import("../rendering/terminal/text.ts");
   if (quiet && !session.json && outcome.outcome !== "committed") {
-    session.warn({ code: "NOT_COMMITTED", text: `not carried out yet, but ${outcome.outcome}`, details: {} });
+    session.warn({ code: "NOT_COMMITTED", text: `not yet applied, but ${outcome.outcome}`, details: {} });
   }
   await session.show(outcomeData(outcome), () =>
     quiet

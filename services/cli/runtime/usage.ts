@@ -1,10 +1,10 @@
-// A mistake in how the command was called, found before anything was asked of the fleet. Exit code 64 (EX_USAGE).
+// A mistake in the call, found before the fleet was asked. Exit code 64 (EX_USAGE).
 
 export const USAGE_EXIT = 64;
 
 export class UsageError extends Error {
   override readonly name = "UsageError";
-  /** What to do next, as one sentence. */
+  /** The next step for the caller, as one sentence. */
   readonly hint: string;
 
   constructor(message: string, hint: string) {

@@ -1,4 +1,4 @@
-// The version of this Fleet, from its manifest: written in one place.
+// The version of this program, from its manifest.
 
 import { readFileSync } from "node:fs";
 

@@ -144,7 +144,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     expect(await silent(["--task", "silent", "--type", "qa", "--phase", "testing"])).toEqual([0, ""]);
     const [exit, err] = await silent(["--task", "silent", "--timeout", "300ms"]);
     expect(exit).toBe(64);
-    expect(err).toContain("nothing came on standard input");
+    expect(err).toContain("standard input stayed empty");
   });
 
   test("the same command id again repeats nothing", async () => {
@@ -232,7 +232,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
 
   test("nothing found is one line, also for a position that nobody has reached", async () => {
     const none = await fleet(["checkpoints", "search", "--agent", "nobody"]);
-    expect(none).toEqual({ exit: 0, out: "No checkpoint matches what was asked for.\n", err: "" });
+    expect(none).toEqual({ exit: 0, out: "No checkpoint matches.\n", err: "" });
     const far = ["checkpoints", "search", "--wait-for", "f".repeat(20), "--timeout", "2s"];
     const { exit, err } = await fleet(far);
     expect(exit).toBe(69);
@@ -246,7 +246,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     expect(found.out).toContain(`at ${server.url}, up for`);
     const up = await fleet(["up"], { env });
     const origin = `from ${join(server.home, "addresses.json")}`;
-    expect(up).toEqual({ exit: 0, out: `A fleet answers at ${server.url} already (${origin}).\n`, err: "" });
+    expect(up).toEqual({ exit: 0, out: `A fleet is already running at ${server.url} (${origin}).\n`, err: "" });
   });
 
   test.each([
@@ -336,7 +336,7 @@ describe("fleet up", { timeout: PROCESSES_MS }, () => {
       const second = await fleet(args);
       expect(second).toEqual({
         exit: 0,
-        out: `A fleet answers at nats://127.0.0.1:${port} already (from ${join(own, "addresses.json")}).\n`,
+        out: `A fleet is already running at nats://127.0.0.1:${port} (from ${join(own, "addresses.json")}).\n`,
         err: "",
       });
       expect(JSON.parse(await readFile(join(own, "addresses.json"), "utf8")).busUrl).toContain(String(port));
@@ -372,7 +372,7 @@ describe("the audit trail", { timeout: PROCESSES_MS }, () => {
 
     const verified = await fleet(["audit", "verify", "trail"]);
     expect(verified).toMatchObject({ exit: 8, err: "" });
-    expect(verified.out).toContain("does NOT verify");
+    expect(verified.out).toContain("is NOT valid");
     expect(verified.out).toMatch(/ 3 +broken_link /);
     expect(await fleet(["checkpoints", "show", damaged, "--json"])).toMatchObject({ exit: 8, out: "" });
     const listed = await fleet(["checkpoints", "list", "--task", "trail"]);

@@ -132,7 +132,7 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     const dry = await fleet("resume", "work", "--workspace", folder, "--dry-run");
     expect(dry.exit).toBe(0);
     expect(dry.err).toContain(
-      "the workspace is not as the checkpoint recorded it (grade=conflict, worst=file_missing",
+      "the workspace differs from its state in the checkpoint (grade=conflict, worst=file_missing",
     );
     expect(dry.out).toContain(`Workspace: conflict in ${folder}`);
     expect(dry.out).toContain("  - conflict  src/b.ts: the file is not here");

@@ -1,4 +1,4 @@
-// Which fleet a call means: options, then the environment, then the fleet of the folder, then the usual port.
+// The address of a call: from options, then the environment, then the fleet of the folder, then the default port.
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -16,8 +16,8 @@ function addresses(content: unknown): void {
   writeFileSync(join(home, "addresses.json"), text);
 }
 
-/** A process id that was in use a moment ago. */
-const gone = (): number => spawnSync(process.execPath, ["--version"]).pid;
+/** The id of a process that has just ended. */
+const endedPid = (): number => spawnSync(process.execPath, ["--version"]).pid;
 
 beforeAll(() => {
   home = mkdtempSync(join(tmpdir(), "fleet-address-"));
@@ -37,14 +37,14 @@ describe("the bus", () => {
   });
 
   test.each([
-    ["of a process that is gone", () => ({ busUrl: FOUND, pid: gone() })],
+    ["of a process that has ended", () => ({ busUrl: FOUND, pid: endedPid() })],
     ["without a process", () => ({ busUrl: FOUND })],
     ["of a group of processes", () => ({ busUrl: FOUND, pid: 0 })],
     ["without an address", () => ({ pid: process.pid })],
-    ["with an address that is none", () => ({ busUrl: "x", pid: process.pid })],
+    ["with an invalid address", () => ({ busUrl: "x", pid: process.pid })],
     ["that is half written", () => '{"busUrl":'],
     ["that is null", () => "null"],
-  ])("a file %s does not count", (_, content) => {
+  ])("a file %s is ignored", (_, content) => {
     addresses(content());
     expect(discover({}, { FLEET_HOME: home })).toEqual({
       url: "nats://127.0.0.1:4222",
@@ -56,13 +56,13 @@ describe("the bus", () => {
     expect(() => discover({ url }, {})).toThrow(/^--url has the wrong scheme: (http|amqp)$/);
   });
   test.each(["nats://h:1", "TLS://h", "ws://h", "wss://h", "nats://a:1,nats://b:1", "h:4222"])(
-    "--url %s is taken",
+    "--url %s is accepted",
     (url) => expect(discover({ url }, {}).url).toBe(url),
   );
 });
 
-describe("who asks", () => {
-  test("every variable that is wrong is named at once", () => {
+describe("tenant and agent", () => {
+  test("every wrong variable is named at once", () => {
     const env = { FLEET_URL: "http://h:1", FLEET_TENANT: "a.b", FLEET_AGENT_ID: "x".repeat(65) };
     const problems = () => {
       try {
@@ -78,6 +78,6 @@ describe("who asks", () => {
     expect(readIdentity({}, env)).toEqual({ tenant: "t", agentId: "a" });
     expect(readIdentity({ tenant: "u", agent: "b" }, env)).toEqual({ tenant: "u", agentId: "b" });
     expect(readIdentity({}, {})).toEqual({ tenant: "default", agentId: undefined });
-    expect(() => readIdentity({ agent: "a b" }, {})).toThrow("--agent is no name");
+    expect(() => readIdentity({ agent: "a b" }, {})).toThrow("--agent is not a valid name");
   });
 });

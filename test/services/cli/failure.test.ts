@@ -1,4 +1,4 @@
-// Whatever goes wrong, a person reads what to do next and a script gets an exit code.
+// Every failure has a next step for operators and an exit code for scripts.
 
 import { describe, expect, test } from "vitest";
 import { renderFailure } from "../../../services/cli/rendering/terminal/failure.ts";
@@ -16,25 +16,25 @@ test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {
   expect(failureData(failure)).toMatchObject({ code, message: "text", hint: failure.hint });
 });
 
-describe("nobody answers", () => {
-  test("no bus: how to start one, without the password", () => {
+describe("without an answer", () => {
+  test("of a bus, the hint shows how to start a fleet, without the password", () => {
     const failure = callFailureOf(new BusError("unavailable", { reason: "refused" }), {
       url: "nats://u:secret@h:4222",
     });
     expect(failure.exitCode).toBe(69);
     expect(failure.hint).toBe(
-      "No fleet answers at nats://…@h:4222: start one with `fleet up`. Of one that runs in another folder or on another port, give the " +
-        "address that it printed as its bus (FLEET_URL, --url) or its folder (FLEET_HOME).",
+      "No fleet answers at nats://…@h:4222: start one with `fleet up`. If it runs in another folder or on another port, give the " +
+        "address of its bus (FLEET_URL, --url) or its folder (FLEET_HOME).",
     );
     expect(renderFailure(failure, view)).not.toContain("secret");
   });
-  test("a bus without a fleet is another case", () => {
-    const error = new FleetError("UNAVAILABLE", "nobody", { details: { bus: "no_responders" } });
+  test("of a service on a running bus, the hint names the bus", () => {
+    const error = new FleetError("UNAVAILABLE", "no service", { details: { bus: "no_responders" } });
     expect(callFailureOf(error, { url: "nats://h:1" }).hint).toMatch(
       /^NATS answers at nats:\/\/h:1, but no Fleet/,
     );
   });
-  test("who named the address, and how the program is called", () => {
+  test("the hint names the source of the address and the program", () => {
     const place = { url: "nats://h:1", origin: "from FLEET_URL", fleet: "npx fleet" };
     expect(callFailureOf(new BusError("unavailable"), place).hint).toMatch(
       /^No fleet answers at nats:\/\/h:1 \(from FLEET_URL\): start one with `npx fleet up`\. /,
@@ -43,20 +43,21 @@ describe("nobody answers", () => {
       "nats://h:1 (from FLEET_URL)",
     );
   });
-  test("a position that the index does not know", () => {
+  test("for a position that the index has not reached, the hint names its position", () => {
     const details = { indexed_through: "00000000000000000042", wait_for: "f".repeat(20) };
     const { hint } = callFailureOf(new FleetError("UNAVAILABLE", "not yet", { details }));
     expect(hint).toBe(
       "The index has not reached this position, which may not exist yet: it is complete through 00000000000000000042.",
     );
   });
-  test("a fleet that is overloaded is a third", () => {
+  test("of an overloaded fleet, the hint says to try again", () => {
     expect(callFailureOf(new FleetError("UNAVAILABLE", "busy")).hint).toContain("try again");
   });
-  test("the bus refuses", () => expect(callFailureOf(new BusError("permission")).exitCode).toBe(77));
+  test("a refusal by the bus has its own exit code", () =>
+    expect(callFailureOf(new BusError("permission")).exitCode).toBe(77));
 });
 
-test("after a timeout the same command id can be asked again", () => {
+test("after a timeout, the hint repeats the command id", () => {
   const error = new FleetError("TIMEOUT", "no answer", { details: { command_id: "made-by-the-sdk" } });
   expect(callFailureOf(error).hint).toContain("--command-id made-by-the-sdk");
   expect(callFailureOf(new FleetError("TIMEOUT", "no answer"), { commandId: "mine" }).hint).toContain(
@@ -74,23 +75,23 @@ test.each([
   ["CONFLICT", { task_id: "auth" }, "fleet task show auth"],
   ["FENCED", {}, "fleet fence take <task>"],
   ["FENCED", { task_id: "auth" }, "fleet fence take auth"],
-] as const)("%s of %o: where to look is the command for it", (code, details, command) => {
+] as const)("%s of %o: the hint names the command to look with", (code, details, command) => {
   expect(callFailureOf(new FleetError(code, "text", { details })).hint).toContain(`\`${command}\``);
 });
 
-test("a defect keeps its stack", () => {
+test("a bug in the program keeps its stack", () => {
   const failure = callFailureOf(new TypeError("x is not a function"));
   expect(failure).toMatchObject({ exitCode: 70, body: { code: "INTERNAL" } });
   expect(renderFailure(failure, view)).toMatch(/failure\.test\.ts/);
   expect(callFailureOf("thrown text")).toMatchObject({ body: { message: "thrown text" } });
 });
 
-test.each(ERROR_CODES)("%s names the program as it was called", (code) => {
+test.each(ERROR_CODES)("the hint of %s uses the name of the program", (code) => {
   const { hint } = callFailureOf(new FleetError(code, "text"), { fleet: "npx fleet" });
   expect(hint).not.toMatch(/`fleet /);
 });
 
-test("settings and calls have codes of their own", () => {
+test("wrong settings and wrong calls have their own codes", () => {
   expect(callFailureOf(new StartupError("wrong", { exitCode: 78 }))).toMatchObject({
     exitCode: 78,
     body: { code: "SETTINGS" },
@@ -102,7 +103,7 @@ test("settings and calls have codes of their own", () => {
   });
 });
 
-test("every wrong field stands on a line of its own", () => {
+test("every wrong field has its own line", () => {
   const error = new FleetError("INVALID", "the input is not valid", {
     fields: [
       { path: "execution_state.phase", expected: "one of a, b", got: '"c"' },
@@ -113,6 +114,6 @@ test("every wrong field stands on a line of its own", () => {
     "error: the input is not valid [INVALID]",
     '  execution_state.phase: expected one of a, b; got "c"',
     "  the whole input: expected an object",
-    "Correct what is named above; --help shows what each option takes.",
+    "Correct the fields above; --help describes each option.",
   ]);
 });

@@ -1,4 +1,4 @@
-// What options and documents become before anything is asked of a fleet.
+// Options and documents, before the fleet is asked.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -13,7 +13,7 @@ import { normalizeCheckpointId } from "../../../shared/protocol/ids.ts";
 
 const NOW = Date.parse("2026-03-10T12:00:00.000Z");
 
-describe("a moment", () => {
+describe("a point in time", () => {
   test.each([
     ["now", "2026-03-10T12:00:00.000Z"],
     ["90s", "2026-03-10T11:58:30.000Z"],
@@ -40,9 +40,9 @@ describe("a moment", () => {
     "2026-1-4",
     "2026-01-04T25:00",
     "99999999d",
-  ])("%s is none", (text) => expect(parseMoment(text, NOW)).toBeUndefined());
+  ])("%s is not a time", (text) => expect(parseMoment(text, NOW)).toBeUndefined());
 
-  test("every exact moment is read back as itself", () => {
+  test("every absolute time is read back as itself", () => {
     fc.assert(
       fc.property(fc.date({ min: new Date(0), max: new Date("9999-01-01"), noInvalidDate: true }), (date) => {
         expect(parseMoment(date.toISOString(), NOW)).toBe(date.toISOString());
@@ -52,7 +52,7 @@ describe("a moment", () => {
 });
 
 describe("numbers and labels", () => {
-  test.each(["-1", "1.5", "x", "", "6", "1e3"])("%s is no whole number from 1 to 5", (text) => {
+  test.each(["-1", "1.5", "x", "", "6", "1e3"])("%s is not a whole number from 1 to 5", (text) => {
     expect(() => wholeNumber(1, 5)(text)).toThrow("1 to 5");
   });
   test("whole numbers include their bounds", () => expect(["1", "5"].map(wholeNumber(1, 5))).toEqual([1, 5]));
@@ -62,11 +62,11 @@ describe("numbers and labels", () => {
     ["99.5", 99.5],
     ["100", 100],
   ])("%s is a percentage", (text, value) => expect(percent(text)).toBe(value));
-  test.each(["101", "-1", "half", "%"])("%s is none", (text) =>
+  test.each(["101", "-1", "half", "%"])("%s is not a percentage", (text) =>
     expect(() => percent(text)).toThrow("0 to 100"),
   );
 
-  test("labels add up, and their values may hold anything", () => {
+  test("labels accumulate, and their values may contain any characters", () => {
     const labels = ["a=1", "b=x=y", "c=", "a=2", "__proto__=p"].reduce(
       (before, text) => collectLabel(text, before),
       collectLabel("z=0"),
@@ -79,13 +79,13 @@ describe("numbers and labels", () => {
       ["z", "0"],
     ]);
   });
-  test.each(["novalue", "=x", ""])("%s is no label", (text) =>
+  test.each(["novalue", "=x", ""])("%s is not a label", (text) =>
     expect(() => collectLabel(text)).toThrow("key=value"),
   );
 });
 
 describe("a checkpoint from options", () => {
-  test("every option has its place, and the protocol accepts the whole", () => {
+  test("contains every option, and passes the protocol's schema", () => {
     const { taskId, checkpoint } = checkpointDocument({
       task: "auth",
       type: "implementation",
@@ -130,7 +130,7 @@ describe("a checkpoint from options", () => {
     expect(checkpointInputSchema.safeParse(checkpoint).error).toBeUndefined();
   });
 
-  test("options win over the document, and the rest of it stays", () => {
+  test("takes options before the document, and keeps the rest of it", () => {
     const file = {
       schema_version: "1.0",
       future: { a: 1 },
@@ -160,7 +160,7 @@ describe("a checkpoint from options", () => {
     expect(file).toEqual(kept);
   });
 
-  test("without options the document is what is written", () => {
+  test("without options is the document", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (extra) => {
         const file = {
@@ -175,11 +175,11 @@ describe("a checkpoint from options", () => {
     );
   });
 
-  test("a section of the wrong type is left for the writer to judge", () => {
+  test("keeps a section of the wrong type for the writer's refusal", () => {
     expect(checkpointDocument({}, { execution_state: "x" }).checkpoint.execution_state).toBe("x");
   });
 
-  test("says what is missing", () => {
+  test("names the missing options", () => {
     expect(missingOptions(checkpointDocument({}))).toEqual(["task", "type", "phase"]);
     expect(missingOptions(checkpointDocument({ type: "qa" }, { metadata: { task_id: "t" } }))).toEqual([
       "phase",
@@ -188,12 +188,12 @@ describe("a checkpoint from options", () => {
   });
 });
 
-test.each(["[]", "1", "null", '"x"', "{", ""])("%s is no document", (text) => {
+test.each(["[]", "1", "null", '"x"', "{", ""])("%s is not a document", (text) => {
   expect(() => parseObject(text, "here")).toThrow(/^here is not/);
 });
 
 describe("ids", () => {
-  test("have the protocol's own spelling", () => {
+  test("are spelled as in the protocol", () => {
     fc.assert(
       fc.property(
         fc.constantFrom("", "chk-", "CHK-", "chk-chk-"),
@@ -206,5 +206,5 @@ describe("ids", () => {
       ),
     );
   });
-  test("several add up", () => expect(collectIds("chk-B", collectIds("A"))).toEqual(["a", "b"]));
+  test("accumulate", () => expect(collectIds("chk-B", collectIds("A"))).toEqual(["a", "b"]));
 });

@@ -1,4 +1,4 @@
-// The command for the next page is the call that was made: a real shell must read it back word by word.
+// The command for the next page repeats the current call: a real shell must read it back word by word.
 
 import { spawnSync } from "node:child_process";
 import fc from "fast-check";
@@ -34,11 +34,11 @@ test.each([
   expect(nextCommand("fleet", argv, { ...cursor, fixed })).toBe(expected);
 });
 
-test("named as it was called", () => {
+test("the command begins with the name of the program", () => {
   expect(nextCommand("npx fleet", ["events"], cursor)).toBe("npx fleet events --cursor abc");
 });
 
-test("a shell reads back what was typed", () => {
+test("a shell reads back the words of the call", () => {
   const word = fc
     .string({ unit: "binary", minLength: 0 })
     .filter((text) => !/\0/.test(text) && text.isWellFormed());

@@ -1,4 +1,4 @@
-// The `fleet` command while parts of the fleet are away: what is kept is said, and looks different from what is done.
+// The `fleet` command while parts of the fleet are unavailable: a command that is kept looks different from an applied one.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,7 +36,7 @@ const fleet = (line: string, env: Record<string, string> = {}): Promise<Result> 
 
 const CHECKPOINT = "checkpoint --type qa --phase testing --agent coder --task auth";
 
-test("without a bus a checkpoint is spooled, shown, and sent by the next call that meets one", async () => {
+test("without a bus, a checkpoint is spooled, listed, and sent by the next call with a bus", async () => {
   const first = await fleet(CHECKPOINT);
   expect(first).toMatchObject({ exit: 0, err: "" });
   expect(first.out).toMatch(
@@ -46,7 +46,7 @@ test("without a bus a checkpoint is spooled, shown, and sent by the next call th
   expect(second).toMatchObject({ status: "spooled", task_id: "auth", checkpoint_id: second.command_id });
   const quiet = await fleet(`${CHECKPOINT} --quiet`);
   expect(quiet.out).toMatch(/^chk-[0-9a-f-]{36}\n$/);
-  expect(quiet.err).toBe("warning: not carried out yet, but spooled\n");
+  expect(quiet.err).toBe("warning: not yet applied, but spooled\n");
 
   const status = await fleet("spool status");
   expect(status).toMatchObject({ exit: 0, err: "" });
@@ -57,7 +57,7 @@ test("without a bus a checkpoint is spooled, shown, and sent by the next call th
   expect(JSON.parse((await fleet("spool status --agent other --json")).out)).toEqual({ spools: [] });
   const stuck = await fleet("spool flush --timeout 200ms");
   expect(stuck).toMatchObject({ exit: 69, err: "" });
-  expect(stuck.out).toContain("Not done: 0 commands sent, 3 commands left");
+  expect(stuck.out).toContain("Incomplete: 0 commands sent, 3 commands left");
 
   const queued = JSON.parse((await fleet(`${CHECKPOINT} --json`, { FLEET_URL: nats.url })).out);
   expect(queued).toMatchObject({ status: "queued", position: 4 });
@@ -68,14 +68,14 @@ test("without a bus a checkpoint is spooled, shown, and sent by the next call th
     quiet.out.trim().slice("chk-".length),
     queued.command_id,
   ]);
-  // The next process goes behind what the last one queued.
+  // The next process queues its command behind those of the last one.
   const next = await fleet(CHECKPOINT, { FLEET_URL: nats.url });
-  expect(next.out).toMatch(/^Queued, not yet carried out: checkpoint to be created chk-/);
+  expect(next.out).toMatch(/^Queued, not yet applied: checkpoint to be created chk-/);
   expect((await queueMessagesOf(nats.url, "auth")).at(-1)?.body.after).toBe(queued.command_id);
-  expect((await fleet("spool status")).out).toBe("Nothing waits on this machine.\n");
+  expect((await fleet("spool status")).out).toBe("No commands wait on this machine.\n");
 }, 120_000);
 
-test("flush sends what all agents left", async () => {
+test("flush sends the commands of all agents", async () => {
   await fleet("checkpoint --type qa --phase testing --agent a --task flush");
   await fleet("checkpoint --type qa --phase testing --agent b --task flush");
   const sent = await fleet("spool flush --json", { FLEET_URL: nats.url });
@@ -85,7 +85,7 @@ test("flush sends what all agents left", async () => {
   expect(agents.sort()).toEqual(["a", "b"]);
 }, 120_000);
 
-test("what is refused, and what cannot even be spooled", async () => {
+test("an invalid command is refused, and a spool that cannot be written is reported", async () => {
   const wrong = await fleet("checkpoint --type qa --phase resting --task auth --json");
   expect(wrong).toMatchObject({ exit: 65, out: "" });
   expect(JSON.parse(wrong.err).error.fields[0].path).toBe("checkpoint.execution_state.phase");
@@ -98,7 +98,7 @@ test("what is refused, and what cannot even be spooled", async () => {
   }
 }, 120_000);
 
-test("the queue and its dead letters, for people", () => {
+test("the queue and its dead letters, as text", () => {
   const queue = {
     depth: 1_200,
     oldest_age_ms: 65_000,
@@ -109,11 +109,11 @@ test("the queue and its dead letters, for people", () => {
   };
   expect(renderQueue({ ...queue, store: "away" }, view).replaceAll(/ +/g, " ")).toBe(
     [
-      "Store: away; commands are queued",
+      "Store: unavailable; commands are queued",
       "Waiting: 1,200 commands, the oldest for 1m 5s",
       "Size: 1.5 KiB of 3 KiB (50%)",
-      "Left so far: 3 commands",
-      "Dead: 1 letter",
+      "Processed: 3 commands",
+      "Dead letters: 1",
     ].join("\n"),
   );
   expect(renderLetters({ letters: [], next: undefined, fleet: "fleet" }, view)).toBe("No dead letters.");
@@ -147,13 +147,13 @@ test("the queue and its dead letters, for people", () => {
   expect(shown).toContain("`fleet queue dead retry <number>`");
   const applied = { ...letter, applied_at: new Date(view.now).toISOString() };
   expect(renderLetters({ letters: [applied], next: undefined, fleet: "fleet" }, view)).toMatch(
-    / fenced +applied meanwhile, just now; it was: another agent/,
+    / fenced +applied in the meantime, just now; the error was: another agent/,
   );
   const retried = { seq: 17, command_id: "id", position: 4 };
   expect(renderRetriedLetter({ ...retried, applied_at: null }, view)).toBe(
-    "Back in the queue: letter 17, now at place 4",
+    "Back in the queue: letter 17, now at position 4",
   );
   expect(renderRetriedLetter({ ...retried, applied_at: applied.applied_at }, view)).toBe(
-    "Back in the queue: letter 17, now at place 4. A copy of its command was applied meanwhile, just now: this changes nothing",
+    "Back in the queue: letter 17, now at position 4. Another copy of its command was applied just now, so this has no effect",
   );
 });

@@ -1,4 +1,4 @@
-// A slip in a patch is said; what is merely unknown is nobody's business.
+// A misspelled field in a patch is reported. A field that is only unknown is not.
 
 import { expect, test } from "vitest";
 import { checkpointShape, misspellingsOf } from "../../../services/cli/input/patch.ts";
@@ -29,4 +29,4 @@ test.each([
   { extra: { pahse: 1 }, at: 1, __proto__x: 2 },
   { execution_state: null },
   {},
-])("nothing to say about %j", (patch) => expect(misspellingsOf(patch, shape)).toEqual([]));
+])("nothing is reported in %j", (patch) => expect(misspellingsOf(patch, shape)).toEqual([]));

@@ -1,4 +1,4 @@
-// The `fleet` command as a process of its own.
+// Starts the `fleet` command as a process.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
@@ -18,10 +18,10 @@ export interface Call {
   readonly env?: Record<string, string>;
 }
 
-/** The environment without settings of whoever runs the tests. */
+/** The environment of the tests without its FLEET_ settings. */
 export function environment(own: Record<string, string>): NodeJS.ProcessEnv {
-  const foreign = Object.entries(process.env).filter(([name]) => !name.startsWith("FLEET_"));
-  return { ...Object.fromEntries(foreign), ...own };
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("FLEET_"));
+  return { ...Object.fromEntries(inherited), ...own };
 }
 
 export function startCli(args: readonly string[], { input, env = {} }: Call): ChildProcess {
@@ -33,13 +33,13 @@ export function startCli(args: readonly string[], { input, env = {} }: Call): Ch
   return child;
 }
 
-/** What a process says until it ends. */
+/** The output and the exit code of a process. */
 export async function resultOf(child: ChildProcess): Promise<Result> {
   const [out, err, exit] = await Promise.all([text(child.stdout!), text(child.stderr!), ended(child)]);
   return { exit, out, err };
 }
 
-/** Resolves with the match of `pattern` in what the process prints; rejects when it ends before. */
+/** Resolves with the match of `pattern` in the output of the process. Rejects if the process ends first. */
 export function printed(child: ChildProcess, pattern: RegExp): Promise<RegExpExecArray> {
   return new Promise((resolve, reject) => {
     let seen = "";

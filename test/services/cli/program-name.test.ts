@@ -1,4 +1,4 @@
-// What is printed to be copied must be a command that the reader's shell finds.
+// A printed command must be one that the operator's shell finds.
 
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,12 +9,12 @@ import { projectRoot } from "../../harness/project-root.ts";
 
 const own = join(projectRoot, "services/cli/main.ts");
 
-test("npm started it", () => {
+test("started by npm, it is npx fleet", () => {
   expect(programNameOf({ env: { npm_command: "exec" } })).toBe("npx fleet");
   expect(programNameOf({ env: { npm_execpath: "npm-cli.js" } })).toBe("npx fleet");
 });
 
-test("in its own folder it depends on what the shell finds", () => {
+test("in its own folder, it depends on the PATH", () => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-path-"));
   try {
     const env = { PATH: `/nowhere:${folder}` };
@@ -27,7 +27,7 @@ test("in its own folder it depends on what the shell finds", () => {
   }
 });
 
-test("elsewhere it is installed", () => {
+test("in another folder, it is the installed fleet", () => {
   expect(programNameOf({ env: {}, script: "/elsewhere/main.ts" })).toBe("fleet");
   expect(programNameOf({ env: {} })).toBe("fleet");
 });

@@ -1,4 +1,4 @@
-// Calls that need no fleet: help, mistakes, and what a terminal changes.
+// Calls that need no fleet: help, usage errors, and the effects of a terminal.
 
 import { describe, expect, test } from "vitest";
 import type { ProcessContext } from "../../../services/cli/runtime/process-context.ts";
@@ -7,21 +7,21 @@ import { Session } from "../../../services/cli/runtime/session.ts";
 import { BUILTIN_AGENT_TYPES, FINAL_STATUSES, PHASES } from "../../../shared/protocol/checkpoint.ts";
 import { ERROR_CODES } from "../../../shared/protocol/errors.ts";
 
-interface Seen {
+interface Result {
   readonly exit: number;
   readonly out: string;
   readonly err: string;
 }
 
-function world(
+function processContext(
   argv: readonly string[],
   { tty = false, env = {} } = {},
-): ProcessContext & { seen: { out: string; err: string } } {
-  const seen = { out: "", err: "" };
+): ProcessContext & { printed: { out: string; err: string } } {
+  const printed = { out: "", err: "" };
   const output = (name: "out" | "err") => ({
     isTTY: tty,
     write: (text: string) => {
-      seen[name] += text;
+      printed[name] += text;
     },
   });
   return {
@@ -31,17 +31,17 @@ function world(
     stdout: output("out"),
     stderr: output("err"),
     now: () => 0,
-    seen,
+    printed,
   };
 }
 
 async function fleet(
   line: string,
   options: { tty?: boolean; env?: Record<string, string> } = {},
-): Promise<Seen> {
-  const place = world(line.split(" ").filter(Boolean), options);
-  const exit = await run(place);
-  return { exit, ...place.seen };
+): Promise<Result> {
+  const context = processContext(line.split(" ").filter(Boolean), options);
+  const exit = await run(context);
+  return { exit, ...context.printed };
 }
 
 type Commands = ReturnType<typeof createProgram>;
@@ -50,7 +50,7 @@ const paths = (command: Commands, before: string[] = []): string[][] =>
     [...before, child.name()],
     ...paths(child, [...before, child.name()]),
   ]);
-const every = paths(createProgram(world([]), () => {})).map((path) => path.join(" "));
+const every = paths(createProgram(processContext([]), () => {})).map((path) => path.join(" "));
 
 describe("help", () => {
   test.each(every)("fleet %s --help", async (path) => {
@@ -60,12 +60,12 @@ describe("help", () => {
     expect(out).toContain("--json");
   });
 
-  test.each(every)("fleet %s --help names a command that exists for who asked", async (path) => {
+  test.each(every)("fleet %s --help uses the name of the program", async (path) => {
     const { out } = await fleet(`${path} --help`, { env: { npm_command: "exec" } });
     expect(out).toContain(`Usage: npx fleet ${path}`);
     expect(
       out.match(
-        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|resume|recover|recovery|fence|audit|index|queue|spool|events)\b/,
+        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|resume|recover|recovery|fence|handoffs?|alerts|agents|audit|scrub|index|queue|spool|events)\b/,
       ),
     ).toBeNull();
   });
@@ -85,7 +85,7 @@ describe("help", () => {
     for (const code of [...ERROR_CODES, "USAGE", "SETTINGS"]) expect(out).toContain(`${code}:`);
   });
 
-  test("names the words that the protocol takes", async () => {
+  test("names the phases, types and statuses of the protocol", async () => {
     const { out } = await fleet("checkpoint --help");
     for (const word of [...PHASES, ...BUILTIN_AGENT_TYPES]) expect(out).toContain(word);
     const finalize = await fleet("finalize --help");
@@ -93,10 +93,10 @@ describe("help", () => {
   });
 });
 
-describe("mistakes in the call end with 64, and nothing on standard output", () => {
+describe("usage errors end with 64 and print nothing on standard output", () => {
   test.each([
-    ["chekpoint", "unknown command 'chekpoint'", "Perhaps you mean checkpoint; see `fleet --help`."],
-    ["checkpoints lst", "unknown command 'lst'", "Perhaps you mean list; see `fleet checkpoints --help`."],
+    ["chekpoint", "unknown command 'chekpoint'", "Did you mean checkpoint? See `fleet --help`."],
+    ["checkpoints lst", "unknown command 'lst'", "Did you mean list? See `fleet checkpoints --help`."],
     ["status --jsn", "unknown option '--jsn'", "see `fleet status --help`."],
     ["status more", "too many arguments", "`fleet status --help`"],
     ["update x", "--patch", "`fleet update --help`"],
@@ -114,13 +114,13 @@ describe("mistakes in the call end with 64, and nothing on standard output", () 
       "Allowed choices are standard, steps, mission, pointer",
       "`fleet resume --help`",
     ],
-    ["resume t --workspace /nowhere/at/all", "/nowhere/at/all is no folder", "--no-workspace"],
+    ["resume t --workspace /nowhere/at/all", "/nowhere/at/all is not a folder", "--no-workspace"],
     ["status --url http://h:1", "--url has the wrong scheme: http", "starts with nats, tls, ws, wss"],
-    ["recovery run", "no task is named", "--blocked for all that wait for a person"],
-    ["recovery reset auth --blocked", "--blocked means all", "Name a task"],
-    ["recovery run auth --dry-run", "--dry-run says nothing about one task", "fleet recover auth --dry-run"],
+    ["recovery run", "a task is missing", "--blocked for all blocked tasks"],
+    ["recovery reset auth --blocked", "--blocked does not apply to one task", "Name a task"],
+    ["recovery run auth --dry-run", "--dry-run does not apply to one task", "fleet recover auth --dry-run"],
     ["recovery reset --blocked --yes --command-id x", "cannot be used", "`fleet recovery reset --help`"],
-    ["status --tenant a.b", "--tenant is no name", "1 to 64 characters"],
+    ["status --tenant a.b", "--tenant is not a valid name", "1 to 64 characters"],
     ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint --help`"],
     ["status --timeout 5", "such as 5s", "`fleet status --help`"],
     ["checkpoints search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
@@ -140,14 +140,14 @@ describe("mistakes in the call end with 64, and nothing on standard output", () 
     expect(err).toContain("Usage: fleet");
   });
 
-  test("as JSON when asked", async () => {
+  test("are JSON with --json", async () => {
     const { exit, out, err } = await fleet("chekpoint --json");
     expect({ exit, out }).toEqual({ exit: 64, out: "" });
     expect(JSON.parse(err)).toMatchObject({ error: { code: "USAGE", retryable: false } });
   });
 });
 
-test.each(["FLEET_URL=nonsense", "FLEET_URL="])("a setting: %s", async (setting) => {
+test.each(["FLEET_URL=nonsense", "FLEET_URL="])("with the setting %s", async (setting) => {
   const [name = "", value = ""] = setting.split("=");
   const { exit, err } = await fleet("status --timeout 50ms --url nats://127.0.0.1:1", {
     env: { [name]: value },
@@ -156,7 +156,7 @@ test.each(["FLEET_URL=nonsense", "FLEET_URL="])("a setting: %s", async (setting)
   expect(err).toContain(value === "" ? "fleet up" : "FLEET_URL: expected URL");
 });
 
-test("every setting that is wrong is named at once", async () => {
+test("every wrong setting is named at once", async () => {
   const { exit, out, err } = await fleet("status", {
     env: { FLEET_URL: "http://h:1", FLEET_TENANT: "a.b", FLEET_AGENT_ID: "a b" },
   });
@@ -166,7 +166,7 @@ test("every setting that is wrong is named at once", async () => {
   expect(err).toContain("FLEET_AGENT_ID: expected 1 to 64");
 });
 
-test("who named the fleet that does not answer", async () => {
+test("the source of an address that does not answer is named", async () => {
   const { exit, err } = await fleet("status --url nats://127.0.0.1:1", { env: { npm_command: "exec" } });
   expect(exit).toBe(69);
   expect(err).toContain("No fleet answers at nats://127.0.0.1:1 (from --url): start one with `npx fleet up`");
@@ -179,7 +179,7 @@ describe("global options", () => {
     expect(JSON.parse(out)).toEqual({ version: expect.stringMatching(/^\d/), node: process.versions.node });
   });
 
-  test("--version belongs to the program, and to show as a number", async () => {
+  test("--version is an option of the program, and of show with a number", async () => {
     expect((await fleet("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect((await fleet("checkpoints show x --version y")).err).toContain("whole number");
   });
@@ -206,19 +206,19 @@ describe("warnings", () => {
     details: { checkpoint_id: "x" },
   };
 
-  test("go to standard error, for people", () => {
-    const place = world([], { tty: true });
-    new Session(place, {}).warn(warning);
-    expect(place.seen).toEqual({
+  test("are printed on standard error", () => {
+    const context = processContext([], { tty: true });
+    new Session(context, {}).warn(warning);
+    expect(context.printed).toEqual({
       out: "",
       err: "\u001b[33mwarning: a checkpoint is corrupt (checkpoint_id=x)\u001b[39m\n",
     });
   });
 
-  test("and for programs", () => {
-    const place = world([]);
-    new Session(place, { json: true }).warn(warning);
-    expect(place.seen.out).toBe("");
-    expect(JSON.parse(place.seen.err)).toEqual({ warning });
+  test("are JSON with --json", () => {
+    const context = processContext([]);
+    new Session(context, { json: true }).warn(warning);
+    expect(context.printed.out).toBe("");
+    expect(JSON.parse(context.printed.err)).toEqual({ warning });
   });
 });

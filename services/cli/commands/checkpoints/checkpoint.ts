@@ -1,4 +1,4 @@
-// `fleet checkpoint`: writes a checkpoint, from options, from a document, or from both.
+// `fleet checkpoint`: writes a checkpoint from options, from a document, or from both.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -22,7 +22,7 @@ import { UsageError } from "../../runtime/usage.ts";
 
 interface Flags extends CheckpointFlags, CallFlags {
   readonly file?: string;
-  /** true: the folder of the call. */
+  /** true: the current folder. */
   readonly workspace?: string | true;
 }
 
@@ -31,35 +31,35 @@ export function addCheckpoint(program: Command, action: ActionFactory): void {
     .command("checkpoint")
     .summary("Write a checkpoint of a task.")
     .description(
-      "Write a checkpoint of a task: what was done, what was decided, what comes next.\n" +
-        "It says everything anew: what it leaves out is not taken over from the checkpoint before; `update` changes one.\n" +
-        "A whole checkpoint may come as JSON, with --file or through a pipe; options win over it.",
+      "Write a checkpoint of a task: completed work, decisions, the next action.\n" +
+        "A checkpoint is complete in itself: items that it leaves out are not copied from the previous one. To change a checkpoint, use `update`.\n" +
+        "A whole checkpoint can be given as JSON, with --file or through a pipe. Options win over it.",
     )
     .option("-t, --task <id>", "the task")
-    .option("--type <type>", "type of the agent: architecture, implementation, qa, documentation, …")
+    .option("--type <type>", "the agent type: architecture, implementation, qa, documentation, …")
     .option("--phase <phase>", "planning, implementing, testing, reviewing, complete or handoff")
-    .option("--goal <text>", "what the task is for")
-    .option("--completed <title...>", "work that is done")
-    .option("--pending <title...>", "work that remains")
-    .option("--blocked <title...>", 'work that cannot go on: "Deploy because the key is missing"')
-    .option("--decision <text...>", 'what was decided: "LMDB because it is embedded"')
-    .option("--next <action>", "the exact next action for whoever goes on")
-    .option("--note <text>", "why this checkpoint is written")
-    .addOption(new Option("--label <key=value>", "a label, as often as needed").argParser(collectLabel))
+    .option("--goal <text>", "the goal of the task")
+    .option("--completed <title...>", "completed items")
+    .option("--pending <title...>", "pending items")
+    .option("--blocked <title...>", 'blocked items: "Deploy because the key is missing"')
+    .option("--decision <text...>", 'decisions: "LMDB because it is embedded"')
+    .option("--next <action>", "the exact next action")
+    .option("--note <text>", "the reason for this checkpoint")
+    .addOption(new Option("--label <key=value>", "a label (repeatable)").argParser(collectLabel))
     .addOption(new Option("--progress <percent>", "0 to 100").argParser(percent))
     .option("--session <id>", "the agent's session")
     .addOption(new Option("--iteration <n>", "the agent's iteration").argParser(wholeNumber(0)))
-    .option("--parent <id...>", "checkpoints this one was made from (else the task's latest)", collectIds)
+    .option("--parent <id...>", "the parent checkpoints (else the task's latest)", collectIds)
     .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
     .option(
       "--workspace [folder]",
       "record the state of this folder: commit, uncommitted files, hashes (default .)",
     )
-    .option("-f, --file <path>", "a checkpoint as JSON; - is standard input");
-  addCallOptions(command, "the task has so many checkpoints").action(action(create));
+    .option("-f, --file <path>", "the checkpoint as JSON; - is standard input");
+  addCallOptions(command, "the task has this number of checkpoints").action(action(create));
   withExamples(command, (fleet) => ({
-    "Say what was done and what comes next": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
-    "Before something risky": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
+    "Completed work and the next action": `${fleet} checkpoint -t auth --type implementation --phase testing --completed "Login" "Logout" --next "Run the tests"`,
+    "Before a risky step": `${fleet} checkpoint -t auth --type qa --phase testing --note "Before the migration"`,
     "With the state of the repository": `${fleet} checkpoint -t auth --type qa --phase testing --next "Run the tests" --workspace`,
     "A whole checkpoint, in a script": `make-checkpoint | ${fleet} checkpoint --task auth -q`,
   }));
@@ -67,15 +67,15 @@ export function addCheckpoint(program: Command, action: ActionFactory): void {
 
 async function create(session: Session, flags: Flags): Promise<void> {
   const file = await fileOf(session, flags);
-  const document = await completed(session, flags, file);
+  const document = await completeDocument(session, flags, file);
   if (flags.workspace !== undefined) await recordWorkspace(document.checkpoint, flags.workspace);
   const metadata = document.checkpoint.metadata as JsonObject;
   const client = await session.client(textOf(metadata.agent_id));
-  // A document that names itself can be sent again and again, and is written once.
+  // A document with an id of its own is written once, however often it is sent.
   const ownId = textOf(metadata.checkpoint_id);
   const outcome = await client.createCheckpoint({
     taskId: document.taskId ?? "",
-    // The writer is the judge of what it is; an answer names every field that is wrong.
+    // The writer validates it, and its refusal names every wrong field.
     checkpoint: document.checkpoint as never,
     ...callOptions(session, flags),
     commandId: flags.commandId ?? (ownId === undefined ? undefined : bareId(ownId)),
@@ -88,7 +88,7 @@ async function create(session: Session, flags: Flags): Promise<void> {
   });
 }
 
-/** For `fleet resume`, which tells a successor whether the folder still is so. */
+/** Records the state of the folder, with which `fleet resume` compares it later. */
 async function recordWorkspace(checkpoint: JsonObject, folder: string | true): Promise<void> {
   const { takeWorkspace } = await import("../../../../shared/sdk/workspace/snapshot.ts");
   const modified = objectOf(checkpoint.metrics).files_modified;
@@ -98,21 +98,21 @@ async function recordWorkspace(checkpoint: JsonObject, folder: string | true): P
 }
 
 /**
- * The document, if there is one. A file put in place of the keyboard is always read; a pipe only when the options alone
- * make no checkpoint, because programs leave pipes open that nothing will ever come through.
+ * The document, if there is one. A file on standard input is always read. A pipe is read only if the options alone do not
+ * make a checkpoint, because a parent process may leave a pipe open and never write to it.
  */
 async function fileOf(session: Session, flags: Flags): Promise<JsonObject | undefined> {
   const { inputKind, readObject, readPiped } = await import("../../input/document.ts");
   const { stdin } = session.context;
   if (flags.file !== undefined) return readObject(flags.file, stdin);
   const kind = inputKind();
-  const needed = missingOptions(checkpointDocument(flags)).some((option) => option !== "task");
-  if (kind === "nothing" || (kind === "pipe" && !needed)) return undefined;
+  const isNeeded = missingOptions(checkpointDocument(flags)).some((option) => option !== "task");
+  if (kind === "nothing" || (kind === "pipe" && !isNeeded)) return undefined;
   return readPiped(stdin, session.deadline.deadlineMs ?? LIMITS.request_deadline_ms_default);
 }
 
-/** Asks a person for what is missing; tells a script. */
-async function completed(
+/** Asks an operator at a terminal for the missing options. Throws UsageError in a script. */
+async function completeDocument(
   session: Session,
   flags: Flags,
   file: JsonObject | undefined,
@@ -127,6 +127,6 @@ async function completed(
   const options = missing.map((name) => `--${name}`).join(", ");
   throw new UsageError(
     `a checkpoint needs ${options}`,
-    `Give what is missing as options, or in the document that --file names; see \`${session.programName} checkpoint --help\`.`,
+    `Give them as options or in the document of --file; see \`${session.programName} checkpoint --help\`.`,
   );
 }

@@ -1,4 +1,4 @@
-// `fleet checkpoints`: reading what was written. One file for each way of asking.
+// `fleet checkpoints`: reads checkpoints, with one file for each query.
 
 import type { Command } from "commander";
 import type { ActionFactory } from "../../runtime/action.ts";
@@ -8,7 +8,7 @@ import { addSearch } from "./search.ts";
 import { addShow } from "./show.ts";
 
 export function addCheckpoints(program: Command, action: ActionFactory): void {
-  const group = program.command("checkpoints").description("List, show, follow back and search checkpoints.");
+  const group = program.command("checkpoints").description("List, show and search checkpoints.");
   addList(group, action);
   addShow(group, action);
   addHistory(group, action);

@@ -1,4 +1,4 @@
-// `fleet finalize`: ends a checkpoint's life as a draft; from then on it never changes.
+// `fleet finalize`: ends a checkpoint's time as a draft. After that it never changes.
 
 import { type Command, Option } from "commander";
 import type { FinalStatus } from "../../../../shared/sdk/sdk.ts";
@@ -14,7 +14,7 @@ interface Flags extends CallFlags {
   readonly task?: string;
 }
 
-/** The protocol's own list comes with its schemas, which take longer to load than help may take. */
+/** The protocol's own list comes with its schemas, which would make the help slow. */
 const STATUSES = ["succeeded", "failed", "cancelled", "handed_off"] as const satisfies readonly FinalStatus[];
 
 export function addFinalize(program: Command, action: ActionFactory): void {
@@ -23,13 +23,15 @@ export function addFinalize(program: Command, action: ActionFactory): void {
     .summary("Finalize a checkpoint: it never changes again.")
     .description("Finalize a checkpoint: it never changes again, and its retention begins.")
     .argument("<id>", "the checkpoint", bareId)
-    .addOption(new Option("-s, --status <status>", "how it ended").choices(STATUSES).makeOptionMandatory())
+    .addOption(
+      new Option("-s, --status <status>", "its final status").choices(STATUSES).makeOptionMandatory(),
+    )
     .option("--retention <policy>", "short, standard, regulated, permanent, or a duration such as P30D")
-    .option("-t, --task <id>", "its task, which spares a look-up");
+    .option("-t, --task <id>", "its task, which saves a look-up");
   addCallOptions(command, "the checkpoint has this version").action(action(finalize));
   withExamples(command, (fleet) => ({
     "The work is done": `${fleet} finalize chk-0199… --status succeeded`,
-    "Keep it for six years": `${fleet} finalize chk-0199… --status succeeded --retention P6Y`,
+    "Finalize it and keep it for six years": `${fleet} finalize chk-0199… --status succeeded --retention P6Y`,
   }));
 }
 

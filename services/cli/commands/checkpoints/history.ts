@@ -1,8 +1,8 @@
-// `fleet checkpoints history`: how a task came to where it is.
+// `fleet checkpoints history`: the chain of a task's checkpoints.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { limitOption } from "../../input/limit.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -17,13 +17,13 @@ interface Flags {
 export function addHistory(group: Command, action: ActionFactory): void {
   const command = group
     .command("history")
-    .description("Show a task's checkpoints as a chain, each with those it was made from.")
+    .description("Show a task's checkpoints as a chain, each with its parents.")
     .argument("<task>", "the task")
     .addOption(
-      new Option("--order <order>", "which end first").choices(["newest", "oldest"]).default("newest"),
+      new Option("--order <order>", "the end to start from").choices(["newest", "oldest"]).default("newest"),
     )
     .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max))
-    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--cursor <cursor>", CURSOR)
     .action(action(history));
   withExamples(command, (fleet) => ({
     "From the beginning": `${fleet} checkpoints history auth --order oldest`,

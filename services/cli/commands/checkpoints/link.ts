@@ -1,4 +1,4 @@
-// `fleet link`: says that one checkpoint was made from another of the same task.
+// `fleet link`: adds a parent to a checkpoint.
 
 import type { Command } from "commander";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
@@ -15,12 +15,12 @@ export function addLink(program: Command, action: ActionFactory): void {
   const command = program
     .command("link")
     .description("Add a parent to a checkpoint of the same task.")
-    .argument("<parent>", "the checkpoint it was made from", bareId)
+    .argument("<parent>", "the parent checkpoint", bareId)
     .argument("<child>", "the checkpoint that gets the parent", bareId)
-    .option("-t, --task <id>", "their task, which spares a look-up");
+    .option("-t, --task <id>", "their task, which saves a look-up");
   addCallOptions(command, "the child has this version").action(action(link));
   withExamples(command, (fleet) => ({
-    "Two strands of work come together": `${fleet} link chk-0199…a chk-0199…b`,
+    "Join two lines of work": `${fleet} link chk-0199…a chk-0199…b`,
   }));
 }
 

@@ -1,8 +1,8 @@
-// `fleet checkpoints list`: the newest checkpoints, of one task or of all.
+// `fleet checkpoints list`: the newest checkpoints of one task, one agent or all tasks.
 
 import type { Command } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { limitOption, limitRange, requireLimit } from "../../input/limit.ts";
+import { CURSOR, limitOption, limitRange, requireLimit } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -15,21 +15,21 @@ interface Flags {
   readonly cursor?: string;
 }
 
-/** A task's own order and the index answer in pages of different size. */
+/** The history of a task and the search index have pages of different sizes. */
 const RANGE = `${limitRange(LIMITS.search_limit_default, LIMITS.search_limit_max)}, or ${LIMITS.history_limit_max} with --task alone`;
 
 export function addList(group: Command, action: ActionFactory): void {
   const command = group
     .command("list")
-    .description("List checkpoints, newest first: of one task, of one agent, or of all.")
-    .option("-t, --task <id>", "of this task")
-    .option("--agent <id>", "of this agent")
+    .description("List checkpoints of one task, one agent or all tasks, newest first.")
+    .option("-t, --task <id>", "only those of this task")
+    .option("--agent <id>", "only those of this agent")
     .addOption(limitOption(LIMITS.history_limit_default, LIMITS.history_limit_max, RANGE))
-    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--cursor <cursor>", CURSOR)
     .action(action(list));
   withExamples(command, (fleet) => ({
-    "The newest of all tasks": `${fleet} checkpoints list`,
-    "Of one task": `${fleet} checkpoints list --task auth --limit 50`,
+    "The newest checkpoints of all tasks": `${fleet} checkpoints list`,
+    "The checkpoints of one task": `${fleet} checkpoints list --task auth --limit 50`,
   }));
 }
 
@@ -38,7 +38,7 @@ async function list(session: Session, { task, agent, limit, cursor }: Flags): Pr
   if (!ofOneTask) requireLimit(limit, LIMITS.search_limit_max, RANGE);
   const client = await session.client();
   const options = { limit, cursor, ...session.deadline };
-  // A task's own order is exact at once; the index that answers everything else follows a moment later.
+  // The history of a task is always current. The search index, which answers all other queries, follows a moment later.
   const page = ofOneTask
     ? await client.getCheckpointHistory(task, { ...options, order: "newest" })
     : await client.searchCheckpoints({ ...options, taskId: task, agentId: agent });

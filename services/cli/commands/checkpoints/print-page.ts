@@ -1,4 +1,4 @@
-// The end of every command that finds checkpoints: a table, how to go on, and what must not go unseen.
+// Prints a page of checkpoints: the table, the command for the next page, and warnings about missing checkpoints.
 
 import type { CheckpointPage } from "../../../../shared/protocol/queries.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -15,7 +15,7 @@ export async function showCheckpoints(
   warnAbout(session, page);
 }
 
-/** Corrupt checkpoints are never returned, and never passed over in silence. */
+/** Corrupt checkpoints are never returned. Each one that is missing from a page is reported. */
 export function warnAbout(session: Session, page: CheckpointPage & { readonly rebuilding?: boolean }): void {
   for (const corrupt of page.corrupt) {
     session.warn({
@@ -27,7 +27,7 @@ export function warnAbout(session: Session, page: CheckpointPage & { readonly re
   if (page.rebuilding) {
     session.warn({
       code: "INDEX_REBUILDING",
-      text: "the search index is being rebuilt: what was found is right, something may be missing",
+      text: "the search index is being rebuilt; the result may be incomplete",
       details: {},
     });
   }

@@ -1,5 +1,5 @@
-// `fleet resume`: what an agent must be told to go on with a task, made from its newest checkpoint, and how the workspace stands. It only
-// reads: nobody owns the task by it, and nothing in the workspace is touched.
+// `fleet resume`: prints the continuation prompt of a task, made from its newest sound checkpoint, and compares the
+// workspace. It only reads: it does not take the task, and it changes no file.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -14,55 +14,61 @@ interface Flags {
   readonly style: PromptStyle;
   readonly budget?: PromptBudget;
   readonly checkpoint?: string;
-  /** false: it is not compared. */
+  /** false: the workspace is not compared. */
   readonly workspace: string | false;
   readonly out?: string;
   readonly dryRun?: boolean;
 }
 
-/** The newest sound one, and those newer ones that are not. */
-interface Found {
+interface ResumePoint {
+  /** The newest sound checkpoint, or the requested one. */
   readonly checkpoint: Checkpoint;
+  /** The newer checkpoints that are not sound. */
   readonly passedOver: readonly string[];
 }
 
 export function addResume(program: Command, action: ActionFactory): void {
   const command = program
     .command("resume")
-    .summary("Print what an agent needs to go on with a task.")
+    .summary("Print the prompt from which an agent continues a task.")
     .description(
-      "Print the prompt with which an agent goes on with a task: made from the newest sound checkpoint, within a budget.\n" +
-        "The workspace is compared with what the checkpoint recorded of it; nothing is taken, reset or changed.",
+      "Print the prompt from which an agent continues a task. It is made from the newest sound checkpoint and fits a budget.\n" +
+        "The workspace is compared with its state in the checkpoint. The task is not taken, and no file is changed.",
     )
     .argument("<task>", "the task")
-    .addOption(new Option("--style <style>", "how it is told").choices(PROMPT_STYLES).default("standard"))
+    .addOption(
+      new Option("--style <style>", "the style of the prompt").choices(PROMPT_STYLES).default("standard"),
+    )
     .addOption(
       new Option(
         "--budget <size>",
-        `how long: tokens, characters as in 9500c, codex_hook or claude_hook (default ${LIMITS.prompt_tokens_default})`,
+        `the size of the prompt: tokens, characters as in 9500c, codex_hook or claude_hook (default ${LIMITS.prompt_tokens_default})`,
       ).argParser(promptBudget),
     )
     .addOption(
-      new Option("--checkpoint <id>", "go on from this checkpoint (else the newest)").argParser(bareId),
+      new Option("--checkpoint <id>", "continue from this checkpoint (else the newest)").argParser(bareId),
     )
-    .option("--workspace <folder>", "where the agent works", ".")
-    .option("--no-workspace", "compare no workspace")
-    .option("-o, --out <file>", "write the prompt there, for its owner alone; print what it says of itself")
-    .option("--dry-run", "print what the prompt would leave out and how the workspace stands, not the prompt")
+    .option("--workspace <folder>", "the folder in which the agent works", ".")
+    .option("--no-workspace", "do not compare the workspace")
+    .option("-o, --out <file>", "write the prompt to a private file, and print a summary of it")
+    .option(
+      "--dry-run",
+      "print the summary alone: what the prompt leaves out, and the state of the workspace",
+    )
     .action(action(resume));
   withExamples(command, (fleet) => ({
-    "What would be said, and is the workspace still as it was": `${fleet} resume auth --dry-run`,
-    "Start an agent with it": `${fleet} resume auth | claude -p`,
-    "For a hook, which passes on so much": `${fleet} resume auth --budget claude_hook --style pointer`,
-    "To a file, the rest to a script": `${fleet} resume auth --out prompt.md --json | jq .workspace.grade`,
+    "What the prompt leaves out, and whether the workspace has changed": `${fleet} resume auth --dry-run`,
+    "Start an agent with the prompt": `${fleet} resume auth | claude -p`,
+    "For a hook with a limited size": `${fleet} resume auth --budget claude_hook --style pointer`,
+    "The prompt to a file, the summary to a script": `${fleet} resume auth --out prompt.md --json | jq .workspace.grade`,
   }));
 }
 
 async function resume(session: Session, task: string, flags: Flags): Promise<void> {
-  const place = await workspaceFolder(flags.workspace);
+  const folder = await workspaceFolder(flags.workspace);
   const head = await (await import("../../runtime/existing-task.ts")).requireTask(session, task);
-  const { checkpoint, passedOver } = await found(session, task, flags.checkpoint);
-  const drift = await compared(checkpoint, place);
+  const { checkpoint, passedOver } = await resumePoint(session, task, flags.checkpoint);
+  const drift = await workspaceDrift(checkpoint, folder);
   const handoff = await openHandoff(session, head, checkpoint);
   const { continuationPrompt } = await import("../../../../shared/prompts/continuation.ts");
   const prompt = continuationPrompt({
@@ -72,30 +78,33 @@ async function resume(session: Session, task: string, flags: Flags): Promise<voi
     drift,
     passedOver,
     handoff,
-    // An offer does not know how the command is called here, and this is to be the same text.
+    // An offer does not know the local name of the program, and the prompt must be the same text as in the offer.
     fleet: handoff === undefined ? session.programName : undefined,
   });
   warnAbout(session, head, drift);
   const isWritten = flags.out !== undefined && !flags.dryRun;
-  if (isWritten) await (await import("../../runtime/output.ts")).writeOwn(flags.out, prompt.text);
-  const resumed = { task: head, checkpoint, prompt, drift, place, out: isWritten ? flags.out : undefined };
-  const { renderResumed, resumedData } = await import("../../rendering/checkpoints/resume.ts");
+  if (isWritten) await (await import("../../runtime/output.ts")).writePrivateFile(flags.out, prompt.text);
+  const summary = { task: head, checkpoint, prompt, drift, folder, out: isWritten ? flags.out : undefined };
+  const { renderResume, resumeData } = await import("../../rendering/checkpoints/resume.ts");
   const isShown = !isWritten && !flags.dryRun;
-  await session.show({ ...resumedData(resumed), ...(isShown && { prompt: prompt.text }) }, () =>
-    isShown ? prompt.text.trimEnd() : renderResumed(resumed, session.view),
+  await session.show({ ...resumeData(summary), ...(isShown && { prompt: prompt.text }) }, () =>
+    isShown ? prompt.text.trimEnd() : renderResume(summary, session.view),
   );
 }
 
-/** Looked at before the fleet is asked, because it is a mistake in the call. */
+/** Checked before the fleet is asked, because a missing folder is a mistake in the call. */
 async function workspaceFolder(folder: string | false): Promise<string | undefined> {
   if (folder === false) return undefined;
   const { statSync } = await import("node:fs");
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return folder;
   const { UsageError } = await import("../../runtime/usage.ts");
-  throw new UsageError(`${folder} is no folder`, "Give a folder with --workspace, or --no-workspace.");
+  throw new UsageError(
+    `${folder} is not a folder`,
+    "Give a folder with --workspace, or give --no-workspace.",
+  );
 }
 
-async function found(session: Session, task: string, id: string | undefined): Promise<Found> {
+async function resumePoint(session: Session, task: string, id: string | undefined): Promise<ResumePoint> {
   const client = await session.client();
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
   if (id !== undefined) {
@@ -107,14 +116,14 @@ async function found(session: Session, task: string, id: string | undefined): Pr
   }
   const { checkpoint, passed_over } = await client.latest(task, session.deadline);
   if (checkpoint === null) {
-    throw new FleetError("NOT_FOUND", "the task has no checkpoint to go on from", {
+    throw new FleetError("NOT_FOUND", "the task has no checkpoint to continue from", {
       details: { task_id: task },
     });
   }
   return { checkpoint, passedOver: passed_over.flatMap(({ checkpoint_id }) => checkpoint_id ?? []) };
 }
 
-/** The one that is under way with this checkpoint: whoever takes its offer is told of it as well. */
+/** The open handoff of this checkpoint. The prompt mentions it, as the offer does. */
 async function openHandoff(
   session: Session,
   { handoff_id }: Task,
@@ -125,16 +134,16 @@ async function openHandoff(
   return handoff?.checkpoint_id === metadata.checkpoint_id ? handoff : undefined;
 }
 
-async function compared(
+async function workspaceDrift(
   { recovery }: Checkpoint,
-  place: string | undefined,
+  folder: string | undefined,
 ): Promise<WorkspaceDrift | undefined> {
-  if (recovery.workspace === undefined || place === undefined) return undefined;
+  if (recovery.workspace === undefined || folder === undefined) return undefined;
   const { compareWorkspace } = await import("../../../../shared/sdk/workspace/comparison.ts");
-  return await compareWorkspace(recovery.workspace, place);
+  return await compareWorkspace(recovery.workspace, folder);
 }
 
-/** What must not go unseen by whoever starts an agent with the prompt. */
+/** Warnings for the operator who starts an agent with the prompt. */
 function warnAbout(session: Session, task: Task, drift: WorkspaceDrift | undefined): void {
   if (["completed", "failed", "cancelled"].includes(task.state)) {
     session.warn({ code: "TASK_ENDED", text: "the task has ended", details: { state: task.state } });
@@ -143,7 +152,7 @@ function warnAbout(session: Session, task: Task, drift: WorkspaceDrift | undefin
     const worst = drift.findings[0]!;
     session.warn({
       code: "WORKSPACE_DRIFT",
-      text: "the workspace is not as the checkpoint recorded it",
+      text: "the workspace differs from its state in the checkpoint",
       details: { grade: drift.grade, worst: worst.kind, findings: drift.findings.length },
     });
   }

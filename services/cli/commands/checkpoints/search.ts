@@ -1,9 +1,9 @@
-// `fleet checkpoints search`: finding checkpoints by what they are and what they say.
+// `fleet checkpoints search`: finds checkpoints by their fields and their words.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { SearchOptions } from "../../../../shared/sdk/client/options.ts";
-import { limitOption } from "../../input/limit.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
 import { parseMoment } from "../../input/moment.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
@@ -29,26 +29,26 @@ interface Flags {
 export function addSearch(group: Command, action: ActionFactory): void {
   const command = group
     .command("search")
-    .description("Find checkpoints, newest first. Filters add up: all of them must hold.")
+    .description("Find checkpoints, newest first. A checkpoint must match all filters.")
     .option("--agent <id>", "written by this agent")
     .option("--type <type>", "written by an agent of this type")
-    .option("-t, --task <id>", "of this task")
+    .option("-t, --task <id>", "only those of this task")
     .option("--phase <phase>", "planning, implementing, testing, reviewing, complete or handoff")
-    .addOption(new Option("--status <status>", "draft or finalized").choices(["draft", "finalized"]))
-    .option("--trigger <reason>", "why it was written: progress, error, handoff, manual, …")
+    .addOption(new Option("--status <status>", "only those with this status").choices(["draft", "finalized"]))
+    .option("--trigger <reason>", "written for this reason: progress, error, handoff, manual, …")
     .option("--text <words>", "with all of these words")
     .option(
       "--from <time>",
-      "from this time on, inclusive: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC without a zone)",
+      "from this time on, inclusive: 2h, 7d, 2026-01-04, 2026-01-04T15:30Z (UTC if without a zone)",
     )
-    .option("--to <time>", "up to this time, inclusive: the same forms")
+    .option("--to <time>", "until this time, inclusive, in the same forms")
     .addOption(limitOption(LIMITS.search_limit_default, LIMITS.search_limit_max))
-    .option("--cursor <cursor>", "go on after an earlier page")
-    .option("--wait-for <position>", "first wait until the index has reached this commit position")
+    .option("--cursor <cursor>", CURSOR)
+    .option("--wait-for <position>", "first wait until the index has reached this position")
     .action(action(search));
   withExamples(command, (fleet) => ({
-    "What failed today": `${fleet} checkpoints search --trigger error --from 24h`,
-    "Where somebody decided about tokens": `${fleet} checkpoints search --text "token expiry" --type architecture`,
+    "The errors of the last day": `${fleet} checkpoints search --trigger error --from 24h`,
+    "Decisions about token expiry": `${fleet} checkpoints search --text "token expiry" --type architecture`,
   }));
 }
 
@@ -69,13 +69,13 @@ async function search(session: Session, flags: Flags): Promise<void> {
     .catch((error: unknown) => whyLate(session, error, flags.waitFor));
   await showCheckpoints(session, page, {
     title: "Checkpoints found",
-    none: "No checkpoint matches what was asked for.",
+    none: "No checkpoint matches.",
     withTask: task === undefined,
     next: nextPage(session, page.cursor, { "--from": range.from, "--to": range.to }),
   });
 }
 
-/** A wait that used up the whole time looks like a fleet that is slow; how far the index is tells the two apart. */
+/** A wait for the index and a slow fleet both end in TIMEOUT. The position of the index distinguishes them. */
 async function whyLate(session: Session, error: unknown, position: string | undefined): Promise<never> {
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
   if (position === undefined || !(error instanceof FleetError) || error.code !== "TIMEOUT") throw error;
@@ -94,6 +94,6 @@ function moment(option: string, text: string | undefined, now: number): string |
   if (found !== undefined) return found;
   throw new UsageError(
     `${option} is not a time: ${text}`,
-    "Give how long ago (30m, 2h, 7d) or a date or time (2026-01-04, 2026-01-04T15:30Z).",
+    "Give a duration before now (30m, 2h, 7d), a date or a time (2026-01-04, 2026-01-04T15:30Z).",
   );
 }

@@ -1,4 +1,4 @@
-// `fleet checkpoints show`: one checkpoint in full.
+// `fleet checkpoints show`: one checkpoint with all its sections.
 
 import { type Command, Option } from "commander";
 import { bareId } from "../../input/id.ts";
@@ -13,16 +13,16 @@ interface Flags {
 export function addShow(group: Command, action: ActionFactory): void {
   const command = group
     .command("show")
-    .description("Show one checkpoint in full; --json prints it as it is stored.")
+    .description("Show one checkpoint with all its sections. With --json, print it as it is stored.")
     .argument("<id>", "the checkpoint", bareId)
     .addOption(
       new Option("--version <n>", "an earlier version (else the current one)").argParser(wholeNumber(1)),
     )
     .action(action(show));
   withExamples(command, (fleet) => ({
-    "As it is": `${fleet} checkpoints show chk-0199…`,
-    "As it was first written": `${fleet} checkpoints show chk-0199… --version 1`,
-    "What comes next, in a script": `${fleet} checkpoints show chk-0199… --json | jq .execution_state.resume_pointer`,
+    "The current version": `${fleet} checkpoints show chk-0199…`,
+    "The first version": `${fleet} checkpoints show chk-0199… --version 1`,
+    "The next action, in a script": `${fleet} checkpoints show chk-0199… --json | jq .execution_state.resume_pointer`,
   }));
 }
 

@@ -17,15 +17,15 @@ export function addUpdate(program: Command, action: ActionFactory): void {
     .command("update")
     .summary("Change a checkpoint that is not finalized.")
     .description(
-      "Change a checkpoint that is not finalized by a JSON merge patch:\nwhat is absent stays, null removes, arrays are replaced.",
+      "Change a checkpoint that is not finalized, by a JSON merge patch:\nabsent fields stay, null removes a field, arrays are replaced.",
     )
     .argument("<id>", "the checkpoint", bareId)
     .requiredOption("-p, --patch <json>", "the patch: JSON, @file, or - for standard input")
-    .option("-t, --task <id>", "its task, which spares a look-up");
+    .option("-t, --task <id>", "its task, which saves a look-up");
   addCallOptions(command, "the checkpoint has this version").action(action(update));
   withExamples(command, (fleet) => ({
-    "Note progress": `${fleet} update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
-    "From a file, if nobody was faster": `${fleet} update chk-0199… --patch @patch.json --expected-version 2`,
+    "Record progress": `${fleet} update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
+    "From a file, unless another update came first": `${fleet} update chk-0199… --patch @patch.json --expected-version 2`,
   }));
 }
 

@@ -1,13 +1,14 @@
-// `fleet handoff`: hand a task over to the next agent, or take that back.
+// `fleet handoff`: hands a task over to the next agent, or cancels the open handoff.
 
 import { type Command, Option } from "commander";
+import { COMMAND_ID } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
-/** The protocol's own list comes with its schemas, which take longer to load than help may take. */
+/** The protocol's own list comes with its schemas, which would make the help slow. */
 const NEXT_PHASES = ["planning", "implementing", "testing", "reviewing", "complete"] as const;
 
 interface Flags {
@@ -26,26 +27,31 @@ export function addHandoff(program: Command, action: ActionFactory): void {
     .command("handoff")
     .summary("Hand a task over to the next agent.")
     .description(
-      "Hand a task over to the next agent: its newest checkpoint is verified and offered to agents of the next type, of whom the first " +
-        "to take it owns the task from then on. Nobody need wait for it; `handoffs show` tells how it goes.\n" +
-        "With --cancel the open handoff is taken back, and the task stays with whoever has it. Where nobody has it since its agent failed, nothing " +
-        "brings it on any more: it is blocked, and people are alerted.",
+      "Hand a task over to the next agent: its newest checkpoint is verified and offered to agents of the next type. The first one " +
+        "that accepts owns the task from then on. The command does not wait for it; `handoffs show` shows the progress.\n" +
+        "With --cancel, the open handoff is cancelled and the owner keeps the task. If the task lost its owner to a failure, no agent " +
+        "would continue it: it is blocked, and operators are alerted.",
     )
     .argument("<task>", "the task")
-    .option("--to <type>", "the type of agent (else the policy decides: the same type, or the next phase's)")
-    .addOption(new Option("--next-phase <phase>", "the phase in which the task goes on").choices(NEXT_PHASES))
-    .option("--checkpoint <id>", "of this checkpoint (else the newest)", bareId)
-    .option("--cancel", "take the task's open handoff back, while nobody has accepted it")
-    .option("--reason <text>", "why, for the next agent and the audit trail")
+    .option(
+      "--to <type>",
+      "the next agent type (else by the policy: the same type, or that of the next phase)",
+    )
+    .addOption(
+      new Option("--next-phase <phase>", "the phase in which the task continues").choices(NEXT_PHASES),
+    )
+    .option("--checkpoint <id>", "hand over this checkpoint (else the newest)", bareId)
+    .option("--cancel", "cancel the task's open handoff, if no agent has accepted it yet")
+    .option("--reason <text>", "the reason, for the next agent and the audit trail")
     .addOption(new Option("--fence <n>", "the fence under which you own the task").argParser(wholeNumber(0)))
-    .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
+    .option("--command-id <uuid>", COMMAND_ID, bareId)
     .option("-q, --quiet", "print only the handoff's id")
     .action(action(handoff));
   withExamples(command, (fleet) => ({
-    "To whoever the policy says": `${fleet} handoff auth --fence 3 --reason "context is full"`,
-    "To the testers": `${fleet} handoff auth --next-phase testing`,
-    "To a type by name, in a script": `ID=$(${fleet} handoff auth --to qa -q) && ${fleet} handoffs show $ID`,
-    "Not after all": `${fleet} handoff auth --cancel --reason "one more test first"`,
+    "To the agent type that the policy names": `${fleet} handoff auth --fence 3 --reason "context is full"`,
+    "To the agents of the next phase": `${fleet} handoff auth --next-phase testing`,
+    "To one agent type, in a script": `ID=$(${fleet} handoff auth --to qa -q) && ${fleet} handoffs show $ID`,
+    "Cancel the handoff": `${fleet} handoff auth --cancel --reason "one more test first"`,
   }));
 }
 
@@ -63,21 +69,17 @@ async function handoff(session: Session, task: string, flags: Flags): Promise<vo
     ...(reason !== undefined && { reason }),
   });
   const { outcomeData } = await import("../../rendering/checkpoints/outcome.ts");
-  const { renderHandedOff } = await import("../../rendering/handoff/handoff.ts");
-  const told = { outcome, fleet: session.programName };
+  const { renderHandedOff } = await import("../../rendering/handoff/outcome.ts");
   await session.show(outcomeData(outcome), () =>
-    flags.quiet ? outcome.handoffId : renderHandedOff(told, session.view),
+    flags.quiet ? outcome.handoffId : renderHandedOff(outcome, session.programName, session.view),
   );
 }
 
 async function cancel(session: Session, task: string, flags: Flags): Promise<void> {
-  const of = { to: "--to", nextPhase: "--next-phase", checkpoint: "--checkpoint" } as const;
-  for (const [name, option] of Object.entries(of) as [keyof typeof of, string][]) {
+  const others = { to: "--to", nextPhase: "--next-phase", checkpoint: "--checkpoint" } as const;
+  for (const [name, option] of Object.entries(others) as [keyof typeof others, string][]) {
     if (flags[name] === undefined) continue;
-    throw new UsageError(
-      `${option} says nothing about a handoff that is taken back`,
-      `Leave ${option} or --cancel out.`,
-    );
+    throw new UsageError(`--cancel takes no ${option}`, `Leave out ${option} or --cancel.`);
   }
   const client = await session.client();
   const { commandId, fence, reason } = flags;
@@ -90,15 +92,15 @@ async function cancel(session: Session, task: string, flags: Flags): Promise<voi
   const cancelled = await asked.catch(async (error: unknown) => {
     throw fence === undefined ? await withoutHandoff(session, task, error) : error;
   });
-  // It is taken back; that nobody can say what became of the task is no failure of it.
+  // The handoff is cancelled already, so a failure to read the task is not a failure of the command.
   const head = await client.getTask(task, session.deadline).catch(() => null);
-  const { cancelledData, renderCancelled } = await import("../../rendering/handoff/handoff.ts");
+  const { cancelledData, renderCancelled } = await import("../../rendering/handoff/outcome.ts");
   await session.show(cancelledData(cancelled, head), () =>
     flags.quiet ? cancelled.handoffId : renderCancelled(cancelled, head, session.programName, session.view),
   );
 }
 
-/** Of a task with an owner the fleet asks for the fence first; that there is nothing to take back is the better answer. */
+/** The fleet checks the fence of an owned task first. If no handoff is open, that is the more helpful answer. */
 async function withoutHandoff(session: Session, taskId: string, error: unknown): Promise<unknown> {
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
   if (!(error instanceof FleetError) || error.code !== "FENCED") return error;

@@ -1,10 +1,10 @@
-// `fleet handoffs`: how handoffs stand, and how they went.
+// `fleet handoffs`: open and ended handoffs.
 
 import { type Command, Option } from "commander";
 import { HANDOFF_STATES, type HandoffState } from "../../../../shared/protocol/handoff-states.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { bareId } from "../../input/id.ts";
-import { limitOption } from "../../input/limit.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -17,27 +17,29 @@ interface Flags {
 }
 
 export function addHandoffs(program: Command, action: ActionFactory): void {
-  const group = program.command("handoffs").description("Look at handoffs.");
-  const listing = group
+  const group = program.command("handoffs").description("List and show handoffs.");
+  const listCommand = group
     .command("list")
     .description("List handoffs, newest first.")
-    .option("-t, --task <id>", "of this task")
-    .addOption(new Option("-s, --state <state>", "in this state").choices(HANDOFF_STATES))
+    .option("-t, --task <id>", "only those of this task")
+    .addOption(new Option("-s, --state <state>", "only those in this state").choices(HANDOFF_STATES))
     .addOption(limitOption(LIMITS.handoffs_limit_default, LIMITS.handoffs_limit_max))
-    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--cursor <cursor>", CURSOR)
     .action(action(list));
-  withExamples(listing, (fleet) => ({
-    "What waits for an agent": `${fleet} handoffs list --state offered`,
-    "What nobody took": `${fleet} handoffs list --state escalated --json | jq -r '.handoffs[].task_id'`,
+  withExamples(listCommand, (fleet) => ({
+    "Tasks that wait for an agent": `${fleet} handoffs list --state offered`,
+    "Tasks that no agent accepted": `${fleet} handoffs list --state escalated --json | jq -r '.handoffs[].task_id'`,
   }));
-  const showing = group
+  const showCommand = group
     .command("show")
-    .description("Show one handoff in full: a handoff by its id, or a task's open one, else its latest.")
+    .description(
+      "Show one handoff: by its id, or by its task, which means the open handoff, else the latest.",
+    )
     .argument("<handoff>", "the handoff, or its task")
     .action(action(show));
-  withExamples(showing, (fleet) => ({
-    "How it goes": `${fleet} handoffs show auth`,
-    "Who has it, in a script": `${fleet} handoffs show auth --json | jq -r .accepted_by`,
+  withExamples(showCommand, (fleet) => ({
+    "The progress of a handoff": `${fleet} handoffs show auth`,
+    "The agent that accepted it, in a script": `${fleet} handoffs show auth --json | jq -r .accepted_by`,
   }));
 }
 

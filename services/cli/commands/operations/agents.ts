@@ -1,8 +1,8 @@
-// `fleet agents list`: which agents there are, what they are at, and who has gone silent with a task in hand.
+// `fleet agents list`: the agents that are alive, their tasks, and the owners that have gone silent.
 
 import type { Command } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { limitOption } from "../../input/limit.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -13,19 +13,19 @@ interface Flags {
 }
 
 export function addAgents(program: Command, action: ActionFactory): void {
-  const group = program.command("agents").description("Look at agents.");
+  const group = program.command("agents").description("List agents.");
   const command = group
     .command("list")
-    .summary("List agents: what they are at, and who is silent.")
+    .summary("List agents with their tasks, and owners that are silent.")
     .description(
-      "List the agents that say that they live, with the task that each is at, and the owners of tasks that say nothing.",
+      "List the agents that send heartbeats, with their tasks, and the owners of tasks that send none.",
     )
     .addOption(limitOption(LIMITS.agents_limit_default, LIMITS.agents_limit_max))
-    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--cursor <cursor>", CURSOR)
     .action(action(list));
   withExamples(command, (fleet) => ({
-    "Who is at work": `${fleet} agents list`,
-    "Who has gone silent, in a script": `${fleet} agents list --json | jq -r '.agents[] | select(.state == "silent").agent_id'`,
+    "All agents": `${fleet} agents list`,
+    "The silent ones, in a script": `${fleet} agents list --json | jq -r '.agents[] | select(.state == "silent").agent_id'`,
   }));
 }
 

@@ -1,21 +1,21 @@
-// `fleet alerts`: what a person has to look at, and saying that one knows.
+// `fleet alerts`: lists, shows and acknowledges alerts.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { SEVERITIES, type Severity } from "../../../../shared/protocol/severity.ts";
 import type { FleetClient, Task } from "../../../../shared/sdk/sdk.ts";
-import { limitOption } from "../../input/limit.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 import { untilInterrupted } from "../../runtime/sigint.ts";
 
-interface Which {
+interface AlertFilter {
   readonly task?: string;
   readonly severity?: Severity;
 }
 
-interface ListFlags extends Which {
+interface ListFlags extends AlertFilter {
   readonly all?: boolean;
   readonly follow?: boolean;
   readonly limit?: number;
@@ -23,57 +23,54 @@ interface ListFlags extends Which {
 }
 
 export function addAlerts(program: Command, action: ActionFactory): void {
-  const group = program.command("alerts").description("Look at alerts, and say that you know of them.");
+  const group = program.command("alerts").description("List, show and acknowledge alerts.");
   addList(group, action);
-  const showing = group
+  const showCommand = group
     .command("show")
-    .description("Show one alert: what happened, what to do, and who knows of it.")
-    .argument("<alert>", "the alert, as `alerts list` shows it")
+    .description("Show one alert: its cause, the next step, and whether it is acknowledged.")
+    .argument("<alert>", "the id of the alert, from `alerts list`")
     .action(action(show));
-  withExamples(showing, (fleet) => ({
-    "What to do": `${fleet} alerts show default/auth/17`,
-    "What it says, in full": `${fleet} alerts show default/auth/17 --json | jq .alert`,
+  withExamples(showCommand, (fleet) => ({
+    "The next step": `${fleet} alerts show default/auth/17`,
+    "The alert as it was published": `${fleet} alerts show default/auth/17 --json | jq .alert`,
   }));
-  const acknowledging = group
+  const ackCommand = group
     .command("ack")
-    .summary("Say that you know of alerts.")
+    .summary("Acknowledge alerts.")
     .description(
-      "Say that you know of alerts: they leave the list of those that somebody has to look at. The first one who says so counts.",
+      "Acknowledge alerts: they leave the list of open alerts. The first acknowledgement of an alert counts.",
     )
-    .argument("<alert...>", `the alerts, at most ${LIMITS.alert_acks_count_max} at once`)
-    .option("--note <text>", "what is being done about them")
+    .argument("<alert...>", `the ids of the alerts, at most ${LIMITS.alert_acks_count_max} at once`)
+    .option("--note <text>", "the measures taken")
     .action(action(acknowledge));
-  withExamples(acknowledging, (fleet) => ({
-    "I know of it": `${fleet} alerts ack default/auth/17 --note "starting a qa agent"`,
-    "Of all warnings":
+  withExamples(ackCommand, (fleet) => ({
+    "Acknowledge one alert": `${fleet} alerts ack default/auth/17 --note "starting a qa agent"`,
+    "Acknowledge all warnings":
       `${fleet} alerts list --severity warning --json | jq -r '.alerts[].alert.id' |\n` +
       `    xargs -r ${fleet} alerts ack`,
   }));
 }
 
 function addList(group: Command, action: ActionFactory): void {
-  const listing = group
+  const listCommand = group
     .command("list")
-    .summary("List alerts that are open.")
+    .summary("List open alerts.")
     .description(
-      "List the alerts that are open, newest first: nobody has acknowledged them, and what they tell of is not over. They are kept for 30 days.",
+      "List open alerts, newest first. An alert is open until an operator acknowledges it or its cause is gone. Alerts are kept for 30 days.",
     )
-    .option("-t, --task <id>", "of this task")
-    .addOption(new Option("-s, --severity <severity>", "of this severity").choices(SEVERITIES))
-    .option("-a, --all", "also those that somebody has acknowledged, or whose cause is gone")
+    .option("-t, --task <id>", "only those of this task")
+    .addOption(new Option("-s, --severity <severity>", "only those of this severity").choices(SEVERITIES))
+    .option("-a, --all", "also acknowledged and resolved alerts")
     .addOption(limitOption(LIMITS.alerts_limit_default, LIMITS.alerts_limit_max))
-    .addOption(new Option("--cursor <cursor>", "go on after an earlier page").conflicts("follow"))
+    .addOption(new Option("--cursor <cursor>", CURSOR).conflicts("follow"))
     .addOption(
-      new Option("-f, --follow", "instead, print alerts as they come, until Ctrl-C").conflicts([
-        "all",
-        "limit",
-      ]),
+      new Option("-f, --follow", "print new alerts as they arrive, until Ctrl-C").conflicts(["all", "limit"]),
     )
     .action(action(list));
-  withExamples(listing, (fleet) => ({
-    "What needs somebody": `${fleet} alerts list`,
-    "What was critical for a task": `${fleet} alerts list --all --severity critical --task auth`,
-    "For another program": `${fleet} alerts list --follow --json | jq -c '{id, type, data}'`,
+  withExamples(listCommand, (fleet) => ({
+    "Open alerts": `${fleet} alerts list`,
+    "All critical alerts of a task": `${fleet} alerts list --all --severity critical --task auth`,
+    "New alerts, for another program": `${fleet} alerts list --follow --json | jq -c '{id, type, data}'`,
   }));
 }
 
@@ -94,14 +91,14 @@ async function list(session: Session, flags: ListFlags): Promise<void> {
   await session.show(page, () => renderAlerts({ ...text, fleet: session.programName }, session.view));
 }
 
-async function follow(session: Session, client: FleetClient, { task, severity }: Which): Promise<void> {
+async function follow(session: Session, client: FleetClient, { task, severity }: AlertFilter): Promise<void> {
   const { renderAlertLine } = await import("../../rendering/operations/alerts.ts");
   const interrupted = untilInterrupted();
   const stop = await client.admin.onAlert(
     (alert) => session.line(alert, () => renderAlertLine(alert, session.programName, session.view)),
     { taskId: task, severity },
   );
-  // Also told to a program: from here on it misses nothing.
+  // Printed for programs as well: they receive every alert from here on.
   session.notice(
     `Following ${severity ?? "all"} alerts${task === undefined ? "" : ` of task ${task}`}; Ctrl-C ends.`,
   );
@@ -116,14 +113,14 @@ async function show(session: Session, id: string): Promise<void> {
     const { FleetError } = await import("../../../../shared/protocol/errors.ts");
     throw new FleetError("NOT_FOUND", "there is no such alert", { details: { alert_ids: [id] } });
   }
-  // What the alert says was so then; it is shown also when nobody can say how it is now.
+  // The alert describes the past. It is shown even if the current state of the task cannot be read.
   const task = await client.getTask(found.alert.subject, session.deadline).catch(() => null);
   const text = { ...found, state: task?.state ?? null, newer: await newerAlert(task) };
   const { renderAlert } = await import("../../rendering/operations/alerts.ts");
   await session.show(found, () => renderAlert(text, session.programName, session.view));
 }
 
-/** The alert of the block that the task is in. */
+/** The id of the alert for the current block of the task; null if the task is not blocked. */
 async function newerAlert(task: Task | null): Promise<string | null> {
   if (task?.state !== "blocked" || task.block === null) return null;
   const { alertId } = await import("../../../../shared/protocol/alerts.ts");

@@ -1,5 +1,5 @@
-// `fleet audit`: who changed what, and proof that nobody changed the record of it. The chain is recomputed here, from
-// the bytes that were hashed, so the proof does not rest on the server's word.
+// `fleet audit`: the audit trail of a task, and the proof that it is unchanged. The chain is recomputed on this machine
+// from the hashed bytes, so the proof does not depend on the server.
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
@@ -17,20 +17,20 @@ interface Flags {
 
 export function addAudit(program: Command, action: ActionFactory): void {
   const group = program.command("audit").description("Read and verify a task's audit trail.");
-  const showing = group
+  const showCommand = group
     .command("show")
     .description("Show the entries of a task's audit trail, oldest first.")
     .argument("<task>", "the task")
-    .addOption(new Option("--from <n>", "the first entry wanted, from 1").argParser(wholeNumber(1)))
+    .addOption(new Option("--from <n>", "the number of the first entry").argParser(wholeNumber(1)))
     .addOption(limitOption(LIMITS.audit_limit_default, LIMITS.audit_limit_max))
     .action(action(show));
-  withExamples(showing, (fleet) => ({ "From the tenth entry on": `${fleet} audit show auth --from 10` }));
-  const verifying = group
+  withExamples(showCommand, (fleet) => ({ "From the tenth entry on": `${fleet} audit show auth --from 10` }));
+  const verifyCommand = group
     .command("verify")
-    .description("Recompute the whole chain of a task's audit trail here (exit 8 when it does not verify).")
+    .description("Recompute the hash chain of a task's audit trail on this machine (exit 8: it is broken).")
     .argument("<task>", "the task")
     .action(action(verify));
-  withExamples(verifying, (fleet) => ({
+  withExamples(verifyCommand, (fleet) => ({
     "In a nightly job": `${fleet} audit verify auth --json > report.json`,
   }));
 }
@@ -58,7 +58,7 @@ async function verify(session: Session, id: string): Promise<void> {
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const { renderReport } = await import("../../rendering/operations/audit.ts");
   const { PROGRESS_END, progressLine } = await import("../../rendering/terminal/progress.ts");
-  // Read first: it says how long the chain is.
+  // The task holds the length of the chain, which the progress bar needs.
   const task = await requireTask(session, id);
   const client = await session.client();
   const onProgress = (done: number) =>

@@ -1,4 +1,4 @@
-// `fleet events`: what happens, as it happens. Every line is a fact that was committed before.
+// `fleet events`: prints events as they are published. Each describes a committed transition.
 
 import type { Command } from "commander";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
@@ -8,12 +8,14 @@ import { untilInterrupted } from "../../runtime/sigint.ts";
 export function addEvents(program: Command, action: ActionFactory): void {
   const command = program
     .command("events")
-    .summary("Follow events as they come.")
-    .description("Follow events until Ctrl-C; --json prints one CloudEvent on each line.")
-    .option("-t, --task <id>", "of this task only")
+    .summary("Print events as they are published.")
+    .description(
+      "Print events as they are published, until Ctrl-C. With --json, print one CloudEvent on each line.",
+    )
+    .option("-t, --task <id>", "only those of this task")
     .action(action(follow));
   withExamples(command, (fleet) => ({
-    "Of one task": `${fleet} events --task auth`,
+    "The events of one task": `${fleet} events --task auth`,
     "For another program": `${fleet} events --json | jq -c '{type, subject}'`,
   }));
 }
@@ -26,7 +28,7 @@ async function follow(session: Session, { task }: { readonly task?: string }): P
     (event) => session.line(event, () => renderEvent(event, session.view)),
     task === undefined ? {} : { taskId: task },
   );
-  // Also told to a program: from here on it misses nothing.
+  // Printed for programs as well: they receive every event from here on.
   session.notice(`Following ${task === undefined ? "all events" : `task ${task}`}; Ctrl-C ends.`);
   await interrupted;
   await stop();

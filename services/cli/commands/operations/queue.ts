@@ -1,4 +1,4 @@
-// `fleet queue`: what waits while the store is away, and what came out of the queue that could not be applied.
+// `fleet queue`: the commands that wait for the store, and the dead letters: queued commands that could not be applied.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -16,42 +16,48 @@ interface ListFlags {
 export function addQueue(program: Command, action: ActionFactory): void {
   const group = program
     .command("queue")
-    .description("Look at the queue of commands and at its dead letters.");
-  const showing = group
+    .description("Show the queue of commands, and handle its dead letters.");
+  const statusCommand = group
     .command("status")
-    .description("Show how many commands wait in the queue, since when, and how full it is.")
+    .description(
+      "Show how many commands wait in the queue, the age of the oldest, and the size of the queue.",
+    )
     .action(action(status));
-  withExamples(showing, (fleet) => ({
-    "Is anything waiting": `${fleet} queue status`,
+  withExamples(statusCommand, (fleet) => ({
+    "The state of the queue": `${fleet} queue status`,
     "For a monitor": `${fleet} queue status --json | jq '{depth, oldest_age_ms, dead}'`,
   }));
   addDead(group, action);
 }
 
 function addDead(group: Command, action: ActionFactory): void {
-  const dead = group.command("dead").description("Look at commands that could not be applied, and decide.");
-  const listing = dead
+  const dead = group.command("dead").description("List, retry and drop commands that could not be applied.");
+  const listCommand = dead
     .command("list")
-    .description("List dead letters, oldest first: the command, why it could not be applied, and its number.")
-    .addOption(new Option("--from <n>", "the first number wanted").argParser(wholeNumber(1)))
+    .description(
+      "List dead letters, oldest first: their numbers, their commands, and why each was not applied.",
+    )
+    .addOption(new Option("--from <n>", "the number of the first letter").argParser(wholeNumber(1)))
     .addOption(limitOption(LIMITS.dead_limit_default, LIMITS.dead_limit_max))
     .action(action(list));
-  withExamples(listing, (fleet) => ({
-    "What went wrong": `${fleet} queue dead list`,
-    "Why, in full": `${fleet} queue dead list --json | jq '.letters[] | {seq, task_id, error}'`,
+  withExamples(listCommand, (fleet) => ({
+    "All dead letters": `${fleet} queue dead list`,
+    "Their errors in full": `${fleet} queue dead list --json | jq '.letters[] | {seq, task_id, error}'`,
   }));
-  const retrying = dead
+  const retryCommand = dead
     .command("retry")
-    .description("Put the command of a dead letter back into the queue, under its own id; the letter goes.")
-    .argument("<number>", "of the letter, as `dead list` shows it", wholeNumber(1))
+    .description(
+      "Put the command of a dead letter back into the queue, under its own id, and remove the letter.",
+    )
+    .argument("<number>", "the number of the letter, from `queue dead list`", wholeNumber(1))
     .action(action(retry));
-  withExamples(retrying, (fleet) => ({ "Once its reason is gone": `${fleet} queue dead retry 17` }));
-  const dropping = dead
+  withExamples(retryCommand, (fleet) => ({ "When the cause is fixed": `${fleet} queue dead retry 17` }));
+  const dropCommand = dead
     .command("drop")
-    .description("Remove a dead letter for good; nobody can retry it any more.")
-    .argument("<number>", "of the letter, as `dead list` shows it", wholeNumber(1))
+    .description("Remove a dead letter for good. It cannot be retried any more.")
+    .argument("<number>", "the number of the letter, from `queue dead list`", wholeNumber(1))
     .action(action(drop));
-  withExamples(dropping, (fleet) => ({ "When it is of no use any more": `${fleet} queue dead drop 17` }));
+  withExamples(dropCommand, (fleet) => ({ "When the command is obsolete": `${fleet} queue dead drop 17` }));
 }
 
 async function status(session: Session): Promise<void> {
@@ -91,5 +97,5 @@ async function retry(session: Session, seq: number): Promise<void> {
 async function drop(session: Session, seq: number): Promise<void> {
   const client = await session.client();
   const done = await client.admin.dropDeadLetter(seq, session.deadline);
-  await session.show(done, () => `Dropped: letter ${seq}; nobody can retry it any more`);
+  await session.show(done, () => `Dropped: letter ${seq}; it cannot be retried any more`);
 }

@@ -1,4 +1,4 @@
-// `fleet scrub`: whether everything that is stored still verifies, when that was last looked at, and looking now.
+// `fleet scrub`: the result of the last scrub of the store, its findings, and a new pass on request.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
@@ -6,53 +6,51 @@ import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubFindingPage, ScrubStatus } from "../../../../shared/protocol/scrub.ts";
 import type { FleetClient } from "../../../../shared/sdk/sdk.ts";
-import { limitOption } from "../../input/limit.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
 
 const POLL_MS = 300;
-/** A watchdog that has just been killed leaves its duty to the next one after some seconds; longer, and there is none. */
-const NOBODY_MS = 4 * LIMITS.duty_lease_ms;
-/** Findings shown with the state; `scrub findings` shows all. */
+/** After a kill, another watchdog gets the lease within seconds. After this time there is no watchdog. */
+const NO_WATCHDOG_MS = 4 * LIMITS.duty_lease_ms;
+/** The number of findings in the status; `scrub findings` lists them all. */
 const SHOWN = 10;
 
 export function addScrub(program: Command, action: ActionFactory): void {
   const group = program
     .command("scrub")
-    .summary("Show whether everything that is stored verifies.")
+    .summary("Show whether the whole store is valid.")
     .description(
-      "Show when everything that is stored was last read and verified, how far that is now, and what was found damaged (exit 8).",
+      "Show when the whole store was last verified, the progress of the current pass, and the damage found (exit 8: there is some).",
     )
     .action(action(status));
   withExamples(group, (fleet) => ({
-    "When was everything last verified": `${fleet} scrub`,
+    "The last pass and its findings": `${fleet} scrub`,
     "For a monitor": `${fleet} scrub --json | jq '{last: .last.ended_at, findings: .findings | length}'`,
-    "Verify everything now": `${fleet} scrub start --wait`,
+    "Verify the store now": `${fleet} scrub start --wait`,
   }));
-  const starting = group
+  const startCommand = group
     .command("start")
-    .summary("Verify everything now.")
+    .summary("Verify the whole store now.")
     .description(
-      "Begin a pass over everything that is stored, at the scrubber's rate. One that is under way is finished first, because it has read some of it already.",
+      "Start a pass over the whole store, at the scrubber's rate. A pass in progress is finished first, because it has read part of the store already.",
     )
-    .option("--wait", "until it has ended (exit 0: all is sound, 8: something is damaged)")
+    .option("--wait", "wait until it has ended (exit 0: no damage, 8: damage)")
     .action(action(start));
-  withExamples(starting, (fleet) => ({
-    "After a restore, or a fault of the disk": `${fleet} scrub start --wait`,
+  withExamples(startCommand, (fleet) => ({
+    "After a restore or a disk fault": `${fleet} scrub start --wait`,
     "In a nightly job": `${fleet} scrub start --wait --json > report.json || ${fleet} scrub findings`,
   }));
-  const listing = group
+  const findingsCommand = group
     .command("findings")
-    .description(
-      "List what was found damaged in the tenant and still is, by task (exit 8 when there is any).",
-    )
+    .description("List the damage in the tenant that is not repaired, by task (exit 8: there is some).")
     .addOption(limitOption(LIMITS.scrub_findings_limit_default, LIMITS.scrub_findings_limit_max))
-    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--cursor <cursor>", CURSOR)
     .action(action(findings));
-  withExamples(listing, (fleet) => ({
-    "What is damaged": `${fleet} scrub findings`,
-    "Which tasks": `${fleet} scrub findings --json | jq -r '.findings[].task_id' | sort -u`,
+  withExamples(findingsCommand, (fleet) => ({
+    "All findings": `${fleet} scrub findings`,
+    "The damaged tasks": `${fleet} scrub findings --json | jq -r '.findings[].task_id' | sort -u`,
   }));
 }
 
@@ -63,9 +61,9 @@ async function status(session: Session): Promise<void> {
 
 async function start(session: Session, { wait }: { readonly wait?: boolean }): Promise<void> {
   const client = await session.client();
-  const asked = await client.admin.startScrub(session.deadline);
-  const pass = asked.requested_pass;
-  if (wait !== true || pass === null) return showAsked(session, asked);
+  const requested = await client.admin.startScrub(session.deadline);
+  const pass = requested.requested_pass;
+  if (wait !== true || pass === null) return showRequestedPass(session, requested);
   await showScrub(session, client, await waitFor(session, client, pass));
 }
 
@@ -77,10 +75,10 @@ async function waitFor(session: Session, client: FleetClient, pass: number): Pro
       const found = await client.admin.scrubStatus(session.deadline);
       if ((found.last?.pass ?? 0) >= pass) return found;
       if (found.by !== null) attendedAt = performance.now();
-      else if (performance.now() - attendedAt > NOBODY_MS) throw await nobody(pass);
+      else if (performance.now() - attendedAt > NO_WATCHDOG_MS) throw await noWatchdog(pass);
       const { current, total } = found;
-      // The one under way may be another that this one waits for.
-      const what = current !== null && current.pass < pass ? "Finishing the pass before" : "Verifying";
+      // The current pass may be an earlier one that the requested pass waits for.
+      const what = current !== null && current.pass < pass ? "Finishing the earlier pass" : "Verifying";
       const done = { what, done: current?.checkpoints ?? 0, total: total.checkpoints };
       session.progress(progressLine(done, session.view));
       await sleep(POLL_MS);
@@ -90,19 +88,19 @@ async function waitFor(session: Session, client: FleetClient, pass: number): Pro
   }
 }
 
-async function nobody(pass: number): Promise<Error> {
+async function noWatchdog(pass: number): Promise<Error> {
   const { FleetError } = await import("../../../../shared/protocol/errors.ts");
-  return new FleetError("UNAVAILABLE", "no watchdog is running that could verify anything", {
+  return new FleetError("UNAVAILABLE", "no watchdog is running, and only a watchdog scrubs the store", {
     details: { requested_pass: pass },
   });
 }
 
-async function showAsked(session: Session, asked: ScrubStatus): Promise<void> {
-  const { renderAsked } = await import("../../rendering/operations/scrub.ts");
-  await session.show(asked, () => renderAsked(asked, session.programName, session.view));
+async function showRequestedPass(session: Session, requested: ScrubStatus): Promise<void> {
+  const { renderRequestedPass } = await import("../../rendering/operations/scrub.ts");
+  await session.show(requested, () => renderRequestedPass(requested, session.programName, session.view));
 }
 
-/** With the first findings; the exit code says whether there are any, here or in another tenant. */
+/** Shows the status with the first findings. The exit code reports damage in any tenant. */
 async function showScrub(session: Session, client: FleetClient, found: ScrubStatus): Promise<void> {
   const page = await client.admin.scrubFindings({ ...session.deadline, limit: SHOWN });
   const { renderScrub } = await import("../../rendering/operations/scrub.ts");

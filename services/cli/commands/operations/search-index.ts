@@ -1,4 +1,4 @@
-// `fleet index`: the search index, which can always be built anew from the store.
+// `fleet index`: the search index, which can be rebuilt from the store at any time.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
@@ -9,20 +9,18 @@ import type { Session } from "../../runtime/session.ts";
 const POLL_MS = 200;
 
 export function addSearchIndex(program: Command, action: ActionFactory): void {
-  const group = program.command("index").description("Look at the search index, or build it anew.");
+  const group = program.command("index").description("Show or rebuild the search index.");
   group
     .command("status")
-    .description("Show whether the index is complete, and how far it has come.")
+    .description("Show whether the index is complete, and the progress of a rebuild.")
     .action(action(status));
-  const rebuilding = group
+  const rebuildCommand = group
     .command("rebuild")
-    .description(
-      "Build the index anew from the store, and wait until it is done. Searching goes on meanwhile.",
-    )
-    .option("--no-wait", "do not wait")
+    .description("Rebuild the index from the store, and wait for the end. Searches work in the meantime.")
+    .option("--no-wait", "only start it")
     .action(action(rebuild));
-  withExamples(rebuilding, (fleet) => ({
-    "And wait": `${fleet} index rebuild`,
+  withExamples(rebuildCommand, (fleet) => ({
+    "Rebuild it and wait": `${fleet} index rebuild`,
     "Only start it": `${fleet} index rebuild --no-wait && ${fleet} index status`,
   }));
 }

@@ -1,5 +1,5 @@
-// `fleet spool`: commands that wait on this machine because no bus took them. They are sent by themselves when an agent of theirs
-// meets a bus; this shows them, and sends them now.
+// `fleet spool`: the commands that wait on this machine because the bus was unavailable. An agent sends its own as soon
+// as it connects to a bus. This command shows them, and sends them now.
 
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
@@ -10,21 +10,23 @@ import { Session } from "../../runtime/session.ts";
 export function addSpool(program: Command, action: ActionFactory): void {
   const group = program
     .command("spool")
-    .description("Look at commands that wait on this machine for a bus, and send them.");
-  const showing = group
+    .description("Show or send the commands that wait on this machine for a bus.");
+  const statusCommand = group
     .command("status")
-    .description("Show what waits, for each agent: how many commands, since when, and what was set aside.")
+    .description(
+      "Show the waiting commands of each agent: their number, the oldest, and those that were set aside.",
+    )
     .action(action(status));
-  withExamples(showing, (fleet) => ({
-    "Is anything waiting": `${fleet} spool status`,
-    "Of one agent": `${fleet} spool status --agent coder-7 --json`,
+  withExamples(statusCommand, (fleet) => ({
+    "All waiting commands": `${fleet} spool status`,
+    "Those of one agent": `${fleet} spool status --agent coder-7 --json`,
   }));
-  const flushing = group
+  const flushCommand = group
     .command("flush")
-    .description("Send what waits now, of all agents or of --agent (exit 69 when something is left).")
+    .description("Send the waiting commands of all agents, or of --agent, now (exit 69: some are left).")
     .action(action(flush));
-  withExamples(flushing, (fleet) => ({
-    "Before this machine goes": `${fleet} spool flush --timeout 1m`,
+  withExamples(flushCommand, (fleet) => ({
+    "Before this machine is switched off": `${fleet} spool flush --timeout 1m`,
   }));
 }
 
@@ -46,12 +48,12 @@ async function flush(session: Session): Promise<void> {
   await session.show({ sent, remaining, spools: left.map(data) }, () =>
     remaining === 0
       ? `${session.view.colors.green("Sent:")} ${counted(sent, "command")}`
-      : `${session.view.colors.yellow("Not done:")} ${counted(sent, "command")} sent, ${counted(remaining, "command")} left; does a fleet answer?`,
+      : `${session.view.colors.yellow("Incomplete:")} ${counted(sent, "command")} sent, ${counted(remaining, "command")} left; check the fleet with \`${session.programName} status\``,
   );
   if (remaining > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
-/** Each command goes out in its agent's name, because that is who may send it. */
+/** Each command is sent in its agent's name, because only that agent may send it. */
 async function sendAs(session: Session, tenant: string, agent: string): Promise<void> {
   const own = new Session(session.context, { ...session.settings, tenant, agent });
   try {

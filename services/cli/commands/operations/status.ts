@@ -1,4 +1,4 @@
-// `fleet status`: whether the fleet works. The exit code says it too, for scripts and probes.
+// `fleet status`: the state of the fleet. The exit code reports it as well, for scripts and probes.
 
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
@@ -13,12 +13,12 @@ export function addStatus(program: Command, action: ActionFactory): void {
     .command("status")
     .summary("Show whether the fleet works.")
     .description(
-      "Show whether store, bus, index and outbox work, how much there is, whether alerts wait for somebody, and whether a watchdog runs " +
-        "(exit 69 when store or bus does not work).",
+      "Show whether store, bus, index and outbox work, whether alerts are open, whether a watchdog runs, and the number of tasks " +
+        "(exit 69: store or bus is unavailable).",
     )
     .action(action(status));
   withExamples(command, (fleet) => ({
-    "The fleet that FLEET_URL names, or the one of this folder": `${fleet} status`,
+    "The fleet of FLEET_URL, or that of this folder": `${fleet} status`,
     "For a script": `${fleet} status --json --timeout 1s`,
   }));
 }
@@ -38,7 +38,7 @@ async function status(session: Session): Promise<void> {
   if (!works) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
-/** Of this tenant, the newest; null when that cannot be said: the state of the fleet is what was asked for. */
+/** The open alerts of this tenant; null if they cannot be read, because the rest of the status is still useful. */
 async function openAlerts(client: FleetClient, session: Session): Promise<OpenAlerts | null> {
   const query = { ...session.deadline, acknowledged: false, resolved: false, limit: LIMITS.alerts_limit_max };
   try {
@@ -49,7 +49,7 @@ async function openAlerts(client: FleetClient, session: Session): Promise<OpenAl
   }
 }
 
-/** The one of the watchdogs that has the duty to scrub: where any runs, one has it. null when that cannot be said. */
+/** The watchdog with the lease of the scrubber: if any watchdog runs, one holds it. null if it cannot be read. */
 async function runningWatchdog(client: FleetClient, session: Session): Promise<RunningWatchdog | null> {
   try {
     return { by: (await client.admin.scrubStatus(session.deadline)).by };

@@ -1,5 +1,5 @@
-// `fleet up`: the whole fleet in one process, in the foreground. Streams pass through, and so do signals: the child
-// alone decides how to stop, and its exit code becomes ours.
+// `fleet up`: runs the standalone fleet as a child in the foreground. Streams and signals pass through: the child decides
+// how to stop, and its exit code becomes the exit code of the command.
 
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
@@ -25,14 +25,16 @@ const PROBE_MS = 1_000;
 export function addUp(program: Command, action: ActionFactory): void {
   const command = program
     .command("up")
-    .summary("Start the standalone fleet here.")
-    .description("Start the standalone fleet here, until Ctrl-C. Does nothing when one answers already.")
+    .summary("Start the standalone fleet.")
+    .description(
+      "Start the standalone fleet on this machine, until Ctrl-C. If it is already running, do nothing.",
+    )
     .addOption(
       new Option("--port <n>", "port of the bus (FLEET_NATS_PORT, else 4222)").argParser(
         wholeNumber(1, PORT_MAX),
       ),
     )
-    .option("--home <path>", "folder of the data (FLEET_HOME)")
+    .option("--home <path>", "folder of the data (FLEET_HOME, else .fleet)")
     .addOption(
       new Option("--ops-port <n>", "port of /metrics, /healthz and /readyz (FLEET_OPS_PORT)").argParser(
         wholeNumber(0, PORT_MAX),
@@ -40,7 +42,7 @@ export function addUp(program: Command, action: ActionFactory): void {
     )
     .action(action(up));
   withExamples(command, (fleet) => ({
-    "With what the environment says": `${fleet} up`,
+    "With the settings of the environment": `${fleet} up`,
     "A second fleet on the same machine": `${fleet} up --port 5222 --home ./other --ops-port 9222`,
   }));
 }
@@ -50,7 +52,7 @@ async function up(session: Session, flags: Flags): Promise<void> {
     if (!(await fleetAnswers(session, url))) continue;
     await session.show(
       { running: true, url, origin },
-      () => `A fleet answers at ${url} already (${origin}).`,
+      () => `A fleet is already running at ${url} (${origin}).`,
     );
     return;
   }
@@ -63,14 +65,14 @@ async function up(session: Session, flags: Flags): Promise<void> {
   session.exitCode = await runChild(env);
 }
 
-/** Where a fleet may answer that makes another one needless: where commands look, the folder and the port that this one would take. */
+/** The addresses at which a running fleet makes another one unnecessary: those of commands, of the folder and of the port. */
 async function candidates(session: Session, { port: given, home }: Flags): Promise<Address[]> {
   const { homeAddress, namedAddress } = await import("../../runtime/address.ts");
   const { settings, context } = session;
   const port = given ?? readConfig(upFields, context.env).port;
   const named = namedAddress(settings, context.env);
-  // Who names a port or a folder asks for that fleet: options win over the environment.
-  const meant = settings.url !== undefined || (given === undefined && home === undefined);
+  // A call with a port or a folder means that fleet: options win over the environment.
+  const usesNamed = settings.url !== undefined || (given === undefined && home === undefined);
   const own =
     port > 0
       ? {
@@ -78,7 +80,7 @@ async function candidates(session: Session, { port: given, home }: Flags): Promi
           origin: given === undefined ? "the port it would take" : "from --port",
         }
       : undefined;
-  const found = [meant ? named : undefined, homeAddress(context.env, home), own].filter(
+  const found = [usesNamed ? named : undefined, homeAddress(context.env, home), own].filter(
     (one) => one !== undefined,
   );
   return [...new Map(found.toReversed().map((one) => [one.url, one])).values()].toReversed();
@@ -91,7 +93,7 @@ async function fleetAnswers(session: Session, url: string): Promise<boolean> {
     await client.admin.status(probe.deadline);
     return true;
   } catch {
-    // Somebody else's port: the fleet's own start says best what is wrong with it.
+    // Another program has the port: the error of the fleet's own start describes that best.
     return false;
   } finally {
     await probe.close();
@@ -101,7 +103,7 @@ async function fleetAnswers(session: Session, url: string): Promise<boolean> {
 function runChild(env: NodeJS.ProcessEnv): Promise<number> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [MAIN], { stdio: "inherit", env });
-    // A terminal sends Ctrl-C to both of us; a supervisor only to this process. The child takes a double for one.
+    // A terminal sends Ctrl-C to both processes, a supervisor only to this one. The child ignores the repetition.
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
       process.on(signal, () => child.kill(signal));
     }

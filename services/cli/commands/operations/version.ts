@@ -1,4 +1,4 @@
-// `fleet version`: what runs here. It asks nobody, so it works when nothing else does.
+// `fleet version`: the versions of this program. It needs no fleet, so it works even if nothing else does.
 
 import type { Command } from "commander";
 import type { ActionFactory } from "../../runtime/action.ts";

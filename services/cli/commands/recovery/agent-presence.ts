@@ -1,4 +1,4 @@
-// Which agents of a type say that they live, and whether one of them has nothing to do.
+// The agents of one type that send heartbeats, and whether one of them is free.
 
 import type { Agent } from "../../../../shared/protocol/agents.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -7,17 +7,17 @@ import type { Session } from "../../runtime/session.ts";
 
 export interface Presence {
   readonly agent_type: string;
-  /** Whether one of them waits for work; null: not known. A runner without work says nothing. */
+  /** Whether one of them waits for work; null: unknown. A runner without work sends no heartbeats. */
   readonly is_free: boolean | null;
-  /** Those that are not silent; who waits for work first. */
+  /** The agents that are not silent, the free ones first. */
   readonly agents: readonly Agent[];
 }
 
 export const isFree = ({ state }: Agent): boolean => state === "idle";
 
-/** Of all that the fleet hears; only a reader that has listened for long enough can say that nobody is there. */
+/** Reads all agents. Only a reader that has listened for long enough can report that there is none. */
 export async function presenceOf(session: Session, client: FleetClient, type: string): Promise<Presence> {
-  const { HEARD_ALL_MS } = await import("../../rendering/operations/agents.ts");
+  const { FULL_LISTENING_MS } = await import("../../rendering/operations/agents.ts");
   const found: Agent[] = [];
   let listenedMs: number;
   let cursor: string | undefined;
@@ -25,13 +25,13 @@ export async function presenceOf(session: Session, client: FleetClient, type: st
     const page = await client.admin.agents({ ...session.deadline, limit: LIMITS.agents_limit_max, cursor });
     found.push(...page.agents.filter((one) => one.agent_type === type && one.state !== "silent"));
     listenedMs = session.context.now() - Date.parse(page.listening_since);
-    // Who is never heard stands behind all who are.
+    // Agents without heartbeats are listed last, so all others have been read.
     cursor = page.agents.some(({ last_beat_at }) => last_beat_at === null) ? undefined : page.cursor;
   } while (cursor !== undefined);
   const free = found.filter(isFree);
   return {
     agent_type: type,
-    is_free: free.length > 0 || (listenedMs < HEARD_ALL_MS ? null : false),
+    is_free: free.length > 0 || (listenedMs < FULL_LISTENING_MS ? null : false),
     agents: [...free, ...found.filter((one) => !isFree(one))],
   };
 }

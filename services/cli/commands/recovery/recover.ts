@@ -1,7 +1,8 @@
-// `fleet recover`: have a task recovered from where a person wants it, or see first what that would do.
+// `fleet recover`: starts a recovery at a checkpoint of the operator's choice, or shows its effect first.
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import { COMMAND_ID } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -20,44 +21,40 @@ const { NOT_FOUND, CONFLICT, CORRUPT, INVALID } = ERROR_TABLE;
 export function addRecover(program: Command, action: ActionFactory): void {
   const command = program
     .command("recover")
-    .summary("Have a task go on with another agent, from its last sound checkpoint.")
+    .summary("Recover a task: another agent continues it from a sound checkpoint.")
     .description(
-      "Have a task go on with another agent, from its newest checkpoint that verifies (the one before, if that was tried in vain) or from one that you " +
-        "choose. Whoever has the task loses it at once and can no longer write to it; an agent that lives keeps it, unless you force it. An offer " +
-        "that is open comes to nothing; if it was an attempt at recovery, it counts.\n" +
-        "With --dry-run nothing is changed; which agents of the type are there is shown, and the exit code says how it would go: " +
-        `0 it goes on, or waits for an agent, ${NOT_FOUND.exit} there is no checkpoint, ${CONFLICT.exit} it would be refused, ` +
-        `${CORRUPT.exit} nothing sound can be reached, ${INVALID.exit} there is no such type of agent.`,
+      "Recover a task: another agent continues it from the newest sound checkpoint (the previous one, if that has been tried without progress) or " +
+        "from one that you choose. The owner loses the task at once and can no longer write to it. An owner that is alive keeps the task, unless you " +
+        "use --force. An open handoff is cancelled; if it was a recovery attempt, it counts.\n" +
+        "With --dry-run, nothing is changed. The command shows the available agents, and its exit code is the result: " +
+        `0 the task continues or waits for an agent; ${NOT_FOUND.exit} it has no checkpoint; ${CONFLICT.exit} the recovery would be refused; ` +
+        `${CORRUPT.exit} no sound checkpoint can be reached; ${INVALID.exit} the agent type does not exist.`,
     )
     .argument("<task>", "the task")
-    .option("--from <id>", "go on from this checkpoint (else the policy chooses)", bareId)
-    .option("--to <type>", "the type of agent that goes on (else as the agent before)")
-    .option("--reason <text>", "why, for the next agent and the audit trail")
-    .option("--force", "although its agent lives")
-    .addOption(
-      new Option("--dry-run", "say what it would do: from where, who would lose the task").conflicts([
-        "commandId",
-      ]),
-    )
-    .option("--command-id <uuid>", "a UUIDv7 of yours; the same one again repeats nothing", bareId)
+    .option("--from <id>", "continue from this checkpoint (else the policy chooses)", bareId)
+    .option("--to <type>", "the next agent type (else that of the previous agent)")
+    .option("--reason <text>", "the reason, for the next agent and the audit trail")
+    .option("--force", "take the task even if its owner is alive")
+    .addOption(new Option("--dry-run", "show the effect, and change nothing").conflicts(["commandId"]))
+    .option("--command-id <uuid>", COMMAND_ID, bareId)
     .action(action(recover));
   withExamples(command, (fleet) => ({
-    "What would it do": `${fleet} recover auth --dry-run`,
-    "The agent hangs, and its heart beats on": `${fleet} recover auth --force --reason "it goes in circles"`,
+    "Show the effect first": `${fleet} recover auth --dry-run`,
+    "The owner hangs, but still sends heartbeats": `${fleet} recover auth --force --reason "it goes in circles"`,
     "From an earlier checkpoint": `${fleet} recover auth --from chk-019bef72-3d00-7a31-b5c4-0d6e2f9a1b01`,
   }));
 }
 
 async function recover(session: Session, taskId: string, flags: Flags): Promise<void> {
-  if (flags.dryRun) return lookAhead(session, taskId, flags);
+  if (flags.dryRun) return dryRun(session, taskId, flags);
   const { from, to: toAgentType, reason, force, commandId } = flags;
   const { requestRecovery } = await import("./request-recovery.ts");
-  const wish = { toAgentType, reason, force, commandId };
-  await requestRecovery(session, { taskId, checkpointId: from ?? null, wish });
+  const options = { toAgentType, reason, force, commandId };
+  await requestRecovery(session, { taskId, checkpointId: from ?? null, options });
 }
 
-/** The same judgements as the fleet makes, a moment earlier. */
-async function lookAhead(session: Session, taskId: string, flags: Flags): Promise<void> {
+/** Applies the rules of the fleet to the current state. */
+async function dryRun(session: Session, taskId: string, flags: Flags): Promise<void> {
   const client = await session.client();
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const task = await requireTask(session, taskId);

@@ -1,9 +1,9 @@
-// The handoffs that are the newest attempts at recovery of tasks.
+// The handoffs of the newest recovery attempts.
 
 import type { FleetClient, Handoff, Task } from "../../../../shared/sdk/sdk.ts";
 import type { Session } from "../../runtime/session.ts";
 
-/** Of those tasks whose attempt is open, or was the last; one that cannot be read is left out, and the task is shown without it. */
+/** Reads the handoffs of tasks with an open attempt or with a failed last one. A handoff that cannot be read is left out. */
 export async function attemptsOf(
   session: Session,
   client: FleetClient,

@@ -1,9 +1,9 @@
-// `fleet recovery`: how recoveries stand.
+// `fleet recovery`: the state of recoveries.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { RECOVERING_STATES, type RecoveringState } from "../../../../shared/protocol/recovery-states.ts";
-import { limitOption } from "../../input/limit.ts";
+import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -19,23 +19,23 @@ interface StatusFlags {
 export function addRecovery(program: Command, action: ActionFactory): void {
   const group = program
     .command("recovery")
-    .description("Look at recoveries of tasks whose agents failed, and have one tried again.");
-  const looking = group
+    .description("Show the recoveries of tasks whose agents failed, and retry them.");
+  const statusCommand = group
     .command("status")
-    .summary("Show what is recovered now, or one task's recovery in full.")
+    .summary("Show all open recoveries, or the recovery of one task.")
     .description(
-      "Show the tasks that are recovered now or wait for a person; or one task's recovery in full: the attempts, the newest failure, " +
-        "when the next attempt is made, or why it is blocked and what to do.",
+      "Show the tasks that are being recovered or are blocked. For one task, show the whole recovery: its attempts, the last failure, " +
+        "the time of the next attempt, or the reason for the block and the next step.",
     )
-    .argument("[task]", "the task (else all that are not idle)")
-    .addOption(new Option("-s, --state <state>", "in this state").choices(RECOVERING_STATES))
+    .argument("[task]", "the task (else all with an open recovery)")
+    .addOption(new Option("-s, --state <state>", "only those in this state").choices(RECOVERING_STATES))
     .addOption(limitOption(LIMITS.recoveries_limit_default, LIMITS.recoveries_limit_max))
-    .option("--cursor <cursor>", "go on after an earlier page")
+    .option("--cursor <cursor>", CURSOR)
     .action(action(status));
-  withExamples(looking, (fleet) => ({
-    "What waits for a person": `${fleet} recovery status --state blocked`,
-    "Why, and what to do": `${fleet} recovery status auth`,
-    "In a script": `${fleet} recovery status auth --json | jq -r .recovery.state`,
+  withExamples(statusCommand, (fleet) => ({
+    "Blocked tasks": `${fleet} recovery status --state blocked`,
+    "The cause and the next step": `${fleet} recovery status auth`,
+    "The state, in a script": `${fleet} recovery status auth --json | jq -r .recovery.state`,
   }));
   addRetries(group, action);
 }
@@ -50,7 +50,7 @@ async function status(session: Session, task: string | undefined, flags: StatusF
     ...(limit !== undefined && { limit }),
     ...(cursor !== undefined && { cursor }),
   });
-  const { renderRecoveries } = await import("../../rendering/recovery/recovery.ts");
+  const { renderRecoveries } = await import("../../rendering/recovery/recovery-table.ts");
   const { attemptsOf } = await import("./recovery-attempts.ts");
   await session.show(page, async () => {
     const offeredTo = new Map(
@@ -67,11 +67,11 @@ async function status(session: Session, task: string | undefined, flags: StatusF
 async function one(session: Session, id: string, flags: StatusFlags): Promise<void> {
   for (const name of ["state", "limit", "cursor"] as const) {
     if (flags[name] === undefined) continue;
-    throw new UsageError(`--${name} says nothing about one task`, `Leave --${name} or the task out.`);
+    throw new UsageError(`--${name} does not apply to one task`, `Leave out --${name} or the task.`);
   }
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const task = await requireTask(session, id);
-  const { awaitedAgentType, renderRecovery } = await import("../../rendering/recovery/recovery.ts");
+  const { awaitedAgentType, renderRecovery } = await import("../../rendering/recovery/recovery-details.ts");
   const { attemptsOf } = await import("./recovery-attempts.ts");
   const { presenceOf } = await import("./agent-presence.ts");
   const client = await session.client();

@@ -1,5 +1,5 @@
-// All tasks that are blocked, tried again one after the other. Each is a command of its own: whatever ends this in the middle leaves some
-// tried again and the others blocked, and the same call goes on with those.
+// Retries all blocked tasks, one after the other. Each retry is a command of its own: after an interruption some tasks
+// are retried and the others are still blocked, and the same call continues with those.
 
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { FleetClient, Task } from "../../../../shared/sdk/sdk.ts";
@@ -10,7 +10,7 @@ import {
   renderBlocked,
   renderRetryResult,
   retryResultData,
-  summary,
+  retrySummary,
 } from "../../rendering/recovery/blocked.ts";
 import { callFailureOf } from "../../runtime/failure.ts";
 import type { Session } from "../../runtime/session.ts";
@@ -19,53 +19,49 @@ import { UsageError } from "../../runtime/usage.ts";
 export interface BlockedRetry {
   readonly agentType: string | undefined;
   readonly dryRun: boolean;
-  /** Nobody is asked. */
-  readonly sure: boolean;
+  /** Whether to retry without asking the operator. */
+  readonly isConfirmed: boolean;
   readonly reason: string | undefined;
-  /** With the whole budget. */
+  /** Whether to restore the whole budget. */
   readonly reset: boolean;
 }
 
-export async function retryBlocked(session: Session, retrying: BlockedRetry): Promise<void> {
+export async function retryBlocked(session: Session, retry: BlockedRetry): Promise<void> {
   const client = await session.client();
-  const { agentType, dryRun, sure } = retrying;
+  const { agentType, dryRun } = retry;
   const found = await blockedTasks(session, client, agentType);
   if (found.length === 0) {
-    const which = agentType === undefined ? "" : ` whose agent was of type ${agentType}`;
-    return session.notice(`No task is blocked${which}.`);
+    const whose = agentType === undefined ? "" : ` whose agent was of type ${agentType}`;
+    return session.notice(`There is no blocked task${whose}.`);
   }
-  const [tasks, needing] = parted(found);
-  if (dryRun) return list(session, tasks, needing);
-  for (const { task_id: taskId } of session.json ? needing : [])
+  // Without a checkpoint there is nothing to continue from, and each retry would be refused.
+  const [tasks, skipped] = [found.filter((one) => !needsCheckpoint(one)), found.filter(needsCheckpoint)];
+  if (dryRun) return listTasks(session, tasks, skipped);
+  for (const { task_id: taskId } of session.json ? skipped : [])
     session.line(retryResultData({ taskId, outcome: "needs_checkpoint" }), () => "");
-  if (!session.json) session.notice(renderBlocked(tasks, needing, session));
+  if (!session.json) session.notice(renderBlocked(tasks, skipped, session));
   if (tasks.length === 0) return;
-  if (!sure) await requireConsent(session, tasks.length, retrying);
-  const told: RetryResult[] = [];
+  if (!retry.isConfirmed) await requireConfirmation(session, tasks.length, retry);
+  const results: RetryResult[] = [];
   for (const { task_id: id } of tasks) {
-    const one = await retried(session, client, id, retrying);
-    told.push(one);
-    const place = { number: told.length, of: tasks.length };
-    session.line(retryResultData(one), () => renderRetryResult(one, place, session.view));
-    if (one.outcome !== "failed") continue;
-    if (session.exitCode === 0) session.exitCode = one.failure.exitCode;
-    // It is not about this task: the next ones would wait for the same.
-    if (one.failure.body.retryable) break;
+    const result = await retryTask(session, client, id, retry);
+    results.push(result);
+    const place = { number: results.length, of: tasks.length };
+    session.line(retryResultData(result), () => renderRetryResult(result, place, session.view));
+    if (result.outcome !== "failed") continue;
+    if (session.exitCode === 0) session.exitCode = result.failure.exitCode;
+    // A retryable failure is not specific to this task: the others would fail in the same way.
+    if (result.failure.body.retryable) break;
   }
-  session.notice(summary(told, tasks.length));
+  session.notice(retrySummary(results, tasks.length));
 }
 
-function list(session: Session, tasks: readonly Task[], needing: readonly Task[]): void {
-  if (session.json) for (const task of [...tasks, ...needing]) session.line(blockedData(task), () => "");
-  else session.line(null, () => renderBlocked(tasks, needing, session));
+function listTasks(session: Session, tasks: readonly Task[], skipped: readonly Task[]): void {
+  if (session.json) for (const task of [...tasks, ...skipped]) session.line(blockedData(task), () => "");
+  else session.line(null, () => renderBlocked(tasks, skipped, session));
 }
 
-/** Those that can be tried again, and those that have nothing to go on from: each try would be refused. */
-function parted(tasks: readonly Task[]): [Task[], Task[]] {
-  return [tasks.filter((one) => !needsCheckpoint(one)), tasks.filter(needsCheckpoint)];
-}
-
-/** In the order of their names, all pages. */
+/** Reads all pages, in the order of the task ids. */
 async function blockedTasks(
   session: Session,
   client: FleetClient,
@@ -87,22 +83,22 @@ async function blockedTasks(
   return found;
 }
 
-/** Throws UsageError where nobody can be asked. */
-async function requireConsent(session: Session, count: number, { reset }: BlockedRetry): Promise<void> {
+/** Throws UsageError if there is no terminal, or if the answer is no. */
+async function requireConfirmation(session: Session, count: number, { reset }: BlockedRetry): Promise<void> {
   if (!session.interactive) {
     throw new UsageError(
-      "nobody is there to be asked",
-      "See with --dry-run which tasks those are, then give --yes.",
+      "there is no terminal to ask for a confirmation",
+      "List the tasks with --dry-run, then give --yes.",
     );
   }
-  const { confirmed } = await import("../../runtime/prompts.ts");
-  const budget = reset ? ", with all attempts" : "";
-  if (await confirmed(`Try ${count === 1 ? "this task" : `these ${count} tasks`} again${budget}?`)) return;
-  throw new UsageError("nothing was done", "You did not say yes.");
+  const { isConfirmed } = await import("../../runtime/prompts.ts");
+  const budget = reset ? " with the whole budget" : "";
+  if (await isConfirmed(`Retry ${count === 1 ? "this task" : `these ${count} tasks`}${budget}?`)) return;
+  throw new UsageError("nothing was changed", "You did not confirm.");
 }
 
-/** Looked at once more: since the list was made, somebody else may have seen to it. */
-async function retried(
+/** Reads the task again: since the list was made, another operator may have handled it. */
+async function retryTask(
   session: Session,
   client: FleetClient,
   taskId: string,

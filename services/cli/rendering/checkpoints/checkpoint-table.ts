@@ -1,23 +1,23 @@
-// A page of checkpoints as a table, newest first as it came.
+// A page of checkpoints as a table, in the order of the answer.
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
-import { tableLines } from "../terminal/table.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, progressText, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
-export interface PageText {
+export interface CheckpointTable {
   readonly title: string;
   readonly checkpoints: readonly Checkpoint[];
-  /** The command for the next page, when there is one. */
+  /** The command for the next page; undefined if this is the last one. */
   readonly next: string | undefined;
-  /** Whether the rows are of several tasks. */
+  /** Whether to show the task of each row. */
   readonly withTask: boolean;
-  /** What to say, alone, when nothing was found; else the title stands above "None." */
+  /** The whole text for an empty page; by default the title and "None." */
   readonly none?: string | undefined;
 }
 
-/** As in the heads below. A task is what tells rows apart, so it is cut and never left out. */
+/** In the order of the heads below. The task distinguishes the rows, so it may be cut but never left out. */
 const FIT = [
   undefined,
   { brief: brieflyAgo },
@@ -30,7 +30,7 @@ const FIT = [
 ] as const;
 
 export function renderCheckpointTable(
-  { title, checkpoints, next, withTask, none }: PageText,
+  { title, checkpoints, next, withTask, none }: CheckpointTable,
   view: View,
 ): string {
   const { colors } = view;
@@ -60,12 +60,6 @@ export function renderCheckpointTable(
     "",
     ...tableLines(rows, { heads, view, fit: FIT }),
     "",
-    ...pageEnd(checkpoints.length, next, view),
+    ...pageEnd(counted(checkpoints.length, "checkpoint"), next, view),
   ].join("\n");
-}
-
-/** How many there were, and how to go on. */
-export function pageEnd(shown: number, next: string | undefined, { colors }: View): string[] {
-  if (next === undefined) return [`Total: ${counted(shown, "checkpoint")}`];
-  return [`${counted(shown, "checkpoint")}; more with:`, `  ${colors.cyan(next)}`];
 }

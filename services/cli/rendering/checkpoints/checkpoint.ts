@@ -1,4 +1,4 @@
-// One checkpoint in full, for a person who has to go on from it.
+// One checkpoint with all its sections, for operators.
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { bulletList, field } from "../terminal/fields.ts";

@@ -1,20 +1,19 @@
-// The history of a task as a chain: each checkpoint with those it was made from.
+// The history of a task as a chain: each checkpoint with its parents.
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
-import { tableLines } from "../terminal/table.ts";
-import { plain, progressText, shownId } from "../terminal/text.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
+import { counted, plain, progressText, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
-import { pageEnd } from "./checkpoint-table.ts";
 
-export interface HistoryText {
+export interface TaskHistory {
   readonly task: string;
   readonly order: "newest" | "oldest";
   readonly checkpoints: readonly Checkpoint[];
   readonly next: string | undefined;
 }
 
-export function renderHistory({ task, order, checkpoints, next }: HistoryText, view: View): string {
+export function renderHistory({ task, order, checkpoints, next }: TaskHistory, view: View): string {
   const title = `History of task ${plain(task)}, ${order} first`;
   if (checkpoints.length === 0) return `${title}\n\nNone.`;
   const rows = tableLines(
@@ -25,10 +24,12 @@ export function renderHistory({ task, order, checkpoints, next }: HistoryText, v
     const last = i === checkpoints.length - 1;
     return [rows[i]!, ...parentLines(checkpoint, { last: last && next === undefined }, view)];
   });
-  return [title, "", ...lines, "", ...pageEnd(checkpoints.length, next, view)].join("\n");
+  return [title, "", ...lines, "", ...pageEnd(counted(checkpoints.length, "checkpoint"), next, view)].join(
+    "\n",
+  );
 }
 
-/** As in {@link row}. */
+/** In the order of {@link row}. */
 const FIT = [
   undefined,
   undefined,

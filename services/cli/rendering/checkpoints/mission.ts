@@ -1,5 +1,5 @@
-// A mission's snapshot inside a checkpoint: sorties, locks, messages. Its parts come from orchestrators of many kinds,
-// so what a row shows is what is there.
+// The snapshot of a mission inside a checkpoint: sorties, locks, messages. Orchestrators of many kinds write them, so a
+// row shows the fields that it finds.
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { tableLines } from "../terminal/table.ts";
@@ -9,7 +9,7 @@ import type { View } from "../terminal/view.ts";
 
 type Mission = NonNullable<Checkpoint["fleet"]>;
 const INDENT = 2;
-/** Who and what stand in front; the rest can be read with --json. */
+/** The first columns name the subject; the others can be read with --json. */
 const FIT = [{ least: 12 }, { least: 8 }, { least: 8 }, { least: 12 }] as const;
 
 type Part = Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-// What a command came to, for people.
+// The outcome of a command, for operators.
 
 import type { CheckpointOutcome, HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
 import { objectOf } from "../../input/checkpoint.ts";
@@ -6,7 +6,7 @@ import type { JsonObject } from "../../input/document.ts";
 import { percentText, plain, shownId } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
 
-/** As the bus carries it: snake_case, and the promise under its own name. */
+/** The outcome as JSON: in snake_case, and with the outcome itself as `status`. */
 export function outcomeData(
   outcome: CheckpointOutcome | HandoffOutcome,
 ): JsonObject & { readonly status: string } {
@@ -18,25 +18,25 @@ export function outcomeData(
   return { status, ...Object.fromEntries(entries) };
 }
 
-/** `done`: what was done, as in "Checkpoint created". */
+/** `done`: the change in words, as in "Checkpoint created". */
 export function renderOutcome(outcome: CheckpointOutcome, done: string, view: View): string[] {
   const { colors } = view;
   const id = colors.bold(shownId(String(outcome.checkpointId)));
   if (outcome.outcome === "queued") {
     return [
-      `${colors.yellow(`Queued, not yet carried out: ${verb(done)}`)} ${id}`,
+      `${colors.yellow(`Queued, not yet applied: ${pending(done)}`)} ${id}`,
       `Task: ${outcome.taskId}`,
-      `Store or writer is away; the command is kept (place ${outcome.position} in the queue) and will be carried out once, in order.`,
+      `The store or the writer is unavailable. The command is kept at position ${outcome.position} of the queue and will be applied once, in order.`,
     ];
   }
   if (outcome.outcome === "spooled") {
     return [
-      `${colors.yellow(`Spooled, not yet sent: ${verb(done)}`)} ${id}`,
+      `${colors.yellow(`Spooled, not yet sent: ${pending(done)}`)} ${id}`,
       `Task: ${outcome.taskId}`,
-      "No bus answers; the command is on this machine's disk and will be sent when one does.",
+      "The bus is unavailable. The command is kept on this machine's disk and will be sent when the bus answers.",
     ];
   }
-  const again = outcome.replayed ? " (it had been before: same command id)" : "";
+  const again = outcome.replayed ? " (by an earlier call with this command id)" : "";
   return [
     `${colors.green(`${done}:`)} ${id}${again}`,
     `Task: ${outcome.taskId}`,
@@ -44,13 +44,13 @@ export function renderOutcome(outcome: CheckpointOutcome, done: string, view: Vi
   ];
 }
 
-/** "Checkpoint created" as what is still to be: "checkpoint to be created". */
-function verb(done: string): string {
+/** "Checkpoint created" before it happens: "checkpoint to be created". */
+function pending(done: string): string {
   const [what = "", how = ""] = done.toLowerCase().split(" ");
   return `${what} to be ${how}`;
 }
 
-/** What a new checkpoint says about the work, below {@link renderOutcome}. */
+/** The main fields of a new checkpoint, for the lines below {@link renderOutcome}. */
 export function renderWritten(checkpoint: JsonObject): string[] {
   const state = objectOf(checkpoint.execution_state);
   const size = (name: string) => (Array.isArray(state[name]) ? (state[name] as unknown[]).length : 0);

@@ -1,4 +1,4 @@
-// What a prompt says of itself, and how the workspace stands: for people, and as JSON.
+// The summary of a continuation prompt and the state of the workspace, for operators and as JSON.
 
 import { WORKSPACE_FINDINGS } from "../../../../shared/protocol/workspace.ts";
 import type { Checkpoint, Prompt, Task, WorkspaceDrift } from "../../../../shared/sdk/sdk.ts";
@@ -7,19 +7,19 @@ import { count, plain, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
-export interface Resumed {
+export interface ResumeSummary {
   readonly task: Task;
   readonly checkpoint: Checkpoint;
   readonly prompt: Prompt;
-  /** undefined: not compared, or nothing was recorded. */
+  /** undefined: the workspace was not compared, or not recorded. */
   readonly drift: WorkspaceDrift | undefined;
-  /** undefined: not to be compared. */
-  readonly place: string | undefined;
-  /** Where the prompt was written to. */
+  /** The folder of the workspace; undefined: it is not compared. */
+  readonly folder: string | undefined;
+  /** The file of the prompt. */
   readonly out: string | undefined;
 }
 
-export function resumedData({ task, checkpoint, prompt, drift, place, out }: Resumed): object {
+export function resumeData({ task, checkpoint, prompt, drift, folder, out }: ResumeSummary): object {
   const { style, tokens, characters, tokenizer, secrets, leftOut } = prompt;
   return {
     task_id: task.task_id,
@@ -35,15 +35,18 @@ export function resumedData({ task, checkpoint, prompt, drift, place, out }: Res
     tokenizer,
     secrets,
     left_out: leftOut,
-    workspace: drift === undefined ? null : { folder: place, ...drift },
+    workspace: drift === undefined ? null : { folder, ...drift },
     ...(out !== undefined && { out }),
   };
 }
 
-export function renderResumed({ task, checkpoint, prompt, drift, place, out }: Resumed, view: View): string {
+export function renderResume(
+  { task, checkpoint, prompt, drift, folder, out }: ResumeSummary,
+  view: View,
+): string {
   const { metadata } = checkpoint;
   const { colors, now } = view;
-  const owner = task.owner === null ? "nobody" : plain(task.owner);
+  const owner = task.owner === null ? "none" : plain(task.owner);
   const where = out === undefined ? "not written" : `written to ${out}`;
   return [
     field("Task", `${colors.bold(plain(task.task_id))}, ${task.state}`, view),
@@ -54,7 +57,7 @@ export function renderResumed({ task, checkpoint, prompt, drift, place, out }: R
     field("Prompt", `${sizes(prompt)}, ${where}`, view),
     ...bulletList("Left out", prompt.leftOut.map(leftOutText), view),
     "",
-    field("Workspace", workspaceText(checkpoint, drift, place, view), view),
+    field("Workspace", workspaceText(checkpoint, drift, folder, view), view),
     ...(drift?.findings ?? []).map((finding) => `  - ${findingText(finding)}`),
   ].join("\n");
 }
@@ -76,12 +79,12 @@ function leftOutText({ section, items, shortened }: Prompt["leftOut"][number]): 
 function workspaceText(
   { recovery }: Checkpoint,
   drift: WorkspaceDrift | undefined,
-  place: string | undefined,
+  folder: string | undefined,
   { colors }: View,
 ): string {
   if (drift === undefined) return recovery.workspace === undefined ? "not recorded" : "not compared";
   const paint = { ok: colors.green, drift: colors.yellow, conflict: colors.red }[drift.grade];
-  return `${paint(drift.grade)} in ${plain(place ?? "")}`;
+  return `${paint(drift.grade)} in ${plain(folder ?? "")}`;
 }
 
 function findingText({ kind, grade, path, recorded, found }: WorkspaceDrift["findings"][number]): string {

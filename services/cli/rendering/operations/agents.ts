@@ -1,8 +1,8 @@
-// Agents for people: one line each.
+// Agents for operators, one line each.
 
 import type { Agent, AgentPage } from "../../../../shared/protocol/agents.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { tableLines } from "../terminal/table.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain } from "../terminal/text.ts";
 import { ago, brieflyAgo, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -17,12 +17,12 @@ const FIT = [
   { brief: brieflyAgo, leaves: 2 },
   { least: 8, leaves: 1 },
 ] as const;
-/** A reader that listens for less than this has not heard everybody. */
-export const HEARD_ALL_MS = 3 * LIMITS.heartbeat_ms;
+/** A reader that has listened for less than this has not received a heartbeat from every agent. */
+export const FULL_LISTENING_MS = 3 * LIMITS.heartbeat_ms;
 
 export function renderAgents(page: AgentPage, next: string | undefined, view: View): string {
   const { agents, listening_since } = page;
-  const heads = ["AGENT", "TYPE", "TASK", "FENCE", "STATE", "LAST BEAT", "SINCE", "HOST"];
+  const heads = ["AGENT", "TYPE", "TASK", "FENCE", "STATE", "LAST HEARTBEAT", "SINCE", "HOST"];
   const rows = agents.map((agent) => [
     plain(agent.agent_id),
     plain(agent.agent_type ?? "-"),
@@ -35,20 +35,25 @@ export function renderAgents(page: AgentPage, next: string | undefined, view: Vi
   ]);
   const listenedMs = view.now - Date.parse(listening_since);
   return [
-    ...(rows.length === 0 ? ["No agents."] : tableLines(rows, { heads, view, right: [3], fit: FIT })),
-    ...(next === undefined
-      ? []
-      : ["", `${counted(agents.length, "agent")}; more with:`, `  ${view.colors.cyan(next)}`]),
-    ...(listenedMs < HEARD_ALL_MS
+    ...(rows.length === 0 && next === undefined
+      ? ["No agents."]
+      : [
+          ...tableLines(rows, { heads, view, right: [3], fit: FIT }),
+          "",
+          ...pageEnd(counted(agents.length, "agent"), next, view),
+        ]),
+    ...(listenedMs < FULL_LISTENING_MS
       ? [
           "",
-          view.colors.yellow(`The reader has listened for ${span(listenedMs)} only; ask again in a moment.`),
+          view.colors.yellow(
+            `The reader has listened for ${span(listenedMs)} only, so agents may be missing; try again in a moment.`,
+          ),
         ]
       : []),
   ].join("\n");
 }
 
-/** Whoever works on a task that is somebody else's now must be seen. */
+/** An agent that works on a task of another owner is highlighted. */
 function stateText({ state, owner }: Agent, { colors }: View): string {
   if (owner === false) return colors.red(`${state}, not the owner`);
   if (state === "silent") return colors.yellow(state);

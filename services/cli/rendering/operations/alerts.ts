@@ -1,4 +1,4 @@
-// Alerts for people: what happened, and what to do about it.
+// Alerts for operators: the cause and the next step.
 
 import type {
   AcknowledgedAlerts,
@@ -10,7 +10,7 @@ import type { ReceivedAlert } from "../../../../shared/protocol/alerts.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import { objectOf } from "../../input/checkpoint.ts";
 import { field } from "../terminal/fields.ts";
-import { tableLines } from "../terminal/table.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain, short } from "../terminal/text.ts";
 import { ago, brieflyAgo, exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -23,33 +23,33 @@ const COLOR = { critical: "red", warning: "yellow" } as const satisfies Record<
 const severityText = ({ severity }: ReceivedAlert, { colors }: View): string =>
   colors[COLOR[severity]](severity);
 
-export interface AlertsText {
+export interface AlertTable {
   readonly alerts: readonly AlertState[];
-  /** Whether those that are not open are among them. */
+  /** Whether acknowledged and resolved alerts are included. */
   readonly all: boolean;
-  /** The command for the next page, when there is one. */
+  /** The command for the next page; undefined if this is the last one. */
   readonly next: string | undefined;
-  /** How the program is called here. */
+  /** The name of the program in printed commands. */
   readonly fleet: string;
 }
 
-/** As in the heads below. The id is what people copy. */
+/** In the order of the heads below. Operators copy the id, so it is never shortened. */
 const FIT = [undefined, { brief: brieflyAgo }, undefined, undefined, { leaves: 1 }, { least: 24 }] as const;
 const FIT_OPEN = FIT.filter((_, column) => column !== 3 && column !== 4);
 
-export function renderAlerts({ alerts, all, next, fleet }: AlertsText, view: View): string {
+export function renderAlerts({ alerts, all, next, fleet }: AlertTable, view: View): string {
   if (alerts.length === 0 && next === undefined) {
-    return all ? "No alerts." : `No alerts are open; \`${fleet} alerts list --all\` shows the others.`;
+    return all ? "No alerts." : `No open alerts; \`${fleet} alerts list --all\` shows the others.`;
   }
-  const heads = ["ID", "WHEN", "SEVERITY", ...(all ? ["CAUSE", "KNOWN TO"] : []), "WHAT"];
+  const heads = ["ID", "WHEN", "SEVERITY", ...(all ? ["RESOLVED", "ACKNOWLEDGED BY"] : []), "WHAT"];
   const rows = alerts.map(({ alert, acknowledgement, resolved }) => [
     plain(alert.id),
     ago(alert.time, view.now),
     severityText(alert, view),
     ...(all
       ? [
-          resolved ? view.colors.green("gone") : "-",
-          acknowledgement === null ? view.colors.yellow("nobody") : plain(acknowledgement.by),
+          resolved ? view.colors.green("yes") : "no",
+          acknowledgement === null ? view.colors.yellow("-") : plain(acknowledgement.by),
         ]
       : []),
     plain(alertText(alert).what),
@@ -57,22 +57,20 @@ export function renderAlerts({ alerts, all, next, fleet }: AlertsText, view: Vie
   return [
     ...tableLines(rows, { heads, view, fit: all ? FIT : FIT_OPEN }),
     "",
-    ...(next === undefined
-      ? [`Total: ${counted(alerts.length, "alert")}`]
-      : [`${counted(alerts.length, "alert")}; more with:`, `  ${view.colors.cyan(next)}`]),
-    `What to do: \`${fleet} alerts show <id>\`. When you know of it: \`${fleet} alerts ack <id>\`.`,
+    ...pageEnd(counted(alerts.length, "alert"), next, view),
+    `Next step: \`${fleet} alerts show <id>\`. Acknowledge: \`${fleet} alerts ack <id>\`.`,
   ].join("\n");
 }
 
-export interface AlertShown extends AlertState {
-  /** Of its task, as it is now; null: not known. */
+export interface AlertDetails extends AlertState {
+  /** The current state of its task; null: unknown. */
   readonly state: Task["state"] | null;
-  /** The alert of the block that the task is in; null: it is in none. */
+  /** The alert of the current block of the task; null: the task is not blocked. */
   readonly newer: string | null;
 }
 
 export function renderAlert(
-  { alert, acknowledgement, resolved, state, newer }: AlertShown,
+  { alert, acknowledgement, resolved, state, newer }: AlertDetails,
   fleet: string,
   view: View,
 ): string {
@@ -81,33 +79,35 @@ export function renderAlert(
   return [
     field("Alert", view.colors.bold(plain(alert.id)), view),
     field("Severity", severityText(alert, view), view),
-    field("Task", `${plain(alert.subject)}${state === null ? "" : `, ${state} now`}`, view),
+    field("Task", `${plain(alert.subject)}${state === null ? "" : `, now ${state}`}`, view),
     field("When", exactly(plain(alert.time), view.now), view),
     field("Type", plain(alert.type), view),
     ...facts
       .filter(([name]) => name !== "taskId")
       .map(([name, value]) => field(`  ${plain(name)}`, short(value), view)),
-    field("Known to", knownTo(acknowledgement, view), view),
+    field("Acknowledged", acknowledgedText(acknowledgement, view), view),
     "",
     plain(what),
-    ...(resolved ? [overText(newer, fleet, view)] : [plain(todo), `  ${view.colors.cyan(plain(command))}`]),
-    ...(acknowledgement === null && !resolved ? ["", `When you know of it: \`${plain(acknowledge)}\``] : []),
+    ...(resolved
+      ? [resolvedText(newer, fleet, view)]
+      : [plain(todo), `  ${view.colors.cyan(plain(command))}`]),
+    ...(acknowledgement === null && !resolved ? ["", `Acknowledge it: \`${plain(acknowledge)}\``] : []),
   ].join("\n");
 }
 
-function overText(newer: string | null, fleet: string, { colors }: View): string {
+function resolvedText(newer: string | null, fleet: string, { colors }: View): string {
   return newer === null
-    ? colors.green("Its cause is gone: nobody has to do anything about it any more.")
-    : `${colors.yellow("The task was blocked anew since:")} \`${plain(`${fleet} alerts show ${newer}`)}\` says what to do.`;
+    ? colors.green("Resolved: its cause is gone, and there is nothing left to do.")
+    : `${colors.yellow("Resolved, but the task is blocked again:")} \`${plain(`${fleet} alerts show ${newer}`)}\` shows the next step.`;
 }
 
-function knownTo(acknowledgement: Acknowledgement | null, view: View): string {
-  if (acknowledgement === null) return view.colors.yellow("nobody");
+function acknowledgedText(acknowledgement: Acknowledgement | null, view: View): string {
+  if (acknowledgement === null) return view.colors.yellow("no");
   const { by, at, note } = acknowledgement;
-  return `${plain(by)}, since ${exactly(plain(at), view.now)}${note === null ? "" : `: ${plain(note)}`}`;
+  return `by ${plain(by)}, ${exactly(plain(at), view.now)}${note === null ? "" : `: ${plain(note)}`}`;
 }
 
-/** One alert as it comes. */
+/** One line for an alert that arrives. */
 export function renderAlertLine(alert: ReceivedAlert, fleet: string, view: View): string {
   const { what, command } = alertText(alert, fleet);
   const severity = severityText(alert, view) + " ".repeat("critical".length - alert.severity.length);
@@ -118,7 +118,7 @@ export function renderAcknowledged({ alerts }: AcknowledgedAlerts, view: View): 
   return alerts
     .map(({ alert_id, acknowledgement, already }) =>
       already
-        ? `${view.colors.yellow("Known already:")} ${plain(alert_id)}, to ${knownTo(acknowledgement, view)}`
+        ? `${view.colors.yellow("Already acknowledged:")} ${plain(alert_id)}, ${acknowledgedText(acknowledgement, view)}`
         : `${view.colors.green("Acknowledged:")} ${plain(alert_id)}`,
     )
     .join("\n");

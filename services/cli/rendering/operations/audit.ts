@@ -1,7 +1,7 @@
-// The audit trail for people: one line for each transition, and what came of recomputing the chain.
+// The audit trail for operators: one line for each transition, and the result of recomputing the chain.
 
 import { objectOf } from "../../input/checkpoint.ts";
-import { tableLines } from "../terminal/table.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
 import { count, counted, plain, short, shownId } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -12,7 +12,7 @@ interface ShownEntry {
   readonly hash: string;
 }
 
-export interface AuditText {
+export interface AuditTable {
   readonly task: string;
   readonly entries: readonly ShownEntry[];
   readonly next: string | undefined;
@@ -20,7 +20,7 @@ export interface AuditText {
 
 const HEADS = ["SEQ", "AT", "OP", "ACTOR", "CHECKPOINT", "VERSION", "STATE", "HASH", "ABOUT"];
 
-export function renderAudit({ task, entries, next }: AuditText, view: View): string {
+export function renderAudit({ task, entries, next }: AuditTable, view: View): string {
   const rows = entries.map(({ seq, entry, hash }) => {
     const e = parsed(entry);
     const actor = objectOf(e.actor);
@@ -45,7 +45,7 @@ export function renderAudit({ task, entries, next }: AuditText, view: View): str
     { brief: (at: string) => ago(at, view.now) },
     { least: 8 },
     { least: 8 },
-    // Where it is about failures, they are what is looked for; `checkpoints list` has the ids too.
+    // Failures matter more than checkpoint ids, which `checkpoints list` shows too.
     hasAbout ? { leaves: 4 } : undefined,
     { leaves: 1 },
     { leaves: 3 },
@@ -60,15 +60,13 @@ export function renderAudit({ task, entries, next }: AuditText, view: View): str
       { heads: HEADS.slice(0, columns), view, right: [0], fit: fit.slice(0, columns) },
     ),
     "",
-    ...(next === undefined
-      ? [`Total shown: ${counted(entries.length, "entry", "entries")}`]
-      : [`${counted(entries.length, "entry", "entries")}; more with:`, `  ${view.colors.cyan(next)}`]),
+    ...pageEnd(counted(entries.length, "entry", "entries"), next, view),
   ].join("\n");
 }
 
 const NOTHING = "-";
 
-/** Of failures and attempts, why and which one: "crash of agent-7, exit report", "attempt 2". */
+/** The cause of a failure, or the number of an attempt: "crash of agent-7, exit report", "attempt 2". */
 function aboutText(entry: Readonly<Record<string, unknown>>): string {
   const { class: failed, owner_from: owner, signal, attempt, reason } = entry;
   const parts = [
@@ -82,7 +80,7 @@ function aboutText(entry: Readonly<Record<string, unknown>>): string {
 
 const words = (name: unknown): string => short(name).replaceAll("_", " ");
 
-/** An entry that is no JSON is shown as empty; `audit verify` is there to say what is wrong with it. */
+/** An entry that is not JSON is shown as empty. `audit verify` reports what is wrong with it. */
 function parsed(entry: string): Readonly<Record<string, unknown>> {
   try {
     return objectOf(JSON.parse(entry));
@@ -91,7 +89,7 @@ function parsed(entry: string): Readonly<Record<string, unknown>> {
   }
 }
 
-export interface ReportText {
+export interface AuditReport {
   readonly ok: boolean;
   readonly entries: number;
   readonly head: string;
@@ -100,26 +98,26 @@ export interface ReportText {
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   gap: "an entry is missing before this one",
-  broken_link: "it does not name the hash of the entry before it",
-  not_canonical: "its bytes are not those that are hashed",
-  wrong_head: "the chain does not end where the task says it does",
+  broken_link: "it does not contain the hash of the entry before it",
+  not_canonical: "its bytes are not in the canonical form that is hashed",
+  wrong_head: "the chain does not end with the hash in the task's head",
 };
 
 const PROBLEMS_SHOWN = 20;
 
-export function renderReport(task: string, report: ReportText, view: View): string {
+export function renderReport(task: string, report: AuditReport, view: View): string {
   const { colors } = view;
   const entries = counted(report.entries, "entry", "entries");
   if (report.ok) {
     return [
-      colors.green(`The audit trail of task ${plain(task)} verifies.`),
+      colors.green(`The audit trail of task ${plain(task)} is valid.`),
       `${entries}, head ${report.head}`,
     ].join("\n");
   }
   const shown = report.problems.slice(0, PROBLEMS_SHOWN);
   const rows = shown.map(({ seq, problem }) => [count(seq), problem, PROBLEMS[problem] ?? ""]);
   return [
-    colors.red(`The audit trail of task ${plain(task)} does NOT verify.`),
+    colors.red(`The audit trail of task ${plain(task)} is NOT valid.`),
     `${entries}, ${counted(report.problems.length, "problem")}:`,
     "",
     ...tableLines(rows, { heads: ["SEQ", "PROBLEM", "MEANING"], view, right: [0] }),
@@ -127,6 +125,6 @@ export function renderReport(task: string, report: ReportText, view: View): stri
       ? [`… and ${count(report.problems.length - shown.length)} more`]
       : []),
     "",
-    "Something changed the records outside Fleet: keep the store as it is and tell your operator.",
+    "The records were changed outside Fleet: keep the store as it is, and restore the task from a backup.",
   ].join("\n");
 }

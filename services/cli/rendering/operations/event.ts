@@ -1,4 +1,4 @@
-// One event as one line: when, what, which task, and its facts.
+// One event as one line: its time, its type, its task and its data.
 
 import { objectOf } from "../../input/checkpoint.ts";
 import { plain, short } from "../terminal/text.ts";
@@ -21,7 +21,7 @@ export function renderEvent(event: EventText, { colors }: View): string {
   return `${colors.dim(plain(event.time))}  ${colors.cyan(plain(type))}  ${plain(event.subject)}  ${facts.join(" ")}`.trimEnd();
 }
 
-/** In quotes where the next fact could not be told from it. */
+/** Quoted if it contains a separator of the line. */
 function word(value: unknown): string {
   return typeof value === "string" && /[\s="]/.test(value) ? plain(JSON.stringify(value)) : short(value);
 }

@@ -1,8 +1,8 @@
-// The queue and its dead letters for people.
+// The queue and its dead letters, for operators.
 
 import type { DeadLetter, QueueStatus, RetriedLetter } from "../../../../shared/protocol/queries.ts";
 import { field } from "../terminal/fields.ts";
-import { tableLines } from "../terminal/table.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
 import { bytesText, count, counted, percentText, plain } from "../terminal/text.ts";
 import { ago, brieflyAgo, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -12,20 +12,24 @@ export function renderQueue(queue: QueueStatus, view: View): string {
   const since = queue.oldest_age_ms === null ? "" : `, the oldest for ${span(queue.oldest_age_ms)}`;
   const full = queue.bytes_max === 0 ? 0 : (queue.bytes / queue.bytes_max) * 100;
   const size = `${bytesText(queue.bytes)} of ${bytesText(queue.bytes_max)} (${percentText(full)})`;
-  const dead = counted(queue.dead, "letter");
+  const dead = count(queue.dead);
   return [
-    field("Store", queue.store === "ok" ? colors.green("ok") : colors.red("away; commands are queued"), view),
+    field(
+      "Store",
+      queue.store === "ok" ? colors.green("ok") : colors.red("unavailable; commands are queued"),
+      view,
+    ),
     field("Waiting", `${counted(queue.depth, "command")}${since}`, view),
     field("Size", full < 80 ? size : colors.yellow(size), view),
-    field("Left so far", counted(queue.left_total, "command"), view),
-    field("Dead", queue.dead === 0 ? dead : colors.yellow(dead), view),
+    field("Processed", counted(queue.left_total, "command"), view),
+    field("Dead letters", queue.dead === 0 ? dead : colors.yellow(dead), view),
   ].join("\n");
 }
 
-export interface LettersText {
+export interface LetterTable {
   readonly letters: readonly DeadLetter[];
   readonly next: string | undefined;
-  /** How the program is called here. */
+  /** The name of the program in printed commands. */
   readonly fleet: string;
 }
 
@@ -39,7 +43,7 @@ const FIT = [
   { least: 20 },
 ] as const;
 
-export function renderLetters({ letters, next, fleet }: LettersText, view: View): string {
+export function renderLetters({ letters, next, fleet }: LetterTable, view: View): string {
   if (letters.length === 0) return "No dead letters.";
   const heads = ["NUMBER", "WHEN", "AGENT", "OP", "TASK", "REASON", "WHAT"];
   const rows = letters.map((letter) => [
@@ -51,20 +55,18 @@ export function renderLetters({ letters, next, fleet }: LettersText, view: View)
     view.colors.yellow(plain(letter.reason)),
     letter.applied_at === null
       ? plain(letter.error.message)
-      : `${view.colors.green("applied meanwhile")}, ${ago(letter.applied_at, view.now)}; it was: ${plain(letter.error.message)}`,
+      : `${view.colors.green("applied in the meantime")}, ${ago(letter.applied_at, view.now)}; the error was: ${plain(letter.error.message)}`,
   ]);
   return [
     ...tableLines(rows, { heads, view, right: [0], fit: FIT }),
     "",
-    ...(next === undefined
-      ? [`Total shown: ${count(letters.length)}`]
-      : [`${counted(letters.length, "letter")}; more with:`, `  ${view.colors.cyan(next)}`]),
-    `Apply one again with \`${fleet} queue dead retry <number>\`, or give it up with \`${fleet} queue dead drop <number>\`.`,
+    ...pageEnd(counted(letters.length, "letter"), next, view),
+    `Retry: \`${fleet} queue dead retry <number>\`. Drop: \`${fleet} queue dead drop <number>\`.`,
   ].join("\n");
 }
 
 export function renderRetriedLetter({ seq, position, applied_at }: RetriedLetter, view: View): string {
-  const back = `Back in the queue: letter ${seq}, now at place ${position}`;
-  if (applied_at === null) return back;
-  return `${back}. A copy of its command was applied meanwhile, ${ago(applied_at, view.now)}: this changes nothing`;
+  const queued = `Back in the queue: letter ${seq}, now at position ${position}`;
+  if (applied_at === null) return queued;
+  return `${queued}. Another copy of its command was applied ${ago(applied_at, view.now)}, so this has no effect`;
 }

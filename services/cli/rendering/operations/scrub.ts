@@ -1,4 +1,4 @@
-// The scrub for people: when everything was verified, how far that is now, and what is damaged.
+// The scrub for operators: the last pass, the progress of the current one, and the damage found.
 
 import type {
   EndedScrubPass,
@@ -8,23 +8,24 @@ import type {
   ScrubStatus,
 } from "../../../../shared/protocol/scrub.ts";
 import { field } from "../terminal/fields.ts";
-import { tableLines } from "../terminal/table.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
 import { bytesText, count, counted, percentText, plain, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
-export interface ScrubText {
+export interface ScrubReport {
   readonly status: ScrubStatus;
   /** The first findings. */
   readonly page: ScrubFindingPage;
-  /** How the program is called here. */
+  /** The name of the program in printed commands. */
   readonly fleet: string;
 }
 
-export function renderScrub({ status, page, fleet }: ScrubText, view: View): string {
+export function renderScrub({ status, page, fleet }: ScrubReport, view: View): string {
   const { colors } = view;
   const { current, last, requested_pass: requested, total } = status;
-  const sound = page.findings.length === 0 && (last?.findings ?? 0) === 0 && (current?.findings ?? 0) === 0;
+  const isUndamaged =
+    page.findings.length === 0 && (last?.findings ?? 0) === 0 && (current?.findings ?? 0) === 0;
   const result = last === null ? colors.yellow("never verified") : endedText(last, view);
   return [
     field("Last pass", result, view),
@@ -32,27 +33,27 @@ export function renderScrub({ status, page, fleet }: ScrubText, view: View): str
     ...(current === null
       ? []
       : [
-          field("Under way", underWayText(current, total.checkpoints, view), view),
+          field("Current pass", currentText(current, total.checkpoints, view), view),
           `  ${tallyText(current)}`,
         ]),
     ...(requested === null || requested === current?.pass
       ? []
-      : [field("Asked for", `pass ${requested}`, view)]),
+      : [field("Requested", `pass ${requested}`, view)]),
     field("Scrubber", scrubberText(status, view), view),
     ...(known(status) === 0
       ? []
-      : [field("Known", `${counted(known(status), "version")} in quarantine, found before`, view)]),
+      : [field("Known damage", `${counted(known(status), "version")} in quarantine since earlier`, view)]),
     "",
-    ...(sound ? [soundText(last, view)] : damageLines(page, status, fleet, view)),
+    ...(isUndamaged ? [undamagedText(last, view)] : damageLines(page, status, fleet, view)),
   ].join("\n");
 }
 
 function endedText({ pass, ended_at, findings }: EndedScrubPass, { colors, now }: View): string {
-  const result = findings === 0 ? colors.green("sound") : colors.red(counted(findings, "finding"));
+  const result = findings === 0 ? colors.green("no damage") : colors.red(counted(findings, "finding"));
   return `${result}, pass ${pass}, ended ${ago(ended_at, now)}`;
 }
 
-function underWayText({ pass, began_at, checkpoints }: ScrubPass, total: number, { now }: View): string {
+function currentText({ pass, began_at, checkpoints }: ScrubPass, total: number, { now }: View): string {
   const part = total === 0 ? 100 : Math.min(100, (checkpoints / total) * 100);
   return `pass ${pass}, ${percentText(Math.floor(part))}, began ${ago(began_at, now)}`;
 }
@@ -75,31 +76,33 @@ function rateText({ began_at, ended_at, bytes }: EndedScrubPass): string {
 function scrubberText({ by, rate_bytes, every_ms }: ScrubStatus, { colors }: View): string {
   const who = by === null ? colors.yellow("no watchdog is running") : plain(by);
   if (rate_bytes === null) return who;
-  const when = every_ms === null ? "only when asked" : `every ${span(every_ms)}`;
+  const when = every_ms === null ? "only on request" : `every ${span(every_ms)}`;
   return `${who}; at most ${bytesText(rate_bytes)}/s, ${when}`;
 }
 
 const known = ({ current, last }: ScrubStatus): number => last?.quarantined ?? current?.quarantined ?? 0;
 
-function soundText(last: EndedScrubPass | null, { colors }: View): string {
-  if (last === null) return "Nothing is known to be damaged, but no pass has ended yet.";
-  return colors.green("Everything that was stored when the last pass read it verifies.");
+function undamagedText(last: EndedScrubPass | null, { colors }: View): string {
+  if (last === null) return "No damage is known, but no pass has ended yet.";
+  return colors.green("The last pass found no damage.");
 }
 
 function damageLines(page: ScrubFindingPage, status: ScrubStatus, fleet: string, view: View): string[] {
-  if (page.findings.length === 0) return ["The findings are not in this tenant's tasks."];
+  if (page.findings.length === 0) return ["The findings are in other tenants."];
   const isAll = page.cursor === undefined;
   return [
     ...findingLines(page.findings, view),
     "",
     ...(isAll ? [] : [`More with \`${fleet} scrub findings\`.`]),
-    ...(status.current === null ? [] : ["What the pass under way has not come to may be mended since."]),
+    ...(status.current === null
+      ? []
+      : ["The current pass has not verified every finding again: some may be repaired already."]),
     ADVICE,
   ];
 }
 
 const ADVICE =
-  "A checkpoint in quarantine is passed over; an agent goes on from the one before. Of the others, keep the store as it is and bring the task back from a backup.";
+  "A quarantined checkpoint is passed over: agents continue from the one before it. For any other finding, keep the store as it is and restore the task from a backup.";
 
 const FIT = [undefined, { leaves: 2 }, { leaves: 1 }, { brief: brieflyAgo }, { least: 24 }] as const;
 
@@ -125,21 +128,25 @@ export function renderFindings(page: ScrubFindingPage, next: string | undefined,
   return [
     ...findingLines(page.findings, view),
     "",
-    ...(next === undefined
-      ? [`Total shown: ${counted(page.findings.length, "finding")}`]
-      : [`${counted(page.findings.length, "finding")}; more with:`, `  ${view.colors.cyan(next)}`]),
+    ...pageEnd(counted(page.findings.length, "finding"), next, view),
     ADVICE,
   ].join("\n");
 }
 
-export function renderAsked({ current, requested_pass, by }: ScrubStatus, fleet: string, view: View): string {
-  const behind =
+export function renderRequestedPass(
+  { current, requested_pass, by }: ScrubStatus,
+  fleet: string,
+  view: View,
+): string {
+  const after =
     current === null || current.pass === requested_pass
       ? ""
-      : `, behind pass ${current.pass}, which is under way`;
+      : `, after pass ${current.pass}, the current one`;
   return [
-    `Asked for: pass ${requested_pass}${behind}`,
-    ...(by === null ? [view.colors.yellow("No watchdog is running now; it begins when one does.")] : []),
-    `See how it goes with \`${fleet} scrub\`.`,
+    `Requested: pass ${requested_pass}${after}`,
+    ...(by === null
+      ? [view.colors.yellow("No watchdog is running; the pass starts as soon as one does.")]
+      : []),
+    `Follow it: \`${fleet} scrub\``,
   ].join("\n");
 }

@@ -1,4 +1,4 @@
-// Spools for people: one line for each agent that has something waiting on this machine.
+// Spools for operators, one line for each agent with waiting commands on this machine.
 
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { tableLines } from "../terminal/table.ts";
@@ -7,7 +7,7 @@ import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
 export function renderSpools(spools: readonly ListedSpool[], view: View): string {
-  if (spools.length === 0) return "Nothing waits on this machine.";
+  if (spools.length === 0) return "No commands wait on this machine.";
   const heads = ["AGENT", "TENANT", "COMMANDS", "SIZE", "OLDEST", "TASKS", "SET ASIDE"];
   const rows = spools.map(({ agentId, tenant, commands, bytes, oldestAt, tasks, aside, reasons }) => [
     plain(agentId),
@@ -34,6 +34,10 @@ export function renderSpools(spools: readonly ListedSpool[], view: View): string
     ...tableLines(rows, { heads, view, right: [2, 3], fit }),
     ...(kept.length === 0
       ? []
-      : ["", "What was set aside is not sent by itself; each line has its reason:", ...kept]),
+      : [
+          "",
+          "Commands that were set aside are not sent automatically; each line states the reason:",
+          ...kept,
+        ]),
   ].join("\n");
 }

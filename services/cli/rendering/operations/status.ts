@@ -1,4 +1,4 @@
-// The state of the fleet on one screen: what works, what waits, how much there is.
+// The state of the fleet on one screen.
 
 import type { FleetStatus, IndexStatus } from "../../../../shared/protocol/queries.ts";
 import { tableLines } from "../terminal/table.ts";
@@ -6,13 +6,13 @@ import { count, counted, plain } from "../terminal/text.ts";
 import { span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
-/** Alerts that nobody has acknowledged and that are not over; `more`: at least so many. */
+/** The number of open alerts; `more`: there are more than the answer could hold. */
 export interface OpenAlerts {
   readonly open: number;
   readonly more: boolean;
 }
 
-/** `by`: a watchdog that runs; null: none does. */
+/** `by`: the id of a running watchdog; null: none runs. */
 export interface RunningWatchdog {
   readonly by: string | null;
 }
@@ -34,7 +34,7 @@ export function renderStatus(
     ...(status.alerts === undefined ? [] : [alertsRow(status.alerts, fleet, view)]),
     ...(status.watchdog === undefined ? [] : [watchdogRow(status.watchdog, view)]),
   ];
-  // Why something is down must be readable to the last word.
+  // The reason for a failure must never be cut.
   const fit = store.ok && bus.ok ? [undefined, undefined, { least: 20 }] : [];
   return [
     `Fleet ${plain(status.version)} at ${url}, up for ${span(status.uptime_ms)}`,
@@ -48,12 +48,12 @@ export function renderStatus(
 function alertsRow({ open, more }: OpenAlerts, fleet: string, { colors }: View): string[] {
   if (open === 0 && !more) return ["alerts", colors.green("ok"), "none open"];
   const many = more ? `${count(open)} or more` : count(open);
-  return ["alerts", colors.yellow("open"), `${many} to look at: ${fleet} alerts list`];
+  return ["alerts", colors.yellow("open"), `${many}: ${fleet} alerts list`];
 }
 
 function watchdogRow({ by }: RunningWatchdog, { colors }: View): string[] {
   if (by !== null) return ["watchdog", colors.green("ok"), plain(by)];
-  return ["watchdog", colors.yellow("none"), "no task of an agent that fails goes on until one runs"];
+  return ["watchdog", colors.yellow("none"), "failed agents are not noticed until one runs"];
 }
 
 export function renderIndex(index: IndexStatus, view: View): string {

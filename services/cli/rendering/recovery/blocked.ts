@@ -1,4 +1,4 @@
-// Tasks that are blocked, and what became of each when they are tried again together.
+// Blocked tasks, and the result of each when they are retried together.
 
 import type { RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
 import { type CallFailure, failureData } from "../../runtime/failure.ts";
@@ -7,37 +7,38 @@ import { tableLines } from "../terminal/table.ts";
 import { count, counted, plain } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
-import { failureText, recoveringData } from "./recovery.ts";
+import { recoveryRequestData } from "./recovery-request.ts";
+import { inWords, recoveryFailureText } from "./recovery-text.ts";
 
 export type RetryResult = { readonly taskId: string } & (
   | { readonly outcome: "asked"; readonly result: RecoveryResult }
-  /** It is not blocked any more. */
+  /** It is no longer blocked. */
   | { readonly outcome: "passed_over" }
-  /** There is nothing to go on from: it was not tried. */
+  /** It has no checkpoint to continue from, so it was not tried. */
   | { readonly outcome: "needs_checkpoint" }
   | { readonly outcome: "failed"; readonly failure: CallFailure }
 );
 
-/** The task is what people copy. */
+/** Operators copy the task. */
 const FIT = [{ least: 12 }, undefined, { brief: brieflyAgo }, undefined, { leaves: 2 }] as const;
 
 export const needsCheckpoint = ({ latest_id }: Task): boolean => latest_id === null;
 
-/** `needing`: those that are left out. */
+/** `skipped`: the tasks without a checkpoint. */
 export function renderBlocked(
   tasks: readonly Task[],
-  needing: readonly Task[],
+  skipped: readonly Task[],
   { view, programName }: Pick<Session, "view" | "programName">,
 ): string {
   const parts = [
-    ...(tasks.length === 0 ? [] : [[...tableOf(tasks, view), "", `Total: ${counted(tasks.length, "task")}`]]),
-    ...(needing.length === 0
+    ...(tasks.length === 0 ? [] : [[...tableOf(tasks, view), "", counted(tasks.length, "task")]]),
+    ...(skipped.length === 0
       ? []
       : [
           [
-            `Left out, for ${needing.length === 1 ? "it needs" : "they need"} a checkpoint first; \`${programName} recovery status <task>\` says how:`,
+            `Skipped, because ${skipped.length === 1 ? "it has" : "they have"} no checkpoint; \`${programName} recovery status <task>\` shows how to write one:`,
             "",
-            ...tableOf(needing, view),
+            ...tableOf(skipped, view),
           ],
         ]),
   ];
@@ -49,17 +50,17 @@ function tableOf(tasks: readonly Task[], view: View): string[] {
     const { blocked = null, failure = null } = recovery ?? {};
     return [
       plain(task_id),
-      (blocked?.reason ?? "-").replaceAll("_", " "),
+      inWords(blocked?.reason ?? "-"),
       blocked === null ? "-" : ago(blocked.at, view.now),
       plain(failure?.agent_type ?? agent_type ?? "-"),
-      failure === null ? "-" : failureText(failure),
+      failure === null ? "-" : recoveryFailureText(failure),
     ];
   });
-  const heads = ["TASK", "BLOCKED", "SINCE", "AGENT TYPE", "LAST FAILURE"];
+  const heads = ["TASK", "BLOCK", "SINCE", "AGENT TYPE", "LAST FAILURE"];
   return tableLines(rows, { heads, view, fit: FIT });
 }
 
-/** Of one that would be tried again. */
+/** A task that would be retried, as JSON. */
 export function blockedData(task: Task): object {
   const { task_id, agent_type, recovery } = task;
   const { blocked = null, failure = null } = recovery ?? {};
@@ -84,11 +85,11 @@ export function renderRetryResult(
 function outcomeText(one: RetryResult, colors: View["colors"]): string {
   switch (one.outcome) {
     case "asked":
-      return `${colors.green("asked for")}, under fence ${one.result.fence}`;
+      return `${colors.green("recovery requested")}, fence ${one.result.fence}`;
     case "passed_over":
-      return colors.dim("not blocked any more");
+      return colors.dim("no longer blocked");
     case "needs_checkpoint":
-      return colors.yellow("needs a checkpoint first");
+      return colors.yellow("has no checkpoint");
     case "failed": {
       const { code, message } = one.failure.body;
       return `${colors.red("failed:")} ${plain(message)} [${code}]`;
@@ -97,24 +98,24 @@ function outcomeText(one: RetryResult, colors: View["colors"]): string {
 }
 
 export function retryResultData(one: RetryResult): object {
-  const named = { task_id: one.taskId, outcome: one.outcome };
+  const data = { task_id: one.taskId, outcome: one.outcome };
   switch (one.outcome) {
     case "asked":
-      return { ...named, ...recoveringData(one.result) };
+      return { ...data, ...recoveryRequestData(one.result) };
     case "passed_over":
     case "needs_checkpoint":
-      return named;
+      return data;
     case "failed":
-      return { ...named, error: failureData(one.failure) };
+      return { ...data, error: failureData(one.failure) };
   }
 }
 
-export function summary(told: readonly RetryResult[], of: number): string {
+export function retrySummary(results: readonly RetryResult[], of: number): string {
   const many = (outcome: RetryResult["outcome"]): number =>
-    told.filter((one) => one.outcome === outcome).length;
-  const parts = [`${count(many("asked"))} asked for`];
-  if (many("passed_over") > 0) parts.push(`${count(many("passed_over"))} not blocked any more`);
+    results.filter((one) => one.outcome === outcome).length;
+  const parts = [`${count(many("asked"))} requested`];
+  if (many("passed_over") > 0) parts.push(`${count(many("passed_over"))} no longer blocked`);
   if (many("failed") > 0) parts.push(`${count(many("failed"))} failed`);
-  const left = of - told.length;
-  return `${parts.join(", ")}${left === 0 ? "" : `; ${count(left)} not tried, the same call goes on with them`}`;
+  const left = of - results.length;
+  return `${parts.join(", ")}${left === 0 ? "" : `; ${count(left)} not tried, repeat the call to continue`}`;
 }

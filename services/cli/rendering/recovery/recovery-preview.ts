@@ -1,11 +1,12 @@
-// What a recovery would do, for `fleet recover --dry-run`: from where, who would lose the task, and whether it would be refused.
+// The effect of a recovery, for `fleet recover --dry-run`: its checkpoint, its next agent, the owner that would lose the
+// task, and whether the recovery would be refused.
 
 import type { ErrorCode } from "../../../../shared/protocol/errors.ts";
 import type { CorruptCheckpoint, RecoveryPreview } from "../../../../shared/protocol/queries.ts";
 import { TASK_TABLE } from "../../../../shared/protocol/task.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
-import { field } from "../terminal/fields.ts";
+import { field, optionalField } from "../terminal/fields.ts";
 import { counted, plain, shownId } from "../terminal/text.ts";
 import { exactly, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
@@ -15,7 +16,7 @@ export interface RecoveryDryRun {
   readonly dry_run: true;
   readonly task_id: string;
   readonly state: Task["state"];
-  /** Where work would go on; null: nowhere. */
+  /** The recovery point; null: there is none. */
   readonly from: {
     readonly checkpoint_id: string;
     readonly seq: number;
@@ -24,15 +25,15 @@ export interface RecoveryDryRun {
     readonly agent_type: string;
     readonly committed_at: string;
   } | null;
-  /** To whom it would be offered; null: to nobody, there is nothing to go on from. */
+  /** The offer that would be made; null: there is no recovery point. */
   readonly offer: RecoveryPreview["offer"];
-  /** Who of them is there. */
+  /** The agents of the offer's type. */
   readonly presence: Presence | null;
   readonly passed_over: readonly CorruptCheckpoint[];
   readonly owner: RecoveryPreview["owner"];
-  /** The open handoff, which would come to nothing. */
+  /** The open handoff, which would be cancelled. */
   readonly handoff_id: string | null;
-  /** Why it would not go on. */
+  /** The refusal that the fleet would answer; null: none. */
   readonly refused: { readonly code: ErrorCode; readonly reason: string } | null;
 }
 
@@ -68,7 +69,7 @@ export function dryRunOf(
   };
 }
 
-/** As the fleet would judge. */
+/** Applies the fleet's own conditions. */
 function refusal(
   { state }: Task,
   { reason, details, owner }: RecoveryPreview,
@@ -77,7 +78,7 @@ function refusal(
   if (TASK_TABLE[state].handoff === null)
     return {
       code: "CONFLICT",
-      reason: `the task is over (${state}); a checkpoint written to it opens it again`,
+      reason: `the task has ended (${state}); a new checkpoint opens it again`,
     };
   if (reason !== null)
     return { code: reason === "chain_broken" ? "CORRUPT" : "NOT_FOUND", reason: details ?? reason };
@@ -85,22 +86,24 @@ function refusal(
   if (until === null || force) return null;
   return {
     code: "CONFLICT",
-    reason: `its agent lives, as far as is known until ${until}; --force takes the task from it`,
+    reason: `its owner counts as alive until ${until}; --force takes the task from it`,
   };
 }
 
 export function renderDryRun(preview: RecoveryDryRun, view: View): string {
-  const { from, owner, refused, handoff_id: handoff } = preview;
+  const { from, refused, handoff_id: handoff } = preview;
   const { now } = view;
-  const fact = (name: string, value: string | null): string[] =>
-    value === null ? [] : [field(name, value, view)];
   return [
     headline(preview, view),
     field("Task", `${plain(preview.task_id)}, ${preview.state}`, view),
     ...(from === null
       ? []
       : [
-          field("From", `${shownId(from.checkpoint_id)}, number ${from.seq}, in phase ${from.phase}`, view),
+          field(
+            "From",
+            `${shownId(from.checkpoint_id)}, checkpoint ${from.seq} of the task, in phase ${from.phase}`,
+            view,
+          ),
           field(
             "Written by",
             `${plain(from.agent_id)} (${plain(from.agent_type)}), ${exactly(from.committed_at, now)}`,
@@ -108,45 +111,50 @@ export function renderDryRun(preview: RecoveryDryRun, view: View): string {
           ),
         ]),
     ...preview.passed_over.map(({ checkpoint_id: id, reason }) =>
-      field("Passed over", `${id === null ? "one" : shownId(id)}: ${plain(reason)}`, view),
+      field("Passed over", `${id === null ? "a checkpoint" : shownId(id)}: ${plain(reason)}`, view),
     ),
     ...offerLines(preview, view),
-    field(
-      refused === null ? "Loses the task" : "Has the task",
-      owner === null ? "nobody, for nobody owns it" : `${plain(owner.agent_id)}, fence ${owner.fence}`,
+    field("Owner", ownerText(preview), view),
+    ...optionalField(
+      refused === null ? "Cancels" : "Open handoff",
+      handoff === null ? null : `handoff ${handoff}`,
       view,
     ),
-    ...fact("Comes to nothing", handoff === null ? null : `handoff ${handoff}`),
   ].join("\n");
+}
+
+function ownerText({ owner, refused }: RecoveryDryRun): string {
+  if (owner === null) return "none";
+  return `${plain(owner.agent_id)}, fence ${owner.fence}${refused === null ? ", would lose the task" : ""}`;
 }
 
 function headline({ refused, offer, presence }: RecoveryDryRun, { colors }: View): string {
   if (refused !== null)
-    return `${colors.red("It would not go on:")} ${plain(refused.reason)}. Nothing was changed.`;
-  const how =
+    return `${colors.red("The recovery would be refused:")} ${plain(refused.reason)}. Nothing was changed.`;
+  const result =
     offer?.is_known === false
-      ? colors.red("It would be blocked again, for no agent may have the type.")
+      ? colors.red("The task would be blocked, because the agent type does not exist.")
       : presence?.is_free === false
-        ? colors.yellow("It would wait for an agent.")
-        : colors.green("It would go on.");
-  return `${how} Nothing was changed.`;
+        ? colors.yellow("The task would wait for an agent.")
+        : colors.green("The task would continue.");
+  return `${result} Nothing was changed.`;
 }
 
-/** With whom it goes on, and what follows when nobody is there to take it. */
+/** The next agent, and what follows if none accepts. */
 function offerLines({ task_id, refused, offer, presence }: RecoveryDryRun, view: View): string[] {
   if (offer === null) return [];
-  const { agent_type: type, is_known: isKnown, max_attempts: times, deadline_ms: standsMs } = offer;
-  const goesOn = field("Goes on with", `agents of type ${plain(type)}`, view);
-  if (!isKnown) return [goesOn, field("Unknown type", "FLEET_AGENT_TYPES does not name it any more", view)];
+  const { agent_type: type, is_known: isKnown, max_attempts: times, deadline_ms: deadlineMs } = offer;
+  const next = field("Offered to", `agents of type ${plain(type)}`, view);
+  if (!isKnown) return [next, field("Unknown type", "FLEET_AGENT_TYPES no longer contains it", view)];
   return [
-    goesOn,
-    ...(presence === null ? [] : [field("Seen of them", presenceText(presence, task_id, view.now), view)]),
+    next,
+    ...optionalField("Available agents", presence && presenceText(presence, task_id, view.now), view),
     ...(refused !== null || presence?.is_free === true
       ? []
       : [
           field(
-            "When nobody comes",
-            `it is offered ${counted(times, "time")}, for ${span(standsMs)}${times === 1 ? "" : " each"}; then the task is blocked and people are alerted`,
+            "If none accepts",
+            `after ${counted(times, "offer")} of ${span(deadlineMs)}${times === 1 ? "" : " each"}, the task is blocked and operators are alerted`,
             view,
           ),
         ]),

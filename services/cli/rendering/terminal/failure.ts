@@ -1,21 +1,21 @@
-// A failure for people: what, the fields that are wrong, and what to do next.
+// A failed call for operators: the error, the wrong fields and the next step.
 
 import type { CallFailure } from "../../runtime/failure.ts";
 import { plain, short } from "./text.ts";
 import type { View } from "./view.ts";
 
 export function renderFailure({ body, hint }: CallFailure, { colors }: View): string {
-  // What the bus is and where it was looked for stands in the hint.
+  // The hint contains the state and the address of the bus.
   const { stack, bus, url, reason, ...facts } = body.details ?? {};
   const about = Object.entries({ ...facts, ...(reason !== undefined && { reason }) });
-  const said = about.map(([key, value]) => `${key}=${short(value)}`).join(", ");
+  const details = about.map(([key, value]) => `${key}=${short(value)}`).join(", ");
   const fields = (body.fields ?? []).map(({ path, expected, got }) => {
     const where = path === "" ? "the whole input" : path;
     return `  ${plain(where)}: expected ${plain(expected)}${got === undefined ? "" : `; got ${plain(got)}`}`;
   });
   const what = `${plain(body.message, { lines: true })} [${body.code}]`;
   return [
-    `${colors.red("error:")} ${what}${said === "" ? "" : ` (${said})`}`,
+    `${colors.red("error:")} ${what}${details === "" ? "" : ` (${details})`}`,
     ...fields,
     ...(typeof stack === "string" ? [colors.dim(plain(stack, { lines: true }))] : []),
     ...(hint === "" ? [] : [hint]),

@@ -1,11 +1,11 @@
-// One line that is written over itself while something is under way.
+// A progress bar: one line that overwrites itself while a command waits.
 
 import { count } from "./text.ts";
 import type { View } from "./view.ts";
 
 const BAR = 24;
 
-/** Starts with a carriage return and clears what was there before. */
+/** Begins with a carriage return and clears the line. */
 export function progressLine(
   { what, done, total }: { what: string; done: number; total: number },
   { colors }: View,

@@ -61,3 +61,8 @@ function cut(text: string, width: number): string {
   }
   return shown;
 }
+
+/** The lines below a table: the number of rows, as in "3 handoffs", and the command for the next page if there is one. */
+export function pageEnd(shown: string, next: string | undefined, { colors }: View): string[] {
+  return next === undefined ? [shown] : [`${shown}; more with:`, `  ${colors.cyan(next)}`];
+}

@@ -1,18 +1,18 @@
-// Words and numbers for people.
+// Text and numbers for operators.
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 
 /**
- * Text that an agent wrote, safe to show: a terminal obeys control characters, and a checkpoint must not be able to
- * clear somebody's screen or hide a line. `lines`: keep line breaks.
+ * Makes an agent's text safe to show. A terminal obeys control characters, and a checkpoint must not be able to clear the
+ * operator's screen or to hide a line. `lines`: keep line breaks.
  */
 export function plain(text: string, { lines = false } = {}): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are removed here.
   const controls = lines ? /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g : /[\u0000-\u001f\u007f-\u009f]/g;
   return text.replace(/\r\n/g, "\n").replace(controls, (found) => (/[\n\t]/.test(found) ? " " : "\ufffd"));
 }
 
-/** The id as people copy it: never shortened. */
+/** The id as operators copy it, never shortened. */
 export function shownId(id: string): string {
   return id.startsWith("chk-") ? id : `chk-${id}`;
 }
@@ -30,7 +30,7 @@ export function percentText(value: number): string {
   return `${Math.round(value)}%`;
 }
 
-/** How far: the agent's own percentage, else items done of all items. */
+/** The progress: the agent's own percentage, else completed items of all items. */
 export function progressText(state: Checkpoint["execution_state"]): string {
   if (state.progress_percent !== undefined) return percentText(state.progress_percent);
   const done = state.completed_items.length;
@@ -47,7 +47,7 @@ export function bytesText(bytes: number): string {
   return `${place === 0 || value >= 100 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, "")} ${SIZES[place]}`;
 }
 
-/** A value of unknown shape in one line. */
+/** A value of any shape, in one line. */
 export function short(value: unknown): string {
   return plain(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
 }

@@ -1,4 +1,4 @@
-// Times for people: how long ago, and exactly when.
+// Times for operators: absolute, and relative to now.
 
 const UNITS = [
   ["d", 86_400_000],
@@ -7,7 +7,7 @@ const UNITS = [
   ["s", 1_000],
 ] as const;
 
-/** The two largest units: "3h 12m"; below a second in milliseconds. */
+/** A duration in its two largest units, as in "3h 12m"; below a second in milliseconds. */
 export function span(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`;
   const at = UNITS.findIndex(([, size]) => ms >= size);
@@ -17,7 +17,7 @@ export function span(ms: number): string {
   return `${Math.floor(ms / size)}${unit}${more > 0 ? ` ${more}${rest![0]}` : ""}`;
 }
 
-/** "5m ago"; clocks differ a little, so what lies a moment ahead is "just now" too. */
+/** As in "5m ago". Clocks differ a little, so a time that is a moment ahead is "just now" too. */
 export function ago(time: string, now: number): string {
   const ms = now - Date.parse(time);
   if (Number.isNaN(ms)) return "-";
@@ -27,12 +27,12 @@ export function ago(time: string, now: number): string {
   return `${largest} ago`;
 }
 
-/** "5m" for "5m ago", where there is little room. */
+/** The short form: "5m" for "5m ago". */
 export function brieflyAgo(text: string): string {
   return text.replace(/ ago$/, "").replace(/^just now$/, "now");
 }
 
-/** Exactly, and how long ago: for where there is room. */
+/** The absolute time with the relative one. */
 export function exactly(time: string, now: number): string {
   return `${time} (${ago(time, now)})`;
 }

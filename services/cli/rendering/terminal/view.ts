@@ -1,4 +1,4 @@
-// How a stream looks: colours or none, and the moment that "5m ago" is counted from.
+// The properties of an output stream: its colours, its width, and the time from which "5m ago" is counted.
 
 import { createRequire } from "node:module";
 import type { Environment } from "../../../../shared/runtime/settings/config.ts";
@@ -8,9 +8,9 @@ export type Colors = ReturnType<typeof import("picocolors").createColors>;
 
 export interface View {
   readonly colors: Colors;
-  /** Milliseconds since 1970. */
+  /** The current time in milliseconds since 1970. */
   readonly now: number;
-  /** Columns of the terminal; undefined for a file or a pipe, which takes lines of any length. */
+  /** The columns of the terminal; undefined for a file or a pipe, which takes lines of any length. */
   readonly width: number | undefined;
 }
 
@@ -26,7 +26,7 @@ export function createView(
 
 const COLUMNS_USUAL = 80;
 
-/** A terminal that does not know its width says 0, or nothing. */
+/** A terminal without a known width reports 0 or undefined. */
 function widthOf({ isTTY, columns }: Output): number | undefined {
   return isTTY === true ? columns || COLUMNS_USUAL : undefined;
 }

@@ -1,4 +1,4 @@
-// Agents on a page: who works, who is silent, who works on what is somebody else's.
+// The table of agents: working, silent, and on a task of another owner.
 
 import { describe, expect, test } from "vitest";
 import { renderAgents } from "../../../../services/cli/rendering/operations/agents.ts";
@@ -26,8 +26,8 @@ const page = (agents: Agent[], more: Partial<AgentPage> = {}): AgentPage => ({
   ...more,
 });
 
-describe("agents", () => {
-  test("have a line each", () => {
+describe("the table of agents", () => {
+  test("has a line for each agent", () => {
     const silent: Agent = {
       ...AGENT,
       agent_id: "docs-2",
@@ -38,23 +38,27 @@ describe("agents", () => {
       first_beat_at: null,
       last_beat_at: null,
     };
-    const zombie: Agent = { ...AGENT, agent_id: "qa-\u001b[2J0", owner: false, fence: 3 };
-    expect(renderAgents(page([AGENT, zombie, silent]), undefined, view).split("\n")).toEqual([
-      "AGENT     TYPE  TASK    FENCE  STATE                   LAST BEAT  SINCE   HOST",
-      "qa-1      qa    US-003      4  working                 1s ago     1h ago  build-3/4711",
-      "qa-\ufffd[2J0  qa    US-003      3  working, not the owner  1s ago     1h ago  build-3/4711",
-      "docs-2    -     US-003      4  silent                  -          -       -",
+    const superseded: Agent = { ...AGENT, agent_id: "qa-\u001b[2J0", owner: false, fence: 3 };
+    expect(renderAgents(page([AGENT, superseded, silent]), undefined, view).split("\n")).toEqual([
+      "AGENT     TYPE  TASK    FENCE  STATE                   LAST HEARTBEAT  SINCE   HOST",
+      "qa-1      qa    US-003      4  working                 1s ago          1h ago  build-3/4711",
+      "qa-\ufffd[2J0  qa    US-003      3  working, not the owner  1s ago          1h ago  build-3/4711",
+      "docs-2    -     US-003      4  silent                  -               -       -",
+      "",
+      "3 agents",
     ]);
   });
 
-  test("that are more than a page say how to go on", () => {
+  test("ends with the command for the next page", () => {
     expect(renderAgents(page([AGENT]), "fleet agents list --cursor abc", view)).toContain(
       "1 agent; more with:\n  fleet agents list --cursor abc",
     );
   });
 
-  test("of a reader that has just begun to listen may not be all", () => {
+  test("warns if the reader has just started to listen", () => {
     const text = renderAgents(page([], { listening_since: at(1_000) }), undefined, view);
-    expect(text).toBe("No agents.\n\nThe reader has listened for 1s only; ask again in a moment.");
+    expect(text).toBe(
+      "No agents.\n\nThe reader has listened for 1s only, so agents may be missing; try again in a moment.",
+    );
   });
 });

@@ -1,4 +1,4 @@
-// Blocked tasks that are tried again together: what is said of each, and that a fleet which falls silent in the middle ends it.
+// Blocked tasks that are retried together: the result of each, and the end of the retries if the fleet stops answering.
 
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
@@ -6,7 +6,7 @@ import {
   renderBlocked,
   renderRetryResult,
   retryResultData,
-  summary,
+  retrySummary,
 } from "../../../../services/cli/rendering/recovery/blocked.ts";
 import { start } from "../../../../services/reader/reader.ts";
 import type { Bus } from "../../../../shared/bus/bus.ts";
@@ -25,16 +25,16 @@ import { view } from "./view.ts";
 
 let nats: TestNats;
 let bus: Bus;
-let bench: TestRecords;
+let records: TestRecords;
 let stop: () => Promise<void>;
 
-/** A fleet that can be asked, and has nobody who writes. */
+/** A fleet with a reader and without a writer. */
 beforeAll(async () => {
   nats = await startNats();
   bus = await connectBus({ url: nats.url, name: "test", identity: "test", log: testLog });
   await bus.reconcileStreams(fleetStreams({ storageBytes: 512 * 1024 * 1024 }));
-  bench = await openTestRecords("lmdb");
-  const { store, format } = bench;
+  records = await openTestRecords("lmdb");
+  const { store, format } = records;
   const parts = { log: testLog, metrics: createMetrics(), clock: systemClock, bus, store, format };
   stop = await start({
     ...parts,
@@ -44,17 +44,17 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await stop?.();
-  await bench?.close();
+  await records?.close();
   await bus?.close();
   await nats?.stop();
 });
 
-test("when nobody answers any more, the others are left as they are", async () => {
+test("if the fleet does not answer, the remaining tasks stay as they are", async () => {
   const tasks = ["auth", "billing", "search"];
   for (const task of tasks) {
-    await send(bench.repository, "take", {}, { task });
-    await create(bench.repository, { task, fence: 1 });
-    await noteFailure(bench.repository, task, { class: "unrecoverable" });
+    await send(records.repository, "take", {}, { task });
+    await create(records.repository, { task, fence: 1 });
+    await noteFailure(records.repository, task, { class: "unrecoverable" });
   }
   const call = ["recovery", "run", "--blocked", "--yes", "--json", "--timeout", "1s"];
   const { exit, out, err } = await resultOf(startCli(call, { env: { FLEET_URL: nats.url } }));
@@ -63,56 +63,56 @@ test("when nobody answers any more, the others are left as they are", async () =
     ...{ task_id: "auth", outcome: "failed", error: { code: "UNAVAILABLE" } },
   });
   expect(JSON.parse(err)).toEqual({
-    note: "0 asked for, 1 failed; 2 not tried, the same call goes on with them",
+    note: "0 requested, 1 failed; 2 not tried, repeat the call to continue",
   });
   for (const task of tasks) {
-    const { recovery, fence } = await bench.repository.task("default", task);
+    const { recovery, fence } = await records.repository.task("default", task);
     expect([recovery?.state, fence]).toEqual(["blocked", 2]);
   }
 }, 60_000);
 
-test("they are listed with what they wait for", () => {
+test("blocked tasks are listed with the reasons of their blocks", () => {
   const failure = { class: "tool_error", signal: "exit_report", agent_id: "agent-7", agent_type: "qa" };
   const blocked = { reason: "attempts_spent", details: null, at: "2026-01-04T15:30:00.000Z" };
   const taskOf = (task_id: string, recovery: object): Task =>
     ({ task_id, latest_id: "one", agent_type: "implementation", recovery: recovery as Recovery }) as Task;
-  const called = { view, programName: "fleet" };
+  const session = { view, programName: "fleet" };
   const tasks = [taskOf("auth", { blocked, failure }), taskOf("billing", { blocked, failure: null })];
-  expect(renderBlocked(tasks, [], called).split("\n")).toEqual([
-    "TASK     BLOCKED         SINCE   AGENT TYPE      LAST FAILURE",
+  expect(renderBlocked(tasks, [], session).split("\n")).toEqual([
+    "TASK     BLOCK           SINCE   AGENT TYPE      LAST FAILURE",
     "auth     attempts spent  5m ago  qa              tool error of agent-7",
     "billing  attempts spent  5m ago  implementation  -",
     "",
-    "Total: 2 tasks",
+    "2 tasks",
   ]);
   const [auth, billing] = tasks as [Task, Task];
-  expect(renderBlocked([auth], [billing], called).split("\n")).toEqual([
-    "TASK  BLOCKED         SINCE   AGENT TYPE  LAST FAILURE",
+  expect(renderBlocked([auth], [billing], session).split("\n")).toEqual([
+    "TASK  BLOCK           SINCE   AGENT TYPE  LAST FAILURE",
     "auth  attempts spent  5m ago  qa          tool error of agent-7",
     "",
-    "Total: 1 task",
+    "1 task",
     "",
-    "Left out, for it needs a checkpoint first; `fleet recovery status <task>` says how:",
+    "Skipped, because it has no checkpoint; `fleet recovery status <task>` shows how to write one:",
     "",
-    "TASK     BLOCKED         SINCE   AGENT TYPE      LAST FAILURE",
+    "TASK     BLOCK           SINCE   AGENT TYPE      LAST FAILURE",
     "billing  attempts spent  5m ago  implementation  -",
   ]);
 });
 
-test("what becomes of each is said, to people and to programs", () => {
+test("the result of each retry is printed as text and as JSON", () => {
   const result = { taskId: "a", recovery: "waiting", checkpointId: null, fence: 4, commandId: "c" };
   const body = { code: "CONFLICT", message: "it l\u001bives", retryable: false } as const;
-  const told: RetryResult[] = [
+  const results: RetryResult[] = [
     { taskId: "a", outcome: "asked", result: result as RecoveryResult },
     { taskId: "b", outcome: "passed_over" },
     { taskId: "c", outcome: "failed", failure: { body, exitCode: 5, hint: "Look." } },
   ];
-  expect(told.map((one, i) => renderRetryResult(one, { number: i + 1, of: 4 }, view))).toEqual([
-    "1 of 4  a  asked for, under fence 4",
-    "2 of 4  b  not blocked any more",
+  expect(results.map((one, i) => renderRetryResult(one, { number: i + 1, of: 4 }, view))).toEqual([
+    "1 of 4  a  recovery requested, fence 4",
+    "2 of 4  b  no longer blocked",
     "3 of 4  c  failed: it l�ives [CONFLICT]",
   ]);
-  expect(told.map(retryResultData)).toEqual([
+  expect(results.map(retryResultData)).toEqual([
     {
       ...{ task_id: "a", outcome: "asked", recovery: "waiting" },
       ...{ checkpoint_id: null, fence: 4, command_id: "c" },
@@ -120,6 +120,6 @@ test("what becomes of each is said, to people and to programs", () => {
     { task_id: "b", outcome: "passed_over" },
     { task_id: "c", outcome: "failed", error: { ...body, hint: "Look." } },
   ]);
-  expect(summary(told, 3)).toBe("1 asked for, 1 not blocked any more, 1 failed");
-  expect(summary(told.slice(0, 1), 1)).toBe("1 asked for");
+  expect(retrySummary(results, 3)).toBe("1 requested, 1 no longer blocked, 1 failed");
+  expect(retrySummary(results.slice(0, 1), 1)).toBe("1 requested");
 });

@@ -1,4 +1,4 @@
-// Pages as people see them, word for word.
+// Checkpoints, audit trails, status and events as operators see them, word for word.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -49,7 +49,7 @@ const second = checkpoint({
   committed_at: "2026-01-04T15:34:30.000Z",
 });
 
-describe("words", () => {
+describe("text and times", () => {
   test.each([
     [0, "0ms"],
     [999, "999ms"],
@@ -78,7 +78,7 @@ describe("words", () => {
     expect(shownId(`chk-${A}`)).toBe(`chk-${A}`);
   });
 
-  test("no text of an agent reaches the terminal as a command", () => {
+  test("control characters in an agent's text do not reach the terminal", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not be there.
@@ -92,7 +92,7 @@ describe("words", () => {
 });
 
 describe("tables", () => {
-  test("columns line up, wide letters included, and nothing trails", () => {
+  test("columns are aligned, also with wide letters, and no line has trailing spaces", () => {
     const lines = tableLines(
       [
         ["界界", "x"],
@@ -103,11 +103,11 @@ describe("tables", () => {
     );
     expect(lines).toEqual(["N     VALUE", "界界  x", "a     yy", ""]);
   });
-  test("nothing is nothing", () => expect(tableLines([])).toEqual([]));
+  test("no rows are no lines", () => expect(tableLines([])).toEqual([]));
 });
 
 describe("pages", () => {
-  test("a page, and how to go on", () => {
+  test("a page ends with the command for the next one", () => {
     const text = renderCheckpointTable(
       { title: "T", checkpoints: [second, checkpoint()], next: "fleet x --cursor y", withTask: true },
       view,
@@ -124,7 +124,7 @@ describe("pages", () => {
     ]);
   });
 
-  test("an empty page says so; an empty page with a cursor does not say that there is nothing", () => {
+  test("an empty page reads None, unless there is a next page", () => {
     const empty = { title: "T", checkpoints: [], withTask: false };
     expect(renderCheckpointTable({ ...empty, next: undefined }, view)).toBe("T\n\nNone.");
     expect(renderCheckpointTable({ ...empty, next: "fleet on" }, view)).toContain(
@@ -132,7 +132,7 @@ describe("pages", () => {
     );
   });
 
-  test("nothing found may be one line", () => {
+  test("an empty page may have its own text", () => {
     const empty = { title: "T", checkpoints: [], withTask: false, none: "No checkpoint matches." };
     expect(renderCheckpointTable({ ...empty, next: undefined }, view)).toBe("No checkpoint matches.");
     expect(renderCheckpointTable({ ...empty, next: "fleet on" }, view)).toContain("more with:\n  fleet on");
@@ -162,13 +162,13 @@ describe("pages", () => {
       `○ #1  chk-${A}  5m ago   progress  75%  testing  draft  agent-1`,
       "    no parent",
       "",
-      "Total: 2 checkpoints",
+      "2 checkpoints",
     ]);
   });
 });
 
-describe("a checkpoint in full", () => {
-  test("only what is there", () => {
+describe("one checkpoint", () => {
+  test("shows only the sections that it has", () => {
     expect(renderCheckpoint(checkpoint(), view).split("\n")).toEqual([
       `Checkpoint: chk-${A}`,
       "Task: auth",
@@ -186,7 +186,7 @@ describe("a checkpoint in full", () => {
     ]);
   });
 
-  test("work, thoughts and a mission", () => {
+  test("shows work, decisions and a mission", () => {
     const full = checkpoint(
       { labels: { team: "a" } },
       {
@@ -231,7 +231,7 @@ describe("a checkpoint in full", () => {
   });
 });
 
-describe("audit", () => {
+describe("the audit trail", () => {
   const entry = {
     op: "create",
     at: "T",
@@ -242,7 +242,7 @@ describe("audit", () => {
     state_to: "active",
   };
 
-  test("entries, even one that is no JSON", () => {
+  test("shows every entry, even one that is not JSON", () => {
     const entries = [
       { seq: 1, entry: JSON.stringify(entry), hash: "a".repeat(64) },
       { seq: 2, entry: "{broken", hash: "b".repeat(64) },
@@ -254,11 +254,11 @@ describe("audit", () => {
       `  1  T   create  a      chk-${A}  1        new > active  aaaaaaaaaaaa`,
       "  2  -   -       -      -                                         -        -             bbbbbbbbbbbb",
       "",
-      "Total shown: 2 entries",
+      "2 entries",
     ]);
   });
 
-  test("failures and attempts say why, and which one it was", () => {
+  test("shows the cause of a failure and the number of an attempt", () => {
     const failed = {
       ...entry,
       op: "fail",
@@ -279,14 +279,14 @@ describe("audit", () => {
     ]);
   });
 
-  test("a chain that verifies, and one that does not", () => {
+  test("reports a valid and a broken chain", () => {
     const good = { ok: true, entries: 2, head: "h", problems: [] };
     expect(renderReport("auth", good, view)).toBe(
-      "The audit trail of task auth verifies.\n2 entries, head h",
+      "The audit trail of task auth is valid.\n2 entries, head h",
     );
     const problems = Array.from({ length: 25 }, (_, i) => ({ seq: i + 1, problem: "broken_link" }));
     const text = renderReport("auth", { ok: false, entries: 25, head: "h", problems }, view);
-    expect(text).toContain("does NOT verify");
+    expect(text).toContain("is NOT valid");
     expect(text).toContain("25 entries, 25 problems:");
     expect(text).toContain("… and 5 more");
   });
@@ -317,18 +317,18 @@ test("status on one screen", () => {
   const alerts = (open: number, more: boolean) =>
     renderStatus({ ...status, alerts: { open, more } }, place, view).split("\n")[6];
   expect(alerts(0, false)).toBe("alerts  ok     none open");
-  expect(alerts(2, false)).toBe("alerts  open   2 to look at: fleet alerts list");
-  expect(alerts(100, true)).toBe("alerts  open   100 or more to look at: fleet alerts list");
+  expect(alerts(2, false)).toBe("alerts  open   2: fleet alerts list");
+  expect(alerts(100, true)).toBe("alerts  open   100 or more: fleet alerts list");
   const watchdog = (by: string | null) =>
     renderStatus({ ...status, watchdog: { by } }, place, view).split("\n")[6];
   expect(watchdog("vm-1")).toBe("watchdog  ok     vm-1");
-  expect(watchdog(null)).toBe("watchdog  none   no task of an agent that fails goes on until one runs");
+  expect(watchdog(null)).toBe("watchdog  none   failed agents are not noticed until one runs");
   expect(renderIndex({ ...index, state: "rebuilding", indexed: 4 }, view)).toBe(
     "Search index: rebuilding, 4 of 10 checkpoints",
   );
 });
 
-test("progress has an end, also of nothing and beyond the whole", () => {
+test("a progress bar is full at the end, also for an empty or a grown total", () => {
   expect(progressLine({ what: "W", done: 50, total: 200 }, view)).toContain(
     `${"█".repeat(6)}${"░".repeat(18)} 25% (50 of 200)`,
   );

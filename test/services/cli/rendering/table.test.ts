@@ -61,7 +61,7 @@ const checkpoints: fc.Arbitrary<Checkpoint> = fc
 
 const page = fc.array(checkpoints, { minLength: 1, maxLength: 4 });
 
-/** The lines of a table, without the title, which may name a task of any length. */
+/** Checks the lines of a table without its title, which may contain a task id of any length. */
 function expectToFit(text: string, rows: number): void {
   const lines = text.split("\n").slice(1);
   for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80);
@@ -129,7 +129,7 @@ describe("at 80 columns nothing wraps", () => {
   });
 });
 
-describe("what is given up", () => {
+describe("a table that is too wide", () => {
   const rows = [["an-id", "5m ago", "a long note", "extra"]];
   const fit = [undefined, { brief: () => "5m" }, { least: 6 }, { leaves: 1 }];
   const shown = (columns: number | undefined) => tableLines(rows, { view: terminal(columns), fit })[0];
@@ -144,25 +144,25 @@ describe("what is given up", () => {
     [5, "an-id  5m  a lon…"],
   ])("with %d columns", (columns, text) => expect(shown(columns)).toBe(text));
 
-  test("a terminal that does not know its width has 80, a pipe has no end", () => {
+  test("a terminal without a known width has 80 columns, and a pipe has no limit", () => {
     expect([terminal(undefined).width, terminal(0).width, view.width]).toEqual([80, 80, undefined]);
   });
 
-  test("wide letters count twice, colours nothing", () => {
+  test("wide letters count as two columns, and colours as none", () => {
     const bold = "\u001b[1mbold\u001b[22m";
     expect(tableLines([[bold, "界界界界"]], { view: terminal(11), fit: [undefined, { least: 3 }] })[0]).toBe(
       `${bold}  界界…`,
     );
   });
 
-  test("a cut cell keeps its colours, and the next one does not take them", () => {
+  test("a cut cell ends its colours", () => {
     const red = "\u001b[31mred and long\u001b[39m";
     expect(tableLines([[red, "end"]], { view: terminal(9), fit: [{ least: 3 }] })[0]).toBe(
       "\u001b[31mred…\u001b[39m  end",
     );
   });
 
-  test("numbers stand to the right", () => {
+  test("numbers are aligned to the right", () => {
     expect(
       tableLines(
         [

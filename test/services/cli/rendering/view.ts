@@ -1,4 +1,4 @@
-// How pages look in the tests: no colours, and a time that stands still.
+// The view of the rendering tests: no colours, and a fixed time.
 
 import { createView, type View } from "../../../../services/cli/rendering/terminal/view.ts";
 

@@ -1,0 +1,55 @@
+// A requested and a cancelled handoff, for operators.
+
+import type { HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
+import type { FleetClient, Task } from "../../../../shared/sdk/sdk.ts";
+import { plain, shownId } from "../terminal/text.ts";
+import type { View } from "../terminal/view.ts";
+
+export function renderHandedOff(outcome: HandoffOutcome, fleet: string, { colors }: View): string {
+  const id = colors.bold(outcome.handoffId);
+  const follow = `Follow it: ${fleet} handoffs show ${outcome.handoffId}`;
+  if (outcome.outcome === "committed") {
+    return [
+      `${colors.green("Handoff requested:")} ${id}`,
+      `Task: ${plain(outcome.taskId)}`,
+      `Checkpoint: ${shownId(outcome.checkpointId)}`,
+      follow,
+    ].join("\n");
+  }
+  const place = outcome.outcome === "queued" ? "in the queue" : "on this machine's disk";
+  return [
+    `${colors.yellow("Handoff not yet requested:")} ${id}`,
+    `Task: ${plain(outcome.taskId)}`,
+    `The store, the writer or the bus is unavailable. The command is kept ${place} and will be applied once, in order.`,
+    follow,
+  ].join("\n");
+}
+
+export type CancelledHandoff = Awaited<ReturnType<FleetClient["cancelHandoff"]>>;
+
+/** `head`: its task after the cancellation; null: unknown. */
+export function cancelledData({ taskId, handoffId, state }: CancelledHandoff, head: Task | null): object {
+  const after = head && { state: head.state, owner: head.owner, fence: head.fence };
+  return { task_id: taskId, handoff_id: handoffId, state, task: after };
+}
+
+export function renderCancelled(
+  { taskId, handoffId }: CancelledHandoff,
+  head: Task | null,
+  fleet: string,
+  { colors }: View,
+): string {
+  const task = plain(taskId);
+  const isBlocked = head?.state === "blocked";
+  return [
+    `${colors.green("Cancelled:")} handoff ${handoffId}`,
+    `Task: ${task}${head === null ? "" : `, ${isBlocked ? colors.red("blocked: ") : ""}${ownerText(head)}`}`,
+    `${isBlocked ? "Retry it" : "Show it"}: ${fleet} ${isBlocked ? "recovery run" : "task show"} ${task}`,
+  ].join("\n");
+}
+
+function ownerText({ state, owner, fence, recovery }: Task): string {
+  if (state === "blocked" && recovery?.blocked?.reason === "withdrawn")
+    return "its agent had failed and it has no owner; operators are alerted";
+  return owner === null ? "still without an owner" : `still owned by ${plain(owner)} under fence ${fence}`;
+}
