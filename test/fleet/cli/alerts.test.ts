@@ -1,5 +1,5 @@
-// `fleet alerts` against a standalone fleet: a task that nobody takes over becomes an alert, somebody says that they know, and what the
-// alert advises helps.
+// `fleet alerts` against a standalone fleet: a task that no agent accepts raises an alert, an operator acknowledges it, and
+// the commands in the alert work.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,17 +32,17 @@ const cli = (args: readonly string[], agent: string) =>
 const fleet = (args: readonly string[], agent = "one"): Promise<Result> => resultOf(cli(args, agent));
 
 const checkpoint = (task: string): Promise<Result> =>
-  fleet(["checkpoint", "-t", task, "--type", "implementation", "--phase", "implementing", "--next", "go on"]);
+  fleet(["checkpoint", "-t", task, "--type", "implementation", "--phase", "implementing", "--next", "test"]);
 
 const open = async (): Promise<string[]> => {
   const { out } = await fleet(["alerts", "list", "--json"]);
   return (JSON.parse(out) as AlertPage).alerts.map(({ alert }) => alert.id);
 };
 
-test("a task that nobody takes over is an alert until somebody knows of it", async () => {
+test("a task that no agent accepts raises an alert, which stays open until it is acknowledged", async () => {
   expect(await fleet(["alerts", "list"])).toMatchObject({
     exit: 0,
-    out: expect.stringMatching(/^No alerts /),
+    out: expect.stringMatching(/^No open alerts/),
   });
   expect(await checkpoint("auth")).toMatchObject({ exit: 0 });
   expect(await fleet(["handoff", "auth", "--to", "qa"])).toMatchObject({ exit: 0 });
@@ -54,9 +54,9 @@ test("a task that nobody takes over is an alert until somebody knows of it", asy
   expect(listed.out).toMatch(
     new RegExp(`\\n${id} +\\S.* critical +Task auth is blocked: no agent of type qa accepted any`),
   );
-  expect((await fleet(["status"])).out).toMatch(/^alerts +open +1 to look at: .*fleet alerts list$/m);
+  expect((await fleet(["status"])).out).toMatch(/^alerts +open +1: .*fleet alerts list$/m);
 
-  // The command that it advises works as it stands there.
+  // The command in the alert works as it is printed.
   const shown = await fleet(["alerts", "show", id]);
   const command = /\n {2}(?:npx )?fleet (handoffs show \S+)\n/.exec(shown.out)?.[1] as string;
   expect((await fleet(command.split(" "))).out).toContain("Why it failed: no_agent: ");
@@ -69,7 +69,7 @@ test("a task that nobody takes over is an alert until somebody knows of it", asy
   expect(second).toMatchObject({
     exit: 0,
     out: expect.stringMatching(
-      new RegExp(`^Known already: ${id}, to anna, since \\S+ \\(.*\\): starting a tester\n$`),
+      new RegExp(`^Already acknowledged: ${id}, by anna, \\S+ \\(.*\\): starting a tester\n$`),
     ),
   });
   expect((await fleet(["status"])).out).toMatch(/^alerts +ok +none open$/m);
@@ -78,31 +78,31 @@ test("a task that nobody takes over is an alert until somebody knows of it", asy
   expect(numbers).toMatch(/^fleet_alerts_total\{.*type="HANDOFF_FAILED",severity="critical".*\} 1$/m);
 }, 180_000);
 
-test("of a task that goes on again nobody is called any more", async () => {
+test("an alert is resolved when its task continues", async () => {
   expect(await checkpoint("search")).toMatchObject({ exit: 0 });
   expect(await fleet(["handoff", "search", "--to", "qa"])).toMatchObject({ exit: 0 });
   await expect.poll(open, SOON).toHaveLength(1);
   const [id = ""] = await open();
   expect(await checkpoint("search")).toMatchObject({ exit: 0 });
   expect(await open()).toEqual([]);
-  expect((await fleet(["alerts", "list", "--all"])).out).toMatch(new RegExp(`${id} .* gone +nobody +Task`));
-  expect((await fleet(["alerts", "show", id])).out).toContain("\nIts cause is gone: ");
+  expect((await fleet(["alerts", "list", "--all"])).out).toMatch(new RegExp(`${id} .* yes +- +Task`));
+  expect((await fleet(["alerts", "show", id])).out).toContain("\nResolved: ");
   expect((await fleet(["status"])).out).toMatch(/^alerts +ok +none open$/m);
 }, 180_000);
 
-test("whoever follows sees an alert when it comes", async () => {
+test("a followed list prints an alert when it arrives", async () => {
   const following = cli(["alerts", "list", "--follow", "--task", "billing", "--json"], "one");
   const result = resultOf(following);
   await printed(following, /Following/);
-  const comes = printed(following, /^\{.*\}$/m);
+  const arrival = printed(following, /^\{.*\}$/m);
   expect(await checkpoint("billing")).toMatchObject({ exit: 0 });
   expect(await fleet(["handoff", "billing", "--to", "qa"])).toMatchObject({ exit: 0 });
-  expect(JSON.parse((await comes)[0])).toMatchObject({ subject: "billing", severity: "critical" });
+  expect(JSON.parse((await arrival)[0])).toMatchObject({ subject: "billing", severity: "critical" });
   following.kill("SIGINT");
   expect((await result).exit).toBe(0);
 }, 180_000);
 
-test("mistakes have their exit codes, and help its examples", async () => {
+test("every failure has its exit code, and every help its examples", async () => {
   expect(await fleet(["alerts", "show", "default/auth/999"])).toMatchObject({ exit: 4, out: "" });
   const unknown = await fleet(["alerts", "ack", "default/auth/999"]);
   expect(unknown).toMatchObject({ exit: 4, out: "", err: expect.stringContaining("fleet alerts list`") });

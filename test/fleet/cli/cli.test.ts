@@ -1,5 +1,5 @@
-// The `fleet` command as people and scripts use it: real processes against a real standalone fleet, which is stopped,
-// damaged on disk and started again at the end, to see what the command says of it.
+// The `fleet` command as operators and scripts use it: real processes against a standalone fleet. At the end the fleet is
+// stopped, damaged on disk and started again, to check what the command reports.
 
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -44,14 +44,14 @@ function start(args: readonly string[], { env = {}, ...call }: Call = {}) {
 
 const fleet = (args: readonly string[], call?: Call): Promise<Result> => resultOf(start(args, call));
 
-/** A call that must succeed without a word on standard error; what it printed as JSON. */
+/** The JSON answer of a call that must succeed and print nothing on standard error. */
 async function json(...args: string[]) {
   const { exit, out, err } = await fleet([...args, "--json"]);
   expect({ exit, err }).toEqual({ exit: 0, err: "" });
   return JSON.parse(out);
 }
 
-/** Written by the SDK, which is quicker than a process. */
+/** Writes a checkpoint through the SDK, which is faster than a process. */
 async function written(task: string, progress = 0): Promise<string> {
   const outcome = await client.createCheckpoint({
     taskId: task,
@@ -71,7 +71,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 describe("writing", { timeout: PROCESSES_MS }, () => {
-  test("a checkpoint from options, told and stored", async () => {
+  test("a checkpoint from options is printed and stored", async () => {
     const { exit, out, err } = await fleet([
       ...[
         "checkpoint",
@@ -113,7 +113,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     });
   });
 
-  test("a document from a file, from a pipe and from a redirect; options win", async () => {
+  test("a document comes from a file, a pipe or a redirect, and options win over it", async () => {
     const body = {
       metadata: { task_id: "doc", agent_type: "qa", agent_id: "author" },
       execution_state: { phase: "testing" },
@@ -133,7 +133,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     expect(checkpoints[0].metadata.agent_id).toBe("author");
   });
 
-  test("a pipe that nobody writes to does not stop a call that has all it needs, and ends one that has not", async () => {
+  test("a silent pipe does not stop a complete call, and ends an incomplete one", async () => {
     const silent = (args: string[]) => {
       const child = spawn(process.execPath, [cli, "checkpoint", ...args], {
         env: environment({ FLEET_URL: server.url }),
@@ -147,7 +147,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     expect(err).toContain("standard input stayed empty");
   });
 
-  test("the same command id again repeats nothing", async () => {
+  test("a repeated command id is applied once", async () => {
     const id = "01900000-0000-7000-8000-00000000c11a";
     const call = (as: string) =>
       fleet(["checkpoint", "-q", "-t", "again", "--type", "qa", "--phase", "testing", "--command-id", as]);
@@ -156,7 +156,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     expect((await json("task", "show", "again")).seq).toBe(1);
   });
 
-  test("a slip in a patch is said, and the patch is sent as it is", async () => {
+  test("a misspelled field in a patch is reported, and the patch is sent unchanged", async () => {
     const id = await written("slip");
     const patch = '{"execution_state":{"pahse":"reviewing"}}';
     const { exit, err } = await fleet(["update", id, "-q", "--patch", patch]);
@@ -167,7 +167,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     expect((await json("checkpoints", "show", id)).execution_state).toMatchObject({ pahse: "reviewing" });
   });
 
-  test("update, link and finalize; then nothing more", async () => {
+  test("a finalized checkpoint cannot be changed after update, link and finalize", async () => {
     const parent = await written("life");
     const child = await written("life");
     const other = await written("life");
@@ -197,7 +197,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
 });
 
 describe("reading", { timeout: PROCESSES_MS }, () => {
-  test("pages follow each other by the command that each one prints", async () => {
+  test("the command below each page shows the next one", async () => {
     const ids: string[] = [];
     for (const n of [1, 2, 3]) ids.unshift(await written("pages", n));
     const seen: string[] = [];
@@ -215,7 +215,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     );
   });
 
-  test("search finds by words, agent and time, as of a position", async () => {
+  test("a search finds by words, agent and time, and waits for a position", async () => {
     const { position } = await json(
       ...["checkpoint", "--task", "find", "--type", "qa", "--phase", "testing", "--goal", "A rare zebra"],
     );
@@ -230,7 +230,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     expect((await fleet(["checkpoints", "list"])).out).toContain("Checkpoints of all tasks");
   });
 
-  test("nothing found is one line, also for a position that nobody has reached", async () => {
+  test("an empty result is one line, and a position of the future is an error", async () => {
     const none = await fleet(["checkpoints", "search", "--agent", "nobody"]);
     expect(none).toEqual({ exit: 0, out: "No checkpoint matches.\n", err: "" });
     const far = ["checkpoints", "search", "--wait-for", "f".repeat(20), "--timeout", "2s"];
@@ -246,13 +246,14 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     expect(found.out).toContain(`at ${server.url}, up for`);
     const up = await fleet(["up"], { env });
     const origin = `from ${join(server.home, "addresses.json")}`;
-    expect(up).toEqual({ exit: 0, out: `A fleet is already running at ${server.url} (${origin}).\n`, err: "" });
+    const out = `A fleet is already running at ${server.url} (${origin}).\n`;
+    expect(up).toEqual({ exit: 0, out, err: "" });
   });
 
   test.each([
     ["--url", (url: string) => [["up", "--url", url], { FLEET_URL: "" }] as const, "from --url"],
     ["FLEET_URL", (url: string) => [["up"], { FLEET_URL: url }] as const, "from FLEET_URL"],
-  ])("up looks where %s points", async (_, call, origin) => {
+  ])("up finds the fleet of %s", async (_, call, origin) => {
     const [args, env] = call(server.url);
     expect(JSON.parse((await fleet([...args, "--json"], { env })).out)).toEqual({
       running: true,
@@ -261,7 +262,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     });
   });
 
-  test("status, task, index and version", async () => {
+  test("status, task, index and version are printed", async () => {
     expect(await json("status")).toMatchObject({ store: { engine: "lmdb", ok: true }, bus: { ok: true } });
     expect((await fleet(["status"])).out).toContain(`at ${server.url}, up for`);
     await written("state");
@@ -276,7 +277,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     expect((await json("version")).version).toMatch(/^\d+\.\d+\.\d+$/);
   });
 
-  test("events come as they happen, until Ctrl-C", async () => {
+  test("events are printed as they are published, until Ctrl-C", async () => {
     const child = start(["events", "--task", "events", "--json"]);
     const created = printed(child, /"type":"CHECKPOINT_CREATED".*"checkpointId":"([^"]+)"/);
     await printed(child, /Following task events/);
@@ -286,14 +287,14 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     expect(await ended(child)).toBe(0);
   });
 
-  test("a reader that leaves early is no error", async () => {
+  test("a pipe that its reader closes early is not an error", async () => {
     const child = start(["--help"]);
     child.stdout?.destroy();
     expect(await Promise.all([text(child.stderr!), ended(child)])).toEqual(["", 0]);
   });
 });
 
-describe("what goes wrong", () => {
+describe("failures", () => {
   test.each([
     [["checkpoints", "show", "chk-01900000-0000-7000-8000-000000000000"], 4, "NOT_FOUND"],
     [["task", "show", "nowhere"], 4, "NOT_FOUND"],
@@ -314,19 +315,19 @@ describe("what goes wrong", () => {
     expect(JSON.parse(found.err).error.code).toBe(code);
   });
 
-  test("for people: what, where, and what to do", async () => {
+  test("the error names the field and the next step", async () => {
     const { err } = await fleet(["checkpoint", "--task", "t", "--type", "qa", "--phase", "resting"]);
     expect(err.split("\n")).toEqual([
       "error: the input is not valid [INVALID]",
       '  checkpoint.execution_state.phase: expected one of planning, implementing, testing, reviewing, complete, handoff; got "resting"',
-      "Correct what is named above; --help shows what each option takes.",
+      "Correct the fields above; --help describes each option.",
       "",
     ]);
   });
 });
 
 describe("fleet up", { timeout: PROCESSES_MS }, () => {
-  test("starts a fleet, finds one that runs, and stops on Ctrl-C", async () => {
+  test("starts a fleet, finds a running one, and stops on Ctrl-C", async () => {
     const port = await freePort();
     const own = await mkdtemp(join(tmpdir(), "fleet-up-"));
     const args = ["up", "--port", String(port), "--home", own, "--ops-port", "0"];
@@ -359,7 +360,7 @@ async function freePort(): Promise<number> {
 }
 
 describe("the audit trail", { timeout: PROCESSES_MS }, () => {
-  test("verifies here, and no longer once somebody changes the store", async () => {
+  test("is valid, until the store is changed on disk", async () => {
     const sound = await written("trail");
     const damaged = await written("trail");
     await fleet(["finalize", sound, "--status", "succeeded"]);
@@ -382,7 +383,7 @@ describe("the audit trail", { timeout: PROCESSES_MS }, () => {
   });
 });
 
-/** Changes one audit entry and one checkpoint's bytes on disk, as somebody with access to the disk could. */
+/** Changes an audit entry and the bytes of a checkpoint on disk, as an attacker with access to the disk could. */
 async function tamper(task: string, checkpoint: string): Promise<void> {
   const store = await openStore(`lmdb:${join(server.home, "store")}`);
   const keys = tenantKeys("default");

@@ -1,4 +1,4 @@
-// `fleet handoff` and `fleet handoffs` against a standalone fleet, which coordinates by itself; and what it counts of it.
+// `fleet handoff` and `fleet handoffs` against a standalone fleet with a coordinator, and the metrics of handoffs.
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -28,15 +28,15 @@ const checkpoint = (task: string): Promise<Result> =>
     "--phase",
     "implementing",
     "--next",
-    "go on",
+    "test",
   ]);
 
-test("ask for a handoff, follow it, take it back", async () => {
+test("a handoff is requested, followed and cancelled", async () => {
   expect(await checkpoint("auth")).toMatchObject({ exit: 0 });
-  const asked = await fleet(["handoff", "auth", "--to", "qa", "--reason", "context is full"]);
-  expect(asked).toMatchObject({ exit: 0, err: "" });
-  const id = /Handoff requested: ([0-9a-f-]{36})/.exec(asked.out)?.[1] as string;
-  expect(asked.out).toContain("Task: auth\nCheckpoint: chk-");
+  const requested = await fleet(["handoff", "auth", "--to", "qa", "--reason", "context is full"]);
+  expect(requested).toMatchObject({ exit: 0, err: "" });
+  const id = /Handoff requested: ([0-9a-f-]{36})/.exec(requested.out)?.[1] as string;
+  expect(requested.out).toContain("Task: auth\nCheckpoint: chk-");
 
   const shown = async () => JSON.parse((await fleet(["handoffs", "show", "auth", "--json"])).out) as Handoff;
   await expect.poll(async () => (await shown()).state, { timeout: 30_000 }).toBe("offered");
@@ -46,23 +46,23 @@ test("ask for a handoff, follow it, take it back", async () => {
     reason: "context is full",
     attempt: 1,
   });
-  const inFull = await fleet(["handoffs", "show", id]);
-  expect(inFull.out).toMatch(/State: offered\n/);
-  expect(inFull.out).toMatch(/To: agents of type qa\n/);
-  expect(inFull.out).toMatch(/requested {2}20\S+\nvalidated {2}20\S+ {2}\+\d+/);
+  const details = await fleet(["handoffs", "show", id]);
+  expect(details.out).toMatch(/State: offered\n/);
+  expect(details.out).toMatch(/To: agents of type qa\n/);
+  expect(details.out).toMatch(/requested {2}20\S+\nvalidated {2}20\S+ {2}\+\d+/);
   expect((await fleet(["handoffs", "list"])).out).toMatch(
     new RegExp(`${id} +\\S.* offered +one +qa +- +auth\n`),
   );
   expect((await fleet(["handoffs", "list", "--state", "confirmed"])).out).toBe("No handoffs.\n");
 
   expect(await fleet(["handoff", "auth"])).toMatchObject({ exit: 5, out: "" });
-  const back = await fleet(["handoff", "auth", "--cancel", "--reason", "one more test"]);
-  expect(back).toMatchObject({
+  const cancelled = await fleet(["handoff", "auth", "--cancel", "--reason", "one more test"]);
+  expect(cancelled).toMatchObject({
     exit: 0,
     err: "",
     out: expect.stringMatching(
       new RegExp(
-        `^Taken back: handoff ${id}\nTask: auth, with nobody, as before\nLook: .* task show auth\n$`,
+        `^Cancelled: handoff ${id}\nTask: auth, still without an owner\nShow it: .* task show auth\n$`,
       ),
     ),
   });
@@ -70,7 +70,7 @@ test("ask for a handoff, follow it, take it back", async () => {
   expect(await fleet(["handoff", "auth", "--cancel"])).toMatchObject({ exit: 5, out: "" });
 }, 180_000);
 
-test("mistakes have their exit codes, and help its examples", async () => {
+test("every failure has its exit code, and every help its examples", async () => {
   expect(await fleet(["handoff", "nowhere"])).toMatchObject({ exit: 4, out: "" });
   expect(await fleet(["handoffs", "show", "nowhere"])).toMatchObject({ exit: 4, out: "" });
   expect(await fleet(["handoff", "auth", "--to", "astrologer"])).toMatchObject({ exit: 65, out: "" });
@@ -81,10 +81,10 @@ test("mistakes have their exit codes, and help its examples", async () => {
   }
 }, 180_000);
 
-test("a task goes to the next agent, and the fleet's numbers say so", async () => {
+test("a task is handed to the next agent, and the metrics count it", async () => {
   expect(await checkpoint("counted")).toMatchObject({ exit: 0 });
-  const asked = await fleet(["handoff", "counted", "--quiet"]);
-  const id = asked.out.trim();
+  const requested = await fleet(["handoff", "counted", "--quiet"]);
+  const id = requested.out.trim();
   const next = await server.client("next");
   await expect.poll(async () => (await next.handoff(id))?.state, { timeout: 30_000 }).toBe("offered");
   const { task_id, handoff_id, checkpoint_id } = (await next.handoff(id)) as Handoff;
@@ -97,31 +97,31 @@ test("a task goes to the next agent, and the fleet's numbers say so", async () =
   const list = await fleet(["handoffs", "list", "--state", "confirmed"]);
   expect(list.out).toMatch(new RegExp(`${id} +\\S.* confirmed +one +implementation +next +counted\n`));
 
-  const numbers = async () => await (await fetch(`${server.opsUrl()}/metrics`)).text();
-  // Of the two that ended, one was taken back.
-  await expect.poll(numbers, { timeout: 30_000 }).toMatch(/^handoff_success_rate(\{.*\})? 0\.5$/m);
-  await expect.poll(numbers, { timeout: 30_000 }).toMatch(/^fleet_handoff_duration_ms_count(\{.*\})? 1$/m);
-  const text = await numbers();
+  const metrics = async () => await (await fetch(`${server.opsUrl()}/metrics`)).text();
+  // Two handoffs have ended, and one of them was cancelled.
+  await expect.poll(metrics, { timeout: 30_000 }).toMatch(/^handoff_success_rate(\{.*\})? 0\.5$/m);
+  await expect.poll(metrics, { timeout: 30_000 }).toMatch(/^fleet_handoff_duration_ms_count(\{.*\})? 1$/m);
+  const text = await metrics();
   for (const state of ["requested", "validated", "offered", "accepted"]) {
     expect(text).toMatch(new RegExp(`^fleet_handoffs_open\\{.*state="${state}".*\\} 0$`, "m"));
   }
   await expect
-    .poll(numbers, { timeout: 30_000 })
+    .poll(metrics, { timeout: 30_000 })
     .toMatch(/^fleet_handoffs_total\{.*state="confirmed".*\} 1$/m);
 }, 180_000);
 
-test("what taking a handoff back leaves is said: its owner, or a task that is blocked", async () => {
+test("a cancelled handoff leaves the task to its owner, or blocked without one", async () => {
   const owner = await server.client("owner");
   const task = await owner.takeTask("mine");
   const state = { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } } as const;
   await task.checkpoint(state);
-  // An owner that lives; there is nothing of which the fence would be needed.
+  // The owner is alive, but no handoff is open, so the fence does not matter.
   const none = await fleet(["handoff", "mine", "--cancel"]);
   expect(none).toMatchObject({ exit: 5, err: expect.stringContaining("no handoff of this task is open") });
   expect(await fleet(["handoff", "mine", "--fence", "1"])).toMatchObject({ exit: 0 });
   expect(await fleet(["handoff", "mine", "--cancel"])).toMatchObject({ exit: 7 });
-  const back = await fleet(["handoff", "mine", "--cancel", "--fence", "1"]);
-  expect(back.out).toContain("\nTask: mine, with owner as before, under fence 1\n");
+  const cancelled = await fleet(["handoff", "mine", "--cancel", "--fence", "1"]);
+  expect(cancelled.out).toContain("\nTask: mine, still owned by owner under fence 1\n");
 
   expect(await fleet(["recover", "mine", "--force"])).toMatchObject({ exit: 0 });
   const attempted = async () => (await owner.getTask("mine"))?.recovery?.state;
@@ -129,7 +129,9 @@ test("what taking a handoff back leaves is said: its owner, or a task that is bl
   const blocked = await fleet(["handoff", "mine", "--cancel"]);
   expect(blocked).toMatchObject({ exit: 0, err: "" });
   expect(blocked.out).toMatch(
-    /\nTask: mine, blocked: its agent had failed and nobody has it; people are alerted\nHave it go on: .*fleet recovery run mine\n$/,
+    /\nTask: mine, blocked: its agent had failed and it has no owner; operators are alerted\nRetry it: .*fleet recovery run mine\n$/,
   );
-  expect((await fleet(["handoff", "--help"])).out).toMatch(/it is\s+blocked, and people are alerted/);
+  expect((await fleet(["handoff", "--help"])).out).toMatch(
+    /it\s+is\s+blocked,\s+and\s+operators\s+are\s+alerted/,
+  );
 }, 180_000);

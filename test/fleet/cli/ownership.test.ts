@@ -1,4 +1,4 @@
-// `fleet fence` against a real fleet: who owns a task, told by exit codes.
+// `fleet fence` against a standalone fleet: ownership of a task, in exit codes.
 
 import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
@@ -21,11 +21,11 @@ const fleet = (line: string, agent = "one"): Promise<Result> => {
   return resultOf(startCli(line.split(" "), { env }));
 };
 
-test("take, check, write, be superseded, release", async () => {
+test("a task is taken, checked, written to, taken over and released", async () => {
   expect(await fleet("fence check auth 0")).toMatchObject({ exit: 0, err: "" });
   const taken = await fleet("fence take auth");
   expect(taken).toMatchObject({ exit: 0, err: "" });
-  expect(taken.out).toBe("Taken: task auth, by one\nFence: 1; send it with every command on the task\n");
+  expect(taken.out).toBe("Taken: task auth, by one\nFence: 1; give it with every command on the task\n");
   expect((await fleet("fence check auth 1 --json")).out).toContain('"current": true');
   const written = await fleet("checkpoint --task auth --type qa --phase testing --fence 1");
   expect(written).toMatchObject({ exit: 0, err: "" });
@@ -49,7 +49,7 @@ test("take, check, write, be superseded, release", async () => {
   expect(await fleet("fence check auth")).toMatchObject({ exit: 64 });
 }, 180_000);
 
-test("who is superseded is told so at once, also behind a command that will never be applied", async () => {
+test("a superseded agent is refused at once, also behind a command that can never be applied", async () => {
   const [one, two] = [await server.client("one"), await server.client("two")];
   const first = await one.takeTask("behind");
   await two.takeTask("behind");

@@ -1,4 +1,4 @@
-// `fleet recover` and `fleet recovery` against a standalone fleet, which recovers by itself.
+// `fleet recover` and `fleet recovery` against a standalone fleet with a watchdog.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
 
 const SOON = { timeout: 30_000, interval: 100 };
-/** Nothing is retried before somebody says so. */
+/** Attempts are due so late that only a command starts them. */
 const POLICY = {
   defaults: {
     offer: { max_attempts: 2, deadline_ms: 50_000 },
@@ -45,7 +45,7 @@ const fleet = (...args: string[]): Promise<Result> => {
   const env = {
     FLEET_URL: server.url,
     FLEET_SPOOL_DIR: join(server.home, "spool"),
-    FLEET_AGENT_ID: "person",
+    FLEET_AGENT_ID: "operator",
   };
   return resultOf(startCli(args, { env }));
 };
@@ -59,7 +59,7 @@ const state = (completed: number) => ({
   execution_state: { phase: "implementing" as const, completed_items: items(completed) },
 });
 
-/** A task of agent-7 with so many checkpoints. */
+/** Makes a task that agent-7 owns, with the given number of checkpoints. */
 async function owned(task: string, checkpoints = 1): Promise<string[]> {
   const handle = await agent.takeTask(task);
   const ids: string[] = [];
@@ -90,8 +90,8 @@ async function report(
 const stateOf = async (task: string) =>
   (await json<Pick<Task, "recovery">>("recovery", "status", task)).recovery?.state;
 
-/** Whoever is offered the task takes it and writes. */
-async function goOn(task: string, completed: number): Promise<Handoff> {
+/** Accepts the offer of the task and writes the first checkpoint. */
+async function acceptAndWrite(task: string, completed: number): Promise<Handoff> {
   const next = await server.client("agent-8");
   await expect.poll(async () => (await next.handoffOf(task))?.state, SOON).toBe("offered");
   const handoff = (await next.handoffOf(task)) as Handoff;
@@ -105,17 +105,17 @@ async function goOn(task: string, completed: number): Promise<Handoff> {
   return handoff;
 }
 
-test("a dry run shows what a recovery would do, and changes nothing", async () => {
+test("a dry run shows the effect of a recovery, and changes nothing", async () => {
   const [first, second] = await owned("auth", 2);
   expect((await fleet("recovery", "status", "auth")).out).toBe("No agent of task auth has failed.\n");
 
-  const looked = await fleet("recover", "auth", "--dry-run");
-  expect(looked.exit).toBe(5);
-  expect(looked.out).toMatch(
-    /^It would not go on: its agent lives, .*--force takes the task from it\. Nothing was changed\.\n/,
+  const refused = await fleet("recover", "auth", "--dry-run");
+  expect(refused.exit).toBe(5);
+  expect(refused.out).toMatch(
+    /^The recovery would be refused: its owner counts as alive .*--force takes the task from it\. Nothing was changed\.\n/,
   );
-  expect(looked.out).toContain(`From: chk-${second}, number 2`);
-  expect(looked.out).toContain("Has the task: agent-7, fence 1");
+  expect(refused.out).toContain(`From: chk-${second}, checkpoint 2 of the task`);
+  expect(refused.out).toContain("Owner: agent-7, fence 1\n");
   const forced = await json<RecoveryDryRun>(
     "recover",
     "auth",
@@ -125,24 +125,24 @@ test("a dry run shows what a recovery would do, and changes nothing", async () =
     `chk-${first}`,
   );
   expect(forced).toMatchObject({ dry_run: true, from: { checkpoint_id: first, seq: 1 }, refused: null });
-  // Once the fleet has listened for long enough to say so.
+  // The reader must first have listened for long enough.
   const toQa = () => fleet("recover", "auth", "--dry-run", "--force", "--to", "qa");
-  await expect.poll(async () => (await toQa()).out, SOON).toMatch(/^It would wait for an agent\. /);
+  await expect.poll(async () => (await toQa()).out, SOON).toMatch(/^The task would wait for an agent\. /);
   const qa = await toQa();
   expect(qa).toMatchObject({ exit: 0, err: "" });
-  expect(qa.out).toContain("\nGoes on with: agents of type qa\nSeen of them: none; ");
-  // By the policy that holds.
-  expect(qa.out).toContain("\nWhen nobody comes: it is offered 2 times, for 50s each; ");
+  expect(qa.out).toContain("\nOffered to: agents of type qa\nAvailable agents: none; ");
+  // By the current policy.
+  expect(qa.out).toContain("\nIf none accepts: after 2 offers of 50s each, ");
   const busy = agent.startHeartbeat({ agentType: "qa", state: "working", taskId: "other" }, {});
   await expect
     .poll(async () => (await toQa()).out, SOON)
-    .toMatch(/\nSeen of them: agent-7 \(at task other, /);
-  expect((await toQa()).out).toMatch(/^It would wait for an agent\. /);
+    .toMatch(/\nAvailable agents: agent-7 \(on task other, /);
+  expect((await toQa()).out).toMatch(/^The task would wait for an agent\. /);
   await busy.stop();
   const waiting = agent.startHeartbeat({ agentType: "qa", state: "idle" }, {});
   await expect
     .poll(async () => (await toQa()).out, SOON)
-    .toMatch(/^It would go on\. .*\nSeen of them: agent-7 \(free, /s);
+    .toMatch(/^The task would continue\. .*\nAvailable agents: agent-7 \(free, /s);
   await waiting.stop();
   expect(await agent.getTask("auth")).toMatchObject({ owner: "agent-7", fence: 1, recovery: null });
 }, 120_000);
@@ -156,7 +156,7 @@ test("a task is taken from an agent that hangs, and the recovery is followed to 
   const done = await fleet("recover", "auth", "--force", "--reason", "it goes in circles");
   expect(done).toMatchObject({ exit: 0, err: "" });
   expect(done.out).toMatch(
-    /^Recovery asked for: task auth\nFrom: the newest checkpoint that verifies, or the one before if that was tried in vain\nFence: 2; .*\nFollow it: .*fleet recovery status auth\n$/,
+    /^Recovery requested: task auth\nFrom: the latest sound checkpoint, or the previous one if attempts from it made no progress\nFence: 2; .*\nFollow it: .*fleet recovery status auth\n$/,
   );
   await expect(agent.task("auth", { fence: 1 }).checkpoint(state(3))).rejects.toMatchObject({
     code: "FENCED",
@@ -166,27 +166,27 @@ test("a task is taken from an agent that hangs, and the recovery is followed to 
   expect((await fleet("recovery", "run", "auth")).exit).toBe(5);
   const open = (await agent.handoffOf("auth"))?.handoff_id;
   expect((await fleet("recovery", "status", "--state", "attempted")).out).toMatch(
-    /\nauth +attempted +1 +request, taken from agent-7 +\S.* +waits for an agent \(implementation\)\n/,
+    /\nauth +attempted +1 +request \(taken from agent-7\) +\S.* +waits for an agent \(implementation\)\n/,
   );
   expect((await fleet("recovery", "status", "auth")).out).toContain(
-    "\nGoes on with: agents of type implementation\nSeen of them: none; ",
+    "\nWaits for: agents of type implementation\nAvailable agents: none; ",
   );
   const again = await fleet("recover", "auth", "--reason", "it goes in circles");
   expect(again).toMatchObject({ exit: 0, err: "" });
-  expect(again.out).toContain(`\nComes to nothing: handoff ${open}, which was attempt 1; it counts as one\n`);
+  expect(again.out).toContain(`\nCancelled: handoff ${open}, which was attempt 1 and counts\n`);
   await expect.poll(() => stateOf("auth"), SOON).toBe("attempted");
-  const handoff = await goOn("auth", 2);
+  const handoff = await acceptAndWrite("auth", 2);
   expect(handoff).toMatchObject({ checkpoint_id: latest, reason: "it goes in circles" });
   expect((await fleet("handoffs", "show", "auth")).out).toContain(
-    "Recovery: attempt 2, asked for\nReason: it goes in circles\n",
+    "Recovery: attempt 2, requested\nReason: it goes in circles\n",
   );
   expect(await stateOf("auth")).toBe("resumed");
   expect((await fleet("task", "show", "auth")).out).toMatch(
-    /\nRecovery: resumed, 2 attempts after request, taken from agent-7; waits for progress\n/,
+    /\nRecovery: resumed, 2 attempts after request \(taken from agent-7\); waits for progress\n/,
   );
 }, 120_000);
 
-test("what waits is listed, and run before its time; what is blocked is reset", async () => {
+test("a waiting recovery is listed and run before it is due, and a blocked one is reset", async () => {
   await owned("later");
   await report("later", "crash");
   await expect.poll(() => stateOf("later"), SOON).toBe("waiting");
@@ -194,7 +194,7 @@ test("what waits is listed, and run before its time; what is blocked is reset", 
   expect(listed.out).toMatch(/\nlater +waiting +0 of 5 +crash of agent-7 +\S.* +attempt in \d+m\n/);
   expect((await fleet("recovery", "status", "later")).out).toContain("  details: exit code 1\n");
   expect((await fleet("recovery", "run", "later")).exit).toBe(0);
-  const handoff = await goOn("later", 2);
+  const handoff = await acceptAndWrite("later", 2);
   expect(handoff).toMatchObject({
     recovery: { attempt: 1, class: "crash" },
     reason: "attempt 1 after agent-7 failed: crash, exit code 1",
@@ -202,7 +202,7 @@ test("what waits is listed, and run before its time; what is blocked is reset", 
   expect((await fleet("handoffs", "show", "later")).out).toContain(
     "Recovery: attempt 1, after an agent failed (crash)\n",
   );
-  // More got done than before.
+  // The task has made progress.
   expect(await stateOf("later")).toBe("idle");
 
   await owned("broke");
@@ -220,13 +220,13 @@ test("what waits is listed, and run before its time; what is blocked is reset", 
     err: "",
   });
   expect((await fleet("recovery", "status", "broke")).out).toContain(
-    "\nAsked for: by person: the key is renewed\n",
+    "\nRequested: by operator: the key is renewed\n",
   );
-  expect((await goOn("broke", 2)).reason).toContain("the key is renewed");
+  expect((await acceptAndWrite("broke", 2)).reason).toContain("the key is renewed");
   expect(await stateOf("broke")).toBe("idle");
 }, 120_000);
 
-test("after a bad night all that is blocked is tried again, of one type first, and what fails is said", async () => {
+test("all blocked tasks are retried, first those of one agent type, and failures are reported", async () => {
   const tasks = ["night-1", "night-2", "night-3"];
   for (const [n, task] of tasks.entries()) {
     await owned(task);
@@ -246,7 +246,7 @@ test("after a bad night all that is blocked is tried again, of one type first, a
     /^TASK .*\nnight-3 +unrecoverable +\S.* +qa +unrecoverable of agent-7\n\n1 task\n$/,
   );
   expect(await Promise.all(tasks.map(stateOf))).toEqual(["blocked", "blocked", "blocked"]);
-  // It was never written to: there is nothing to go on from.
+  // A task without a checkpoint to continue from.
   await agent.takeTask("night-0");
   await report("night-0", "unrecoverable");
   await expect.poll(() => stateOf("night-0"), SOON).toBe("blocked");
@@ -254,56 +254,64 @@ test("after a bad night all that is blocked is tried again, of one type first, a
   const first = await fleet("recovery", "reset", "--blocked", "--agent-type", "qa", "--yes", "--json");
   expect(first.exit).toBe(0);
   expect(lines(first.out)).toMatchObject([{ task_id: "night-3", outcome: "asked", fence: 3 }]);
-  expect(JSON.parse(first.err)).toEqual({ note: "1 asked for" });
-  const unasked = await fleet("recovery", "reset", "--blocked");
-  expect(unasked).toMatchObject({ exit: 64, out: "", err: expect.stringContaining("give --yes") });
+  expect(JSON.parse(first.err)).toEqual({ note: "1 requested" });
+  const unconfirmed = await fleet("recovery", "reset", "--blocked");
+  expect(unconfirmed).toMatchObject({ exit: 64, out: "", err: expect.stringContaining("give --yes") });
   const rest = await fleet("recovery", "reset", "--blocked", "--yes", "--reason", "the key is renewed");
   expect(rest.exit).toBe(0);
   expect(rest.out).toBe(
-    ["1 of 2  night-1  asked for, under fence 3", "2 of 2  night-2  asked for, under fence 3\n"].join("\n"),
+    ["1 of 2  night-1  recovery requested, fence 3", "2 of 2  night-2  recovery requested, fence 3\n"].join(
+      "\n",
+    ),
   );
   expect(rest.err).toMatch(
-    /^TASK .*\n.*\n.*\n\n2 tasks\n\nLeft out, for it needs a checkpoint first; .*\n\nTASK .*\nnight-0 .*\n2 asked for\n$/,
+    /^TASK .*\n.*\n.*\n\n2 tasks\n\nSkipped, because it has no checkpoint; .*\n\nTASK .*\nnight-0 .*\n2 requested\n$/,
   );
   for (const task of tasks) {
-    const { reason } = await goOn(task, 2);
+    const { reason } = await acceptAndWrite(task, 2);
     if (task !== "night-3") expect(reason).toContain("the key is renewed");
   }
   const none = await fleet("recovery", "run", "--blocked", "--agent-type", "qa", "--yes");
-  expect(none).toEqual({ exit: 0, out: "", err: "No task is blocked whose agent was of type qa.\n" });
+  expect(none).toEqual({
+    exit: 0,
+    out: "",
+    err: "There is no blocked task whose agent was of type qa.\n",
+  });
   const lacking = await fleet("recovery", "run", "--blocked", "--yes", "--json");
   expect([lacking.exit, ...lines(lacking.out)]).toEqual([
     0,
     { task_id: "night-0", outcome: "needs_checkpoint" },
   ]);
   await (await agent.takeTask("night-0")).checkpoint(state(1));
-  // Nobody is asked about nothing.
-  const free = await fleet("recovery", "run", "--blocked");
-  expect(free).toEqual({ exit: 0, out: "", err: "No task is blocked.\n" });
+  // Without blocked tasks there is no question.
+  const idle = await fleet("recovery", "run", "--blocked");
+  expect(idle).toEqual({ exit: 0, out: "", err: "There is no blocked task.\n" });
 }, 180_000);
 
-test("an alert of a task that is blocked anew leads to the newer one", async () => {
-  await owned("anew");
+test("an alert of a task that is blocked again leads to the newer alert", async () => {
+  await owned("again");
   const ids = async () =>
-    (await agent.admin.listAlerts({ taskId: "anew", type: "RECOVERY_BLOCKED" })).alerts.map(
+    (await agent.admin.listAlerts({ taskId: "again", type: "RECOVERY_BLOCKED" })).alerts.map(
       ({ alert }) => alert.id,
     );
-  await report("anew", "unrecoverable");
+  await report("again", "unrecoverable");
   await expect.poll(ids, SOON).toHaveLength(1);
   const [first = ""] = await ids();
-  expect(await fleet("recovery", "reset", "anew")).toMatchObject({ exit: 0 });
-  await expect.poll(async () => (await agent.handoffOf("anew"))?.state, SOON).toBe("offered");
-  expect((await fleet("alerts", "show", first)).out).toContain("\nIts cause is gone: ");
-  expect(await fleet("handoff", "anew", "--cancel")).toMatchObject({ exit: 0 });
+  expect(await fleet("recovery", "reset", "again")).toMatchObject({ exit: 0 });
+  await expect.poll(async () => (await agent.handoffOf("again"))?.state, SOON).toBe("offered");
+  expect((await fleet("alerts", "show", first)).out).toContain("\nResolved: ");
+  expect(await fleet("handoff", "again", "--cancel")).toMatchObject({ exit: 0 });
   await expect.poll(ids, SOON).toHaveLength(2);
   const [second = ""] = await ids();
   expect((await fleet("alerts", "show", first)).out).toMatch(
-    new RegExp(`\\nThe task was blocked anew since: .*alerts show ${second}. says what to do\\.\\n$`),
+    new RegExp(
+      `\\nResolved, but the task is blocked again: .*alerts show ${second}. shows the next step\\.\\n$`,
+    ),
   );
-  expect((await fleet("alerts", "show", second)).out).not.toContain("blocked anew");
+  expect((await fleet("alerts", "show", second)).out).not.toContain("blocked again");
 }, 120_000);
 
-test("mistakes have their exit codes", async () => {
+test("every failure has its exit code", async () => {
   await owned("done");
   const { checkpointId } = await agent.task("done", { fence: 1 }).checkpoint({
     metadata: { agent_type: "implementation" },
@@ -324,9 +332,9 @@ test("mistakes have their exit codes", async () => {
     [64, ["recovery", "status", "--state", "tired"]],
     [64, ["recovery", "status", "done", "--state", "blocked"]],
     [65, ["recover", "done", "--from", "latest"]],
-    [65, ["recover", "empty", "--to", "nobody"]],
-    [65, ["recover", "empty", "--to", "nobody", "--dry-run"]],
-    [65, ["recovery", "run", "--blocked", "--agent-type", "nobody"]],
+    [65, ["recover", "empty", "--to", "unknown"]],
+    [65, ["recover", "empty", "--to", "unknown", "--dry-run"]],
+    [65, ["recovery", "run", "--blocked", "--agent-type", "unknown"]],
     [64, ["recovery", "reset", "empty", "--dry-run"]],
   ];
   const exits = await Promise.all(calls.map(async ([, args]) => [(await fleet(...args)).exit, args]));
@@ -337,6 +345,6 @@ test("mistakes have their exit codes", async () => {
   expect((await fleet("recovery", "reset", "empty", "--dry-run")).err).toMatch(
     /fleet recover empty --dry-run/,
   );
-  const typo = await fleet("recovery", "run", "--blocked", "--agent-type", "nobody");
+  const typo = await fleet("recovery", "run", "--blocked", "--agent-type", "unknown");
   expect(typo.err).toContain("one of architecture, implementation, qa, documentation");
 }, 120_000);

@@ -1,4 +1,5 @@
-// `fleet resume` as people, scripts and hooks use it: real processes, a real fleet, a real repository that changes meanwhile.
+// `fleet resume` as operators, scripts and hooks use it: real processes, a standalone fleet, and a repository that changes
+// in the meantime.
 
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -67,7 +68,7 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     expect(earlier.out).toContain("> Write the tests\n");
   });
 
-  test("the command that it names shows what was left out", async () => {
+  test("names a command that shows the items that were left out", async () => {
     const completed_items = Array.from({ length: 300 }, (_, at) => `Finished part ${at}`);
     await written("large", { completed_items });
     const { out } = await fleet("resume", "large", "--budget", "700");
@@ -77,8 +78,8 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     expect(JSON.parse(shown.out).execution_state.completed_items).toHaveLength(300);
   });
 
-  test("writes the prompt to a file of its owner's, and says what it is as JSON", async () => {
-    const id = await written("file", { resume_pointer: { next_action: "Go on" } });
+  test("writes the prompt to a private file, and prints its summary as JSON", async () => {
+    const id = await written("file", { resume_pointer: { next_action: "Continue" } });
     const path = join(emptyFolder(), "prompt.md");
     const { exit, out, err } = await fleet("resume", "file", "--out", path, "--json", "--budget", "9500c");
     expect({ exit, err }).toEqual({ exit: 0, err: "" });
@@ -105,7 +106,7 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     expect(JSON.parse(printed.out).prompt).toBe(text);
   });
 
-  test("compares the workspace that the checkpoint recorded, and changes nothing", async () => {
+  test("compares the workspace with the checkpoint, and changes nothing", async () => {
     const folder = newRepository();
     write(folder, "src/b.ts", "half done");
     const args = [
@@ -127,7 +128,7 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     expect(same.out).toContain("## Workspace\nThe workspace is as the checkpoint recorded it.\n");
     expect(hashOfFolder(folder)).toBe(before);
 
-    commit(folder, "src/c.ts", "somebody else's");
+    commit(folder, "src/c.ts", "of another agent");
     run(folder, "checkout", "--quiet", "-b", "feature", "HEAD~1");
     const dry = await fleet("resume", "work", "--workspace", folder, "--dry-run");
     expect(dry.exit).toBe(0);
@@ -142,15 +143,15 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     expect(dry.out).toMatch(/^Prompt: standard, \d+ tokens, [\d,]+ characters, not written$/m);
     expect(dry.out).not.toContain("## Next action");
 
-    const told = await fleet("resume", "work", "--workspace", folder, "--json");
-    expect(JSON.parse(told.out)).toMatchObject({ workspace: { folder, grade: "conflict" } });
-    expect(JSON.parse(told.out).prompt).toContain("> - conflict: src/b.ts the file is not here");
+    const answer = await fleet("resume", "work", "--workspace", folder, "--json");
+    expect(JSON.parse(answer.out)).toMatchObject({ workspace: { folder, grade: "conflict" } });
+    expect(JSON.parse(answer.out).prompt).toContain("> - conflict: src/b.ts the file is not here");
     expect((await fleet("resume", "work", "--no-workspace", "--dry-run")).out).toContain(
       "Workspace: not compared",
     );
   });
 
-  test("of a task that is offered says what the offer says, and after it is taken another checkpoint's own", async () => {
+  test("prints the prompt of the offer while the task is offered, and that of the checkpoint afterwards", async () => {
     const client = await server.client();
     const offered = Promise.withResolvers<ReceivedOffer>();
     const release = Promise.withResolvers<void>();
@@ -186,7 +187,7 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
     await stop();
   });
 
-  test("tells that a task has ended", async () => {
+  test("warns that a task has ended", async () => {
     const id = await written("ended", {});
     expect((await fleet("finalize", id, "--status", "cancelled")).exit).toBe(0);
     const { exit, out, err } = await fleet("resume", "ended");
@@ -197,10 +198,10 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
 
   test.each<[string, string[], number, RegExp]>([
     [
-      "a task that there is not",
-      ["nobody"],
+      "a task that does not exist",
+      ["unknown"],
       4,
-      /there is no such task \(task_id=nobody\)|there is no such task/,
+      /there is no such task \(task_id=unknown\)|there is no such task/,
     ],
     [
       "a checkpoint of another task",
@@ -209,7 +210,7 @@ describe("fleet resume", { timeout: PROCESSES_MS }, () => {
       /the task has no such checkpoint/,
     ],
     [
-      "a budget below what is never left out",
+      "a budget that is too small for the fixed parts",
       ["print", "--budget", "50"],
       65,
       /budget\.tokens.*at least \d+ for this checkpoint/s,

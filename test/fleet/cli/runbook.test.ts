@@ -1,5 +1,5 @@
-// The runbook is believed by whoever is called at night: each of its commands is run here, in the situation of its section, which is made
-// for real, and ends as its line says.
+// An operator relies on the runbook at night. Each of its commands runs here, in a real situation of its section, and must
+// end as its line says.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,10 +21,10 @@ const SOON = { timeout: 60_000, interval: 100 };
 
 interface Situation {
   readonly tenant: string;
-  /** For what stands in capitals. */
+  /** The values for the words in capitals. */
   readonly ids?: Readonly<Record<string, string | number>>;
   readonly env?: Record<string, string>;
-  /** When the section's commands have been run. */
+  /** Runs after the section's commands. */
   readonly after?: () => Promise<unknown>;
 }
 
@@ -159,10 +159,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   async "No watchdog runs"() {
     const nats = await startNats();
     const folder = mkdtempSync(join(tmpdir(), "fleet-unwatched-"));
-    const place = { busUrl: nats.url, storeUrl: `lmdb:${folder}?shared` };
+    const addresses = { busUrl: nats.url, storeUrl: `lmdb:${folder}?shared` };
     const services = [
-      await startService("writer", environmentOf(place)),
-      await startService("reader", environmentOf(place)),
+      await startService("writer", environmentOf(addresses)),
+      await startService("reader", environmentOf(addresses)),
     ];
     const after = async (): Promise<void> => {
       await Promise.all(services.map((service) => service.terminate()));
@@ -180,7 +180,7 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     frozen.signal("SIGSTOP");
     await night.accepts("frozen", 2);
     frozen.signal("SIGCONT");
-    // It looks by itself.
+    // The agent finds out by itself that it was superseded.
     expect(await frozen.line("outcome")).toMatchObject({ outcome: "fenced" });
     return { tenant: "frozen" };
   },
@@ -216,21 +216,21 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   },
 };
 
-/** Whoever goes on writes so many completed items, and dies as well. */
+/** The next agent accepts the task, writes the given number of completed items, and fails as well. */
 async function failsAgain(tenant: string, completed: number): Promise<void> {
   const fence = await night.accepts(tenant, completed);
   await night.fails(tenant, "crash", { fence, name: "agent-8" });
 }
 
-test("every section with commands has its situation, and no situation is left over", () => {
+test("every section with commands has a situation, and every situation has a section", () => {
   expect(Object.keys(SITUATIONS)).toEqual(found.map(({ heading }) => heading));
 });
 
-test("it speaks of every alert, and of every reason why a task is blocked", () => {
+test("the runbook covers every alert and every block reason", () => {
   expect([...ALERT_TYPES, ...BLOCK_REASONS].filter((name) => !text.includes(name))).toEqual([]);
 });
 
-test("every metric that it names is one", () => {
+test("every metric in the runbook exists", () => {
   const known = createMetrics({ ofProcess: false }).registry.getMetricsAsArray();
   const names = new Set(known.map(({ name }) => name));
   const named = [...text.matchAll(/\b(?:fleet|recovery|handoff)_[a-z_]+(?=[{`[)])/g)].map(([name]) => name);

@@ -1,5 +1,5 @@
-// `fleet scrub` on a real fleet whose store is damaged: bits flipped in the engine's own file while it is stopped, records taken out
-// behind its back while it runs.
+// `fleet scrub` on a fleet with a damaged store: bits are flipped in the engine's file while the fleet is stopped, and
+// records are removed behind its back while it runs.
 
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ async function written(taskId: string, goal: string): Promise<string> {
   return String(checkpointId);
 }
 
-/** Flips one bit in every copy of a text that lies in a file of the store; returns how many there were. */
+/** Flips one bit in every copy of a text in the files of the store, and returns the number of copies. */
 function flipOnDisk(text: string): number {
   let flipped = 0;
   const folder = join(server.home, "store");
@@ -48,14 +48,14 @@ function flipOnDisk(text: string): number {
 }
 
 beforeAll(async () => {
-  // Passes when asked, and none besides; threads open the store so that others may open it too.
+  // Passes start only on request. With threads, the store can be opened by other processes too.
   server = await startFleet({ FLEET_SCRUB_EVERY: "off", FLEET_THREADS: "2" });
   client = await server.client();
 });
 afterAll(() => server.stop());
 
 describe("fleet scrub", { timeout: PROCESSES_MS }, () => {
-  test("says that nothing was ever verified, then that all is sound", async () => {
+  test("reports a store that was never verified, then one without damage", async () => {
     for (let n = 0; n < 5; n += 1) await written("sound", `part ${n}`);
     const before = await fleet("scrub");
     expect(before).toMatchObject({ exit: 0, err: "" });
@@ -70,22 +70,22 @@ describe("fleet scrub", { timeout: PROCESSES_MS }, () => {
     });
     const after = await fleet("scrub");
     expect(after).toMatchObject({ exit: 0, err: "" });
-    expect(after.out).toMatch(/Last pass: sound, pass 1, ended .* ago|just now/);
-    expect(after.out).toContain("only when asked");
+    expect(after.out).toMatch(/Last pass: no damage, pass 1, ended (.* ago|just now)/);
+    expect(after.out).toContain("only on request");
     expect(await fleet("scrub", "findings")).toMatchObject({ exit: 0, out: "No findings.\n" });
   });
 
-  test("asks for a pass without waiting", async () => {
+  test("starts a pass without waiting for it", async () => {
     const { exit, out } = await fleet("scrub", "start");
     expect(exit).toBe(0);
-    expect(out).toMatch(/^Asked for: pass 2\n/);
+    expect(out).toMatch(/^Requested: pass 2\n/);
     await expect.poll(async () => (await client.admin.scrubStatus()).last?.pass, { timeout: 20_000 }).toBe(2);
   });
 
-  test("finds bits that were flipped on the disk, and quarantines what they hit", async () => {
+  test("finds flipped bits on the disk, and quarantines the damaged checkpoint", async () => {
     const first = await written("on-disk", "sound");
     const second = await written("on-disk", MARK);
-    // Or the indexer would come to it first, and quarantine it.
+    // Otherwise the indexer would read the checkpoint first and quarantine it.
     await expect.poll(async () => (await client.admin.indexStatus()).behind, { timeout: 20_000 }).toBe(0);
     await server.terminate();
     expect(flipOnDisk(MARK)).toBeGreaterThan(0);
@@ -95,16 +95,16 @@ describe("fleet scrub", { timeout: PROCESSES_MS }, () => {
     expect(data.findings).toMatchObject([
       { task_id: "on-disk", kind: "checkpoint", checkpoint_id: second, quarantined: true },
     ]);
-    // Nobody had asked for it before: the scrub came first.
+    // No query has read the damaged checkpoint, so the scrub was the first to find it.
     expect((await client.getLatestCheckpoint("on-disk"))?.metadata.checkpoint_id).toBe(first);
     const trail = await client.getAudit("on-disk");
     expect(trail.entries.at(-1)?.entry).toContain('"op":"quarantine"');
     const again = await json("scrub", "start", "--wait");
     expect(again).toMatchObject({ exit: 0, data: { last: { findings: 0, quarantined: 1 } } });
-    expect((await fleet("scrub")).out).toContain("Known: 1 version in quarantine");
+    expect((await fleet("scrub")).out).toContain("Known damage: 1 version in quarantine");
   });
 
-  test("finds records that were taken out, tells of them in full, and alerts people", async () => {
+  test("finds removed records, reports them in full, and alerts operators", async () => {
     await written("taken-out", "one");
     await written("taken-out", "two");
     const store = await openStore(`lmdb:${join(server.home, "store")}?shared`);
