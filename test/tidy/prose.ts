@@ -27,7 +27,6 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
 const PENDING: readonly string[] = [
   "shared/sdk/README.md",
   "README.md",
-  "services/cli/",
   "services/watchdog/README.md",
   "services/watchdog/RUNBOOK.md",
   "shared/protocol/handoff-",
@@ -36,7 +35,6 @@ const PENDING: readonly string[] = [
   "shared/protocol/task.ts",
   "shared/records/",
   "test/fleet/",
-  "test/services/cli/",
   "test/shared/protocol/handoff.test.ts",
   "test/shared/protocol/recovery.test.ts",
   "test/shared/protocol/tables.test.ts",
