@@ -71,38 +71,60 @@ test("the example agent hands off when its context fills up, and the example orc
   ).toMatchObject({ state: "confirmed", accepted_by: owner });
 }, 60_000);
 
-/** Runs a program of a document in the project's folder. */
-async function documented(path: string, language: string): Promise<{ program: string; output: string }> {
+/** The programs of a document, in order. */
+function programsOf(path: string, language: string): string[] {
   const page = readFileSync(join(projectRoot, path), "utf8");
-  const [, program = ""] = new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "ms").exec(page) ?? [];
+  const blocks = page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, "gms"));
+  return [...blocks].map(([, program = ""]) => program);
+}
+
+/** Runs a program in the project's folder and returns its output. */
+async function runProgram(program: string, language: string): Promise<string> {
   const file = join(projectRoot, `.documented-${process.pid}.${language === "js" ? "mjs" : language}`);
   writeFileSync(file, program);
   try {
     const running = start("documented", file);
     expect(await running.ended, running.output()).toBe(0);
-    return { program, output: running.output() };
+    return running.output();
   } finally {
     rmSync(file);
   }
 }
 
+const newest = async (task: string) => {
+  const query = { task_id: task, limit: 1, order: "newest" } as never;
+  return (await writer.records.repository.history("default", query)).checkpoints[0];
+};
+
 test("the orchestrator without the SDK in API.md takes an offer", async () => {
   const id = await offeredTask(writer.records, "plain", "qa", { prompt: "Test it." });
-  const { output } = await documented("shared/protocol/API.md", "js");
+  const [program = ""] = programsOf("shared/protocol/API.md", "js");
+  const output = await runProgram(program, "js");
   expect(output).toContain("start an agent on plain under fence 1, told: Test it.");
   const record = await writer.records.repository.handoff("default", { handoff_id: id });
   expect(record).toMatchObject({ state: "accepted", accepted_by: "tester-1", fence: 1 });
   await expect.poll(async () => (await writer.bus.stream(STREAMS.offers).state()).messages).toBe(0);
 }, 60_000);
 
-test("the program in the SDK's documentation runs as it stands there", async () => {
-  const { program, output } = await documented("shared/sdk/README.md", "ts");
-  expect(program.trimEnd().split("\n").length).toBeLessThanOrEqual(15);
-  expect(output).toContain("completed");
-  const { checkpoints } = await writer.records.repository.history("default", {
-    task_id: "US-003",
-    limit: 1,
-    order: "newest",
-  } as never);
-  expect(checkpoints[0]?.execution_state.completed_items).toHaveLength(2);
-}, 60_000);
+test("each program in the SDK's manual runs, one after the other", async () => {
+  const [agent = "", handle = "", continuation = "", admin = "", ...others] = programsOf(
+    "shared/sdk/README.md",
+    "ts",
+  );
+  expect(others).toEqual([]);
+
+  expect(agent.trimEnd().split("\n").length).toBeLessThanOrEqual(15);
+  expect(await runProgram(agent, "ts")).toContain("completed");
+  expect((await newest("US-003"))?.execution_state.completed_items).toHaveLength(2);
+
+  expect(await runProgram(handle, "ts")).toMatch(/^committed [0-9a-f-]{36}\n$/);
+  expect(await newest("US-004")).toMatchObject({
+    metadata: { version: 2 },
+    execution_state: { pending_items: [{ title: "write the tests" }] },
+  });
+
+  expect(await runProgram(continuation, "ts")).toContain("write test/toggle.test.ts");
+  expect((await newest("US-004"))?.recovery.workspace).toBeDefined();
+
+  expect(await runProgram(admin, "ts")).toMatch(/^\d+ \d+ \d+\n$/);
+}, 120_000);
