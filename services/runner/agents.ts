@@ -42,7 +42,7 @@ export class Agents {
   }
 
   /** Resumes the agents that an earlier runner of this folder left. */
-  recover(): void {
+  resume(): void {
     const { journal, log } = this.#parts;
     const left = journal.all().filter(({ state }) => state !== "reported");
     for (const record of left) this.#start(record);
@@ -65,10 +65,10 @@ export class Agents {
   }
 
   /**
-   * Resolves when the offer is decided, with the end of its agent as `over`. null: the runner has no capacity, and another runner may take
+   * Resolves when the offer is decided, with the end of its agent as `ended`. null: the runner has no capacity, and another runner may take
    * the offer. Throws when the offer must be redelivered.
    */
-  async take(offer: Offer): Promise<{ readonly over: Promise<void> } | null> {
+  async accept(offer: Offer): Promise<{ readonly ended: Promise<void> } | null> {
     const { data } = offer;
     let lifecycle = this.#lifecycles.get(data.handoff_id);
     if (lifecycle === undefined) {
@@ -78,7 +78,7 @@ export class Agents {
       lifecycle = this.#start(record);
     }
     await lifecycle.settled;
-    return { over: this.#ends.get(data.handoff_id) ?? Promise.resolve() };
+    return { ended: this.#ends.get(data.handoff_id) ?? Promise.resolve() };
   }
 
   /** As the settings say: ends and reports all agents, or leaves them to the next runner. Reports that cannot be sent now are left too. */

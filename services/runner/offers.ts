@@ -19,7 +19,7 @@ export interface OffersParts {
   readonly log: Logger;
 }
 
-/** Resolves at once, and retries while the bus or the stream of offers is unavailable. `Stop` waits for the agents of accepted offers. */
+/** Returns at once, and retries while the bus or the stream of offers is unavailable. `Stop` waits for the agents of accepted offers. */
 export function startOffers(parts: OffersParts): Stop {
   const stopping = new AbortController();
   const consumers = [...parts.types].map(([type, limit]) => consumeType(parts, type, limit, stopping.signal));
@@ -54,13 +54,13 @@ async function consumeType(
 
 async function handle(agents: Agents, offer: ReceivedOffer): Promise<void> {
   const { agent_type } = offer.data;
-  const taken = await agents.take(offer.event);
-  if (taken === null) {
+  const accepted = await agents.accept(offer.event);
+  if (accepted === null) {
     // Waits for capacity before this worker asks for another offer; meanwhile another runner may take this one.
     offer.decline();
     await agents.capacityFor(agent_type, offer.signal);
     return;
   }
   offer.settle();
-  await Promise.race([taken.over, whenAborted(offer.signal)]);
+  await Promise.race([accepted.ended, whenAborted(offer.signal)]);
 }

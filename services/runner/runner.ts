@@ -49,7 +49,7 @@ export async function start(context: RunnerContext): Promise<Stop> {
     host: runnerName,
     specOf: (record, agent) => launchSpec(record, agent, journal.paths(record.agent_id), launchContext),
   });
-  agents.recover();
+  agents.resume();
   const types = new Map(Object.entries(settings.agents).map(([type, { max_agents }]) => [type, max_agents]));
   const client = clientOn(bus, { clock, log, tenant, agentId: `runner-${runnerName}` });
   const stopOffers = startOffers({ client, agents, types, clock, log });

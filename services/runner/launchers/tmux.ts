@@ -213,7 +213,7 @@ function ownEnv(env: Readonly<Record<string, string>>): Record<string, string> {
 
 /** The text without control characters, which could end the paste and send keys. */
 export function pasteable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are removed.
   return text.replace(/\r\n?/g, "\n").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\ufffd");
 }
 
