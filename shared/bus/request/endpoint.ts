@@ -112,12 +112,12 @@ export function serveEndpoint(
   );
 }
 
-/** Whether a person who runs Fleet has something to look at; a caller's mistake is the caller's. */
+/** Whether the outcome concerns operators. Any other refusal is a mistake of the caller. */
 function isOwnFault(outcome: string): boolean {
   return ["CORRUPT", "UNAVAILABLE", "TIMEOUT", "INTERNAL"].includes(outcome);
 }
 
-/** `ms` null: counted, not timed. */
+/** Counts an outcome, and times it unless `ms` is null. */
 type Recorder = (op: string, outcome: string, ms: number | null) => void;
 
 /** Looks up each pair of labels once, because the library hashes them at every call. */

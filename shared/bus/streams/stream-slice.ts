@@ -10,7 +10,7 @@ const FETCH_MS = 2_000;
 export interface StreamSlice {
   /** The number of messages up to the stream's end, when the slice was opened. */
   readonly waiting: number;
-  /** The first `limit` messages before position `end`. `limit` must not exceed `waiting`. */
+  /** At most the first `limit` messages, and only before position `end`. `limit` must not exceed `waiting`. */
   read(limit: number, end?: number): Promise<JsMsg[]>;
 }
 

@@ -66,10 +66,10 @@ test("a kill -9 of the server fails open calls at once, and all works again afte
   const pending = kindOf(caller.request("t.held", { body }, { timeoutMs: 60_000 }));
   await asked.promise;
   held = false;
-  const gone = [nextStatus(caller, "disconnected"), nextStatus(service, "disconnected")];
+  const disconnected = [nextStatus(caller, "disconnected"), nextStatus(service, "disconnected")];
   await nats.kill9();
   expect(await pending).toBe("timeout");
-  await Promise.all(gone);
+  await Promise.all(disconnected);
   expect(await kindOf(caller.request("t.held", { body }, { timeoutMs: 1_000 }))).toBe("unavailable");
   expect((await caller.health({ timeoutMs: 1_000 })).ok).toBe(false);
   const back = [nextStatus(caller, "connected"), nextStatus(service, "connected")];

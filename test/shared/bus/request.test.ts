@@ -54,7 +54,7 @@ test("a request reaches a service and gets its answer, with headers in both dire
 
 test("a request to a subject without a service fails at once", async () => {
   const started = performance.now();
-  expect(await kindOf(caller.request("t.nobody", text("x"), { timeoutMs: 10_000 }))).toBe("no_responders");
+  expect(await kindOf(caller.request("t.unserved", text("x"), { timeoutMs: 10_000 }))).toBe("no_responders");
   expect(performance.now() - started).toBeLessThan(5_000);
 });
 
