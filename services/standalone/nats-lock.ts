@@ -1,7 +1,7 @@
 /**
- * One server per folder. Two servers on one store destroy it, and nats-server does not check. So the fleet that starts a server holds
- * the lock of the folder, and notes the server's process beside it. A server whose fleet was killed is an orphan that still has the
- * store and the port: the next fleet stops it.
+ * One server per folder. Two servers on one store destroy it, and nats-server does not check. So the fleet
+ * that starts a server holds the lock of the folder, and notes the server's process beside it. A server whose
+ * fleet was killed is an orphan that still has the store and the port: the next fleet stops it.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * One fleet per store. The threads of a fleet share its store, and other services may join them. A second fleet would publish half of
- * the events to its own bus, so a fleet holds a lock of its own beside that of the store.
+ * One fleet per store. The threads of a fleet share its store, and other services may join them. A second
+ * fleet would publish half of the events to its own bus, so a fleet holds a lock of its own beside that of
+ * the store.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,13 +1,14 @@
 /**
- * Canonical bytes (RFC 8785, JSON Canonicalization Scheme) and their SHA-256. Bytes are made once, on write, and stored as they
- * were hashed; verifying never canonicalises again.
+ * Canonical bytes (RFC 8785, JSON Canonicalization Scheme) and their SHA-256. Bytes are made once, on write,
+ * and stored as they were hashed; verifying never canonicalises again.
  *
- * RFC 8785 writes numbers and strings as ECMAScript does, so sorting the members and calling `JSON.stringify` gives its bytes,
- * with one exception: engines move integer-like names ("10") to the front of an object. Values that have one go through the
- * library. A test compares both ways on generated values.
+ * RFC 8785 writes numbers and strings as ECMAScript does, so sorting the members and calling `JSON.stringify`
+ * gives its bytes, with one exception: engines move integer-like names ("10") to the front of an object.
+ * Values that have one go through the library. A test compares both ways on generated values.
  *
- * Why not the library alone: measured on Node 24, a checkpoint of 4 KB takes it 96 µs, and 19 µs here. A whole create command takes
- * 210 µs of its thread here and 300 µs with the library, so this saves 28 to 30 % of a write (LMDB, 64 tasks at once, paired runs).
+ * Why not the library alone: measured on Node 24, a checkpoint of 4 KB takes it 96 µs, and 19 µs here. A
+ * whole create command takes 210 µs of its thread here and 300 µs with the library, so this saves 28 to 30 %
+ * of a write (LMDB, 64 tasks at once, paired runs).
  */
 import { hash } from "node:crypto";
 import canonicalize from "canonicalize";
@@ -26,8 +27,9 @@ function isDigit(code: number): boolean {
 }
 
 /**
- * The value with the members of every object in UTF-16 order of their names. Parts that are in order already are not copied: the
- * schemas list their members in order, so most of a validated checkpoint is. Throws {@link INTEGER_LIKE}.
+ * The value with the members of every object in UTF-16 order of their names. Parts that are in order already
+ * are not copied: the schemas list their members in order, so most of a validated checkpoint is. Throws
+ * {@link INTEGER_LIKE}.
  */
 function sorted(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
@@ -93,7 +95,10 @@ export function canonicalText(value: unknown): string {
   return text;
 }
 
-/** Passes the value through the gate and returns its canonical UTF-8 bytes. Throws INVALID unless it is plain JSON data. */
+/**
+ * Passes the value through the gate and returns its canonical UTF-8 bytes. Throws INVALID unless it is plain
+ * JSON data.
+ */
 export function canonicalBytes(value: unknown): Uint8Array {
   gate(value);
   return encoder.encode(canonicalText(value));

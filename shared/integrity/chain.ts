@@ -1,6 +1,7 @@
 /**
- * The audit chain: each entry names the hash of the entry before it, so an entry that is changed, dropped, added or moved breaks the
- * chain. Pure functions over the exact bytes; an auditor needs nothing else to verify a trail.
+ * The audit chain: each entry names the hash of the entry before it, so an entry that is changed, dropped,
+ * added or moved breaks the chain. Pure functions over the exact bytes; an auditor needs nothing else to
+ * verify a trail.
  */
 import { canonicalText, sha256Hex } from "./canonical.ts";
 
@@ -29,7 +30,10 @@ export function entryHash(entry: string): string {
   return sha256Hex(entry);
 }
 
-/** Reads an entry for the verifier. An entry that cannot be parsed is a finding, not a failure of the verifier. */
+/**
+ * Reads an entry for the verifier. An entry that cannot be parsed is a finding, not a failure of the
+ * verifier.
+ */
 function parse(entry: string): { prev?: unknown; seq?: unknown; canonical: boolean } {
   try {
     const value = JSON.parse(entry) as { prev?: unknown; seq?: unknown };
@@ -40,8 +44,8 @@ function parse(entry: string): { prev?: unknown; seq?: unknown; canonical: boole
 }
 
 /**
- * Verifies link after link; several pages of one chain pass through one verifier. `from` is the link before the first one that is
- * added; with it, a later part of a chain can be verified alone.
+ * Verifies link after link; several pages of one chain pass through one verifier. `from` is the link before
+ * the first one that is added; with it, a later part of a chain can be verified alone.
  */
 export function createChainVerifier(from: { seq: number; hash: string } = { seq: 0, hash: CHAIN_START }) {
   let prev = from.hash;

@@ -1,7 +1,7 @@
 /**
- * The strict gate in front of canonical bytes. RFC 8785 libraries silently lose or change values that JSON cannot hold
- * (`undefined` members, functions, Map, Date, unsafe integers, `-0`), so everything except plain JSON is refused here first,
- * with its path. This gate, not the canonicaliser, is the security boundary.
+ * The strict gate in front of canonical bytes. RFC 8785 libraries silently lose or change values that JSON
+ * cannot hold (`undefined` members, functions, Map, Date, unsafe integers, `-0`), so everything except plain
+ * JSON is refused here first, with its path. This gate, not the canonicaliser, is the security boundary.
  */
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -44,7 +44,10 @@ function count(more: number): void {
   }
 }
 
-/** Checks the value and returns its number of object members, which the strict JSON parser compares with that of the text. */
+/**
+ * Checks the value and returns its number of object members, which the strict JSON parser compares with that
+ * of the text.
+ */
 function walk(value: unknown, depth: number): number {
   switch (typeof value) {
     case "string":
@@ -105,7 +108,8 @@ function walkObject(object: object, depth: number): number {
 }
 
 /**
- * Refuses everything except plain JSON data: INVALID with the path. Returns the number of object members in `value`.
+ * Refuses everything except plain JSON data: INVALID with the path. Returns the number of object members in
+ * `value`.
  * @param root stands in front of the path in the error
  * @param parsed true for a value that comes from a parser
  */

@@ -1,6 +1,6 @@
 /**
- * Strict JSON: what `JSON.parse` accepts, minus duplicate member names (it keeps the last silently, so two readers of one text
- * could see different values), invalid UTF-8, and everything that the gate refuses.
+ * Strict JSON: what `JSON.parse` accepts, minus duplicate member names (it keeps the last silently, so two
+ * readers of one text could see different values), invalid UTF-8, and everything that the gate refuses.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { parseJsonText, stringEnd } from "../protocol/json.ts";
@@ -22,7 +22,10 @@ function countMembers(text: string): number {
   }
 }
 
-/** Finds the first repeated name in a valid JSON text, as a dotted path. Slow and exact; used only for the error. */
+/**
+ * Finds the first repeated name in a valid JSON text, as a dotted path. Slow and exact; used only for the
+ * error.
+ */
 function duplicateName(text: string): string {
   const frames: { names: Set<string> | null; label: string; index: number }[] = [];
   let at = 0;

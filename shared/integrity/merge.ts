@@ -1,4 +1,6 @@
-/** JSON merge patch (RFC 7396): absent members stay, null removes, arrays are replaced, objects are merged. */
+/**
+ * JSON merge patch (RFC 7396): absent members stay, null removes, arrays are replaced, objects are merged.
+ */
 type Json = Record<string, unknown>;
 
 function isObject(value: unknown): value is Json {
@@ -27,7 +29,10 @@ export function patchedFields(patch: Json, root = ""): string[] {
 const NAMED_MAX = 100;
 const NAME_CHARS = 100;
 
-/** The paths in a form short enough for an event or an audit entry: long names are cut, over a hundred only sections are named. */
+/**
+ * The paths in a form short enough for an event or an audit entry: long names are cut, over a hundred only
+ * sections are named.
+ */
 export function namedFields(fields: readonly string[]): string[] {
   // The cut may split a surrogate pair, and half of one is not valid text.
   const short = (name: string): string =>

@@ -1,8 +1,10 @@
 /**
- * Strict MessagePack: the part of the format that JSON has too, read so that no two readers of one body can see different values.
+ * Strict MessagePack: the part of the format that JSON has too, read so that no two readers of one body can
+ * see different values.
  *
- * The library's reader is meant for trusted peers: it keeps the last of two equal keys, turns integer and nil keys into strings,
- * renames `__proto__`, accepts broken UTF-8 and follows extension types, even into cycles. All of these are refused here.
+ * The library's reader is meant for trusted peers: it keeps the last of two equal keys, turns integer and nil
+ * keys into strings, renames `__proto__`, accepts broken UTF-8 and follows extension types, even into cycles.
+ * All of these are refused here.
  */
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -160,7 +162,9 @@ class MessagePackReader {
   }
 }
 
-/** Parses one MessagePack value. Throws INVALID with the path of the problem; numbers are left to the gate. */
+/**
+ * Parses one MessagePack value. Throws INVALID with the path of the problem; numbers are left to the gate.
+ */
 export function parseMessagePack(bytes: Uint8Array): unknown {
   return new MessagePackReader(bytes).whole();
 }

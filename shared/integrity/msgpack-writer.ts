@@ -1,8 +1,9 @@
 /**
- * MessagePack of plain JSON data, with the members that JSON.stringify would write: undefined ones are left out.
+ * MessagePack of plain JSON data, with the members that JSON.stringify would write: undefined ones are left
+ * out.
  *
- * The library's writer reads `constructor` and `toJSON` of every object. Both are ordinary names in a checkpoint's unknown fields, and
- * one such checkpoint would make every answer that contains it fail.
+ * The library's writer reads `constructor` and `toJSON` of every object. Both are ordinary names in a
+ * checkpoint's unknown fields, and one such checkpoint would make every answer that contains it fail.
  */
 import { FleetError } from "../protocol/errors.ts";
 

@@ -1,8 +1,10 @@
 /**
- * Removes secrets from text by their shapes, so that a secret that an agent wrote by mistake is not passed on. Only shapes of known
- * kinds of secrets are removed: hashes, commit ids, UUIDs and paths stay, because a text without them is useless.
+ * Removes secrets from text by their shapes, so that a secret that an agent wrote by mistake is not passed
+ * on. Only shapes of known kinds of secrets are removed: hashes, commit ids, UUIDs and paths stay, because a
+ * text without them is useless.
  *
- * Every pattern takes linear time: no repetition inside a repetition. A secret that is cut off at the end of the text is removed too.
+ * Every pattern takes linear time: no repetition inside a repetition. A secret that is cut off at the end of
+ * the text is removed too.
  */
 
 interface Shape {

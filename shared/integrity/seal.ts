@@ -1,6 +1,6 @@
 /**
- * Sealing and opening a checkpoint. The hash covers every byte except itself and the signature. Exactly the hashed bytes are
- * stored, so a read compares the hash first and only then parses.
+ * Sealing and opening a checkpoint. The hash covers every byte except itself and the signature. Exactly the
+ * hashed bytes are stored, so a read compares the hash first and only then parses.
  */
 import type { Checkpoint, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
@@ -18,8 +18,8 @@ export interface Sealed {
 }
 
 /**
- * `checkpoint` must consist of data that passed the gate on entry; the writer adds plain text and numbers only.
- * Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes and `allowance`.
+ * `checkpoint` must consist of data that passed the gate on entry; the writer adds plain text and numbers
+ * only. Throws TOO_LARGE over {@link LIMITS.checkpoint_bytes_max} canonical bytes and `allowance`.
  */
 export function seal(checkpoint: UnsealedCheckpoint, allowance = 0): Sealed {
   const bytes = encoder.encode(canonicalText(checkpoint));

@@ -1,6 +1,6 @@
 /**
- * Bodies on the bus: JSON, or MessagePack if the content type names it. Every decoded value has passed the gate, so the rest of the
- * program never meets a value that JSON could not hold.
+ * Bodies on the bus: JSON, or MessagePack if the content type names it. Every decoded value has passed the
+ * gate, so the rest of the program never meets a value that JSON could not hold.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";

@@ -1,5 +1,6 @@
-// Throttles background work so that requests come first. After each step the work rests a moment and measures how busy its thread
-// is without it. On a busy thread it then rests several times as long as the step took, and catches up when there is time.
+// Throttles background work so that requests come first. After each step the work rests a moment and measures
+// how busy its thread is without it. On a busy thread it then rests several times as long as the step took,
+// and catches up when there is time.
 
 import type { Clock } from "./clock.ts";
 

@@ -1,8 +1,10 @@
-// A circuit breaker for a dependency that can become unavailable. It opens after a few failures in a row, or when nothing has
-// succeeded for some time. While it is open it refuses work at once, and work that was running when it opened is abandoned. A
-// probe of its own finds out when the dependency is back, so no caller has to pay for that.
+// A circuit breaker for a dependency that can become unavailable. It opens after a few failures in a row, or
+// when nothing has succeeded for some time. While it is open it refuses work at once, and work that was
+// running when it opened is abandoned. A probe of its own finds out when the dependency is back, so no caller
+// has to pay for that.
 //
-// Late work alone does not open it: under too much load all work is late, and a busy dependency is not unavailable.
+// Late work alone does not open it: under too much load all work is late, and a busy dependency is not
+// unavailable.
 
 import type { Clock } from "./clock.ts";
 import type { Logger } from "./observability/log.ts";
@@ -28,7 +30,10 @@ export interface BreakerOptions {
   readonly failures: number;
   /** True for an error of an unavailable dependency. Any other error is no evidence in either direction. */
   readonly isFailure: (error: unknown) => boolean;
-  /** It opens when work runs and none succeeds for so many milliseconds. Time in which this process stood still does not count. */
+  /**
+   * It opens when work runs and none succeeds for so many milliseconds. Time in which this process stood
+   * still does not count.
+   */
   readonly stallMs: number;
   /** Resolves to whether the dependency is back. */
   readonly probe: () => Promise<boolean>;

@@ -1,11 +1,17 @@
-// Time as an argument. Everything that waits takes a Clock, so that a test can move time by hand and test a recovery of an hour in a
-// millisecond. Waits end early when aborted: an idle service stops at once.
+// Time as an argument. Everything that waits takes a Clock, so that a test can move time by hand and test a
+// recovery of an hour in a millisecond. Waits end early when aborted: an idle service stops at once.
 
-/** A hint that cuts a wait short. A lost hint costs latency and never correctness, because polling finds the work. */
+/**
+ * A hint that cuts a wait short. A lost hint costs latency and never correctness, because polling finds the
+ * work.
+ */
 export interface Wake {
   /** Ends all waits on this wake. When there are none, one notification is remembered for the next wait. */
   notify(): void;
-  /** Calls `listener` once, at the next notification or at once if one is remembered. Returns a function that cancels. */
+  /**
+   * Calls `listener` once, at the next notification or at once if one is remembered. Returns a function that
+   * cancels.
+   */
   once(listener: () => void): () => void;
 }
 
@@ -63,7 +69,8 @@ export function clockFrom(source: TimeSource): Clock {
         signal?.removeEventListener("abort", end);
         resolve();
       };
-      // The order matters: a remembered notification calls `end` during `once`, when the others must be set up.
+      // The order matters: a remembered notification calls `end` during `once`, when the others must be set
+      // up.
       signal?.addEventListener("abort", end, { once: true });
       cancels.push(source.after(ms, end));
       if (wake !== undefined) cancels.push(wake.once(end));

@@ -1,6 +1,6 @@
-// Calls a function again until it succeeds. It gives up by count, by deadline, by kind of error and on stop, and it always
-// throws the last real error, so the reason of a failure is never replaced by "gave up". Loops that end for other reasons,
-// such as an answer that changes the next attempt, use backoffMs alone.
+// Calls a function again until it succeeds. It gives up by count, by deadline, by kind of error and on stop,
+// and it always throws the last real error, so the reason of a failure is never replaced by "gave up". Loops
+// that end for other reasons, such as an answer that changes the next attempt, use backoffMs alone.
 
 import type { Clock } from "./clock.ts";
 
@@ -12,8 +12,8 @@ export interface Backoff {
 }
 
 /**
- * Delay after failed attempt number `attempt` (1, 2, …) with full jitter: anything from 0 to the bound, so that
- * many processes that failed together do not come back together.
+ * Delay after failed attempt number `attempt` (1, 2, …) with full jitter: anything from 0 to the bound, so
+ * that many processes that failed together do not come back together.
  */
 export function backoffMs(attempt: number, { baseMs, maxMs, random = Math.random }: Backoff): number {
   return random() * Math.min(maxMs, baseMs * 2 ** Math.max(0, attempt - 1));
@@ -30,7 +30,10 @@ export interface RetryOptions extends Partial<Backoff> {
   signal?: AbortSignal | undefined;
 }
 
-/** Calls `fn` with the attempt number. Throws the last error, or the abort reason when aborted before the start. */
+/**
+ * Calls `fn` with the attempt number. Throws the last error, or the abort reason when aborted before the
+ * start.
+ */
 export async function withRetries<T>(options: RetryOptions, fn: (attempt: number) => Promise<T>): Promise<T> {
   const { clock, signal, attempts = 3, deadlineMs = Infinity, retryable = () => true } = options;
   const { baseMs = 50, maxMs = 2_000, random = Math.random } = options;

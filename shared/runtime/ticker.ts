@@ -1,5 +1,5 @@
-// Runs a function periodically. The pause is counted from the end of a run, so two runs never overlap and a slow run never
-// builds a queue behind itself. An error is logged, and the next run follows as usual.
+// Runs a function periodically. The pause is counted from the end of a run, so two runs never overlap and a
+// slow run never builds a queue behind itself. An error is logged, and the next run follows as usual.
 
 import type { Clock } from "./clock.ts";
 import type { Logger } from "./observability/log.ts";
@@ -8,7 +8,10 @@ import type { Stop } from "./process/service.ts";
 export interface TickerOptions {
   name: string;
   everyMs: number;
-  /** Spreads the pause by this fraction either way (0.1 is ±10 %), so that instances do not move in step. Default 0. */
+  /**
+   * Spreads the pause by this fraction either way (0.1 is ±10 %), so that instances do not move in step.
+   * Default 0.
+   */
   jitter?: number;
   run: (signal: AbortSignal) => Promise<void>;
   signal: AbortSignal;

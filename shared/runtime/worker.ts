@@ -1,7 +1,7 @@
-// The loop of a background job that polls: take, handle, repeat. Polling finds the work, and a hint only cuts the sleep short. (Jobs
-// that consume a stream stand in shared/bus/consume.) After a failure the loop backs off and continues, so an outage neither kills
-// a worker nor burns a core. On stop, items that were taken but not begun are given back at once, and the next instance need not
-// wait for a lease to expire.
+// The loop of a background job that polls: take, handle, repeat. Polling finds the work, and a hint only cuts
+// the sleep short. (Jobs that consume a stream stand in shared/bus/consume.) After a failure the loop backs
+// off and continues, so an outage neither kills a worker nor burns a core. On stop, items that were taken but
+// not begun are given back at once, and the next instance need not wait for a lease to expire.
 
 import type { Clock, Wake } from "./clock.ts";
 import type { Logger } from "./observability/log.ts";
@@ -11,7 +11,9 @@ export interface WorkerOptions<T> {
   name: string;
   /** Returns the next items; [] when there is nothing to do. */
   take: (signal: AbortSignal) => Promise<readonly T[]>;
-  /** Finishes one item, including its acknowledgement. An error here is a defect or an outage, not a result. */
+  /**
+   * Finishes one item, including its acknowledgement. An error here is a defect or an outage, not a result.
+   */
   handle: (item: T, signal: AbortSignal) => Promise<void>;
   /** Gives back an item that will not be handled because the worker stops. */
   release?: ((item: T) => Promise<void>) | undefined;

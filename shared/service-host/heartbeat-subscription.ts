@@ -1,7 +1,8 @@
 /**
- * The latest heartbeat of each agent, in memory: heartbeats are not stored, so each process subscribes for itself and forgets old ones.
- * The number of agents is bounded; the agents with the oldest heartbeats are forgotten first. Of thousands of agents almost every
- * heartbeat differs from the previous one in its time alone, so it is decoded only when something else has changed.
+ * The latest heartbeat of each agent, in memory: heartbeats are not stored, so each process subscribes for
+ * itself and forgets old ones. The number of agents is bounded; the agents with the oldest heartbeats are
+ * forgotten first. Of thousands of agents almost every heartbeat differs from the previous one in its time
+ * alone, so it is decoded only when something else has changed.
  */
 import type { Bus, Message } from "../bus/bus.ts";
 import { decodeBody } from "../integrity/wire.ts";
@@ -21,7 +22,10 @@ export interface LatestHeartbeat {
   readonly beat: Heartbeat;
   readonly firstAt: number;
   readonly lastAt: number;
-  /** When the current step is overdue; null if none was declared. Computed from the agent's own times, so its clock may be wrong. */
+  /**
+   * When the current step is overdue; null if none was declared. Computed from the agent's own times, so its
+   * clock may be wrong.
+   */
   readonly stepEndsAt: number | null;
 }
 
@@ -92,7 +96,10 @@ export async function subscribeHeartbeats({
   };
 }
 
-/** Forgets the tenth with the oldest heartbeats, so that a flood of new names does not sort all agents for each. */
+/**
+ * Forgets the tenth with the oldest heartbeats, so that a flood of new names does not sort all agents for
+ * each.
+ */
 function forgetOldest(agents: Map<string, Agent>): void {
   const byAge = [...agents].sort(([, a], [, b]) => a.lastAt - b.lastAt);
   for (const [subject] of byAge.slice(0, Math.ceil(byAge.length / 10))) agents.delete(subject);

@@ -1,7 +1,7 @@
 /**
- * The platform of every service process: tracing, the store with its layout checked, the bus with its streams, and the operations
- * port, opened in this order and closed in reverse. This folder alone imports all others of `shared/`, so that no service wires
- * them by hand.
+ * The platform of every service process: tracing, the store with its layout checked, the bus with its
+ * streams, and the operations port, opened in this order and closed in reverse. This folder alone imports all
+ * others of `shared/`, so that no service wires them by hand.
  */
 import { hostname } from "node:os";
 import { isMainThread, threadId } from "node:worker_threads";
@@ -37,7 +37,10 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
 export interface Platform extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
-  /** A separate connection for background jobs, so that a burst of requests cannot delay the events of earlier commits. */
+  /**
+   * A separate connection for background jobs, so that a burst of requests cannot delay the events of earlier
+   * commits.
+   */
   readonly backgroundBus: Bus;
   readonly format: Format;
   /** The name of this process, or this thread of it, in leases and audit entries. */

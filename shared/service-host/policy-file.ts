@@ -1,4 +1,7 @@
-/** The agent types of a fleet and its policies of handoffs and recoveries: the settings and the file that the services share. */
+/**
+ * The agent types of a fleet and its policies of handoffs and recoveries: the settings and the file that the
+ * services share.
+ */
 import { BUILTIN_AGENT_TYPES } from "../protocol/checkpoint.ts";
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { DEFAULT_POLICIES, type Policies, policySchema } from "../protocol/policy.ts";

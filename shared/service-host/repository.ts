@@ -1,4 +1,7 @@
-/** The repository as a service uses it: every corrupt checkpoint is counted and logged, by the service that reads it. */
+/**
+ * The repository as a service uses it: every corrupt checkpoint is counted and logged, by the service that
+ * reads it.
+ */
 import type { Format } from "../records/kv/format.ts";
 import { CheckpointRepository, type RepositoryOptions } from "../records/repository.ts";
 import type { ServiceContext } from "../runtime/process/service.ts";

@@ -1,4 +1,7 @@
-/** The settings of every service process, separate from the parts that they open: a program that only starts services loads none. */
+/**
+ * The settings of every service process, separate from the parts that they open: a program that only starts
+ * services loads none.
+ */
 import { isAbsolute, resolve } from "node:path";
 import { optional, text, url } from "../runtime/settings/config.ts";
 import { processFields } from "../runtime/settings/process-settings.ts";

@@ -1,6 +1,6 @@
 /**
- * Settings that are too large for variables: a JSON file that a variable names, read once, at the start. A mistake in it stops the
- * process, which reports every wrong field, instead of silently becoming a default.
+ * Settings that are too large for variables: a JSON file that a variable names, read once, at the start. A
+ * mistake in it stops the process, which reports every wrong field, instead of silently becoming a default.
  */
 import { readFileSync, statSync } from "node:fs";
 import { parseJson } from "../integrity/json.ts";

@@ -1,4 +1,7 @@
-/** Turns changes of a key into wake-ups for a loop that polls. Polling finds the work, so a missed change costs one poll interval. */
+/**
+ * Turns changes of a key into wake-ups for a loop that polls. Polling finds the work, so a missed change
+ * costs one poll interval.
+ */
 import type { Clock, Wake } from "../runtime/clock.ts";
 import type { Bytes, Store } from "./store.ts";
 

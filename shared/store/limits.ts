@@ -1,10 +1,11 @@
 /**
- * The limits of every driver, checked before its engine is called, and the size of a transaction, counted in the same way for all
- * engines. The limits of the engines differ in number, in time (at the call or at the commit) and in unit: code that runs on one
- * engine would fail on another. Ours are lower than all of theirs, so no other limit is ever met.
+ * The limits of every driver, checked before its engine is called, and the size of a transaction, counted in
+ * the same way for all engines. The limits of the engines differ in number, in time (at the call or at the
+ * commit) and in unit: code that runs on one engine would fail on another. Ours are lower than all of theirs,
+ * so no other limit is ever met.
  *
- * A driver keeps one {@link TransactionMeter} per attempt and first calls its method with the name of the operation. The method throws
- * `invalid` or, above a limit, `too_large`. A refused operation counts nothing.
+ * A driver keeps one {@link TransactionMeter} per attempt and first calls its method with the name of the
+ * operation. The method throws `invalid` or, above a limit, `too_large`. A refused operation counts nothing.
  */
 import { type Bytes, type KeyRange, STAMP_BYTES, STORE_LIMITS, StoreError } from "./store.ts";
 
@@ -52,8 +53,8 @@ export function checkValue(value: Bytes): void {
 }
 
 /**
- * `begin` ≤ `end` (equal: the empty range), inside {@link KEY_SPACE}. A bound may be one byte longer than a key, so that
- * `lastKey ‖ 0x00` continues a page.
+ * `begin` ≤ `end` (equal: the empty range), inside {@link KEY_SPACE}. A bound may be one byte longer than a
+ * key, so that `lastKey ‖ 0x00` continues a page.
  */
 export function checkRange(range: KeyRange): void {
   for (const bound of [range.begin, range.end]) {
@@ -78,9 +79,9 @@ export function checkLimit(limit: number): void {
 }
 
 /**
- * Counts the content of one attempt: key and value of each write, both ends of each cleared range, and each read conflict
- * (the key of a get, both ends of a range). Every call counts, even when it repeats an earlier one. Snapshot reads are
- * checked but count nothing.
+ * Counts the content of one attempt: key and value of each write, both ends of each cleared range, and each
+ * read conflict (the key of a get, both ends of a range). Every call counts, even when it repeats an earlier
+ * one. Snapshot reads are checked but count nothing.
  */
 export class TransactionMeter {
   #bytes = 0;

@@ -1,12 +1,15 @@
-/** Opens a store by its URL. A driver is loaded only when it is needed, because each brings a native library. */
+/**
+ * Opens a store by its URL. A driver is loaded only when it is needed, because each brings a native library.
+ */
 import { type Store, StoreError } from "./store.ts";
 
 const FORMS = ["lmdb:./directory", "lmdb:./directory?shared", "memory:", "fdb:/path/to/fdb.cluster"];
 
 /**
- * Opens the store that `url` names. `fdb:` alone lets the client library find the cluster file; `?shared` is for several processes of
- * one machine.
- * @throws StoreError `invalid` for any other form (`details.accepted` lists them), `unavailable` when it cannot be opened.
+ * Opens the store that `url` names. `fdb:` alone lets the client library find the cluster file; `?shared` is
+ * for several processes of one machine.
+ * @throws StoreError `invalid` for any other form (`details.accepted` lists them), `unavailable` when it
+ *   cannot be opened.
  */
 export async function openStore(url: string): Promise<Store> {
   const colon = url.indexOf(":");

@@ -1,10 +1,10 @@
 /**
- * One call of the store over all its attempts: the ends from outside (its deadline, its caller's signal, the closing of the store)
- * and the possible effects of its attempts.
+ * One call of the store over all its attempts: the ends from outside (its deadline, its caller's signal, the
+ * closing of the store) and the possible effects of its attempts.
  *
- * The caller gets an answer at the deadline even when the engine, its network thread or the body hangs. An outcome that became
- * unknown in any attempt stays unknown until an attempt succeeds: the certain failure of a later attempt says nothing about the
- * earlier one.
+ * The caller gets an answer at the deadline even when the engine, its network thread or the body hangs. An
+ * outcome that became unknown in any attempt stays unknown until an attempt succeeds: the certain failure of
+ * a later attempt says nothing about the earlier one.
  */
 import { systemClock } from "../runtime/clock.ts";
 import { backoffMs } from "../runtime/retry.ts";
@@ -12,8 +12,9 @@ import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind }
 
 const BACKOFF_BASE_MS = 5;
 /**
- * After a conflict another commit has won, so a longer pause relieves nothing. A growing pause would let later transactions overtake
- * this one again and again, until its deadline. About the time of a commit is enough to let the other one finish.
+ * After a conflict another commit has won, so a longer pause relieves nothing. A growing pause would let
+ * later transactions overtake this one again and again, until its deadline. About the time of a commit is
+ * enough to let the other one finish.
  */
 const CONFLICT_BACKOFF_MS = 10;
 /** From harmless to worst. */
@@ -122,7 +123,8 @@ export class Operation {
     const { maxAttempts = Number.POSITIVE_INFINITY, onUnknown } = this.#rules;
     if (this.#attempts >= maxAttempts) return false;
     if (error.kind === "commit_unknown") return onUnknown === "safe";
-    // A deadline of the client library ends this attempt only. The operation has time left, or it would have been ended.
+    // A deadline of the client library ends this attempt only. The operation has time left, or it would have
+    // been ended.
     return error.retryable || error.kind === "deadline";
   }
 
@@ -130,7 +132,9 @@ export class Operation {
     if (OUTCOMES.indexOf(committed) > OUTCOMES.indexOf(this.#committed)) this.#committed = committed;
   }
 
-  /** `commit_unknown` once any attempt may have taken effect, because every other kind means that none did. */
+  /**
+   * `commit_unknown` once any attempt may have taken effect, because every other kind means that none did.
+   */
   #final(error: StoreError): StoreError {
     const unknown = this.#committed !== "no" && error.kind !== "fatal";
     return new StoreError(unknown ? "commit_unknown" : error.kind, error.message, {
@@ -141,7 +145,10 @@ export class Operation {
   }
 }
 
-/** All running operations of this thread. One timer checks their deadlines: a timer for each would cost more than the read of a key. */
+/**
+ * All running operations of this thread. One timer checks their deadlines: a timer for each would cost more
+ * than the read of a key.
+ */
 const running = new Set<Operation>();
 const SWEEP_MS = 10;
 let sweep: NodeJS.Timeout | undefined;

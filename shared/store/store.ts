@@ -55,7 +55,10 @@ export type StoreErrorKind =
   | "closed"
   | "fatal";
 
-/** Whether the failed transaction may have taken effect: no, perhaps already (`maybe_settled`), or perhaps later (`maybe_in_flight`). */
+/**
+ * Whether the failed transaction may have taken effect: no, perhaps already (`maybe_settled`), or perhaps
+ * later (`maybe_in_flight`).
+ */
 export type CommitOutcome = "no" | "maybe_settled" | "maybe_in_flight";
 
 /** Every failure of a store. `message` is static text; the facts are in `details`. */
@@ -95,9 +98,10 @@ export interface TransactOptions extends ReadOptions {
   /** `batch` work yields to `default` work when both wait. */
   readonly priority?: "default" | "batch";
   /**
-   * `safe`: the body may be applied twice, because it reads the keys on which it decides (an idempotency record, or the keys that
-   * it writes), so an unknown commit result is retried. A blind write is not safe: a late commit of an earlier attempt could land
-   * after a newer write. `unsafe`: the unknown result is thrown. There is no default, so every caller decides.
+   * `safe`: the body may be applied twice, because it reads the keys on which it decides (an idempotency
+   * record, or the keys that it writes), so an unknown commit result is retried. A blind write is not safe: a
+   * late commit of an earlier attempt could land after a newer write. `unsafe`: the unknown result is thrown.
+   * There is no default, so every caller decides.
    */
   readonly onUnknown: "safe" | "unsafe";
 }
@@ -109,7 +113,10 @@ export interface CommitResult<T> {
   readonly attempts: number;
 }
 
-/** Reads. Returned arrays belong to the caller. Arrays that are passed to the store must not be changed afterwards. */
+/**
+ * Reads. Returned arrays belong to the caller. Arrays that are passed to the store must not be changed
+ * afterwards.
+ */
 export interface Reader {
   get(key: Bytes): Promise<Bytes | undefined>;
   getMany(keys: readonly Bytes[]): Promise<(Bytes | undefined)[]>;
@@ -130,11 +137,15 @@ export interface Tx extends Reader {
   /** Sets the key to the greater of its value and `value`, in byte order; never conflicts. */
   byteMax(key: Bytes, value: Bytes): void;
   /**
-   * Writes `prefix ‖ stamp (10) ‖ order (u16, big-endian, counted per attempt from 0) ‖ suffix`. The key cannot be read in
-   * this transaction: a read of a range that could hold it is `unreadable`. So read first, and write stamped keys last.
+   * Writes `prefix ‖ stamp (10) ‖ order (u16, big-endian, counted per attempt from 0) ‖ suffix`. The key
+   * cannot be read in this transaction: a read of a range that could hold it is `unreadable`. So read first,
+   * and write stamped keys last.
    */
   setStampedKey(prefix: Bytes, suffix: Bytes, value: Bytes): void;
-  /** Writes the value `prefix ‖ stamp (10) ‖ suffix` at `key`. A later read of `key` in this transaction is `unreadable`. */
+  /**
+   * Writes the value `prefix ‖ stamp (10) ‖ suffix` at `key`. A later read of `key` in this transaction is
+   * `unreadable`.
+   */
   setStampedValue(key: Bytes, prefix: Bytes, suffix: Bytes): void;
   addReadConflict(range: KeyRange): void;
   /** The size of this transaction so far, counted in the same way on every engine. */
@@ -154,8 +165,8 @@ export interface Store {
   /** One consistent snapshot for the whole body. */
   read<T>(options: ReadOptions, body: (reader: Reader) => Promise<T>): Promise<T>;
   /**
-   * Resolves when the value of `key` may differ from `lastSeen`, at the latest after `pollMs`. Wake-ups may be spurious and
-   * changes may coalesce; resolves (does not reject) when `signal` aborts.
+   * Resolves when the value of `key` may differ from `lastSeen`, at the latest after `pollMs`. Wake-ups may
+   * be spurious and changes may coalesce; resolves (does not reject) when `signal` aborts.
    */
   changed(
     key: Bytes,

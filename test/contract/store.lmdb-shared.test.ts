@@ -1,5 +1,5 @@
-// Several real processes on one LMDB directory: each reported commit is there, once, in one order, and the others see it at once,
-// even when one of them is killed in the middle.
+// Several real processes on one LMDB directory: each reported commit is there, once, in one order, and the
+// others see it at once, even when one of them is killed in the middle.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -137,7 +137,8 @@ describe("lmdb and other processes", () => {
       const enough = 40 + round * 30;
       for (let line = await lines.next(); !line.done; line = await lines.next()) {
         reported.push(Number(line.value));
-        if (reported.length === enough) child.kill("SIGKILL"); // further lines were printed before, so their commits were reported too
+        // Further lines were printed before the kill, so their commits were reported too.
+        if (reported.length === enough) child.kill("SIGKILL");
       }
       await withStore(path, async (store) => {
         const after = await committed(store);
@@ -181,7 +182,10 @@ describe("lmdb and other processes", () => {
   });
 });
 
-/** The content of a committer's store: each of its transactions has both rows, and their number is its counter. */
+/**
+ * The content of a committer's store: each of its transactions has both rows, and their number is its
+ * counter.
+ */
 async function committed(store: Store): Promise<{ numbers: number[]; count: bigint }> {
   return await look(store, async (reader) => {
     const numbersOf = async (kind: string) => {

@@ -1,5 +1,5 @@
-// The contract of every store driver. The test file of a driver calls this with a function that opens it, and adds the cases of
-// that engine alone (crashes, locks, full disks).
+// The contract of every store driver. The test file of a driver calls this with a function that opens it, and
+// adds the cases of that engine alone (crashes, locks, full disks).
 
 import { afterAll, beforeAll, describe } from "vitest";
 import type { Store } from "../../shared/store/store.ts";

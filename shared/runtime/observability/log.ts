@@ -1,6 +1,6 @@
-// Structured logs: one JSON line per event with ISO time, level as a word, the service and fields; readable lines on a
-// terminal. Messages are static text, so events can be counted by message; everything that varies is a field. Fields that
-// carry secrets are redacted by name, one level deep.
+// Structured logs: one JSON line per event with ISO time, level as a word, the service and fields; readable
+// lines on a terminal. Messages are static text, so events can be counted by message; everything that varies
+// is a field. Fields that carry secrets are redacted by name, one level deep.
 
 import { createRequire } from "node:module";
 import {
@@ -60,9 +60,9 @@ export function createLogger({ service, level = "info", pretty, destination }: L
 let output: DestinationStream | undefined;
 
 /**
- * Writes the lines of one turn of the event loop together, with one system call, at the end of the turn. It also writes before the
- * process exits, even by a defect: the last line before a crash is the one that matters. Only SIGKILL in the middle of a turn loses
- * the lines of that turn.
+ * Writes the lines of one turn of the event loop together, with one system call, at the end of the turn. It
+ * also writes before the process exits, even by a defect: the last line before a crash is the one that
+ * matters. Only SIGKILL in the middle of a turn loses the lines of that turn.
  */
 function standardOutput(): DestinationStream {
   if (output !== undefined) return output;
@@ -84,7 +84,8 @@ function standardOutput(): DestinationStream {
 }
 
 function prettyStream(destination: DestinationStream | undefined): DestinationStream {
-  // Loaded here because only a terminal needs it, and in this thread because a worker thread would lose the last lines.
+  // Loaded here because only a terminal needs it, and in this thread because a worker thread would lose the
+  // last lines.
   const prettyPino = createRequire(import.meta.url)("pino-pretty") as typeof import("pino-pretty");
   const target = destination === undefined ? 1 : (destination as NodeJS.WritableStream);
   return prettyPino({

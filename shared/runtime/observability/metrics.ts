@@ -1,5 +1,5 @@
-// The metrics of a fleet process, in a registry of its own: two services in one process, or two tests in one file, never
-// share or overwrite numbers. This file is the complete list of metric names.
+// The metrics of a fleet process, in a registry of its own: two services in one process, or two tests in one
+// file, never share or overwrite numbers. This file is the complete list of metric names.
 
 import {
   AggregatorRegistry,
@@ -36,7 +36,10 @@ export interface Exposition {
 /** All samples of one registry, in a form that can be sent to another thread. */
 export type MetricsSnapshot = MetricObjectWithValues<MetricValue<string>>[];
 
-/** Merges the metrics of this thread and of others: the sum of counters and histograms, the maximum of backlogs and rates. */
+/**
+ * Merges the metrics of this thread and of others: the sum of counters and histograms, the maximum of
+ * backlogs and rates.
+ */
 export function mergedMetrics(own: Registry, others: () => Promise<MetricsSnapshot[]>): Exposition {
   return {
     contentType: own.contentType,
@@ -119,7 +122,8 @@ function handoffMetrics(make: ReturnType<typeof makers>) {
     "handoff_success_rate",
     "Share of ended handoffs that a checkpoint of the next agent confirmed, from 0 to 1.",
   );
-  // A gauge starts at 0, and a rate of 0 before the first handoff would raise an alarm: absent until it is known.
+  // A gauge starts at 0, and a rate of 0 before the first handoff would raise an alarm: absent until it is
+  // known.
   handoffSuccessRate.remove();
 
   return {

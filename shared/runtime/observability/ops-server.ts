@@ -1,6 +1,6 @@
-// The operations port of a process: /metrics for Prometheus, /healthz for "is it alive" (without checks: restarting a service does
-// not fix its database), /readyz for "can it work now". Plain node:http, because the answer must not depend on a part that may be
-// broken.
+// The operations port of a process: /metrics for Prometheus, /healthz for "is it alive" (without checks:
+// restarting a service does not fix its database), /readyz for "can it work now". Plain node:http, because
+// the answer must not depend on a part that may be broken.
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -109,7 +109,10 @@ function send(response: ServerResponse, status: number, type: string, body: stri
 }
 
 const portProblems: Record<string, { text: string; hint: string }> = {
-  EADDRINUSE: { text: "the operations port is taken", hint: "stop what uses it, or set FLEET_OPS_PORT" },
+  EADDRINUSE: {
+    text: "the operations port is taken",
+    hint: "stop the process that uses it, or set FLEET_OPS_PORT",
+  },
   EACCES: { text: "the operations port is not allowed", hint: "set FLEET_OPS_PORT to a port above 1023" },
   EADDRNOTAVAIL: {
     text: "the operations host is not an address of this machine",

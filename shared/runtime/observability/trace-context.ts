@@ -1,5 +1,6 @@
-// W3C Trace Context on the wire: the two headers that carry a trace across the bus and from one agent to the next. Not taken
-// from the tracing SDK, because a trace must also pass through when tracing is switched off and the SDK is not loaded.
+// W3C Trace Context on the wire: the two headers that carry a trace across the bus and from one agent to the
+// next. Not taken from the tracing SDK, because a trace must also pass through when tracing is switched off
+// and the SDK is not loaded.
 
 import { createTraceState, isSpanContextValid, type SpanContext } from "@opentelemetry/api";
 
@@ -13,7 +14,9 @@ export const tracestateKey = "tracestate";
 
 const pattern = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?$/;
 
-/** The sender's span, or undefined when there is none or it is malformed: a bad header starts no broken trace. */
+/**
+ * The sender's span, or undefined when there is none or it is malformed: a bad header starts no broken trace.
+ */
 export function readTrace(carrier: TraceCarrier): SpanContext | undefined {
   const header = carrier.get(traceparentKey)?.trim() ?? "";
   const match = pattern.exec(header);

@@ -1,7 +1,7 @@
-// Distributed tracing. `withSpan` always works. Without an endpoint the SDK is never loaded and a span costs next to nothing, yet
-// an incoming trace is still passed on with the next message. The current span is kept here and not in the OpenTelemetry API,
-// whose context does nothing until an SDK is registered. Where an agent's program has registered an SDK of its own, both share
-// the current span.
+// Distributed tracing. `withSpan` always works. Without an endpoint the SDK is never loaded and a span costs
+// next to nothing, yet an incoming trace is still passed on with the next message. The current span is kept
+// here and not in the OpenTelemetry API, whose context does nothing until an SDK is registered. Where an
+// agent's program has registered an SDK of its own, both share the current span.
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import {
@@ -30,7 +30,9 @@ const contexts = new AsyncLocalStorage<Context>();
 const NO_SPAN = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 let recording = false;
 
-/** The context of the program's SDK is at least as deeply nested as ours, because it receives ours as well. */
+/**
+ * The context of the program's SDK is at least as deeply nested as ours, because it receives ours as well.
+ */
 function activeContext(): Context {
   const theirs = recording ? undefined : context.active();
   if (theirs !== undefined && trace.getSpan(theirs) !== undefined) return theirs;
@@ -105,7 +107,8 @@ export async function withSpan<T>(
   { parent, kind = "internal" }: SpanOptions = {},
 ): Promise<T> {
   const remote = parent === undefined ? undefined : readTrace(parent);
-  // No SDK, no incoming trace and no current span: there is no trace to continue, and the request saves the bookkeeping.
+  // No SDK, no incoming trace and no current span: there is no trace to continue, and the request saves the
+  // bookkeeping.
   const active = activeContext();
   if (!recording && remote === undefined && active === ROOT_CONTEXT) return await fn(NO_SPAN);
   const outer = remote === undefined ? active : trace.setSpanContext(active, remote);

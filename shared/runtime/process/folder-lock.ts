@@ -1,9 +1,9 @@
 /**
  * The lock of a folder: one holder, or any number of holders that agreed to share it.
  *
- * It is SQLite's lock on an empty database file, the only lock of the operating system that Node offers. The kernel releases it
- * when the process dies, in any way. It holds between the threads of one process, and between containers on one machine, where
- * process ids mean nothing. The process id beside it is for people.
+ * It is SQLite's lock on an empty database file, the only lock of the operating system that Node offers. The
+ * kernel releases it when the process dies, in any way. It holds between the threads of one process, and
+ * between containers on one machine, where process ids mean nothing. The process id beside it is for people.
  */
 import { accessSync, constants, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +19,10 @@ export type Sharing = "exclusive" | "shared";
 export interface FolderLockOptions {
   /** Default `exclusive`. */
   readonly sharing?: Sharing;
-  /** Blocks this thread for so many milliseconds at most while the lock is held elsewhere. Of several that start at once, one wins. */
+  /**
+   * Blocks this thread for so many milliseconds at most while the lock is held elsewhere. Of several that
+   * start at once, one wins.
+   */
   readonly waitMs?: number;
 }
 

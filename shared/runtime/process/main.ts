@@ -1,7 +1,7 @@
-// The lifecycle of a process, and the only place where signals are handled. It reads nothing itself: settings, stores and
-// buses belong to `start`. The first signal stops the process gracefully within a deadline, a second one at once. A start-up
-// problem is one clear line. A defect is logged with its stack and ends the process: a process in an unknown state must not
-// write checkpoints.
+// The lifecycle of a process, and the only place where signals are handled. It reads nothing itself:
+// settings, stores and buses belong to `start`. The first signal stops the process gracefully within a
+// deadline, a second one at once. A start-up problem is one clear line. A defect is logged with its stack and
+// ends the process: a process in an unknown state must not write checkpoints.
 
 import { type Clock, systemClock } from "../clock.ts";
 import { createLogger, type Logger } from "../observability/log.ts";
@@ -14,7 +14,9 @@ type StopSignal = keyof typeof signalNumbers;
 
 /** npm and the terminal both deliver one Ctrl-C: a repeat within this time is not a second press. */
 const sameKeyPressMs = 500;
-/** After a clean stop nothing should keep the process alive. After this time it warns and exits all the same. */
+/**
+ * After a clean stop nothing should keep the process alive. After this time it warns and exits all the same.
+ */
 const lingerMs = 1_000;
 
 export interface MainOptions {

@@ -1,6 +1,6 @@
 /**
- * Distinguishes a process from a later one with the same id by its start time. Needed before anything is done to a process that a
- * file names, because its id may belong to another process by now.
+ * Distinguishes a process from a later one with the same id by its start time. Needed before anything is done
+ * to a process that a file names, because its id may belong to another process by now.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";

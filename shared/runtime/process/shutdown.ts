@@ -1,6 +1,7 @@
-// Closing in reverse order of opening. Opening and closing are written on adjacent lines, so neither is forgotten. Every step
-// is tried even when an earlier one failed, and the first error is reported. A step that hangs cannot use up the time of the
-// others, and a resource that opens late, during the closing, is not leaked.
+// Closing in reverse order of opening. Opening and closing are written on adjacent lines, so neither is
+// forgotten. Every step is tried even when an earlier one failed, and the first error is reported. A step
+// that hangs cannot use up the time of the others, and a resource that opens late, during the closing, is not
+// leaked.
 
 import { type Clock, systemClock } from "../clock.ts";
 import type { Logger } from "../observability/log.ts";
@@ -8,7 +9,9 @@ import type { Logger } from "../observability/log.ts";
 export interface Closers {
   /** Registers the function that closes what was just opened. After the closing it is called at once. */
   add(name: string, close: () => Promise<void> | void): void;
-  /** Default 10 s for all steps. A second call returns the promise of the first. Rejects with the first error. */
+  /**
+   * Default 10 s for all steps. A second call returns the promise of the first. Rejects with the first error.
+   */
   close(options?: { timeoutMs?: number }): Promise<void>;
 }
 

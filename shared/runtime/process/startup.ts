@@ -1,6 +1,6 @@
-// A start-up problem is one that the operator can fix: a wrong setting, a taken port, a missing server. It ends in one
-// clear line and an exit code, never in a stack trace.
-// The text is static, the facts are fields, and the hint says what to do next.
+// A start-up problem is one that the operator can fix: a wrong setting, a taken port, a missing server. It
+// ends in one clear line and an exit code, never in a stack trace. The text is static, the facts are fields,
+// and the hint says what to do next.
 
 /** Exit codes of a fleet process, after sysexits.h, so that a supervisor can distinguish them. */
 export const exitCodes = { startup: 1, unavailable: 69, software: 70, config: 78 } as const;
@@ -29,7 +29,10 @@ export class StartupError extends Error {
   }
 }
 
-/** The text to print for a start-up problem; undefined for any other error: that is a defect, shown with its stack. */
+/**
+ * The text to print for a start-up problem; undefined for any other error: that is a defect, shown with its
+ * stack.
+ */
 export function startupProblemOf(error: unknown): { text: string; exitCode: number } | undefined {
   if (!(error instanceof Error)) return undefined;
   if (error instanceof StartupError) {

@@ -1,6 +1,6 @@
-// Settings: a pure function from a table of fields and an environment to a typed, frozen object. It is strict: a typing
-// mistake stops the process instead of silently becoming a default. It reports every problem at once, so that five mistakes
-// do not take five starts. An empty variable counts as unset.
+// Settings: a pure function from a table of fields and an environment to a typed, frozen object. It is
+// strict: a typing mistake stops the process instead of silently becoming a default. It reports every problem
+// at once, so that five mistakes do not take five starts. An empty variable counts as unset.
 
 import { exitCodes, StartupError } from "../process/startup.ts";
 import { nearestName } from "./did-you-mean.ts";
@@ -38,8 +38,8 @@ export class ConfigError extends StartupError {
 
 export interface ReadConfigOptions {
   /**
-   * Every FLEET_ name that any part of the system reads. When given, any other FLEET_ variable is a problem, reported with the
-   * name that was probably meant.
+   * Every FLEET_ name that any part of the system reads. When given, any other FLEET_ variable is a problem,
+   * reported with the name that was probably meant.
    */
   known?: Iterable<string>;
 }

@@ -1,4 +1,5 @@
-// Finds the name that was probably meant, so that FLEET_SOTRE is answered with FLEET_STORE and not with silence.
+// Finds the name that was probably meant, so that FLEET_SOTRE is answered with FLEET_STORE and not with
+// silence.
 
 /** The closest of `names`, or undefined when none is close enough to be a slip of the keyboard. */
 export function nearestName(word: string, names: Iterable<string>): string | undefined {

@@ -1,5 +1,5 @@
-// Durations as operators write them (500ms, 2s, 5m, 1h, 7d) and as code uses them (milliseconds). A unit is required,
-// because one operator reads "30" as seconds and the next as milliseconds.
+// Durations as operators write them (500ms, 2s, 5m, 1h, 7d) and as code uses them (milliseconds). A unit is
+// required, because one operator reads "30" as seconds and the next as milliseconds.
 
 const units = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 

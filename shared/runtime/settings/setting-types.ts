@@ -1,5 +1,6 @@
-// The types of setting that a process can have. A field is data: its name, a description of the accepted values, its default
-// and its parser. The same data reads the environment, prints the problems and generates deploy/SETTINGS.md.
+// The types of setting that a process can have. A field is data: its name, a description of the accepted
+// values, its default and its parser. The same data reads the environment, prints the problems and generates
+// deploy/SETTINGS.md.
 
 import { formatDuration, parseDuration } from "./duration.ts";
 

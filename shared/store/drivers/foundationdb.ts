@@ -1,15 +1,16 @@
 /**
- * The store over FoundationDB, for more than one machine. It keeps the guarantees of the interface with the engine's own
- * means: strict serialisability, versionstamps, watches. The driver adds the guarantees that the engine lacks:
+ * The store over FoundationDB, for more than one machine. It keeps the guarantees of the interface with the
+ * engine's own means: strict serialisability, versionstamps, watches. The driver adds the guarantees that the
+ * engine lacks:
  *
- * - Nothing waits for ever. Without a timeout every call to an absent cluster does, so each attempt has one, and each operation
- *   has its own timer besides.
+ * - Nothing waits for ever. Without a timeout every call to an absent cluster does, so each attempt has one,
+ *   and each operation has its own timer besides.
  * - An unknown commit result is never retried silently: the caller's `onUnknown` decides.
  * - Options are set on every attempt, because the engine forgets most of them when it retries.
  *
- * The client library belongs to the main thread of a process: in a worker it destroys the main thread's handles. TLS is
- * configured with the library's own FDB_TLS_* environment variables. The cluster file must be writable, because the
- * library rewrites it when the coordinators change.
+ * The client library belongs to the main thread of a process: in a worker it destroys the main thread's
+ * handles. TLS is configured with the library's own FDB_TLS_* environment variables. The cluster file must be
+ * writable, because the library rewrites it when the coordinators change.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { FoundationdbAttempt } from "../foundationdb/attempt.ts";
@@ -31,7 +32,10 @@ import {
 } from "../store.ts";
 
 export interface FoundationdbOptions {
-  /** A path. Default: the library's own search (FDB_CLUSTER_FILE, the working directory, the system's default). */
+  /**
+   * A path. Default: the library's own search (FDB_CLUSTER_FILE, the working directory, the system's
+   * default).
+   */
   readonly clusterFile?: string;
   /** The time limit of one attempt, in milliseconds. The engine itself allows five seconds. */
   readonly timeoutMs?: number;
@@ -42,8 +46,8 @@ export interface FoundationdbOptions {
 }
 
 /**
- * The engine's timeout comes so much later than ours, so that the same one always reports a passed deadline, and the engine still
- * frees its resources.
+ * The engine's timeout comes so much later than ours, so that the same one always reports a passed deadline,
+ * and the engine still frees its resources.
  */
 const ENGINE_TIMEOUT_SLACK_MS = 100;
 /** How long a closing store waits until the client library has released the cancelled work. */
@@ -54,8 +58,8 @@ const PROBE_RANGE = { begin: PROBE_KEY, end: Buffer.concat([PROBE_KEY, Buffer.al
 
 /**
  * Opens the store; does not connect. An unreachable cluster shows in `health` and at the first operation.
- * @throws StoreError `unavailable` when the client library is not installed (`details.install`), `invalid` for a
- *   cluster file path over 1,023 bytes.
+ * @throws StoreError `unavailable` when the client library is not installed (`details.install`), `invalid`
+ *   for a cluster file path over 1,023 bytes.
  */
 export async function openFoundationdb(options: FoundationdbOptions = {}): Promise<Store> {
   const client = await loadClient();

@@ -1,10 +1,11 @@
 /**
- * The embedded store: LMDB in this process, the default for one machine. Optimistic transactions over snapshots are read here, and
- * compared and applied by a worker thread, many per disk flush.
+ * The embedded store: LMDB in this process, the default for one machine. Optimistic transactions over
+ * snapshots are read here, and compared and applied by a worker thread, many per disk flush.
  *
- * Not for a directory on a network file system. A second process is refused unless all of them open it as `shared`. Then threads and
- * processes of one machine read and commit side by side: the engine's own lock puts their commits in one order, each batch is
- * compared with the state before it, and the commit counter is in the store itself, so nothing else needs agreement.
+ * Not for a directory on a network file system. A second process is refused unless all of them open it as
+ * `shared`. Then threads and processes of one machine read and commit side by side: the engine's own lock
+ * puts their commits in one order, each batch is compared with the state before it, and the commit counter is
+ * in the store itself, so nothing else needs agreement.
  */
 import { mkdir } from "node:fs/promises";
 import { resolve } from "node:path";
@@ -30,14 +31,21 @@ export interface LmdbOptions {
 }
 
 const MAP_SIZE_BYTES = 64 * 2 ** 30;
-/** How often a shared store checks for commits of other threads and processes. The delay affects waits for a change only. */
+/**
+ * How often a shared store checks for commits of other threads and processes. The delay affects waits for a
+ * change only.
+ */
 const WATCH_MS = 20;
-/** A killed process leaves its snapshots behind, and the pages that they pin are not reused until another process removes them. */
+/**
+ * A killed process leaves its snapshots behind, and the pages that they pin are not reused until another
+ * process removes them.
+ */
 const DEAD_READERS_MS = 10_000;
 
 /**
  * Opens the directory, for this process alone or shared with others that open it as shared.
- * @throws StoreError `unavailable` when another process has it (`details` {path, pid}) or it cannot be opened.
+ * @throws StoreError `unavailable` when another process has it (`details` {path, pid}) or it cannot be
+ *   opened.
  */
 export async function openLmdb(options: LmdbOptions): Promise<Store> {
   const path = resolve(options.path);
@@ -118,7 +126,8 @@ class LmdbEngine implements Engine {
     const { database, thread, lock } = this.#parts;
     clearInterval(this.#watching);
     this.#snapshots.close();
-    // A thread that hangs in the engine still uses the memory that closing would free. Then the process keeps both it and the lock.
+    // A thread that hangs in the engine still uses the memory that closing would free. Then the process keeps
+    // both it and the lock.
     if (!(await thread.close())) return;
     await database.close();
     lock.release();

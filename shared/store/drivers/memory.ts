@@ -1,7 +1,7 @@
 /**
- * The store in memory, for tests: the full contract, including conflicts, durable within the process, and the same code as the
- * LMDB driver down to the commit. Only the engine differs: keys are in a sorted array and values have a history, so that a snapshot
- * reads the state of its moment.
+ * The store in memory, for tests: the full contract, including conflicts, durable within the process, and the
+ * same code as the LMDB driver down to the commit. Only the engine differs: keys are in a sorted array and
+ * values have a history, so that a snapshot reads the state of its moment.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";

@@ -1,8 +1,8 @@
 /**
  * One attempt of a transaction: the store's {@link Tx} over one FoundationDB transaction.
  *
- * Every attempt has its own FoundationDB transaction, so it cannot see an earlier attempt. It throws once it has ended, so a body that
- * kept the `tx` cannot write into the next attempt.
+ * Every attempt has its own FoundationDB transaction, so it cannot see an earlier attempt. It throws once it
+ * has ended, so a body that kept the `tx` cannot write into the next attempt.
  */
 import type { Transaction } from "foundationdb";
 import { TransactionMeter } from "../limits.ts";
@@ -42,7 +42,10 @@ export class FoundationdbAttempt implements Tx {
     return this.#committing;
   }
 
-  /** A failure after which a new attempt may succeed. This attempt must fail with it, even when the body ignored it. */
+  /**
+   * A failure after which a new attempt may succeed. This attempt must fail with it, even when the body
+   * ignored it.
+   */
   get failure(): StoreError | undefined {
     return this.#reads.failure;
   }
@@ -159,7 +162,9 @@ export class FoundationdbAttempt implements Tx {
     }
   }
 
-  /** Ends the attempt: the engine refuses its open calls, but a commit that was sent may still take effect. */
+  /**
+   * Ends the attempt: the engine refuses its open calls, but a commit that was sent may still take effect.
+   */
   cancel(): void {
     this.#reads.end();
     this.#native.rawCancel();

@@ -1,6 +1,7 @@
 /**
- * The part of npm `foundationdb` 2.0.1 that the driver calls, and nothing else. Declared here because the package is
- * optional: on a machine without FoundationDB's client library npm drops it, its own types included.
+ * The part of npm `foundationdb` 2.0.1 that the driver calls, and nothing else. Declared here because the
+ * package is optional: on a machine without FoundationDB's client library npm drops it, its own types
+ * included.
  *
  * Buffers only: the addon can abort the whole process when it is given strings for keys or values.
  */
@@ -70,6 +71,9 @@ declare module "foundationdb" {
   export function configNetwork(options: Record<string, number | true | string | Buffer>): void;
   /** Never fails and never waits; an invalid cluster file shows at the first operation. */
   export function open(clusterFile?: string): Database;
-  /** Ends the network thread and waits for it. It does not end while it has results that the main thread has not taken. */
+  /**
+   * Ends the network thread and waits for it. It does not end while it has results that the main thread has
+   * not taken.
+   */
   export function stopNetworkSync(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * Loads FoundationDB's client library at the first use: an installation with another engine must start without it. Every problem of
- * the installation becomes one error with a hint what to install.
+ * Loads FoundationDB's client library at the first use: an installation with another engine must start
+ * without it. Every problem of the installation becomes one error with a hint what to install.
  */
 import { isMainThread } from "node:worker_threads";
 import type { Database, Transaction } from "foundationdb";
@@ -32,11 +32,12 @@ const INSTALL = [
 
 /**
  * The client library, ready for `open`. Safe to call again.
- * @throws StoreError `unavailable` when the library or the npm package is missing or too old; `details.install` has the
- *   instructions. `invalid` in a worker thread.
+ * @throws StoreError `unavailable` when the library or the npm package is missing or too old;
+ *   `details.install` has the instructions. `invalid` in a worker thread.
  */
 export async function loadClient(): Promise<Client> {
-  // The addon keeps its handles in process-wide variables: a worker loads it without an error and overwrites them.
+  // The addon keeps its handles in process-wide variables: a worker loads it without an error and overwrites
+  // them.
   if (!isMainThread) throw new StoreError("invalid", "FoundationDB can be used on the main thread only");
   try {
     const client = await import("foundationdb");
@@ -88,7 +89,10 @@ export interface EngineOptions {
   readonly priority: "default" | "batch";
 }
 
-/** Options are set on each transaction: the engine keeps only some of them over a retry, and none for a new transaction. */
+/**
+ * Options are set on each transaction: the engine keeps only some of them over a retry, and none for a new
+ * transaction.
+ */
 export function newTransaction({ client, database }: Connection, options: EngineOptions): Transaction {
   const native = database.rawCreateTransaction();
   for (const [code, value] of optionsOf(client.TransactionOptionCode, options)) native.setOption(code, value);

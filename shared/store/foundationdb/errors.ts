@@ -1,9 +1,10 @@
 /**
- * The meaning of each FoundationDB error code for a caller of the store. The retry loop uses only the kind and the possible outcome of
- * the commit.
+ * The meaning of each FoundationDB error code for a caller of the store. The retry loop uses only the kind
+ * and the possible outcome of the commit.
  *
- * The outcome counts only when the commit raised the error. Before the commit nothing was sent, so the outcome is always "no". Where a
- * commit may have taken effect the kind becomes `commit_unknown`, because the original kind would mean "not committed" to the caller.
+ * The outcome counts only when the commit raised the error. Before the commit nothing was sent, so the
+ * outcome is always "no". Where a commit may have taken effect the kind becomes `commit_unknown`, because the
+ * original kind would mean "not committed" to the caller.
  *
  * A code that is not in the table is `fatal`, and in flight when a commit raised it: the safe assumption.
  */

@@ -1,8 +1,8 @@
 /**
  * The reads of one attempt, and the time limit of the attempt.
  *
- * Every promise of the client library is caught at once, because the rejection of one that is not awaited would end the process. All
- * are awaited before the commit, which fails during a read.
+ * Every promise of the client library is caught at once, because the rejection of one that is not awaited
+ * would end the process. All are awaited before the commit, which fails during a read.
  */
 import type { KeySelector, Transaction } from "foundationdb";
 import type { Clock } from "../../runtime/clock.ts";
@@ -40,7 +40,10 @@ export class Reads {
     this.#startedAt = clock.monotonic();
   }
 
-  /** A failure after which a new attempt may succeed. This attempt must fail with it, even when the body ignored it. */
+  /**
+   * A failure after which a new attempt may succeed. This attempt must fail with it, even when the body
+   * ignored it.
+   */
   get failure(): StoreError | undefined {
     return this.#failure;
   }
@@ -93,7 +96,8 @@ export class Reads {
     const page = native.getRangeNative(begin, end, limit, 0, Exact, 1, reverse);
     const { results, more } = await openResult(page, () => native.rawCancel());
     const rows = results.map(([key, value]) => ({ key, value }));
-    // A full page has `more` on every engine: a precise answer would have to read another row, and conflict with it.
+    // A full page has `more` on every engine: a precise answer would have to read another row, and conflict
+    // with it.
     return { rows, more: more || rows.length === limit };
   }
 
@@ -118,7 +122,9 @@ export class Reads {
   }
 }
 
-/** A rejection that is not awaited must not end the process. A caller that awaits the promise still gets it. */
+/**
+ * A rejection that is not awaited must not end the process. A caller that awaits the promise still gets it.
+ */
 export function caught<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;

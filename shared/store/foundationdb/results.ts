@@ -1,10 +1,10 @@
 /**
  * The open results of the client library, and the end of a process that does not wait for them.
  *
- * The library's network thread passes each result to the main thread through a queue of {@link QUEUE_LENGTH}, and blocks while the queue
- * is full. An exiting process takes no more results. So the package's own exit, which waits for the network thread, hangs for ever when
- * more results are open than the queue holds. An exit without waiting can crash, because the thread still runs during the library's
- * teardown.
+ * The library's network thread passes each result to the main thread through a queue of {@link QUEUE_LENGTH},
+ * and blocks while the queue is full. An exiting process takes no more results. So the package's own exit,
+ * which waits for the network thread, hangs for ever when more results are open than the queue holds. An exit
+ * without waiting can crash, because the thread still runs during the library's teardown.
  */
 const QUEUE_LENGTH = 16;
 /** Enough time for the thread to fill the queue and block. */

@@ -1,6 +1,7 @@
 /**
- * The operands of FoundationDB's two versionstamp mutations. The last four bytes (little-endian) are an offset: the engine writes the
- * 10 bytes of the stamp there and cuts the four bytes off. The result has the layout of every driver of the store.
+ * The operands of FoundationDB's two versionstamp mutations. The last four bytes (little-endian) are an
+ * offset: the engine writes the 10 bytes of the stamp there and cuts the four bytes off. The result has the
+ * layout of every driver of the store.
  */
 import { ORDER_BYTES } from "../limits.ts";
 import { type Bytes, STAMP_BYTES } from "../store.ts";

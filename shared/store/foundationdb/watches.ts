@@ -1,9 +1,10 @@
 /**
- * Waits for the change of a key with a watch of the engine, and with a poll besides, because a watch may be refused, lost or never
- * answered. Failures are not reported: the caller reads again after every wake-up, and gets them there.
+ * Waits for the change of a key with a watch of the engine, and with a poll besides, because a watch may be
+ * refused, lost or never answered. Failures are not reported: the caller reads again after every wake-up, and
+ * gets them there.
  *
- * A watch in the engine can outlive the call that made it. It is cancelled when the call ends, and `close` waits until all have
- * ended: an open watch keeps the process alive and can crash it at its exit.
+ * A watch in the engine can outlive the call that made it. It is cancelled when the call ends, and `close`
+ * waits until all have ended: an open watch keeps the process alive and can crash it at its exit.
  */
 import { systemClock } from "../../runtime/clock.ts";
 import { checkKey } from "../limits.ts";
@@ -20,7 +21,9 @@ export class KeyWatches {
     this.#connection = connection;
   }
 
-  /** Resolves when the value of `key` may differ from `lastSeen`, after `pollMs`, on abort, or when closing. */
+  /**
+   * Resolves when the value of `key` may differ from `lastSeen`, after `pollMs`, on abort, or when closing.
+   */
   async changed(
     key: Bytes,
     lastSeen: Bytes | undefined,

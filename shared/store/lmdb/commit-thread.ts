@@ -1,8 +1,9 @@
 /**
- * The interface of the serving thread to its committing thread: passes one batch at a time and turns failures into StoreErrors.
+ * The interface of the serving thread to its committing thread: passes one batch at a time and turns failures
+ * into StoreErrors.
  *
- * When the committing thread dies during a batch, it is unknown whether the batch was committed. From then on nothing is committed:
- * the store is `fatal` until it is opened again.
+ * When the committing thread dies during a batch, it is unknown whether the batch was committed. From then on
+ * nothing is committed: the store is `fatal` until it is opened again.
  */
 import { Worker } from "node:worker_threads";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";

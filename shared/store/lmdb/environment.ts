@@ -1,6 +1,6 @@
 /**
- * The LMDB environment, opened with the same options in every thread: LMDB keeps the options with the environment, and a second
- * opening with other options fails or silently changes the durability.
+ * The LMDB environment, opened with the same options in every thread: LMDB keeps the options with the
+ * environment, and a second opening with other options fails or silently changes the durability.
  */
 import type { RootDatabase, Transaction } from "lmdb";
 import type { KeyRange, KeyValue } from "../store.ts";
@@ -13,7 +13,10 @@ export interface EnvironmentOptions {
   readonly mapSizeBytes: number;
 }
 
-/** The limit of open snapshots. Transactions of one moment share one, so this is the number of moments within the age limit. */
+/**
+ * The limit of open snapshots. Transactions of one moment share one, so this is the number of moments within
+ * the age limit.
+ */
 const READERS_MAX = 4_096;
 
 let lastRead: (() => number) | undefined;
@@ -55,7 +58,10 @@ export function lastTransaction(database: LmdbEnvironment): number {
   return (database as unknown as { env: { info(): { lastTxnId: number } } }).env.info().lastTxnId;
 }
 
-/** Whether the page that this thread read last was written by the transaction with this number ({@link lastTransaction}). */
+/**
+ * Whether the page that this thread read last was written by the transaction with this number ({@link
+ * lastTransaction}).
+ */
 export function isOfTransaction(transaction: number): boolean {
   // The library keeps its lower 32 bits.
   return lastRead?.() === transaction >>> 0;

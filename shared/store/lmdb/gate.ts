@@ -1,10 +1,12 @@
 /**
- * Prevents the end of the process in the middle of an engine transaction. Node ends a committing thread anywhere in its JavaScript.
- * Between the engine's begin and commit, the engine's cleanup would wait for a lock that this very thread holds, and the process
- * would hang instead of exiting. So the exit shuts the gate first.
+ * Prevents the end of the process in the middle of an engine transaction. Node ends a committing thread
+ * anywhere in its JavaScript. Between the engine's begin and commit, the engine's cleanup would wait for a
+ * lock that this very thread holds, and the process would hang instead of exiting. So the exit shuts the gate
+ * first.
  *
- * The whole process has one gate, because any of its threads may open a store. Threads inherit its memory from the thread that starts
- * them, so the main thread must create it before it starts any ({@link processGate}).
+ * The whole process has one gate, because any of its threads may open a store. Threads inherit its memory
+ * from the thread that starts them, so the main thread must create it before it starts any ({@link
+ * processGate}).
  */
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 
@@ -22,7 +24,10 @@ export class Gate {
     this.#state = new Int32Array(memory);
   }
 
-  /** Runs `work` unless the gate is shut. Then this thread blocks for ever, because the process is about to end. */
+  /**
+   * Runs `work` unless the gate is shut. Then this thread blocks for ever, because the process is about to
+   * end.
+   */
   pass<T>(work: () => T): T {
     if (Atomics.add(this.#state, 0, 1) >= SHUT) {
       this.#leave();

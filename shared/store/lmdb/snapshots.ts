@@ -1,10 +1,11 @@
 /**
- * Read snapshots of LMDB on a serving thread. Transactions that begin between two commits share one snapshot: the engine's table of
- * readers is bounded, and a thousand transactions may be open. The engine itself counts the commits, because other threads and
- * processes commit as well.
+ * Read snapshots of LMDB on a serving thread. Transactions that begin between two commits share one snapshot:
+ * the engine's table of readers is bounded, and a thousand transactions may be open. The engine itself counts
+ * the commits, because other threads and processes commit as well.
  *
- * A pinned snapshot prevents the reuse of every page that has been replaced since, and the file grows. So no snapshot outlives the age
- * limit of transactions, even when the body hangs: it is released, and its transaction throws `too_old`.
+ * A pinned snapshot prevents the reuse of every page that has been replaced since, and the file grows. So no
+ * snapshot outlives the age limit of transactions, even when the body hangs: it is released, and its
+ * transaction throws `too_old`.
  */
 import type { Transaction } from "lmdb";
 import type { Clock } from "../../runtime/clock.ts";
@@ -13,7 +14,9 @@ import { SEQUENCE_KEY } from "../optimistic/keys.ts";
 import { type Bytes, type KeyRange, STORE_LIMITS, StoreError } from "../store.ts";
 import { isOfTransaction, type LmdbEnvironment, lastTransaction, rowsOf } from "./environment.ts";
 
-/** An older snapshot is not shared, even when it is the newest: it would shorten the life of the transaction. */
+/**
+ * An older snapshot is not shared, even when it is the newest: it would shorten the life of the transaction.
+ */
 const SHARE_MS = 50;
 const SWEEP_MS = 500;
 
@@ -57,8 +60,8 @@ export class Snapshots {
   }
 
   /**
-   * Like {@link commits}, but read once for all transactions that begin in one run of the event loop's callback: the events that
-   * started them had arrived before it.
+   * Like {@link commits}, but read once for all transactions that begin in one run of the event loop's
+   * callback: the events that started them had arrived before it.
    */
   #commitsNow(): number {
     if (this.#currentCommits === undefined) {
@@ -89,9 +92,10 @@ export class Snapshots {
 class Pin {
   readonly openedAt: number;
   /**
-   * The engine's count of commits when this was pinned; undefined when the snapshot does not contain exactly these. The engine counts a
-   * commit when its page is written, and shows it to new snapshots when that page is on disk. A snapshot from the moment between must
-   * not be shared with transactions that begin after the commit was answered.
+   * The engine's count of commits when this was pinned; undefined when the snapshot does not contain exactly
+   * these. The engine counts a commit when its page is written, and shows it to new snapshots when that page
+   * is on disk. A snapshot from the moment between must not be shared with transactions that begin after the
+   * commit was answered.
    */
   readonly commits: number | undefined;
   readonly sequence: bigint;
@@ -113,7 +117,8 @@ class Pin {
     this.#transaction = database.useReadTransaction();
     const sequence = this.#read(SEQUENCE_KEY);
     this.sequence = sequence?.readBigUInt64BE() ?? 0n;
-    // Every commit writes the sequence, so its page names the last commit in this snapshot. Without a page that is unknown.
+    // Every commit writes the sequence, so its page names the last commit in this snapshot. Without a page
+    // that is unknown.
     this.commits = sequence !== undefined && isOfTransaction(commits) ? commits : undefined;
   }
 

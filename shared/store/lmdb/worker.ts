@@ -1,6 +1,6 @@
 /**
- * The committing thread of the LMDB driver: one engine transaction, one lock and one disk flush per batch. The flush blocks
- * this thread only; the serving thread never waits for a disk.
+ * The committing thread of the LMDB driver: one engine transaction, one lock and one disk flush per batch.
+ * The flush blocks this thread only; the serving thread never waits for a disk.
  *
  * It answers each {@link WorkerRequest} with one {@link WorkerAnswer}, in order.
  */
@@ -24,7 +24,9 @@ export type WorkerAnswer =
       readonly details: Record<string, unknown>;
     };
 
-/** The number of keys that are collected before they are removed: a cursor must not stand in a changing tree. */
+/**
+ * The number of keys that are collected before they are removed: a cursor must not stand in a changing tree.
+ */
 const CLEAR_KEYS = 1_000;
 
 const options = workerData as EnvironmentOptions;
@@ -64,8 +66,8 @@ function commit(slabs: Slab[]): WorkerAnswer {
 }
 
 /**
- * The engine's error codes do not show whether a batch took effect (a full disk can be a plain I/O error). Its state does: a failure
- * at the very last step makes the engine refuse every later transaction.
+ * The engine's error codes do not show whether a batch took effect (a full disk can be a plain I/O error).
+ * Its state does: a failure at the very last step makes the engine refuse every later transaction.
  */
 function isUndone(before: bigint | undefined): boolean {
   try {

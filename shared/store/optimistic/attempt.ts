@@ -1,9 +1,9 @@
 /**
  * One attempt of a transaction over an engine that offers snapshots and a single writer (LMDB, memory).
  *
- * Reads see the attempt's own writes first, then its snapshot, and everything on which they depend is recorded. Writes are
- * only collected. The commit submits both: the writer compares the reads, then writes. No lock is held while the body runs,
- * so a slow or stuck body delays no other transaction.
+ * Reads see the attempt's own writes first, then its snapshot, and everything on which they depend is
+ * recorded. Writes are only collected. The commit submits both: the writer compares the reads, then writes.
+ * No lock is held while the body runs, so a slow or stuck body delays no other transaction.
  */
 import type { Clock } from "../../runtime/clock.ts";
 import { TransactionMeter } from "../limits.ts";
@@ -130,7 +130,10 @@ export class OptimisticAttempt implements Tx {
     return this.#meter.bytes;
   }
 
-  /** Returns the stamp of the commit; null when nothing was written: all reads are of one snapshot, so there is nothing to compare. */
+  /**
+   * Returns the stamp of the commit; null when nothing was written: all reads are of one snapshot, so there
+   * is nothing to compare.
+   */
   async commit(): Promise<Bytes | null> {
     this.finish();
     if (this.#overlay.empty) return null;
@@ -139,7 +142,8 @@ export class OptimisticAttempt implements Tx {
       reads: this.#reads,
       overlay: this.#overlay,
     });
-    // The request is encoded by now. Kept until the commit returns, these would be most of the garbage collector's work.
+    // The request is encoded by now. Kept until the commit returns, these would be most of the garbage
+    // collector's work.
     this.#overlay = new Overlay();
     this.#reads = new ReadSet();
     try {
@@ -160,7 +164,9 @@ export class OptimisticAttempt implements Tx {
     return this.#pending?.handedOver ?? false;
   }
 
-  /** Ends the attempt from outside. A queued commit is withdrawn; one that was handed over may take effect. */
+  /**
+   * Ends the attempt from outside. A queued commit is withdrawn; one that was handed over may take effect.
+   */
   cancel(): void {
     this.#end();
     this.#pending?.withdraw();

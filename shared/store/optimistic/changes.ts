@@ -1,6 +1,6 @@
 /**
- * Waits for a change of a key's value. All waits are checked after every commit that this process notices, its own or another's:
- * comparing the few awaited values costs less than looking through the written ones.
+ * Waits for a change of a key's value. All waits are checked after every commit that this process notices,
+ * its own or another's: comparing the few awaited values costs less than looking through the written ones.
  */
 import type { Bytes } from "../store.ts";
 
@@ -22,7 +22,10 @@ export class Changes {
     return this.#waiting.size === 0;
   }
 
-  /** Resolves when the value of `key` differs from `lastSeen`, at the latest after `pollMs` or when `signal` aborts. */
+  /**
+   * Resolves when the value of `key` differs from `lastSeen`, at the latest after `pollMs` or when `signal`
+   * aborts.
+   */
   async wait(
     { key, lastSeen, current }: { key: Bytes; lastSeen: Bytes | undefined; current: Current },
     { pollMs, signal }: { pollMs: number; signal: AbortSignal },

@@ -1,9 +1,10 @@
 /**
- * The committing half of the optimistic transaction: compares the reads with the stored values, then writes. It runs in the
- * engine's single writer (LMDB: a worker thread, in one engine transaction per batch) and never calls user code.
+ * The committing half of the optimistic transaction: compares the reads with the stored values, then writes.
+ * It runs in the engine's single writer (LMDB: a worker thread, in one engine transaction per batch) and
+ * never calls user code.
  *
- * Each request writes everything or nothing: all comparisons come before the first write. The requests of a batch see the
- * writes of the requests before them.
+ * Each request writes everything or nothing: all comparisons come before the first write. The requests of a
+ * batch see the writes of the requests before them.
  */
 
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";

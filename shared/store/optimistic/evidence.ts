@@ -1,9 +1,9 @@
 /**
- * The evidence of a transaction's reads, which the commit compares: the bytes themselves when they are few, their SHA-256 when
- * they are many (a scan of 10,000 large rows must not be copied to the committing thread).
+ * The evidence of a transaction's reads, which the commit compares: the bytes themselves when they are few,
+ * their SHA-256 when they are many (a scan of 10,000 large rows must not be copied to the committing thread).
  *
- * The comparison is by value, not by version: a key that was changed and changed back is no conflict. That is serialisable,
- * because at the commit every read would return the same value.
+ * The comparison is by value, not by version: a key that was changed and changed back is no conflict. That is
+ * serialisable, because at the commit every read would return the same value.
  */
 import { createHash, hash } from "node:crypto";
 import type { Bytes, KeyValue } from "../store.ts";

@@ -1,10 +1,13 @@
 /**
- * Keys of the embedded engines. Inside a transaction a key is a latin1 string, one character per byte: JavaScript compares such
- * strings in byte order, and they can be map keys.
+ * Keys of the embedded engines. Inside a transaction a key is a latin1 string, one character per byte:
+ * JavaScript compares such strings in byte order, and they can be map keys.
  */
 import type { Bytes } from "../store.ts";
 
-/** The key of the commit counter (8 bytes, big-endian). Like {@link PROBE_KEY} it lies outside the space of callers' keys. */
+/**
+ * The key of the commit counter (8 bytes, big-endian). Like {@link PROBE_KEY} it lies outside the space of
+ * callers' keys.
+ */
 export const SEQUENCE_KEY = Buffer.from([0xfe, 0x73]); // "s"
 
 /** The key that health checks write. */

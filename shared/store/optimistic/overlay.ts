@@ -1,16 +1,18 @@
 /**
  * The writes of one attempt so far: the top layer of its reads, and at last the content of its commit.
  *
- * There is at most one entry per key, and it is later than every cleared range that holds the key. So the commit may clear all
- * ranges first and then write the entries in any order, with the same result as the calls in their order.
+ * There is at most one entry per key, and it is later than every cleared range that holds the key. So the
+ * commit may clear all ranges first and then write the entries in any order, with the same result as the
+ * calls in their order.
  */
 
 import { type Bytes, type KeyRange, StoreError } from "../store.ts";
 import { keyText } from "./keys.ts";
 
 /**
- * A write whose result depends on the stored value without reading it into the transaction, so two of them never conflict. The
- * arithmetic is FoundationDB's (ADD and BYTE_MAX), so that all engines end with the same bytes.
+ * A write whose result depends on the stored value without reading it into the transaction, so two of them
+ * never conflict. The arithmetic is FoundationDB's (ADD and BYTE_MAX), so that all engines end with the same
+ * bytes.
  */
 export type Atomic =
   | { readonly kind: "add_i64"; readonly delta: bigint }
@@ -120,7 +122,9 @@ export function seenThrough(
 
 const I64_BYTES = 8;
 
-/** Adds little-endian integers. A stored value of another length is first cut or filled with zeros to 8 bytes. */
+/**
+ * Adds little-endian integers. A stored value of another length is first cut or filled with zeros to 8 bytes.
+ */
 export function addI64(stored: Bytes | undefined, delta: bigint): Buffer {
   const sum = Buffer.alloc(I64_BYTES);
   if (stored !== undefined) sum.set(stored.subarray(0, I64_BYTES));

@@ -1,6 +1,6 @@
 /**
- * One page of a range: the stored rows of a snapshot merged with the transaction's own writes, and the part of the range on which the
- * result depends.
+ * One page of a range: the stored rows of a snapshot merged with the transaction's own writes, and the part
+ * of the range on which the result depends.
  */
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";
 import type { Snapshot } from "./engine.ts";

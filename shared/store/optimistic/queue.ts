@@ -1,11 +1,12 @@
 /**
- * Group commit: requests that arrive during the commit of a batch form the next batch, already encoded, so the writer never waits
- * for the encoding and one disk flush serves many transactions. Batches begin at least a few milliseconds apart: a batch of one
- * costs as many wake-ups and flushes as a batch of many, and a machine that is half busy with batches of one delays all other
- * work. The first request after an idle time never waits.
+ * Group commit: requests that arrive during the commit of a batch form the next batch, already encoded, so
+ * the writer never waits for the encoding and one disk flush serves many transactions. Batches begin at least
+ * a few milliseconds apart: a batch of one costs as many wake-ups and flushes as a batch of many, and a
+ * machine that is half busy with batches of one delays all other work. The first request after an idle time
+ * never waits.
  *
- * `batch` requests are committed only when no `default` request waits, or when the oldest of them has waited {@link BATCH_WAIT_MS}:
- * they yield, but never starve.
+ * `batch` requests are committed only when no `default` request waits, or when the oldest of them has waited
+ * {@link BATCH_WAIT_MS}: they yield, but never starve.
  */
 import type { Clock } from "../../runtime/clock.ts";
 import { type Bytes, StoreError, type TransactOptions } from "../store.ts";
@@ -17,7 +18,10 @@ import { commitStamp } from "./stamps.ts";
 
 const BATCH_WAIT_MS = 50;
 const SLAB_BYTES = 524_288;
-/** Bounds one batch: its transactions wait for each other, and the clients of the previous one must be served meanwhile. */
+/**
+ * Bounds one batch: its transactions wait for each other, and the clients of the previous one must be served
+ * meanwhile.
+ */
 const SLABS_PER_BATCH = 8;
 const SPARE_MAX = 2 * SLABS_PER_BATCH;
 
@@ -95,7 +99,10 @@ export class CommitQueue {
     return slab;
   }
 
-  /** Commits after the current turn of the event loop at the earliest, so that all requests of one turn form one batch. */
+  /**
+   * Commits after the current turn of the event loop at the earliest, so that all requests of one turn form
+   * one batch.
+   */
   #schedule(): void {
     if (this.#scheduled || this.#committing !== undefined) return;
     this.#scheduled = true;

@@ -1,9 +1,11 @@
 /**
- * The commit request of one transaction as bytes: the evidence of its reads, and its writes. Bytes move to the committing thread
- * without a copy per object. The memory driver uses the same form, so the cheap tests cover it.
+ * The commit request of one transaction as bytes: the evidence of its reads, and its writes. Bytes move to
+ * the committing thread without a copy per object. The memory driver uses the same form, so the cheap tests
+ * cover it.
  *
- * Layout, integers big-endian: length u32 · withdrawn u8 · guard u8 · snapshot sequence u64 · reads (u32 length, then
- * records) · writes, up to the length. A record is a tag and its fields; byte strings carry their length.
+ * Layout, integers big-endian: length u32 · withdrawn u8 · guard u8 · snapshot sequence u64 · reads (u32
+ * length, then records) · writes, up to the length. A record is a tag and its fields; byte strings carry
+ * their length.
  */
 
 import type { Bytes, KeyRange } from "../store.ts";

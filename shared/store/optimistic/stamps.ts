@@ -1,8 +1,9 @@
 /**
- * Commit stamps of the embedded engines, and the ranges that a transaction cannot read because its own stamp is not known yet.
+ * Commit stamps of the embedded engines, and the ranges that a transaction cannot read because its own stamp
+ * is not known yet.
  *
- * A stamp is the commit counter, 8 bytes big-endian, then two zero bytes: FoundationDB's shape (version, then position in
- * the batch), so keys have the same length on every engine.
+ * A stamp is the commit counter, 8 bytes big-endian, then two zero bytes: FoundationDB's shape (version, then
+ * position in the batch), so keys have the same length on every engine.
  */
 import { ORDER_BYTES } from "../limits.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES, StoreError } from "../store.ts";
@@ -22,8 +23,8 @@ export function stampedKey(prefix: Bytes, stamp: Bytes, order: number, suffix: B
 }
 
 /**
- * The ranges in which the stamped keys of one attempt may land. A read there would have to guess the stamp, so it is refused. Reads of
- * stamped values are refused where own writes are looked up.
+ * The ranges in which the stamped keys of one attempt may land. A read there would have to guess the stamp,
+ * so it is refused. Reads of stamped values are refused where own writes are looked up.
  */
 export class StampedRanges {
   readonly #ranges = new Map<string, { begin: string; end: string }>();

@@ -1,6 +1,6 @@
 /**
- * The {@link Store} over an embedded engine, with everything that LMDB and memory have in common. The engine provides snapshots and
- * commits batches; attempts, retries, waits and closing are implemented here.
+ * The {@link Store} over an embedded engine, with everything that LMDB and memory have in common. The engine
+ * provides snapshots and commits batches; attempts, retries, waits and closing are implemented here.
  */
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { checkKey } from "../limits.ts";

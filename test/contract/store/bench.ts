@@ -4,7 +4,9 @@ import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { Store } from "../../../shared/store/store.ts";
 
 export interface Abilities {
-  /** Opens a store that measures the age of transactions by `clock`. Without it the case waits in real time. */
+  /**
+   * Opens a store that measures the age of transactions by `clock`. Without it the case waits in real time.
+   */
   readonly openWithClock?: (clock: Clock) => Promise<Store>;
 }
 

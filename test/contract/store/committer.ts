@@ -1,5 +1,6 @@
-// A process that commits until it is killed, started as `node committer.ts <directory>`. It prints `open`, then the number of each
-// transaction whose commit was reported. With a third argument it ends itself in the middle of its work, with `exit` or `throw`.
+// A process that commits until it is killed, started as `node committer.ts <directory>`. It prints `open`,
+// then the number of each transaction whose commit was reported. With a third argument it ends itself in the
+// middle of its work, with `exit` or `throw`.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";

@@ -79,7 +79,8 @@ function callerCases({ store }: Bench): void {
       tx.set(key, text("mine"));
       await write(store(), async (other) => other.set(key, text(String(tx.attempt))));
     });
-    // The deadline may pass during the last attempt's commit. That one conflicts too, but its answer comes too late.
+    // The deadline may pass during the last attempt's commit. That one conflicts too, but its answer comes
+    // too late.
     await expect(run).rejects.toSatisfy(({ kind, committed }: StoreError) =>
       committed === "no" ? kind === "deadline" : kind === "commit_unknown",
     );

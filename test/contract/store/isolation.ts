@@ -1,4 +1,5 @@
-// Strict serialisability: each case lets another transaction commit between the reads and the commit of the first.
+// Strict serialisability: each case lets another transaction commit between the reads and the commit of the
+// first.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";

@@ -1,6 +1,6 @@
-// One of several processes on one shared directory, started as `node sharer.ts <directory> <rounds>`. It reads a counter and writes it
-// plus one, `rounds` times in each of four loops, and prints each value whose commit was reported. It answers each line on its
-// standard input with the current counter.
+// One of several processes on one shared directory, started as `node sharer.ts <directory> <rounds>`. It
+// reads a counter and writes it plus one, `rounds` times in each of four loops, and prints each value whose
+// commit was reported. It answers each line on its standard input with the current counter.
 import { createInterface } from "node:readline";
 import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
 

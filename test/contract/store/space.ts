@@ -1,4 +1,5 @@
-// Keys and short calls for the cases. Each case has its own key space, because some engines keep the data of earlier runs.
+// Keys and short calls for the cases. Each case has its own key space, because some engines keep the data of
+// earlier runs.
 
 import { randomBytes } from "node:crypto";
 import type { Bytes, CommitResult, KeyRange, Reader, Store, Tx } from "../../../shared/store/store.ts";
@@ -78,7 +79,10 @@ export async function fill(store: Store, space: Space, names: readonly string[])
   });
 }
 
-/** Runs `other` completely inside the transaction, so that it commits between the reads and the commit of this one. */
+/**
+ * Runs `other` completely inside the transaction, so that it commits between the reads and the commit of this
+ * one.
+ */
 export async function overtaken<T>(
   store: Store,
   body: (tx: Tx) => Promise<T>,

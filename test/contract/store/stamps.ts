@@ -116,7 +116,8 @@ async function follow(store: Store, space: Space, count: number): Promise<(strin
     seen.push(...rows.map(({ value }) => textOf(value)));
     const last = rows.at(-1);
     if (last !== undefined) begin = Buffer.concat([last.key, Buffer.of(0)]);
-    await turn(); // an embedded store answers reads without a wait, so the writers need a turn of the event loop
+    // An embedded store answers reads without a wait, so the writers need a turn of the event loop.
+    await turn();
   }
   return seen;
 }

@@ -1,4 +1,5 @@
-// The command pattern under lost commit results: the body reads and writes an idempotency record, so it may run twice.
+// The command pattern under lost commit results: the body reads and writes an idempotency record, so it may
+// run twice.
 
 import { expect, it } from "vitest";
 import type { Store, Tx } from "../../../shared/store/store.ts";

@@ -1,4 +1,5 @@
-// The audit chain: every changed, dropped, added or moved entry is found, even when the later entries are rewritten to match.
+// The audit chain: every changed, dropped, added or moved entry is found, even when the later entries are
+// rewritten to match.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

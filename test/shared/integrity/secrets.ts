@@ -1,5 +1,5 @@
-// Invented secrets of every known shape, assembled at run time so that this file contains none. Each is filled with a word by which a
-// test finds any remaining part of it.
+// Invented secrets of every known shape, assembled at run time so that this file contains none. Each is
+// filled with a word by which a test finds any remaining part of it.
 
 import fc from "fast-check";
 

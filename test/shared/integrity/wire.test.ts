@@ -1,4 +1,5 @@
-// Bodies on the bus: JSON and MessagePack give the same values, and neither accepts a value that the other could not hold.
+// Bodies on the bus: JSON and MessagePack give the same values, and neither accepts a value that the other
+// could not hold.
 
 import fc from "fast-check";
 import { Packr } from "msgpackr";

@@ -1,4 +1,5 @@
-// The breaker on a manual clock: when it opens, which work it abandons, and that only its own probe closes it.
+// The breaker on a manual clock: when it opens, which work it abandons, and that only its own probe closes
+// it.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -87,7 +87,7 @@ describe("the search", () => {
     await controller.stop();
   });
 
-  test("finds within a second what became due without an event", async () => {
+  test("finds a key that became due without an event within a second", async () => {
     const { clock, due, runs, controller } = controlled();
     await clock.sleeping();
     due.set("lost", -5);

@@ -1,5 +1,5 @@
-// A real server that fails: killed or paused, under load, at the start, with open watches. Each call gets a true answer by its
-// deadline, and when the server is back the same open store works again by itself.
+// A real server that fails: killed or paused, under load, at the start, with open watches. Each call gets a
+// true answer by its deadline, and when the server is back the same open store works again by itself.
 import { execFile } from "node:child_process";
 import { once as event } from "node:events";
 import { promisify } from "node:util";

@@ -1,4 +1,5 @@
-// The behaviour of the FoundationDB driver that needs a real server, or its real absence, beyond the common contract.
+// The behaviour of the FoundationDB driver that needs a real server, or its real absence, beyond the common
+// contract.
 import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

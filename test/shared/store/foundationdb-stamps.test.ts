@@ -5,7 +5,10 @@ import { stampedKeyOperand, stampedValueOperand } from "../../../shared/store/fo
 const hex = (operand: Buffer) => operand.toString("hex");
 const STAMP = Buffer.from("00112233445566778899", "hex");
 
-/** The engine's treatment of an operand, from its documentation of SET_VERSIONSTAMPED_KEY and _VALUE since API 520. */
+/**
+ * The engine's treatment of an operand, from its documentation of SET_VERSIONSTAMPED_KEY and _VALUE since API
+ * 520.
+ */
 function stamped(operand: Buffer): Buffer {
   const result = Buffer.from(operand.subarray(0, -4));
   STAMP.copy(result, operand.readUInt32LE(operand.length - 4));

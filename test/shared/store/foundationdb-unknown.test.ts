@@ -1,6 +1,7 @@
-// Unknown commit results on a real server. The client library fails on purpose: it drops commits, and it hides the results of
-// commits that it has made or makes up to five seconds later. The outcome that the store reports must be true in each case, and a
-// command of the repository must take effect once. A separate file, because the library accepts these settings once per process.
+// Unknown commit results on a real server. The client library fails on purpose: it drops commits, and it
+// hides the results of commits that it has made or makes up to five seconds later. The outcome that the store
+// reports must be true in each case, and a command of the repository must take effect once. A separate file,
+// because the library accepts these settings once per process.
 import { setTimeout as pause } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -68,7 +69,8 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
       else expect(kind).toBe("commit_unknown");
       if (committed === "maybe_settled") expect(atLast).toBe(atOnce);
     }
-    // A commit that timed out may be there later or not. All other outcomes have occurred, so every branch above was tested.
+    // A commit that timed out may be there later or not. All other outcomes have occurred, so every branch
+    // above was tested.
     const inFlight = [...seen].filter((one) => one.startsWith("maybe_in_flight"));
     expect(inFlight).not.toEqual([]);
     const certain = [...seen].filter((one) => !inFlight.includes(one));
@@ -111,7 +113,8 @@ describe.skipIf(missing !== undefined)("foundationdb with client buggify", () =>
       Array.from({ length: 8 }, () => ({ task, commandId: uuidv7() })),
     );
     const send = async (command: { task: string; commandId: string }) => {
-      // A client repeats its request until it gets an answer; the repository gives up at its own, shorter deadline.
+      // A client repeats its request until it gets an answer; the repository gives up at its own, shorter
+      // deadline.
       for (;;) {
         try {
           return await create(repository, { ...command, checkpoint: input() });

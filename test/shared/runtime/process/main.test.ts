@@ -10,7 +10,9 @@ interface Ending {
   stderr: string;
 }
 
-/** Starts a scenario of main.program.ts and sends each signal as soon as the text before it has been written. */
+/**
+ * Starts a scenario of main.program.ts and sends each signal as soon as the text before it has been written.
+ */
 async function run(
   scenario: string,
   script: [seen: string, signal: NodeJS.Signals][] = [],
@@ -71,8 +73,8 @@ test.concurrent("SIGINT after SIGTERM ends the process at once", async () => {
   expect(ending.code).toBe(130);
 });
 
-// Not concurrent, because the second signal must arrive soon. Not sent together with the first, because the kernel would merge
-// the two.
+// Not concurrent, because the second signal must arrive soon. Not sent together with the first, because the
+// kernel would merge the two.
 test("one Ctrl-C that arrives twice, from the terminal and from npm, counts once", async () => {
   const ending = await run("slow stop", [
     ['"started"', "SIGINT"],
