@@ -28,6 +28,8 @@ const EXITS = {
 
 /** The pause before a report with pending writes is handled again. */
 const PENDING_WRITES_MS = 500;
+/** The growing pause before a report whose agent has an open handoff is handled again. */
+const OPEN_HANDOFF_MS = { first: 1_000, last: 30_000 };
 
 export interface ExitReportContext extends ServiceContext {
   readonly backgroundBus: Bus;
@@ -69,7 +71,12 @@ async function recordExit(
     return message.giveBack(PENDING_WRITES_MS);
   const { details = null, resets_at = null } = report;
   const exit = { class: failureClass, signal: "exit_report", agent_id, agent_type, fence } as const;
-  await recordFailure({ tenant, task }, { ...exit, details, resets_at, last_sign_at }, message.headers);
+  const failure = { ...exit, details, resets_at, last_sign_at };
+  const recorded = await recordFailure({ tenant, task }, failure, message.headers);
+  // The agent has done its part, unless its handoff is cancelled: then the task stays with an agent that has
+  // exited. The report waits for the end of the handoff, at most as long as its stream keeps it.
+  if (!recorded.applied && recorded.why === "handing_off")
+    message.giveBack(Math.min(OPEN_HANDOFF_MS.first * 2 ** (message.deliveries - 1), OPEN_HANDOFF_MS.last));
 }
 
 /** Returns the error: a message that is not a report would be redelivered for ever. */

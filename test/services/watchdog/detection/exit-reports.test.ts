@@ -1,11 +1,14 @@
-// Exit reports: pending writes in the queue are applied first, and no report waits for ever.
+// Exit reports: pending writes in the queue are applied first, an open handoff is awaited, no report waits for ever.
 
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createDamageReporter } from "../../../../services/watchdog/detection/damaged-head.ts";
 import { startExitReports } from "../../../../services/watchdog/detection/exit-reports.ts";
 import { PendingWritesWait } from "../../../../services/watchdog/detection/pending-writes.ts";
-import { createFailureRecorder } from "../../../../services/watchdog/detection/record-failure.ts";
+import {
+  createFailureRecorder,
+  type RecordFailure,
+} from "../../../../services/watchdog/detection/record-failure.ts";
 import { createAdmission } from "../../../../services/watchdog/recovery/admission.ts";
 import { takeRecoverySteps } from "../../../../services/watchdog/recovery/recovery-controller.ts";
 import type { Bus } from "../../../../shared/bus/bus.ts";
@@ -18,6 +21,7 @@ import type { Stop } from "../../../../shared/runtime/process/service.ts";
 import { knownAgentTypes } from "../../../../shared/service-host/policy-file.ts";
 import { creation, type InProcessFleet, openInProcessWriter } from "../../../harness/in-process-fleet.ts";
 import { testLog } from "../../../harness/processes/nats.ts";
+import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
 
 const SLOWLY = { timeout: 25_000 };
 
@@ -59,10 +63,13 @@ describe("exit reports", () => {
   let stop: Stop;
   /** How often each report was handled. */
   let looks: Map<string, number>;
+  /** What was done about the reports, in order. */
+  let results: string[];
 
   beforeEach(async () => {
     writer = await openInProcessWriter();
     looks = new Map();
+    results = [];
   });
   afterEach(async () => {
     await stop();
@@ -93,7 +100,12 @@ describe("exit reports", () => {
       reportDamage: createDamageReporter(context, repository),
       agentTypes: knownAgentTypes([]),
     });
-    stop = startExitReports({ ...context, backgroundBus: counting }, repository, recordFailure);
+    const recording: RecordFailure = async (...failure) => {
+      const recorded = await recordFailure(...failure);
+      results.push(recorded.applied ? "recorded" : recorded.why);
+      return recorded;
+    };
+    stop = startExitReports({ ...context, backgroundBus: counting }, repository, recording);
   }
 
   async function report(task: string, failureClass: FailureClass): Promise<void> {
@@ -147,5 +159,41 @@ describe("exit reports", () => {
     start();
     await expect.poll(() => ownerOf("task-1"), SLOWLY).toBe(null);
     expect(await ownerOf("task-2")).toBe("agent-1");
+  });
+
+  describe("during an open handoff", () => {
+    const task = "task-1";
+    let handoffId: string;
+
+    beforeEach(async () => {
+      await writer.send("take", { command_id: uuidv7() }, { task });
+      await writer.send("create", creation({ fence: 1 }), { task });
+      const wish = { command_id: uuidv7(), to_agent_type: "qa", fence: 1 };
+      const answer = await writer.send("handoff", wish, { task });
+      handoffId = answer.handoff_id as string;
+      await report(task, "crash");
+      start();
+      await expect.poll(() => results, SLOWLY).toContain("handing_off");
+      expect(await ownerOf(task)).toBe("agent-1");
+    });
+
+    test("are recorded when the handoff is cancelled: the task would stay with an exited agent", async () => {
+      const cancel = { command_id: uuidv7(), handoff_id: handoffId, fence: 1 };
+      expect(await writer.send("cancel_handoff", cancel, { task })).not.toHaveProperty("error");
+      await expect.poll(() => results.at(-1), SLOWLY).toBe("recorded");
+      const { owner, recovery } = await writer.records.repository.task("default", task);
+      expect(owner).toBe(null);
+      expect(recovery).toMatchObject({
+        state: "attempted",
+        failure: { class: "crash", agent_id: "agent-1" },
+      });
+    });
+
+    test("end when the next agent has accepted the handoff", async () => {
+      const { repository } = writer.records;
+      await acknowledge(repository, await offer(repository, handoffId), { agent: "agent-2" });
+      await expect.poll(() => results.at(-1), SLOWLY).toBe("superseded");
+      expect(await ownerOf(task)).toBe("agent-2");
+    });
   });
 });
