@@ -33,7 +33,10 @@ export function startHandoffController(
       run: (place) => takeSteps(context.clock, repository, buildOffer, place),
       search: async (untilMs, limit, passOver) => {
         const handoffs = await repository.coordination.dueHandoffs(untilMs, limit, passOver);
-        return handoffs.map((key) => ({ key, dueAt: key.due_at }));
+        return handoffs.map(({ tenant, handoff_id, due_at }) => ({
+          key: { tenant, handoff_id },
+          dueAt: due_at,
+        }));
       },
     },
     context,

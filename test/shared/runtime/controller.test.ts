@@ -224,6 +224,18 @@ describe("backoff", () => {
     await controller.stop();
   });
 
+  test("a key that only an event knows is run again as well", async () => {
+    const names = ["a"];
+    const { clock, runs, controller } = failing(names);
+    await controller.wake(item("a"));
+    names.pop();
+    await pass(clock, 600);
+    expect(runs).toHaveLength(2);
+    await pass(clock, 60_000);
+    expect(runs).toHaveLength(2);
+    await controller.stop();
+  });
+
   test("a wake runs a key that backs off, never rejects, and a success ends the backoff", async () => {
     const names = ["a"];
     const { clock, due, runs, controller } = failing(names);
