@@ -59,8 +59,8 @@ export function lastTransaction(database: LmdbEnvironment): number {
 }
 
 /**
- * Whether the page that this thread read last was written by the transaction with this number ({@link
- * lastTransaction}).
+ * Whether the page that this thread read last was written by the transaction with this number
+ * ({@link lastTransaction}).
  */
 export function isOfTransaction(transaction: number): boolean {
   // The library keeps its lower 32 bits.

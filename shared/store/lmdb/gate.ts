@@ -5,8 +5,8 @@
  * first.
  *
  * The whole process has one gate, because any of its threads may open a store. Threads inherit its memory
- * from the thread that starts them, so the main thread must create it before it starts any ({@link
- * processGate}).
+ * from the thread that starts them, so the main thread must create it before it starts any
+ * ({@link processGate}).
  */
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 
