@@ -107,13 +107,17 @@ function failureLines(failure: NonNullable<Recovery["failure"]>, view: View): st
 
 /** The next step for an operator, with commands to copy; nothing if the recovery needs no help. */
 function adviceOn(task: Task, { state, blocked, handoff_id }: Recovery, fleet: string, view: View): string[] {
-  const { task_id: id, owner } = task;
+  const { task_id: id, owner, latest_id } = task;
   const steps = (text: string, calls: readonly string[]): string[] => [
     "",
     plain(text),
     ...calls.map((call) => `  ${view.colors.cyan(plain(`${fleet} ${call}`))}`),
   ];
-  if (blocked !== null) return steps(BLOCKED_WORDS[blocked.reason], HELP[blocked.reason](id, task));
+  if (blocked !== null) {
+    // A task without a checkpoint needs one first, also if it is blocked for another reason: each retry would be refused.
+    const reason = latest_id === null ? "no_checkpoint" : blocked.reason;
+    return steps(BLOCKED_WORDS[reason], HELP[reason](id, task));
+  }
   if (state !== "attempted" || owner !== null) return [];
   return steps(
     "The task is offered, and continues when an agent accepts it. Check that an agent of its type runs:",

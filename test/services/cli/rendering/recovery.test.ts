@@ -173,6 +173,12 @@ describe("the details of a recovery", () => {
     );
   });
 
+  test("without a checkpoint show how to write one, also if they are blocked for another reason", () => {
+    expect(renderRecovery({ ...blocked, latest_id: null })).toMatch(
+      /\nThere is no checkpoint to continue from\. .*\n.*\n {2}fleet checkpoint --task auth --type qa .*\n {2}fleet recovery run auth$/,
+    );
+  });
+
   test("with more attempts than the budget, after requests of operators", () => {
     const text = renderRecovery({ ...task, recovery: { ...recovery, attempts: 6 } }, "fleet");
     expect(text).toContain("\nAttempts: 6 (budget: 5) after 2 failures, ");
