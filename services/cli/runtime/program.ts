@@ -37,9 +37,9 @@ import { ownVersion } from "./version.ts";
 
 type AddCommand = (program: Command, action: ActionFactory) => void;
 
-/** The commands, by their headings in the help. */
+/** The commands, by their headings in the help. The first is the default heading, which the help command has too. */
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
-  "The fleet": [addUp, addStatus, addVersion],
+  Commands: [addUp, addStatus, addVersion],
   Checkpoints: [addCheckpoint, addUpdate, addFinalize, addLink, addCheckpoints, addResume],
   "Tasks, agents and handoffs": [addTask, addAgents, addFence, addHandoff, addHandoffs],
   "Failures and alerts": [addRecovery, addRecover, addAlerts],

@@ -43,12 +43,9 @@ async function list(session: Session, { task, agent, limit, cursor }: Flags): Pr
     ? await client.getCheckpointHistory(task, { ...options, order: "newest" })
     : await client.searchCheckpoints({ ...options, taskId: task, agentId: agent });
   const { plain } = await import("../../rendering/terminal/text.ts");
-  const of = [
-    ...(task === undefined ? [] : [`task: ${plain(task)}`]),
-    ...(agent === undefined ? [] : [`agent: ${plain(agent)}`]),
-  ];
+  const whose = task === undefined ? "all tasks" : `task ${plain(task)}`;
   await showCheckpoints(session, page, {
-    title: of.length === 0 ? "Checkpoints of all tasks" : `Checkpoints for ${of.join(", ")}`,
+    title: `Checkpoints of ${whose}${agent === undefined ? "" : `, by agent ${plain(agent)}`}`,
     withTask: task === undefined,
     next: nextPage(session, page.cursor),
   });

@@ -66,13 +66,13 @@ export function renderAudit({ task, entries, next }: AuditTable, view: View): st
 
 const NOTHING = "-";
 
-/** The cause of a failure, or the number of an attempt: "crash of agent-7, exit report", "attempt 2". */
+/** The cause of a failure, or the number of an attempt or an offer: "crash of agent-7, exit report", "attempt 2". */
 function aboutText(entry: Readonly<Record<string, unknown>>): string {
-  const { class: failed, owner_from: owner, signal, attempt, reason } = entry;
+  const { op, class: failed, owner_from: owner, signal, attempt, reason } = entry;
   const parts = [
     failed == null ? null : `${words(failed)}${owner == null ? "" : ` of ${short(owner)}`}`,
     signal == null ? null : words(signal),
-    attempt == null ? null : `attempt ${short(attempt)}`,
+    attempt == null ? null : `${op === "offer" ? "offer" : "attempt"} ${short(attempt)}`,
     reason == null ? null : words(reason),
   ];
   return parts.filter((part) => part !== null).join(", ") || NOTHING;
