@@ -37,7 +37,7 @@ function globalOptions(): GlobalOption[] {
       "address of the bus (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)",
     ),
     new GlobalOption("--tenant <id>", "the tenant (FLEET_TENANT, else default)"),
-    new GlobalOption("--agent <id>", "the agent in whose name to call (FLEET_AGENT_ID, else cli-<user>)"),
+    new GlobalOption("--agent <id>", "the calling agent (FLEET_AGENT_ID, else cli-<user>)"),
     new GlobalOption("--timeout <time>", "how long to wait for an answer: 500ms, 5s, 1m (5s)").argParser(
       duration,
     ),

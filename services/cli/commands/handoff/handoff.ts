@@ -29,8 +29,8 @@ export function addHandoff(program: Command, action: ActionFactory): void {
     .description(
       "Hand a task over to the next agent: its newest checkpoint is verified and offered to agents of the next type. The first one " +
         "that accepts owns the task from then on. The command does not wait for it; `handoffs show` shows the progress.\n" +
-        "With --cancel, the open handoff is cancelled and the owner keeps the task. If the task lost its owner to a failure, no agent " +
-        "would continue it: it is blocked, and operators are alerted.",
+        "With --cancel, the open handoff is cancelled and the owner keeps the task. If the task lost its owner to a failure, it is " +
+        "blocked, and operators are alerted, because no agent would continue it.",
     )
     .argument("<task>", "the task")
     .option(
