@@ -1,84 +1,19 @@
 // Recoveries as operators see them, word for word.
 
 import { describe, expect, test } from "vitest";
-import type { Presence } from "../../../../services/cli/commands/recovery/agent-presence.ts";
 import { renderTask } from "../../../../services/cli/rendering/operations/task.ts";
 import {
   type RecoveryDetails,
   renderRecovery as renderDetails,
 } from "../../../../services/cli/rendering/recovery/recovery-details.ts";
-import { dryRunOf, renderDryRun } from "../../../../services/cli/rendering/recovery/recovery-preview.ts";
 import { renderRecoveryRequest } from "../../../../services/cli/rendering/recovery/recovery-request.ts";
 import { renderRecoveries } from "../../../../services/cli/rendering/recovery/recovery-table.ts";
 import { recoveryLine } from "../../../../services/cli/rendering/recovery/recovery-text.ts";
-import type { Agent } from "../../../../shared/protocol/agents.ts";
-import type { RecoveryPreview } from "../../../../shared/protocol/queries.ts";
 import type { Recovery } from "../../../../shared/protocol/recovery-record.ts";
 import { BLOCK_REASONS } from "../../../../shared/protocol/recovery-states.ts";
 import type { Handoff, RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
+import { A, idle, recovery, task } from "./recovery-fixtures.ts";
 import { view } from "./view.ts";
-
-const A = "01a20034-080b-7e0f-afff-92b62777977f";
-
-const recovery: Recovery = {
-  state: "waiting",
-  failures: 2,
-  attempts: 1,
-  attempts_max: 5,
-  rung: "latest",
-  rung_attempts: 1,
-  avoid_id: A,
-  recent: [],
-  completed_items: 3,
-  failure: {
-    class: "out_of_memory",
-    signal: "exit_report",
-    agent_id: "agent-7",
-    agent_type: "qa",
-    fence: 2,
-    details: "killed\u001b[2J",
-    resets_at: null,
-    last_sign_at: "2026-01-04T15:34:50.000Z",
-    noted_at: "2026-01-04T15:34:55.000Z",
-  },
-  action: "back_off",
-  is_probe: false,
-  wish: null,
-  checkpoint_id: A,
-  handoff_id: null,
-  due_at: "2026-01-04T15:35:30.000Z",
-  attempted_at: "2026-01-04T15:30:00.000Z",
-  resumed_at: null,
-  blocked: null,
-};
-
-const task: Task = {
-  task_id: "auth",
-  tenant: "default",
-  state: "active",
-  phase: "testing",
-  agent_id: "agent-7",
-  agent_type: "qa",
-  latest_id: A,
-  last_successful_id: null,
-  seq: 4,
-  owner: null,
-  fence: 3,
-  handoff_id: null,
-  recovery,
-  block: null,
-  audit_seq: 9,
-  audit_hash: "0".repeat(64),
-  created_at: "2026-01-04T15:00:00.000Z",
-  updated_at: "2026-01-04T15:34:55.000Z",
-};
-
-const idle = (agent_id: string, changes: Partial<Agent> = {}): Agent => ({
-  ...{ agent_id, agent_type: "qa", task_id: null, fence: null, owner: null, state: "idle" },
-  ...{ step_deadline: null, session_id: null, host: null, pid: null },
-  ...{ first_beat_at: "2026-01-04T15:34:00.000Z", last_beat_at: "2026-01-04T15:34:56.000Z" },
-  ...changes,
-});
 
 const renderRecovery = (
   one: Task,
@@ -270,133 +205,4 @@ test("a requested recovery names its checkpoint: the latest one for certain only
   expect(lines({}, false, attempt)[3]).toBe(`Cancelled: handoff ${A}, which was attempt 2 and counts`);
   expect(lines({}, true, attempt)[3]).toBe(`Cancelled: handoff ${A}, which was attempt 2`);
   expect(lines({}, false, { ...attempt, recovery: null })[3]).toBe(`Cancelled: handoff ${A}, which was open`);
-});
-
-describe("a dry run", () => {
-  const point: RecoveryPreview = {
-    checkpoint: {
-      metadata: {
-        checkpoint_id: A,
-        seq: 4,
-        agent_id: "agent-7",
-        agent_type: "qa",
-        committed_at: "2026-01-04T15:30:00.000Z",
-      },
-      execution_state: { phase: "testing" },
-    } as RecoveryPreview["checkpoint"],
-    reason: null,
-    details: null,
-    passed_over: [{ checkpoint_id: A, version: 1, reason: "its hash is another one" }],
-    owner: { agent_id: "agent-8", fence: 3, alive_until: "2026-01-04T15:35:05.000Z" },
-    offer: { agent_type: "qa", is_known: true, max_attempts: 2, deadline_ms: 90_000 },
-  };
-  const free = { agent_type: "qa", is_free: true, agents: [idle("agent-9")] };
-  const dryRun = (
-    changes: Partial<RecoveryPreview>,
-    { head = task, presence = free, force }: { head?: Task; presence?: Presence; force?: boolean } = {},
-  ) => renderDryRun(dryRunOf(head, { ...point, ...changes }, { force, presence }), view);
-
-  test("names the recovery point, the checkpoints that are passed over and the owner", () => {
-    const open = { ...task, handoff_id: A };
-    expect(dryRun({}, { head: open, force: true })).toBe(
-      [
-        "The task would continue. Nothing was changed.",
-        "Task: auth, active",
-        `From: chk-${A}, checkpoint 4 of the task, in phase testing`,
-        "Written by: agent-7 (qa), 2026-01-04T15:30:00.000Z (5m ago)",
-        `Passed over: chk-${A}: its hash is another one`,
-        "Offered to: agents of type qa",
-        "Available agents: agent-9 (free, 4s ago)",
-        "Owner: agent-8, fence 3, would lose the task",
-        `Cancels: handoff ${A}`,
-      ].join("\n"),
-    );
-  });
-
-  test.each([
-    [
-      "the owner is alive",
-      {},
-      task,
-      "CONFLICT",
-      "until 2026-01-04T15:35:05.000Z; --force takes the task from it",
-    ],
-    [
-      "the task has ended",
-      {},
-      { ...task, state: "failed" } as Task,
-      "CONFLICT",
-      "the task has ended (failed)",
-    ],
-    [
-      "the chain is broken",
-      { checkpoint: null, offer: null, reason: "chain_broken", details: "x is corrupt" } as const,
-      task,
-      "CORRUPT",
-      "x is corrupt",
-    ],
-    [
-      "there is no checkpoint",
-      { checkpoint: null, offer: null, reason: "no_checkpoint", details: "nothing was written yet" } as const,
-      task,
-      "NOT_FOUND",
-      "nothing was written yet",
-    ],
-  ])("shows a refusal: %s", (_why, changes, head, code, words) => {
-    expect(dryRunOf(head, { ...point, ...changes }, { presence: null }).refused).toMatchObject({
-      code,
-    });
-    expect(dryRun(changes, { head })).toMatch(/^The recovery would be refused: /);
-    expect(dryRun(changes, { head })).toContain(words);
-    expect(`${dryRun(changes, { head })}\n`).toContain("\nOwner: agent-8, fence 3\n");
-  });
-
-  test("shows the available agents, and the effect if there is none", () => {
-    const none = { force: true, presence: { agent_type: "qa", is_free: false, agents: [] } };
-    expect(dryRun({}, none).split("\n")).toEqual([
-      "The task would wait for an agent. Nothing was changed.",
-      ...["Task: auth, active", `From: chk-${A}, checkpoint 4 of the task, in phase testing`],
-      "Written by: agent-7 (qa), 2026-01-04T15:30:00.000Z (5m ago)",
-      `Passed over: chk-${A}: its hash is another one`,
-      "Offered to: agents of type qa",
-      "Available agents: none; a runner is not listed before it has work",
-      "If none accepts: after 2 offers of 1m 30s each, the task is blocked and operators are alerted",
-      "Owner: agent-8, fence 3, would lose the task",
-    ]);
-    // The refusal comes first.
-    const refused = dryRun({}, { ...none, force: false });
-    expect(refused).toContain("\nAvailable agents: none");
-    expect(refused).not.toContain("If none accepts");
-    const unknown = { agent_type: "qa", is_free: null, agents: [] };
-    expect(dryRun({}, { force: true, presence: unknown })).toMatch(
-      /^The task would continue\. .*\nAvailable agents: unknown, /s,
-    );
-  });
-
-  test("lists an agent that has failed or works on another task, and does not count it as free", () => {
-    const agents = [
-      idle("agent-7", { state: "stopping", task_id: "auth" }),
-      idle("agent-8", { state: "working", task_id: "auth" }),
-      idle("agent-9", { state: "working", task_id: "bil\u001bling" }),
-      idle("agent-10", { state: "starting" }),
-    ];
-    const text = dryRun({}, { force: true, presence: { agent_type: "qa", is_free: false, agents } });
-    expect(text).toMatch(/^The task would wait for an agent\. /);
-    expect(text).toContain(
-      "\nAvailable agents: agent-7 (stopping, 4s ago), agent-8 (on this task, 4s ago), agent-9 (on task bil\ufffdling, 4s ago), and 1 other\n",
-    );
-  });
-
-  test("reports an agent type that no longer exists", () => {
-    const offer = { agent_type: "writer", is_known: false, max_attempts: 3, deadline_ms: 60_000 };
-    const text = dryRun({ offer }, { force: true });
-    expect(text).toMatch(/^The task would be blocked, because the agent type does not exist\. /);
-    expect(text).toContain("\nUnknown type: FLEET_AGENT_TYPES no longer contains it\n");
-  });
-
-  test("of an unowned task names no owner", () => {
-    const text = dryRun({ owner: null });
-    expect(text).toMatch(/^The task would continue\./);
-    expect(text).toMatch(/\nOwner: none$/);
-  });
 });
