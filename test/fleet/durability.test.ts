@@ -1,4 +1,4 @@
-/** Real processes, really killed: what was answered `committed` is there afterwards, and what was committed is published. */
+/** Real processes that are killed: every checkpoint that was answered `committed` is stored afterwards, and its event is published. */
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -10,25 +10,25 @@ const checkpoint = (n: number): CheckpointInput => ({
   execution_state: { phase: "testing", completed_items: [`step ${n}`] },
 });
 
-/** These clients wait for a writer however long it takes, instead of leaving their commands to the queue. */
-const PATIENT = { fallback: "none" } as const;
+/** These clients wait for a writer instead of putting their commands in the queue. */
+const NO_FALLBACK = { fallback: "none" } as const;
 
-describe("a fleet that is killed", () => {
+describe("a killed fleet", () => {
   let fleet: TestFleet;
   beforeAll(async () => {
     fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
   });
   afterAll(() => fleet.stop());
 
-  test("keeps every committed checkpoint through SIGKILL under load, and repeats answers for the rest", async () => {
-    const client = await fleet.client("writer-1", "default", PATIENT);
+  test("keeps every committed checkpoint after SIGKILL under load, and answers the repeated commands", async () => {
+    const client = await fleet.client("writer-1", "default", NO_FALLBACK);
     const committed = new Map<string, CommittedOutcome>();
     const asked: { id: string; task: string }[] = [];
     let stop = false;
-    const lanes = Array.from({ length: 20 }, async (_, lane) => {
+    const agents = Array.from({ length: 20 }, async (_, agent) => {
       for (let n = 0; !stop; n += 1) {
         const id = uuidv7();
-        const task = `kill-${lane}`;
+        const task = `kill-${agent}`;
         asked.push({ id, task });
         const outcome = await client
           .createCheckpoint({ taskId: task, checkpoint: checkpoint(n), commandId: id, deadlineMs: 60_000 })
@@ -42,9 +42,9 @@ describe("a fleet that is killed", () => {
     await fleet.start();
     while (committed.size < before + 100) await new Promise((resolve) => setImmediate(resolve));
     stop = true;
-    await Promise.all(lanes);
+    await Promise.all(agents);
 
-    // Every command, also those whose answer the kill cut off, was carried through to one answer by its client.
+    // The client repeated every command until it was answered, also the commands whose answer was lost in the kill.
     expect(committed.size).toBe(asked.length);
     const tasks = [...new Set(asked.map(({ task }) => task))];
     const stored = new Map<string, string>();
@@ -62,8 +62,8 @@ describe("a fleet that is killed", () => {
     for (const [id, outcome] of committed) expect(stored.get(id)).toBe(outcome.hash);
   }, 120_000);
 
-  test("publishes every committed transition, in order per task, although it was killed in between", async () => {
-    const client = await fleet.client("writer-2", "default", PATIENT);
+  test("publishes every committed transition in the order of its task, in spite of the kill", async () => {
+    const client = await fleet.client("writer-2", "default", NO_FALLBACK);
     const events: FleetEvent[] = [];
     await client.onEvent((event) => events.push(event));
     const tasks = Array.from({ length: 10 }, (_, i) => `events-${i}`);
@@ -80,7 +80,7 @@ describe("a fleet that is killed", () => {
     const of = (task: string) => [
       ...new Set(events.filter(({ subject }) => subject === task).map(({ sequence }) => sequence)),
     ];
-    // Core subscribers miss what is published while they reconnect; the stream has it all, so count there.
+    // A core subscriber misses the events that are published while it reconnects. The stream has all of them, so count there.
     const status = async () => (await client.admin.status()).outbox.depth;
     while ((await status()) > 0) await new Promise((resolve) => setImmediate(resolve));
     for (const task of tasks) expect(of(task)).toEqual([...of(task)].sort((a, b) => a - b));
@@ -88,15 +88,15 @@ describe("a fleet that is killed", () => {
     expect(counts.events).toBeGreaterThanOrEqual(tasks.length * 10);
   }, 120_000);
 
-  test("stops cleanly on SIGTERM, also in the middle of work, and keeps everything", async () => {
-    const client = await fleet.client("writer-3", "default", PATIENT);
+  test("stops cleanly on SIGTERM during its work, and keeps every checkpoint", async () => {
+    const client = await fleet.client("writer-3", "default", NO_FALLBACK);
     const first = await client.createCheckpoint({ taskId: "graceful", checkpoint: checkpoint(0) });
-    const underway = Array.from({ length: 50 }, (_, n) =>
+    const inFlight = Array.from({ length: 50 }, (_, n) =>
       client.createCheckpoint({ taskId: `graceful-${n}`, checkpoint: checkpoint(n), deadlineMs: 60_000 }),
     );
     expect(await fleet.terminate()).toBe(0);
     await fleet.start();
-    const outcomes = await Promise.all(underway);
+    const outcomes = await Promise.all(inFlight);
     expect(outcomes.every(({ outcome }) => outcome === "committed")).toBe(true);
     expect((await client.getCheckpoint(first.checkpointId))?.metadata.seq).toBe(1);
   }, 120_000);

@@ -1,4 +1,4 @@
-/** Two writers and two readers, each a process of its own, on one FoundationDB server that is killed and paused under them. */
+/** Two writers and two readers, each in a separate process, on one FoundationDB server that is killed and paused. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,10 +21,10 @@ import {
 } from "../harness/stores/foundationdb.ts";
 
 const missing = await missingFoundationdb();
-const PATIENT_MS = 60_000;
-/** What is queued is answered so fast that a lane would fill the queue. */
-const QUEUED_REST_MS = 500;
-/** Of a request without a deadline of its own, with what a busy machine may add. */
+const DEADLINE_MS = 60_000;
+/** Queued commands are answered so fast that a sender without a pause would fill the queue. */
+const QUEUED_PAUSE_MS = 500;
+/** The limit for a request without a deadline, including the delay of a loaded machine. */
 const ANSWERED_MS = 15_000;
 
 const checkpoint = (n: number): CheckpointInput => ({
@@ -36,19 +36,19 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
   let server: FoundationdbServer;
   let nats: TestNats;
   let natsDir: string;
-  let place: ServiceUrls;
+  let urls: ServiceUrls;
   let services: TestService[];
   let clients: FleetClient[];
 
   beforeAll(async () => {
     natsDir = await mkdtemp(join(tmpdir(), "fleet-nats-"));
-    // Services that did not start the server do not know its disk: they ask for streams of full size.
+    // Services that did not start the server do not know its disk size, so they create streams of full size.
     await writeFile(join(natsDir, "nats.conf"), `max_file_store: ${64 * 2 ** 30}\n`);
     [server, nats] = await Promise.all([startFoundationdb(), startNats({ dir: natsDir })]);
-    place = { busUrl: nats.url, storeUrl: `fdb:${server.clusterFile}` };
+    urls = { busUrl: nats.url, storeUrl: `fdb:${server.clusterFile}` };
     const roles = ["writer", "reader", "writer", "reader"] as const;
-    services = await Promise.all(roles.map((role) => startService(role, environmentOf(place))));
-    clients = await Promise.all([0, 1, 2, 3].map((n) => connectClient(place, `agent-${n}`)));
+    services = await Promise.all(roles.map((role) => startService(role, environmentOf(urls))));
+    clients = await Promise.all([0, 1, 2, 3].map((n) => connectClient(urls, `agent-${n}`)));
   }, 120_000);
 
   afterAll(async () => {
@@ -59,43 +59,43 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     await rm(natsDir, { recursive: true, force: true });
   });
 
-  /** Creates on `tasks`, from all clients at once, until `stop`; each command is carried through to its answer. */
+  /** Creates checkpoints of `tasks` from all clients until `end`; each command is repeated until it is answered. */
   function workload(tasks: readonly string[]) {
     const commands = new Map<string, string>();
     let stop = false;
     let committed = 0;
-    let look = () => {};
-    const lane = async (client: FleetClient, lane: number) => {
+    let onOutcome = () => {};
+    const sender = async (client: FleetClient, offset: number) => {
       for (let n = 0; !stop; n += 1) {
-        const [commandId, taskId] = [uuidv7(), tasks[(n + lane) % tasks.length]!];
+        const [commandId, taskId] = [uuidv7(), tasks[(n + offset) % tasks.length]!];
         commands.set(commandId, taskId);
-        const command = { taskId, commandId, checkpoint: checkpoint(n), deadlineMs: PATIENT_MS };
+        const command = { taskId, commandId, checkpoint: checkpoint(n), deadlineMs: DEADLINE_MS };
         const { outcome } = await client.createCheckpoint(command);
         if (outcome === "committed") committed += 1;
-        else await pause(QUEUED_REST_MS);
-        look();
+        else await pause(QUEUED_PAUSE_MS);
+        onOutcome();
       }
     };
-    const lanes = clients.flatMap((client, n) => [lane(client, n), lane(client, n + 1), lane(client, n + 2)]);
+    const senders = clients.flatMap((client, n) => [n, n + 1, n + 2].map((offset) => sender(client, offset)));
     return {
       more: (count: number) => {
         const enough = committed + count;
         return new Promise<void>((resolve) => {
-          look = () => committed >= enough && resolve();
+          onOutcome = () => committed >= enough && resolve();
         });
       },
       async end() {
         stop = true;
-        await Promise.all(lanes);
+        await Promise.all(senders);
         return commands;
       },
     };
   }
 
-  /** Each command has one effect, if need be after it was queued; each task's history is whole, and its audit chain verifies. */
+  /** Asserts that each command has one effect, also after it was queued, and that each history is complete and each chain valid. */
   async function verify(tasks: readonly string[], commands: ReadonlyMap<string, string>): Promise<void> {
     const client = clients[0]!;
-    const endsAt = performance.now() + PATIENT_MS;
+    const endsAt = performance.now() + DEADLINE_MS;
     const history = (task: string) => client.getCheckpointHistory(task, { limit: 1_000, order: "oldest" });
     const all = async () => await Promise.all(tasks.map(history));
     let pages = await all();
@@ -116,26 +116,26 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     await work.more(60);
     await services[0]!.kill9();
     await work.more(60);
-    services[0] = await startService("writer", environmentOf(place));
+    services[0] = await startService("writer", environmentOf(urls));
     await work.more(60);
     await verify(tasks, await work.end());
   }, 180_000);
 
   test.each(["killed", "paused"])(
-    "the database is %s under load: work goes on when it is back",
-    async (how) => {
+    "work continues after the database was %s under load",
+    async (fault) => {
       const { control } = server;
       if (control === undefined) return;
-      const tasks = [`${how}-1`, `${how}-2`];
+      const tasks = [`${fault}-1`, `${fault}-2`];
       const work = workload(tasks);
       await work.more(60);
-      if (how === "killed") await control.kill();
+      if (fault === "killed") await control.kill();
       else control.pause();
       const startedAt = performance.now();
       const asked = clients[0]!.getLatestCheckpoint(tasks[0]!);
       await expect(asked).rejects.toMatchObject({ code: expect.stringMatching(/^(UNAVAILABLE|TIMEOUT)$/) });
       expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
-      if (how === "killed") await control.restart();
+      if (fault === "killed") await control.restart();
       else control.continue();
       await work.more(60);
       await verify(tasks, await work.end());
@@ -143,7 +143,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     180_000,
   );
 
-  test("readers find by index what writers committed, and the outbox runs empty", async () => {
+  test("readers find committed checkpoints by index, and the outbox drains", async () => {
     const client = clients[1]!;
     const { position } = (await client.createCheckpoint({ taskId: "found", checkpoint: checkpoint(1) })) as {
       position: string;
@@ -153,7 +153,7 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     while ((await client.admin.status()).outbox.depth > 0);
   }, 60_000);
 
-  test("all stop cleanly on SIGTERM, also a writer and a reader whose database does not answer", async () => {
+  test("all services stop cleanly on SIGTERM, even when the database does not answer", async () => {
     const [writer, reader, ...others] = services as [TestService, TestService, ...TestService[]];
     const stop = async (some: TestService[]) => Promise.all(some.map((service) => service.terminate()));
     expect(await stop([writer, reader])).toEqual([0, 0]);
@@ -166,12 +166,12 @@ describe.skipIf(missing !== undefined)("a fleet of several processes on Foundati
     services = [];
   }, 60_000);
 
-  test("a writer that starts while the database is away says so and ends", async () => {
+  test("a writer that starts while the database is unavailable reports it and ends", async () => {
     const folder = await mkdtemp(join(tmpdir(), "fleet-fdb-"));
     const clusterFile = join(folder, "fdb.cluster");
     await writeFile(clusterFile, "absent:absent@127.0.0.1:1\n");
     const startedAt = performance.now();
-    const start = startService("writer", environmentOf({ ...place, storeUrl: `fdb:${clusterFile}` }));
+    const start = startService("writer", environmentOf({ ...urls, storeUrl: `fdb:${clusterFile}` }));
     await expect(start).rejects.toThrow("the writer ended with 69");
     expect(performance.now() - startedAt).toBeLessThan(ANSWERED_MS);
     await rm(folder, { recursive: true });

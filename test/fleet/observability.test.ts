@@ -1,4 +1,4 @@
-/** A trace crosses the bus and the outbox; logs are JSON lines with fields. */
+/** A trace spans the bus and the outbox; logs are JSON lines with fields. */
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -61,7 +61,7 @@ describe("traces and logs", () => {
     await fleet.start();
   });
 
-  test("every command and query has a JSON log line with its facts", () => {
+  test("every command and query has a JSON log line with its fields", () => {
     const lines = fleet
       .output()
       .split("\n")

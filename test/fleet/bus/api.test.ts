@@ -1,6 +1,6 @@
 /**
- * API.md from top to bottom, as somebody would play it who has nothing but the page and a NATS client: every request goes to a new
- * fleet, and what comes back is what the page prints.
+ * API.md from top to bottom, with nothing but the page and a NATS client: every request is sent to a new fleet, and its answer is the
+ * one that the page prints.
  */
 import { readFileSync } from "node:fs";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
@@ -17,13 +17,13 @@ const blocks = [...page.matchAll(/^```(\w+) ?(\S*)\n([\s\S]*?)^```$/gm)].map(([,
   text: text as string,
 }));
 
-/** What differs from one fleet to the next, and what it looks like. */
+/** The fields that differ between fleets, with the form of their values. */
 const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [
     /^(committed_at|requested_at|ended_at|timestamp|created_at|updated_at|retain_until|time|at|queued_at|dead_at|first_beat_at|last_beat_at|listening_since)$/,
     /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
   ],
-  // Whether the coordinator was faster than the request that takes a handoff back.
+  // The coordinator may be faster than the request that cancels the handoff.
   [/^(validated_at|offered_at)$/, /^(null|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/],
   [/^(attempt|max_attempts|fence_to_be|first_checkpoint_ms)$/, /^(null|\d+)$/],
   [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
@@ -46,11 +46,13 @@ function masked(value: unknown): unknown {
   );
 }
 
+const POLL = { timeout: 30_000, interval: 20 };
+
 let fleet: TestFleet;
 let nats: NatsConnection;
 const events: Json[] = [];
-/** Positions, and ids of alerts, that the page prints, and what they are in this fleet. */
-const positions = new Map<string, string>();
+/** Maps the positions and alert ids that the page prints to those of this fleet. */
+const printedValues = new Map<string, string>();
 
 beforeAll(async () => {
   fleet = await startFleet();
@@ -65,7 +67,7 @@ afterAll(async () => {
 async function ask(subject: string, text: string): Promise<Json> {
   const body = text.replaceAll(
     /(?<="wait_for": ")\w+|(?<=")default\/billing-42\/[\w-]+/g,
-    (printed) => positions.get(printed) ?? printed,
+    (printed) => printedValues.get(printed) ?? printed,
   );
   return (await nats.request(subject, body, { timeout: 5_000 })).json<Json>();
 }
@@ -77,13 +79,10 @@ function subjectOf(op: string): string {
     : `fleet.query.default.${op}`;
 }
 
-/** Until events are published and indexed, which the page does not wait for either: a reader takes longer. */
+/** Resolves when all events are published and indexed. The page does not wait for it, because its reader is slower. */
 async function settled(): Promise<void> {
   await expect
-    .poll(async () => (await ask("fleet.query.default.status", "{}")).result, {
-      timeout: 10_000,
-      interval: 20,
-    })
+    .poll(async () => (await ask("fleet.query.default.status", "{}")).result, POLL)
     .toMatchObject({ outbox: { depth: 0 }, index: { behind: 0, state: "ready" } });
 }
 
@@ -91,35 +90,37 @@ function shellWith(words: string): string {
   return blocks.find(({ language, text }) => language === "sh" && text.includes(words))!.text;
 }
 
-/** The shell command of the section about agents. */
-function beat(): void {
+/** Runs the shell command of the section about agents; resolves when the reader has received the heartbeat. */
+async function sendHeartbeat(): Promise<void> {
   const [, subject, body] = /^nats publish (\S+)[\s\\]+'([^']+)'/.exec(shellWith("fleet.heartbeat."))!;
   nats.publish(subject!, body);
+  const agents = async () => (await ask("fleet.query.default.agents", "{}")).result;
+  await expect.poll(agents, POLL).toMatchObject({ agents: [{}] });
 }
 
-/** The shell command of the queue's section; resolves when its command has become the letter that the page goes on with. */
+/** Runs the shell command of the section about the queue; resolves when its command has become the dead letter of the page. */
 async function publishToQueue(): Promise<void> {
   const shell = shellWith("fleet.queue.");
   const [, subject, body] = /^nats request (\S+)[\s\\]+'([^']+)'/.exec(shell)!;
   expect(await ask(subject!, body!)).toMatchObject({ stream: "FLEET_QUEUE", seq: 1 });
-  await dead(1);
+  await untilDead(1);
 }
 
-async function dead(seq: number): Promise<void> {
+async function untilDead(seq: number): Promise<void> {
   const list = async () => (await ask("fleet.query.default.dead_list", "{}")).result;
-  await expect.poll(list, { timeout: 10_000, interval: 20 }).toMatchObject({ letters: [{ seq }] });
+  await expect.poll(list, POLL).toMatchObject({ letters: [{ seq }] });
 }
 
 const alertIds = (answer: Json): string[] =>
   (answer.result as { alerts: { alert: { id: string } }[] }).alerts.map(({ alert }) => alert.id);
 
-/** Until both letters were announced. */
-async function alerted(): Promise<void> {
+/** Resolves when both dead letters are alerted. */
+async function untilAlerted(): Promise<void> {
   const ids = async () => alertIds(await ask("fleet.query.default.alerts", "{}"));
-  await expect.poll(ids, { timeout: 10_000, interval: 20 }).toHaveLength(2);
+  await expect.poll(ids, POLL).toHaveLength(2);
 }
 
-test("the shell commands at the top work", async () => {
+test("the first shell commands work", async () => {
   const shell = blocks.find(({ language }) => language === "sh")!.text;
   const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
   nats.subscribe(subscription!, { callback: (_error, message) => void events.push(message.json<Json>()) });
@@ -135,50 +136,50 @@ test("the shell commands at the top work", async () => {
 });
 
 /**
- * An offer must have been made before, what `acknowledge` then does is tested where offers are made; how far a scrub is when it is asked
- * about is chance, so what it answers is tested where it is waited for and something is damaged: test/fleet/cli/scrub.test.ts.
+ * `acknowledge` needs an offer, so the tests of offers cover it. The answers about a scrub depend on its progress, so the test that waits
+ * for a scrub covers them: test/fleet/cli/scrub.test.ts.
  */
-const PLAYED_ELSEWHERE: ReadonlySet<string> = new Set([
+const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "acknowledge",
   "scrub_status",
   "scrub_start",
   "scrub_findings",
 ]);
 
-/** Each request with the first answer that is printed after it. */
-const played = blocks.flatMap(({ tag, text }, i) => {
+/** Each request with the first answer that the page prints after it. */
+const exchanges = blocks.flatMap(({ tag, text }, i) => {
   const op = /^((?:query\.)?\w+)-request$/.exec(tag)?.[1];
-  if (op === undefined || PLAYED_ELSEWHERE.has(op)) return [];
+  if (op === undefined || TESTED_ELSEWHERE.has(op)) return [];
   const answer = blocks.slice(i).find((later) => /-answer$/.test(later.tag)) ?? { text: "null" };
-  // The first answer of all stands before the first request: it shows what every command gets.
+  // The first answer precedes the first request: it shows the answer of every command.
   const first = blocks.find((one) => one.tag === "committed-answer")!;
   return [{ op, text, answer: JSON.parse(op === "create" ? first.text : answer.text) as Json }];
 });
 
 describe("the page's requests, in its order", () => {
-  test.each(played)("$op", async ({ op, text, answer }) => {
+  test.each(exchanges)("$op", async ({ op, text, answer }) => {
     if (op === "status" || op === "index_status") await settled();
-    if (op === "agents") beat();
+    if (op === "agents") await sendHeartbeat();
     if (op === "queue_status") await publishToQueue();
-    if (op === "dead_drop") await dead(2);
-    if (op === "alerts") await alerted();
+    if (op === "dead_drop") await untilDead(2);
+    if (op === "alerts") await untilAlerted();
     const got = await ask(subjectOf(op), text);
     expect(masked(got)).toEqual(masked(answer));
     if (op === "alerts") {
-      for (const [i, id] of alertIds(got).entries()) positions.set(alertIds(answer)[i]!, id);
+      for (const [i, id] of alertIds(got).entries()) printedValues.set(alertIds(answer)[i]!, id);
     }
-    if (answer.status === "committed") positions.set(answer.position as string, got.position as string);
+    if (answer.status === "committed") printedValues.set(answer.position as string, got.position as string);
   });
 });
 
 describe("the page's errors", () => {
-  const create = JSON.parse(played.find(({ op }) => op === "create")!.text) as Json & { checkpoint: Json };
+  const create = JSON.parse(exchanges.find(({ op }) => op === "create")!.text) as Json & { checkpoint: Json };
   const [conflict, invalid] = blocks
     .filter(({ tag }) => tag === "error-answer")
     .map(({ text }) => JSON.parse(text));
   const commandId = "019bef78-0000-7a31-b5c4-0d6e2f9a1b06";
 
-  test("a create that expects another number of checkpoints", async () => {
+  test("a create with a wrong expected version", async () => {
     const body = { ...create, command_id: commandId };
     expect(await ask(subjectOf("create"), JSON.stringify(body))).toEqual(conflict);
   });
@@ -193,7 +194,7 @@ describe("the page's errors", () => {
     expect(await ask(subjectOf("create"), JSON.stringify(body))).toEqual(invalid);
   });
 
-  test("a parent that the checkpoint has is refused as CONFLICT, as it says under link", async () => {
+  test("an existing parent is refused as CONFLICT, as the page states under link", async () => {
     const draft = { ...create, command_id: commandId, expected_version: 2 };
     expect(await ask(subjectOf("create"), JSON.stringify(draft))).toMatchObject({ status: "committed" });
     const link = {
@@ -212,7 +213,8 @@ describe("the page's errors", () => {
   });
 });
 
-test("the events that it prints for these commands came, in its order", () => {
+test("the events that the page prints for these commands were published, in its order", async () => {
+  await settled();
   const printed = blocks
     .filter(({ tag }) => /^event-(CHECKPOINT_(CREATED|UPDATED|FINALIZED)|TASK_(TAKEN|RELEASED))$/.test(tag))
     .map(({ text }) => JSON.parse(text) as Json);

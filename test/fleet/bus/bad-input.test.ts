@@ -1,4 +1,4 @@
-/** Hostile and mistaken messages straight onto the bus: each gets a typed error that names the field, and nothing is stored. */
+/** Hostile and mistaken messages on the bus: each is answered with a typed error that names the field, and nothing is stored. */
 
 import { Packr } from "msgpackr";
 import { uuidv7 } from "uuidv7";
@@ -21,20 +21,20 @@ const withState = (state: object) =>
   good({ checkpoint: { metadata: { agent_type: "qa" }, execution_state: { phase: "testing", ...state } } });
 const nested = (depth: number): unknown => (depth === 0 ? 1 : { a: nested(depth - 1) });
 
-/** What is sent (an object as JSON, a string or bytes as they are), the code and a field's path in the answer. */
+/** The body (an object is sent as JSON, a string or bytes unchanged), and the error code and the field's path of the answer. */
 const commands: [name: string, body: object | string | Uint8Array, code: string, path: string | null][] = [
-  ["nothing at all", new Uint8Array(0), "INVALID", ""],
-  ["no JSON", "{", "INVALID", ""],
-  ["bytes that are no UTF-8", new Uint8Array([0x22, 0xff, 0xfe, 0x22]), "INVALID", ""],
+  ["an empty body", new Uint8Array(0), "INVALID", ""],
+  ["invalid JSON", "{", "INVALID", ""],
+  ["invalid UTF-8", new Uint8Array([0x22, 0xff, 0xfe, 0x22]), "INVALID", ""],
   ["a bare null", "null", "INVALID", ""],
   ["an array", "[]", "INVALID", ""],
   ["no command id", { checkpoint: good().checkpoint }, "INVALID", "command_id"],
   ["a UUIDv4 as command id", good({ command_id: crypto.randomUUID() }), "INVALID", "command_id"],
   ["no checkpoint", { command_id: uuidv7() }, "INVALID", "checkpoint"],
-  ["a phase that is none", withState({ phase: "sleeping" }), "INVALID", "checkpoint.execution_state.phase"],
-  ["a number as goal", withState({ goal: 7 }), "INVALID", "checkpoint.execution_state.goal"],
+  ["an unknown phase", withState({ phase: "sleeping" }), "INVALID", "checkpoint.execution_state.phase"],
+  ["a number as the goal", withState({ goal: 7 }), "INVALID", "checkpoint.execution_state.goal"],
   [
-    "an item without title",
+    "an item without a title",
     withState({ pending_items: [{ id: "x" }] }),
     "INVALID",
     "checkpoint.execution_state.pending_items.0.title",
@@ -46,7 +46,7 @@ const commands: [name: string, body: object | string | Uint8Array, code: string,
     "checkpoint.metadata.agent_type",
   ],
   [
-    "a parent that is no id",
+    "a parent that is not an id",
     good({
       checkpoint: {
         metadata: { agent_type: "qa", parent_ids: ["x"] },
@@ -124,7 +124,7 @@ describe("bad input", () => {
     await nothingStored();
   });
 
-  test("every wrong field is named at once", async () => {
+  test("one answer names every wrong field", async () => {
     const body = bytesOf(withState({ phase: "x", goal: 1, completed_items: "none" }));
     const error = await errorFor(SUBJECTS.command("default", "stranger", TASK, "create"), body);
     expect(error.fields?.map(({ path }) => path).sort()).toEqual([
@@ -136,11 +136,11 @@ describe("bad input", () => {
 
   const packed = new Packr({ useRecords: false });
   test.each([
-    ["bytes that are no MessagePack", new Uint8Array([0xc1, 0x00])],
+    ["invalid MessagePack", new Uint8Array([0xc1, 0x00])],
     ["a date", packed.pack({ command_id: new Date() })],
     ["a BigInt", packed.pack({ command_id: 2n ** 63n - 1n })],
     ["NaN", packed.pack({ command_id: Number.NaN })],
-    ["cut off in the middle", packed.pack(good()).subarray(0, 20)],
+    ["a truncated message", packed.pack(good()).subarray(0, 20)],
   ])("MessagePack: %s", async (_, body) => {
     const headers = { [HEADERS.contentType]: CONTENT_TYPES.msgpack };
     const error = await errorFor(SUBJECTS.command("default", "stranger", TASK, "create"), body, headers);
@@ -148,7 +148,7 @@ describe("bad input", () => {
     await nothingStored();
   });
 
-  test("a content type that is none", async () => {
+  test("an unknown content type", async () => {
     const headers = { [HEADERS.contentType]: "text/html" };
     const error = await errorFor(
       SUBJECTS.command("default", "stranger", TASK, "create"),
@@ -159,10 +159,10 @@ describe("bad input", () => {
   });
 
   test.each([
-    ["an operation that is none", "fleet.cmd.default.a.t.destroy", "op"],
+    ["an unknown operation", "fleet.cmd.default.a.t.destroy", "op"],
     ["a task that is too long", `fleet.cmd.default.a.${"t".repeat(65)}.create`, "task_id"],
-    ["an agent with a space's place-holder", "fleet.cmd.default.a%20b.t.create", "agent_id"],
-    ["a query that is none", "fleet.query.default.everything", "op"],
+    ["an agent with an encoded space", "fleet.cmd.default.a%20b.t.create", "agent_id"],
+    ["an unknown query", "fleet.query.default.everything", "op"],
   ])("a subject with %s", async (_, subject, path) => {
     const error = await errorFor(subject, bytesOf(good()));
     expect(error).toMatchObject({ code: "INVALID", fields: [{ path }] });
@@ -172,9 +172,9 @@ describe("bad input", () => {
     ["a history limit of 0", "history", { task_id: TASK, limit: 0 }, "limit"],
     ["a history limit of 10^9", "history", { task_id: TASK, limit: 1e9 }, "limit"],
     ["a search with a broken cursor", "search", { text: "hello", cursor: "bm90IGEgY3Vyc29y" }, "cursor"],
-    ["a search from a time that is none", "search", { from: "yesterday" }, "from"],
-    ["a get without id", "get", {}, "checkpoint_id"],
-    ["a get of no id", "get", { checkpoint_id: "chk-1" }, "checkpoint_id"],
+    ["a search from an invalid time", "search", { from: "yesterday" }, "from"],
+    ["a get without an id", "get", {}, "checkpoint_id"],
+    ["a get of an invalid id", "get", { checkpoint_id: "chk-1" }, "checkpoint_id"],
     ["an audit from 0", "audit", { task_id: TASK, from_seq: 0 }, "from_seq"],
   ] as const)("%s", async (_, op, body, path) => {
     const error = await errorFor(SUBJECTS.query("default", op), bytesOf(body));
@@ -182,7 +182,7 @@ describe("bad input", () => {
     expect(error.fields?.[0]?.path).toBe(path);
   });
 
-  test("a checkpoint over 1 MB is TOO_LARGE, a message over the payload limit does not leave the client", async () => {
+  test("a checkpoint over 1 MB is TOO_LARGE, and a message over the payload limit does not leave the client", async () => {
     const subject = SUBJECTS.command("default", "stranger", TASK, "create");
     const error = await errorFor(subject, bytesOf(withState({ goal: "a".repeat(1_000_001) })));
     expect(error).toMatchObject({ code: "TOO_LARGE", fields: [{ path: "checkpoint" }] });
@@ -191,7 +191,7 @@ describe("bad input", () => {
     await nothingStored();
   });
 
-  test("a flood of rubbish without anybody to answer leaves the service well", async () => {
+  test("a flood of invalid messages without a reply subject does not harm the service", async () => {
     for (let i = 0; i < 2_000; i += 1) {
       bus.publish(SUBJECTS.command("default", "stranger", TASK, "create"), {
         body: new Uint8Array([i % 256, 0xff]),

@@ -1,5 +1,5 @@
-// The same command any number of times: from several clients and processes at once, through kills of the fleet and of its bus and
-// restarts of everything. One effect, one answer; and what its id was used for once, it is never used for again.
+// The same command many times: from several clients and processes together, through kills of the fleet and its bus and through
+// restarts. It has one effect and one answer, and its id is refused for any other command.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -24,11 +24,11 @@ const AGENT = "repeater";
 const PROCESSES = 2;
 const CLIENTS = 3;
 
-interface Prepared extends RawCommand {
+interface PreparedCommand extends RawCommand {
   readonly op: CommandOp;
   readonly task: string;
   readonly commandId: string;
-  /** Audit entries of its task before it. */
+  /** The number of audit entries of its task before the command. */
   readonly before: number;
 }
 
@@ -80,11 +80,11 @@ const bodyFor = (op: CommandOp, parent: string, child: string, text: string): ob
     recover: { reason: text },
   })[op];
 
-/** All but `acknowledge`, whose turn comes when an offer was made: test/shared/records/handoff/handoff-refusals.test.ts. */
+/** All commands but `acknowledge`, which needs an offer: test/shared/records/handoff/handoff-refusals.test.ts covers it. */
 const OPS = COMMAND_OPS.filter((op) => op !== "acknowledge");
 
-/** A command of that kind on a task of its own, which stands as the command needs it. */
-async function prepare(op: CommandOp): Promise<Prepared & { readonly other: RawCommand }> {
+/** A command of that kind, with a new task in the state that the command needs. */
+async function prepare(op: CommandOp): Promise<PreparedCommand & { readonly other: RawCommand }> {
   tasks += 1;
   const task = `${op}-${tasks}`;
   const options = { deadlineMs: 60_000 };
@@ -126,41 +126,41 @@ async function applied(task: string): Promise<string[]> {
 
 const prepareAll = () => Promise.all(OPS.map(prepare));
 
-/** Sends the batch from all processes and clients at once; the answers for each command, when all have been given. */
-async function sendEverywhere(batch: CopyBatch, told = () => {}): Promise<RawAnswer[][]> {
+/** Sends the batch from all processes and clients together; resolves with all answers of each command. */
+async function sendEverywhere(batch: CopyBatch, onAnswer = () => {}): Promise<RawAnswer[][]> {
   const answers: RawAnswer[][] = batch.commands.map(() => []);
-  const take = (place: number, answer: RawAnswer): void => {
-    answers[place]?.push(answer);
-    told();
+  const add = (index: number, answer: RawAnswer): void => {
+    answers[index]?.push(answer);
+    onAnswer();
   };
   const fromProcesses = copiers.map(async ({ child, lines }) => {
     const done = Promise.withResolvers<void>();
-    const hear = (text: string): void => {
-      const line = JSON.parse(text) as { done?: boolean; place: number; answer: RawAnswer };
+    const onLine = (text: string): void => {
+      const line = JSON.parse(text) as { done?: boolean; index: number; answer: RawAnswer };
       if (line.done) done.resolve();
-      else take(line.place, line.answer);
+      else add(line.index, line.answer);
     };
-    lines.on("line", hear);
+    lines.on("line", onLine);
     child.stdin?.write(`${JSON.stringify(batch)}\n`);
     await Promise.race([
       done.promise,
-      once(child, "exit").then(() => done.reject(new Error("a copier died"))),
+      once(child, "exit").then(() => done.reject(new Error("a copier ended"))),
     ]);
     await done.promise;
-    lines.off("line", hear);
+    lines.off("line", onLine);
   });
-  const fromClients = connections.map((nats) => sendCopies(nats, batch, take));
+  const fromClients = connections.map((nats) => sendCopies(nats, batch, add));
   await Promise.all([...fromProcesses, ...fromClients]);
   return answers;
 }
 
-/** All answers are the first one again, and the task's trail has the command once. */
-async function requireOne(
-  commands: readonly Prepared[],
+/** Asserts that all answers repeat the first one, and that the audit trail has the command once; resolves with the first answers. */
+async function requireOneEffect(
+  commands: readonly PreparedCommand[],
   answers: readonly RawAnswer[][],
 ): Promise<RawAnswer[]> {
-  const firsts = commands.map(({ op, commandId }, place) => {
-    const all = answers[place] ?? [];
+  const firsts = commands.map(({ op, commandId }, index) => {
+    const all = answers[index] ?? [];
     const [first] = all;
     expect([op, first]).toMatchObject([op, { status: "committed", command_id: commandId }]);
     for (const answer of all) expect({ ...answer, replayed: true }).toEqual({ ...first, replayed: true });
@@ -176,20 +176,20 @@ async function requireOne(
   return firsts;
 }
 
-test("many copies at once, from several clients and processes, have one effect and one answer", async () => {
+test("many concurrent copies from several clients and processes have one effect and one answer", async () => {
   const commands = await prepareAll();
   const answers = await sendEverywhere({ commands, senders: 5, times: 8 });
   for (const all of answers) {
     expect(all).toHaveLength((PROCESSES + CLIENTS) * 5 * 8);
     expect(all.filter(({ replayed }) => replayed === false)).toHaveLength(1);
   }
-  await requireOne(commands, answers);
+  await requireOneEffect(commands, answers);
 }, 60_000);
 
 describe("through kills and restarts", () => {
   const faults: [what: string, fault: () => Promise<void>][] = [
     ["SIGKILL of the fleet", async () => fleet.kill9().then(fleet.start)],
-    ["SIGKILL of nats-server, which the fleet starts again", async () => fleet.killNats()],
+    ["SIGKILL of nats-server, which the fleet restarts", async () => fleet.killNats()],
     [
       "SIGKILL of both",
       async () => {
@@ -197,42 +197,42 @@ describe("through kills and restarts", () => {
         await fleet.start();
       },
     ],
-    ["a stop in good order", async () => fleet.terminate().then(fleet.start)],
+    ["a regular stop", async () => fleet.terminate().then(fleet.start)],
   ];
-  const settled: { commands: readonly Prepared[]; firsts: readonly RawAnswer[] }[] = [];
+  const settled: { commands: readonly PreparedCommand[]; firsts: readonly RawAnswer[] }[] = [];
 
   test.each(faults)(
-    "%s, while copies are under way",
+    "%s, while copies are in flight",
     async (_, fault) => {
       const commands = await prepareAll();
       const begun = Promise.withResolvers<void>();
-      let told = 0;
+      let received = 0;
       const sending = sendEverywhere({ commands, senders: 3, times: 12 }, () => {
-        told += 1;
-        if (told === 100) begun.resolve();
+        received += 1;
+        if (received === 100) begun.resolve();
       });
       await Promise.race([begun.promise, sending]);
       await fault();
       const answers = await sending;
       for (const all of answers) expect(all).toHaveLength((PROCESSES + CLIENTS) * 3 * 12);
-      settled.push({ commands, firsts: await requireOne(commands, answers) });
+      settled.push({ commands, firsts: await requireOneEffect(commands, answers) });
     },
     120_000,
   );
 
-  test("after all of them, every command of every round is answered as it was", async () => {
+  test("after all of them every command is answered as before", async () => {
     expect(settled).toHaveLength(faults.length);
     for (const { commands, firsts } of settled) {
       const again = await sendEverywhere({ commands, senders: 1, times: 1 });
-      for (const [place, all] of again.entries())
-        expect(all).toEqual(Array(PROCESSES + CLIENTS).fill(firsts[place]));
-      await requireOne(commands, again);
+      for (const [index, all] of again.entries())
+        expect(all).toEqual(Array(PROCESSES + CLIENTS).fill(firsts[index]));
+      await requireOneEffect(commands, again);
     }
   }, 60_000);
 });
 
 test.each(OPS)(
-  "%s: an id that was used is refused with any other content, and nothing is applied",
+  "%s: a used id is refused with any other content, and nothing is applied",
   async (op) => {
     const command = await prepare(op);
     const { other, task, commandId } = command;
@@ -245,7 +245,7 @@ test.each(OPS)(
     const misuses: RawCommand[] = [
       other,
       { ...command, body: `${command.body} ` },
-      { ...command, subject: SUBJECTS.command("default", "somebody-else", task, op) },
+      { ...command, subject: SUBJECTS.command("default", "another-agent", task, op) },
       { ...command, subject: SUBJECTS.command("default", AGENT, sibling.task, op) },
       ...kinds.map((kind) => ({
         subject: SUBJECTS.command("default", AGENT, task, kind),

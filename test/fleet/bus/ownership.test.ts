@@ -1,5 +1,5 @@
-// Zombies: agents that are stopped in the middle of their work, superseded, and set going again. Real processes, and what they were
-// told compared with what is stored.
+// Zombies: agents that are stopped during their work, superseded and continued. They are real processes, and their answers are compared
+// with the stored records.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,10 +15,10 @@ interface Line {
   readonly refused?: string;
 }
 
-interface Owner {
+interface OwnerProcess {
   readonly lines: Line[];
-  /** Resolves when it has said so many of these. */
-  said(kind: keyof Line, count: number): Promise<void>;
+  /** Resolves when the process has written `count` lines of that kind. */
+  wrote(kind: keyof Line, count: number): Promise<void>;
   signal(name: NodeJS.Signals): void;
   readonly ended: Promise<number | null>;
 }
@@ -34,7 +34,7 @@ afterEach(() => {
 });
 afterAll(() => fleet?.stop());
 
-function startOwner(agent: string, task: string): Owner {
+function startOwner(agent: string, task: string): OwnerProcess {
   const child = spawn(process.execPath, ["test/fleet/bus/owner.program.ts", fleet.url, agent, task], {
     cwd: projectRoot,
     stdio: ["ignore", "pipe", "inherit"],
@@ -45,7 +45,7 @@ function startOwner(agent: string, task: string): Owner {
   reader.on("line", (text) => lines.push(JSON.parse(text) as Line));
   return {
     lines,
-    async said(kind, count) {
+    async wrote(kind, count) {
       while (lines.filter((line) => kind in line).length < count) await once(reader, "line");
     },
     signal: (name) => void child.kill(name),
@@ -58,10 +58,10 @@ const checkpoint: CheckpointInput = {
   execution_state: { phase: "testing" },
 };
 
-test("a stopped owner that comes back cannot write over its successor", async () => {
+test("a stopped owner that continues cannot overwrite the next owner's checkpoints", async () => {
   const task = "zombie";
   const zombie = startOwner("agent-a", task);
-  await zombie.said("committed", 20);
+  await zombie.wrote("committed", 20);
   zombie.signal("SIGSTOP");
 
   const client = await fleet.client("agent-b");
@@ -70,7 +70,7 @@ test("a stopped owner that comes back cannot write over its successor", async ()
   const written: string[] = [];
   for (let i = 0; i < 10; i += 1) written.push((await handle.checkpoint(checkpoint)).checkpointId ?? "");
   zombie.signal("SIGCONT");
-  await zombie.said("refused", 1);
+  await zombie.wrote("refused", 1);
   for (let i = 0; i < 10; i += 1) written.push((await handle.checkpoint(checkpoint)).checkpointId ?? "");
   expect(await zombie.ended).toBe(0);
 
@@ -78,7 +78,7 @@ test("a stopped owner that comes back cannot write over its successor", async ()
   const { checkpoints } = await client.getCheckpointHistory(task, { order: "oldest", limit: 1_000 });
   const by = (agent: string) => checkpoints.filter(({ metadata }) => metadata.agent_id === agent);
   expect(by("agent-b").map(({ metadata }) => metadata.checkpoint_id)).toEqual(written);
-  // Its last write may have been on its way when it was stopped; every one that it was told of is there, and all before the take.
+  // Its last write may have been in flight when it was stopped. Every acknowledged write is stored, and all are before the take.
   const stored = by("agent-a").map(({ metadata }) => metadata.checkpoint_id);
   expect(stored).toEqual(expect.arrayContaining(zombie.lines.flatMap(({ committed }) => committed ?? [])));
   expect(checkpoints.slice(0, stored.length)).toEqual(by("agent-a"));
@@ -87,18 +87,18 @@ test("a stopped owner that comes back cannot write over its successor", async ()
   expect((await client.verifyAudit(task)).ok).toBe(true);
 }, 60_000);
 
-test("of two processes of one agent only the one that took the task last can write, also after a crash of the fleet", async () => {
+test("of two processes of one agent only the last to take the task can write, even after a crash of the fleet", async () => {
   const task = "twins";
   const first = startOwner("agent-a", task);
-  await first.said("committed", 5);
+  await first.wrote("committed", 5);
   const second = startOwner("agent-a", task);
   expect(await first.ended).toBe(0);
   expect(first.lines.flatMap(({ refused }) => refused ?? [])).toEqual(Array(5).fill("FENCED"));
-  await second.said("committed", 5);
+  await second.wrote("committed", 5);
   await fleet.kill9();
   await fleet.start();
   const before = second.lines.filter(({ committed }) => committed !== undefined).length;
-  await second.said("committed", before + 5);
+  await second.wrote("committed", before + 5);
   const client = await fleet.client("agent-b");
   expect(await client.getTask(task)).toMatchObject({ owner: "agent-a", fence: 2 });
   await client.takeTask(task);
@@ -106,7 +106,7 @@ test("of two processes of one agent only the one that took the task last can wri
   expect(second.lines.flatMap(({ refused }) => refused ?? [])).toEqual(Array(5).fill("FENCED"));
 }, 60_000);
 
-test("of many clients that take a task at once with one expectation, one gets it", async () => {
+test("one of many clients that take a task with the same expected fence becomes its owner", async () => {
   const clients = await Promise.all(Array.from({ length: 16 }, (_, i) => fleet.client(`taker-${i}`)));
   const results = await Promise.allSettled(
     clients.map((client) => client.takeTask("contended", { expectedFence: 0 })),

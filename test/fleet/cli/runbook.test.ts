@@ -1,4 +1,4 @@
-// An operator relies on the runbook at night. Each of its commands runs here, in a real situation of its section, and must
+// An operator relies on the runbook at runbook. Each of its commands runs here, in a real situation of its section, and must
 // end as its line says.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -12,8 +12,8 @@ import { TestAgents } from "../../harness/processes/agents.ts";
 import { startNats } from "../../harness/processes/nats.ts";
 import { environmentOf, startService } from "../../harness/processes/services.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { sections } from "../runbook/blocks.ts";
-import { Night, TASK } from "../runbook/night.ts";
+import { sections } from "../runbook/runbook-steps.ts";
+import { RunbookFleet, TASK } from "../runbook/runbook.ts";
 
 /** Each command is a process of its own, and a busy machine takes seconds to start one. */
 const SECTION_MS = 180_000;
@@ -30,131 +30,131 @@ interface Situation {
 
 const text = readFileSync(join(projectRoot, "services/watchdog/RUNBOOK.md"), "utf8");
 const found = sections(text);
-let night: Night;
+let runbook: RunbookFleet;
 let agents: TestAgents;
 
 beforeAll(async () => {
-  night = await Night.begin();
-  agents = new TestAgents(night.fleet.url);
+  runbook = await RunbookFleet.start();
+  agents = new TestAgents(runbook.fleet.url);
 }, SECTION_MS);
 afterAll(async () => {
   agents?.kill();
-  await night?.end();
+  await runbook?.stop();
 });
 
 const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   async "Start here"() {
-    await night.begun("first", 1);
-    await night.fails("first", "unrecoverable");
-    return { tenant: "first", ids: { ALERT: await night.alert("first", "RECOVERY_BLOCKED") } };
+    await runbook.startTask("first", 1);
+    await runbook.reportFailure("first", "unrecoverable");
+    return { tenant: "first", ids: { ALERT: await runbook.untilAlert("first", "RECOVERY_BLOCKED") } };
   },
   async "Blocked: attempts_spent"() {
-    await night.begun("spent", 1);
-    await night.fails("spent", "crash");
+    await runbook.startTask("spent", 1);
+    await runbook.reportFailure("spent", "crash");
     await failsAgain("spent", 1);
-    await night.recovery("spent", "blocked");
-    return { tenant: "spent", after: () => night.recovery("spent", "attempted") };
+    await runbook.untilRecovery("spent", "blocked");
+    return { tenant: "spent", after: () => runbook.untilRecovery("spent", "attempted") };
   },
   async "Blocked: too_many_attempts"() {
-    await night.begun("often", 1);
-    await night.fails("often", "crash");
+    await runbook.startTask("often", 1);
+    await runbook.reportFailure("often", "crash");
     await failsAgain("often", 2);
-    await night.recovery("often", "blocked");
-    return { tenant: "often", after: () => night.recovery("often", "attempted") };
+    await runbook.untilRecovery("often", "blocked");
+    return { tenant: "often", after: () => runbook.untilRecovery("often", "attempted") };
   },
   async "Blocked: unrecoverable"() {
-    await night.begun("refused", 1);
-    await night.fails("refused", "unrecoverable");
-    await night.recovery("refused", "blocked");
-    return { tenant: "refused", after: () => night.recovery("refused", "attempted") };
+    await runbook.startTask("refused", 1);
+    await runbook.reportFailure("refused", "unrecoverable");
+    await runbook.untilRecovery("refused", "blocked");
+    return { tenant: "refused", after: () => runbook.untilRecovery("refused", "attempted") };
   },
   async "Blocked: chain_broken"() {
-    const [first, second] = await night.begun("broken", 3);
-    await night.damage("broken", String(second));
-    await night.fails("broken", "crash");
-    await night.recovery("broken", "blocked");
+    const [first, second] = await runbook.startTask("broken", 3);
+    await runbook.damage("broken", String(second));
+    await runbook.reportFailure("broken", "crash");
+    await runbook.untilRecovery("broken", "blocked");
     const ids = { CHECKPOINT: String(first) };
-    return { tenant: "broken", ids, after: () => night.accepts("broken", 2) };
+    return { tenant: "broken", ids, after: () => runbook.acceptOffer("broken", 2) };
   },
   async "Blocked: no_checkpoint"() {
-    await night.begun("empty", 0);
-    await night.fails("empty", "crash");
-    await night.recovery("empty", "blocked");
-    return { tenant: "empty", after: () => night.recovery("empty", "attempted") };
+    await runbook.startTask("empty", 0);
+    await runbook.reportFailure("empty", "crash");
+    await runbook.untilRecovery("empty", "blocked");
+    return { tenant: "empty", after: () => runbook.untilRecovery("empty", "attempted") };
   },
   async "Blocked: withdrawn"() {
-    await night.begun("withdrawn", 1);
-    await night.fails("withdrawn", "crash");
-    await night.recovery("withdrawn", "attempted");
-    await (await night.agent("withdrawn")).cancelHandoff(TASK, { reason: "not before the release" });
-    await night.alert("withdrawn", "RECOVERY_BLOCKED");
-    return { tenant: "withdrawn", after: () => night.recovery("withdrawn", "attempted") };
+    await runbook.startTask("withdrawn", 1);
+    await runbook.reportFailure("withdrawn", "crash");
+    await runbook.untilRecovery("withdrawn", "attempted");
+    await (await runbook.agent("withdrawn")).cancelHandoff(TASK, { reason: "not before the release" });
+    await runbook.untilAlert("withdrawn", "RECOVERY_BLOCKED");
+    return { tenant: "withdrawn", after: () => runbook.untilRecovery("withdrawn", "attempted") };
   },
   async "Blocked: many tasks at once"() {
     const tasks = [TASK, "billing-43"];
     for (const task of tasks) {
-      await night.begun("many", 1, task);
-      await night.fails("many", "unrecoverable", { task });
-      await night.recovery("many", "blocked", task);
+      await runbook.startTask("many", 1, task);
+      await runbook.reportFailure("many", "unrecoverable", { task });
+      await runbook.untilRecovery("many", "blocked", task);
     }
-    const after = () => Promise.all(tasks.map((task) => night.recovery("many", "attempted", task)));
+    const after = () => Promise.all(tasks.map((task) => runbook.untilRecovery("many", "attempted", task)));
     return { tenant: "many", after };
   },
   async "Handoff escalated: no agent accepts the task"() {
-    await night.begun("nobody", 1);
-    await night.fails("nobody", "crash");
-    await night.alert("nobody", "HANDOFF_FAILED");
-    return { tenant: "nobody" };
+    await runbook.startTask("untaken", 1);
+    await runbook.reportFailure("untaken", "crash");
+    await runbook.untilAlert("untaken", "HANDOFF_FAILED");
+    return { tenant: "untaken" };
   },
   async "Handoff rejected"() {
-    const [first, second] = await night.begun("rejected", 3);
-    await night.damage("rejected", String(second));
-    await (await night.agent("rejected")).initiateHandoff(null, { taskId: TASK, fence: 1 });
-    await night.alert("rejected", "HANDOFF_FAILED");
+    const [first, second] = await runbook.startTask("rejected", 3);
+    await runbook.damage("rejected", String(second));
+    await (await runbook.agent("rejected")).initiateHandoff(null, { taskId: TASK, fence: 1 });
+    await runbook.untilAlert("rejected", "HANDOFF_FAILED");
     const ids = { CHECKPOINT: String(first) };
-    return { tenant: "rejected", ids, after: () => night.accepts("rejected", 2) };
+    return { tenant: "rejected", ids, after: () => runbook.acceptOffer("rejected", 2) };
   },
   async "Handoff lapsed"() {
-    await night.begun("lapsed", 1);
-    const agent = await night.agent("lapsed");
+    await runbook.startTask("lapsed", 1);
+    const agent = await runbook.agent("lapsed");
     const { handoffId } = await agent.initiateHandoff(null, { taskId: TASK, fence: 1 });
-    await night.accepts("lapsed", null);
-    await night.alert("lapsed", "HANDOFF_FAILED");
-    await night.recovery("lapsed", "attempted");
+    await runbook.acceptOffer("lapsed", null);
+    await runbook.untilAlert("lapsed", "HANDOFF_FAILED");
+    await runbook.untilRecovery("lapsed", "attempted");
     return { tenant: "lapsed", ids: { HANDOFF: handoffId } };
   },
   async "Stored records are corrupt"() {
-    const [first, , third] = (await night.begun("corrupt", 3)) as [string, string, string];
+    const [first, , third] = (await runbook.startTask("corrupt", 3)) as [string, string, string];
     const patch = { metrics: { tokens_consumed: 1 } };
-    const agent = await night.agent("corrupt");
+    const agent = await runbook.agent("corrupt");
     await agent.updateCheckpoint(first, patch, { taskId: TASK, fence: 1 });
-    await night.damage("corrupt", third);
-    await night.damage("corrupt", first, 1);
-    return { tenant: "corrupt", after: () => night.damage("corrupt", first, 1) };
+    await runbook.damage("corrupt", third);
+    await runbook.damage("corrupt", first, 1);
+    return { tenant: "corrupt", after: () => runbook.damage("corrupt", first, 1) };
   },
   async "A command is a dead letter"() {
-    const [letter = 0, other = 0] = await night.dead("letters", 2);
+    const [letter = 0, other = 0] = await runbook.makeDeadLetters("letters", 2);
     return { tenant: "letters", ids: { LETTER: letter, OTHER: other } };
   },
   async "Dead letters fill their stream"() {
-    const [letter = 0, other = 0] = await night.dead("full", 2);
+    const [letter = 0, other = 0] = await runbook.makeDeadLetters("full", 2);
     return { tenant: "full", ids: { LETTER: letter, OTHER: other } };
   },
   async "Recoveries pile up"() {
-    await night.begun("waiting", 1, "offered-1");
-    await night.fails("waiting", "crash", { task: "offered-1" });
-    await night.recovery("waiting", "attempted", "offered-1");
-    await night.begun("waiting", 1);
-    await night.fails("waiting", "tool_error");
-    await night.recovery("waiting", "waiting");
-    return { tenant: "waiting", after: () => night.recovery("waiting", "attempted") };
+    await runbook.startTask("waiting", 1, "offered-1");
+    await runbook.reportFailure("waiting", "crash", { task: "offered-1" });
+    await runbook.untilRecovery("waiting", "attempted", "offered-1");
+    await runbook.startTask("waiting", 1);
+    await runbook.reportFailure("waiting", "tool_error");
+    await runbook.untilRecovery("waiting", "waiting");
+    return { tenant: "waiting", after: () => runbook.untilRecovery("waiting", "attempted") };
   },
   async "An agent is silent and nothing happens"() {
-    await night.begun("silent", 1);
-    const agent = await night.agent("silent");
+    await runbook.startTask("silent", 1);
+    const agent = await runbook.agent("silent");
     const aliveUntil = async () => (await agent.admin.recoveryPoint(TASK)).owner?.alive_until;
     await expect.poll(aliveUntil, SOON).toBeNull();
-    return { tenant: "silent", after: () => night.recovery("silent", "attempted") };
+    return { tenant: "silent", after: () => runbook.untilRecovery("silent", "attempted") };
   },
   async "No watchdog runs"() {
     const nats = await startNats();
@@ -172,31 +172,31 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     return { tenant: "default", env: { FLEET_URL: nats.url }, after };
   },
   async "The watchdog does not start"() {
-    return { tenant: "default", env: { FLEET_POLICY: night.mistaken } };
+    return { tenant: "default", env: { FLEET_POLICY: runbook.invalidPolicy } };
   },
   async "Living agents are recovered"() {
     const frozen = agents.start({ agentId: "agent-7", tenant: "frozen", task: TASK, until: 1 });
     await frozen.line("waiting");
     frozen.signal("SIGSTOP");
-    await night.accepts("frozen", 2);
+    await runbook.acceptOffer("frozen", 2);
     frozen.signal("SIGCONT");
     // The agent finds out by itself that it was superseded.
     expect(await frozen.line("outcome")).toMatchObject({ outcome: "fenced" });
     return { tenant: "frozen" };
   },
   async "A superseded agent is refused again and again"() {
-    await night.begun("zombie", 1);
-    await (await night.agent("zombie", "agent-8")).takeTask(TASK);
-    const zombie = (await night.agent("zombie")).task(TASK, { fence: 1 });
+    await runbook.startTask("zombie", 1);
+    await (await runbook.agent("zombie", "agent-8")).takeTask(TASK);
+    const zombie = (await runbook.agent("zombie")).task(TASK, { fence: 1 });
     await expect(zombie.release()).rejects.toMatchObject({ code: "FENCED" });
     return { tenant: "zombie" };
   },
   async "A task goes in circles"() {
-    await night.begun("circles", 2);
-    return { tenant: "circles", after: () => night.recovery("circles", "attempted") };
+    await runbook.startTask("circles", 2);
+    return { tenant: "circles", after: () => runbook.untilRecovery("circles", "attempted") };
   },
   async "The last scrub is old"() {
-    const agent = await night.agent("old");
+    const agent = await runbook.agent("old");
     const { requested_pass: pass } = await agent.admin.startScrub();
     await expect
       .poll(async () => (await agent.admin.scrubStatus()).last?.pass, SOON)
@@ -204,10 +204,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     return { tenant: "old" };
   },
   async "Webhooks fail"() {
-    await night.begun("hooked", 1);
-    await night.fails("hooked", "unrecoverable");
-    await night.alert("hooked", "RECOVERY_BLOCKED");
-    const numbers = async () => (await fetch(`${night.fleet.opsUrl()}/metrics`)).text();
+    await runbook.startTask("hooked", 1);
+    await runbook.reportFailure("hooked", "unrecoverable");
+    await runbook.untilAlert("hooked", "RECOVERY_BLOCKED");
+    const numbers = async () => (await fetch(`${runbook.fleet.opsUrl()}/metrics`)).text();
     await expect.poll(numbers, SOON).toMatch(/^fleet_webhooks_total\{.*outcome="refused".*\} 1$/m);
     return { tenant: "hooked" };
   },
@@ -218,8 +218,8 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
 
 /** The next agent accepts the task, writes the given number of completed items, and fails as well. */
 async function failsAgain(tenant: string, completed: number): Promise<void> {
-  const fence = await night.accepts(tenant, completed);
-  await night.fails(tenant, "crash", { fence, name: "agent-8" });
+  const fence = await runbook.acceptOffer(tenant, completed);
+  await runbook.reportFailure(tenant, "crash", { fence, name: "agent-8" });
 }
 
 test("every section with commands has a situation, and every situation has a section", () => {
@@ -241,11 +241,11 @@ test("every metric in the runbook exists", () => {
 describe("the commands of", { timeout: SECTION_MS }, () => {
   test.each(found)("$heading", async ({ heading, steps }) => {
     const { tenant, ids = {}, env, after } = await (SITUATIONS[heading] as () => Promise<Situation>)();
-    for (const { command, exit, says } of steps) {
+    for (const { command, exit, prints } of steps) {
       const filled = command.replaceAll(/\b[A-Z]{4,}\b/g, (name) => String(ids[name] ?? name));
-      const result = await night.run(filled, tenant, env);
+      const result = await runbook.run(filled, tenant, env);
       expect(result.exit, `${filled}\n${result.out}${result.err}`).toBe(exit);
-      for (const quoted of says) expect(`${result.out}${result.err}`, filled).toContain(quoted);
+      for (const quoted of prints) expect(`${result.out}${result.err}`, filled).toContain(quoted);
     }
     await after?.();
   });

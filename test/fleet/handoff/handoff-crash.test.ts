@@ -1,4 +1,4 @@
-// Coordinators that run side by side, and coordinators that are killed: whoever dies, wherever, leaves a handoff that another finishes.
+// Several coordinators, and coordinators that are killed: another coordinator finishes every handoff of a killed one.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -8,142 +8,142 @@ import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { TestCluster } from "../../harness/processes/cluster.ts";
 import { seededRandom } from "../../load/workload.ts";
 
-let bench: TestCluster;
+let cluster: TestCluster;
 beforeAll(async () => {
-  bench = await TestCluster.open();
-  for (const agentType of ["implementation", "qa"]) await bench.startAgents(agentType);
+  cluster = await TestCluster.open();
+  for (const agentType of ["implementation", "qa"]) await cluster.startAgents(agentType);
 }, 120_000);
-afterEach(() => bench.killCoordinators());
-afterAll(() => bench?.close());
+afterEach(() => cluster.killCoordinators());
+afterAll(() => cluster?.close());
 
 const names = (count: number, of: string): string[] => Array.from({ length: count }, (_, n) => `${of}-${n}`);
 
-/** One owner, who confirmed; each transition made once. */
+/** Asserts that the handoff has one owner, which confirmed it, and that each transition was made once. */
 async function finished(task: string, id: string): Promise<void> {
-  const handoff = await bench.until(id, "confirmed");
-  const owner = bench.taken.get(id);
+  const handoff = await cluster.until(id, "confirmed");
+  const owner = cluster.taken.get(id);
   expect(handoff.accepted_by).toBe(owner);
-  const head = await bench.repository.task("default", task);
+  const head = await cluster.repository.task("default", task);
   expect(head).toMatchObject({ owner, fence: handoff.fence, handoff_id: null, state: "active" });
-  const ops = await bench.ops(task);
+  const ops = await cluster.ops(task);
   for (const op of ["handoff", "validate", "acknowledge", "confirm"]) {
     expect([task, op, ops.filter((one) => one === op).length]).toEqual([task, op, 1]);
   }
-  expect(await bench.events(task)).toHaveLength(ops.length);
+  expect(await cluster.events(task)).toHaveLength(ops.length);
 }
 
-test("two coordinators carry fifty handoffs on, each step made by one of them", async () => {
-  await Promise.all([bench.startCoordinator(), bench.startCoordinator()]);
+test("two coordinators make each step of fifty handoffs once", async () => {
+  await Promise.all([cluster.startCoordinator(), cluster.startCoordinator()]);
   const tasks = names(50, "many");
-  const ids = await Promise.all(tasks.map((task) => bench.handOff(task)));
+  const ids = await Promise.all(tasks.map((task) => cluster.handOff(task)));
   for (const [i, task] of tasks.entries()) {
     const id = ids[i] as string;
     await finished(task, id);
-    expect((await bench.ops(task)).filter((op) => op === "offer")).toHaveLength(1);
+    expect((await cluster.ops(task)).filter((op) => op === "offer")).toHaveLength(1);
   }
 }, 180_000);
 
 describe("a coordinator is killed", () => {
-  const impatient = {
+  const shortDeadlines = {
     defaults: { offer: { deadline_ms: 1_500, max_attempts: 1 }, first_checkpoint_ms: 1_500 },
   };
 
-  /** One coordinator dies at the moment, the next one finishes. */
-  async function through(moment: string, policy: Record<string, unknown> = impatient): Promise<void> {
-    const dying = await bench.startCoordinator({ policy, killAt: moment });
-    expect(await dying.ended).toBe("SIGKILL");
-    await bench.startCoordinator({ policy });
+  /** Starts a coordinator that is killed at the kill point, and then another one. */
+  async function killAt(point: string, policy: Record<string, unknown> = shortDeadlines): Promise<void> {
+    const killed = await cluster.startCoordinator({ policy, killAt: point });
+    expect(await killed.ended).toBe("SIGKILL");
+    await cluster.startCoordinator({ policy });
   }
 
   test.each(["before:offer", "after:offer"])(
     "%s",
-    async (moment) => {
-      const task = `taken-${moment.replace(":", "-")}`;
-      const id = await bench.handOff(task, { to_agent_type: "qa" });
-      await through(moment, {});
-      await bench.until(id, "confirmed");
+    async (point) => {
+      const task = `taken-${point.replace(":", "-")}`;
+      const id = await cluster.handOff(task, { to_agent_type: "qa" });
+      await killAt(point, {});
+      await cluster.until(id, "confirmed");
       await finished(task, id);
     },
     120_000,
   );
 
   test.each(["before:escalate", "after:escalate", "publish:alert"])(
-    "%s, of an offer that nobody took",
-    async (moment) => {
-      const task = `untaken-${moment.replace(":", "-")}`;
-      const id = await bench.handOff(task, { to_agent_type: "architecture" });
-      await through(moment);
-      await bench.until(id, "escalated");
+    "%s, for an offer that no agent accepted",
+    async (point) => {
+      const task = `untaken-${point.replace(":", "-")}`;
+      const id = await cluster.handOff(task, { to_agent_type: "architecture" });
+      await killAt(point);
+      await cluster.until(id, "escalated");
       const ops = ["create", "handoff", "validate", "offer", "escalate", "block"];
-      expect(await bench.ops(task)).toEqual(ops);
-      expect(await bench.events(task)).toHaveLength(ops.length);
-      expect(await bench.alerts(task, 1)).toMatchObject([{ severity: "critical" }]);
+      expect(await cluster.ops(task)).toEqual(ops);
+      expect(await cluster.events(task)).toHaveLength(ops.length);
+      expect(await cluster.alerts(task, 1)).toMatchObject([{ severity: "critical" }]);
     },
     120_000,
   );
 
   test.each(["before:reject", "after:reject"])(
-    "%s, of a broken checkpoint",
-    async (moment) => {
-      const task = `broken-${moment.replace(":", "-")}`;
-      const id = await bench.handOff(task);
-      await bench.store.transact({ label: "damage", deadlineMs: 5_000, onUnknown: "safe" }, async (tx) => {
+    "%s, for a corrupt checkpoint",
+    async (point) => {
+      const task = `broken-${point.replace(":", "-")}`;
+      const id = await cluster.handOff(task);
+      await cluster.store.transact({ label: "damage", deadlineMs: 5_000, onUnknown: "safe" }, async (tx) => {
         tx.set(tenantKeys("default").checkpoint(task, id), Buffer.from("rubbish"));
       });
-      await through(moment);
-      await bench.until(id, "rejected");
-      expect(await bench.ops(task)).toEqual(["create", "handoff", "quarantine", "reject", "block"]);
-      expect(await bench.alerts(task, 1)).toMatchObject([{ severity: "critical" }]);
+      await killAt(point);
+      await cluster.until(id, "rejected");
+      expect(await cluster.ops(task)).toEqual(["create", "handoff", "quarantine", "reject", "block"]);
+      expect(await cluster.alerts(task, 1)).toMatchObject([{ severity: "critical" }]);
     },
     120_000,
   );
 
   test.each(["before:lapse", "after:lapse"])(
-    "%s, of an agent that wrote nothing",
-    async (moment) => {
-      const task = `silent-${moment.replace(":", "-")}`;
-      await bench.onOffer(
+    "%s, for an agent that wrote no checkpoint",
+    async (point) => {
+      const task = `silent-${point.replace(":", "-")}`;
+      await cluster.onOffer(
         "documentation",
-        async ({ data }) => void (await bench.acknowledge(data, "agent-b")),
+        async ({ data }) => void (await cluster.acknowledge(data, "agent-b")),
       );
-      const id = await bench.handOff(task, { to_agent_type: "documentation" });
-      await through(moment);
-      await bench.until(id, "lapsed");
-      expect((await bench.ops(task)).filter((op) => op === "lapse")).toHaveLength(1);
-      expect(await bench.alerts(task, 1)).toMatchObject([{ severity: "warning" }]);
+      const id = await cluster.handOff(task, { to_agent_type: "documentation" });
+      await killAt(point);
+      await cluster.until(id, "lapsed");
+      expect((await cluster.ops(task)).filter((op) => op === "lapse")).toHaveLength(1);
+      expect(await cluster.alerts(task, 1)).toMatchObject([{ severity: "warning" }]);
     },
     120_000,
   );
 });
 
-test("through kills at any moment, every handoff ends confirmed, with one owner", async () => {
+test("every handoff is confirmed with one owner when coordinators are killed at random moments", async () => {
   const random = seededRandom(7);
   const tasks = names(60, "killed");
   const ids = new Map<string, string>();
-  const asking = (async () => {
+  const requests = (async () => {
     for (const task of tasks) {
-      ids.set(task, await bench.handOff(task));
+      ids.set(task, await cluster.handOff(task));
       await sleep(random() * 60);
     }
   })();
   for (let kill = 0; kill < 6; kill += 1) {
-    await bench.startCoordinator();
+    await cluster.startCoordinator();
     await sleep(random() * 500);
-    await bench.killCoordinators();
+    await cluster.killCoordinators();
   }
-  await asking;
-  await bench.startCoordinator();
+  await requests;
+  await cluster.startCoordinator();
   for (const task of tasks) {
     const id = ids.get(task) as string;
     await finished(task, id);
   }
 }, 240_000);
 
-test("what is counted is what there is: none is open any more", async () => {
-  const counts = await bench.store.read({ label: "counts", deadlineMs: 5_000 }, readHandoffCounts);
-  const { handoffs } = await bench.repository.handoffs("default", { limit: 200 });
-  const there = (state: string) => handoffs.filter((one) => one.state === state).length;
-  expect(counts).toEqual(Object.fromEntries(HANDOFF_STATES.map((state) => [state, there(state)])));
+test("the counts match the stored handoffs, and none is open", async () => {
+  const counts = await cluster.store.read({ label: "counts", deadlineMs: 5_000 }, readHandoffCounts);
+  const { handoffs } = await cluster.repository.handoffs("default", { limit: 200 });
+  const stored = (state: string) => handoffs.filter((one) => one.state === state).length;
+  expect(counts).toEqual(Object.fromEntries(HANDOFF_STATES.map((state) => [state, stored(state)])));
   expect(handoffs.filter(({ ended_at }) => ended_at === null)).toEqual([]);
-  expect(await bench.repository.coordination.dueHandoffs(Date.now() + 86_400_000, 10)).toEqual([]);
+  expect(await cluster.repository.coordination.dueHandoffs(Date.now() + 86_400_000, 10)).toEqual([]);
 });

@@ -1,5 +1,5 @@
-// Handoffs among input that was made to stop them: text that grows in an offer, messages that are no events. What it is about comes to an
-// end, and nobody else's handoff or alert waits for it.
+// Handoffs with hostile input: text that grows in an offer, and messages that are no events. Each handoff ends, and no other handoff
+// or alert waits for it.
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,12 +9,12 @@ import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { TestCluster } from "../../harness/processes/cluster.ts";
 import { input } from "../../harness/records/records.ts";
 
-let bench: TestCluster;
+let cluster: TestCluster;
 const offers: Offer[] = [];
 beforeAll(async () => {
-  bench = await TestCluster.open();
+  cluster = await TestCluster.open();
   const generous = { deadline_ms: 60_000, prompt_tokens: 20_000 };
-  await bench.startCoordinator({
+  await cluster.startCoordinator({
     policy: {
       defaults: { offer: generous },
       tenants: {
@@ -22,16 +22,16 @@ beforeAll(async () => {
       },
     },
   });
-  await bench.onOffer("qa", async (offer) => void offers.push(offer));
+  await cluster.onOffer("qa", async (offer) => void offers.push(offer));
 }, 120_000);
-afterAll(() => bench?.close());
+afterAll(() => cluster?.close());
 
 test.each([
   ["backslashes", "\\"],
   ["quotation marks", '"'],
   ["characters of three bytes", "漢"],
 ])(
-  "%s, which take more room in an offer than in a prompt, are offered all the same",
+  "%s, which need more bytes in an offer than in a prompt, are offered",
   async (name, character) => {
     const task = `text-${name.replaceAll(" ", "-")}`;
     for (const items of [10, 15, 16, 17, 30]) {
@@ -39,9 +39,9 @@ test.each([
         phase: "handoff",
         pending_items: Array(items).fill(character.repeat(2_000)),
       });
-      const wish = { to_agent_type: "qa", reason: "\u0001".repeat(LIMITS.handoff_reason_chars_max) };
-      const { handoff_id } = await bench.write(task, {}, { checkpoint, handoff: wish });
-      await bench.until(handoff_id as string, "offered");
+      const handoff = { to_agent_type: "qa", reason: "\u0001".repeat(LIMITS.handoff_reason_chars_max) };
+      const { handoff_id } = await cluster.write(task, {}, { checkpoint, handoff });
+      await cluster.until(handoff_id as string, "offered");
       await expect.poll(() => offers.some(({ data }) => data.handoff_id === handoff_id)).toBe(true);
     }
     for (const { data } of offers) {
@@ -51,9 +51,9 @@ test.each([
   120_000,
 );
 
-test("messages that are no events of handoffs keep no alert and no handoff waiting", async () => {
+test("messages that are no handoff events delay no alert and no handoff", async () => {
   const event = (type: string, task: string, body: string) =>
-    bench.bus.publishDurable(
+    cluster.bus.publishDurable(
       SUBJECTS.event("default", type, task),
       { body: Buffer.from(body) },
       { messageId: uuidv7(), timeoutMs: 5_000 },
@@ -65,7 +65,7 @@ test("messages that are no events of handoffs keep no alert and no handoff waiti
       source: "fleet",
       type,
       subject: "forged",
-      time: "no time at all",
+      time: "not a time",
       datacontenttype: "application/json",
       tenant: "default",
       sequence: 1,
@@ -88,7 +88,7 @@ test("messages that are no events of handoffs keep no alert and no handoff waiti
   }
   for (let n = 0; n < 70; n += 1) await event("AGENT_HANDOFF", "rubbish", "null");
 
-  const id = await bench.handOff("untaken", { to_agent_type: "architecture" });
-  await bench.until(id, "escalated");
-  expect(await bench.alerts("untaken", 1)).toMatchObject([{ severity: "critical" }]);
+  const id = await cluster.handOff("untaken", { to_agent_type: "architecture" });
+  await cluster.until(id, "escalated");
+  expect(await cluster.alerts("untaken", 1)).toMatchObject([{ severity: "critical" }]);
 }, 120_000);

@@ -1,6 +1,6 @@
 /**
- * One trace goes with a task from the agent that hands it over to the one that goes on: through the writer, the outbox, the coordinator,
- * the offer, the runner and the next agent's process, each of which is a real one, to a real collector.
+ * One trace follows a task from the agent that hands it off to the next agent: through the writer, the outbox, the coordinator, the
+ * offer, the runner and the process of the next agent. All of them are real processes, and so is the collector.
  */
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
@@ -19,14 +19,14 @@ let collector: Collector;
 let fleet: TestFleet;
 let source: FleetClient;
 const events: FleetEvent[] = [];
-/** The tracing of the agent that hands over, set up by its own program. */
+/** The tracing of the agent that hands off, set up by its own program. */
 const provider = new NodeTracerProvider();
 
 beforeAll(async () => {
   provider.register();
   collector = await startCollector();
   const policy = join(mkdtempSync(join(tmpdir(), "fleet-trace-")), "policy.json");
-  // Later than at once: not by the process that noted it, for all it knows.
+  // A backoff, so that the attempt does not run in the transaction that records the failure.
   const recovery = { actions: { crash: ["back_off"] }, back_off_ms: 1_000 };
   writeFileSync(policy, JSON.stringify({ defaults: { recovery } }));
   fleet = await startFleet({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, FLEET_POLICY: policy });
@@ -39,8 +39,8 @@ afterAll(async () => {
   await provider.shutdown();
 });
 
-/** Asks for the handoff within a span of its own; resolves with the trace and the handoff. */
-function handOver(task: string, agentType: string): Promise<{ traceId: string; handoffId: string }> {
+/** Requests a handoff inside a new span; resolves with the trace and the handoff. */
+function handOff(task: string, agentType: string): Promise<{ traceId: string; handoffId: string }> {
   return trace.getTracer("agent").startActiveSpan("a step of the agent", async (span) => {
     const { checkpointId } = await source.createCheckpoint({
       taskId: task,
@@ -54,7 +54,7 @@ function handOver(task: string, agentType: string): Promise<{ traceId: string; h
   });
 }
 
-const WAY = [
+const STEPS = [
   "AGENT_HANDOFF",
   "HANDOFF_VALIDATED",
   "HANDOFF_OFFERED",
@@ -69,20 +69,20 @@ const traceOf = (traceparent: string | undefined) => traceparent?.split("-")[1];
 async function requireOneTrace(task: string, traceId: string): Promise<void> {
   const last = () => eventsOf(task).some(({ type }) => type === "CHECKPOINT_FINALIZED");
   await expect.poll(last, { timeout: 60_000, interval: 20 }).toBe(true);
-  for (const type of WAY) {
+  for (const type of STEPS) {
     const event = eventsOf(task).find((one) => one.type === type);
     expect([type, traceOf(event?.traceparent)]).toEqual([type, traceId]);
   }
   expect(new Set(eventsOf(task).map(({ traceparent }) => traceOf(traceparent)))).toEqual(new Set([traceId]));
 }
 
-test("to an agent that a runner starts: events, record, offer and spans are of one trace", async () => {
+test("events, record, offer and spans are of one trace when a runner starts the agent", async () => {
   const runner = await startRunner(
     fleet,
     { implementation: { command: EXAMPLE, heartbeats: false } },
     { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url },
   );
-  const { traceId, handoffId } = await handOver("by-runner", "implementation");
+  const { traceId, handoffId } = await handOff("by-runner", "implementation");
   await requireOneTrace("by-runner", traceId);
   expect(traceOf((await source.handoff(handoffId))?.traceparent)).toBe(traceId);
   expect(await runner.terminate()).toBe(0);
@@ -90,21 +90,21 @@ test("to an agent that a runner starts: events, record, offer and spans are of o
 
   const spans = collector.spans.filter((span) => span.traceId === traceId);
   const names = (service: string) => spans.filter((span) => span.service === service).map(({ name }) => name);
-  // The offer came to the runner with the trace; a span of the writer's is the agent's first checkpoint.
+  // The runner received the trace with the offer; one span of the writer is the agent's first checkpoint.
   expect(names("runner")).toEqual(expect.arrayContaining(["offer", "runner acknowledge", "runner report"]));
   const ofFleet = spans.filter(({ service }) => service !== "runner").map(({ name }) => name);
   expect(ofFleet).toEqual(
     expect.arrayContaining(["writer create", "handoff event", "handoff offer", "writer acknowledge"]),
   );
   expect(ofFleet.filter((name) => name === "writer create").length).toBeGreaterThanOrEqual(3);
-  // All but the source's own have a parent in it: nothing began anew under the same name.
+  // All spans except the source's have a parent in the trace: no part began a new trace with the same id.
   expect(spans.filter(({ parentSpanId }) => !parentSpanId)).toEqual([]);
   await fleet.start();
 });
 
-test("to an agent that waits for offers: its work belongs to the trace, also where its own program looks", async () => {
+test("the work of an agent that waits for offers belongs to the trace, also in its own program", async () => {
   const inWork = Promise.withResolvers<string | undefined>();
-  const taking = runAgent({
+  const running = runAgent({
     fleet: await fleet.client("taker"),
     type: "qa",
     async work(run) {
@@ -112,13 +112,13 @@ test("to an agent that waits for offers: its work belongs to the trace, also whe
       for (const item of run.items()) await run.done(item);
     },
   });
-  const { traceId } = await handOver("by-offer", "qa");
-  expect(await taking).toMatchObject({ outcome: "completed", taskId: "by-offer" });
+  const { traceId } = await handOff("by-offer", "qa");
+  expect(await running).toMatchObject({ outcome: "completed", taskId: "by-offer" });
   expect(await inWork.promise).toBe(traceId);
   await requireOneTrace("by-offer", traceId);
 });
 
-test("to the agent that goes on after a failure: the trace is that of the report, also when the attempt was put off", async () => {
+test("after a failure the next agent receives the trace of the report, also when the attempt is backed off", async () => {
   const task = "failed";
   const { fence = 0 } = await source.takeTask(task);
   await source.task(task, { fence }).checkpoint({

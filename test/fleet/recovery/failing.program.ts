@@ -1,8 +1,8 @@
-// An agent whose work fails, or never ends, as its task's name says; a runner starts it. It notes what it was told.
+// An agent that a runner starts. The name of its task determines whether its work fails or never ends. It records its prompt.
 import { runAgent } from "../../../shared/sdk/sdk.ts";
 
 await runAgent({
-  type: "whatever",
+  type: "implementation",
   async work(run) {
     const [behaviour] = run.taskId.split("-");
     if (behaviour === "again" && run.resumedFrom?.metadata.trigger.reason === "error") return run.done("a");

@@ -58,7 +58,7 @@ export class TestCluster {
   readonly taken = new Map<string, string>();
   readonly #parts: Parts;
   readonly #services = new Set<TestService>();
-  readonly #stops: Stop[] = [];
+  readonly #stops = new Set<Stop>();
 
   static async open(): Promise<TestCluster> {
     const folder = mkdtempSync(join(tmpdir(), "fleet-handoff-"));
@@ -168,12 +168,12 @@ export class TestCluster {
     return this.command("acknowledge", task_id, body, { tenant, agent });
   }
 
-  /** Consumes the offers to an agent type; an offer is redelivered when the handler throws. */
+  /** Consumes the offers to an agent type until the result is called; an offer is redelivered when the handler throws. */
   async onOffer(
     agentType: string,
     handler: (offer: Offer) => Promise<void>,
     tenant = "default",
-  ): Promise<void> {
+  ): Promise<Stop> {
     const options = {
       stream: STREAMS.offers,
       durable: offerConsumer(tenant, agentType),
@@ -184,7 +184,11 @@ export class TestCluster {
     const stop = await this.bus.consume(options, async ({ body }) => {
       await handler(offerSchema.parse(JSON.parse(Buffer.from(body).toString())) as Offer);
     });
-    this.#stops.push(stop);
+    this.#stops.add(stop);
+    return async () => {
+      this.#stops.delete(stop);
+      await stop();
+    };
   }
 
   /** Starts an agent type that accepts every offer and writes one checkpoint. */
@@ -260,7 +264,7 @@ export class TestCluster {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#stops.map((stop) => stop()));
+    await Promise.all([...this.#stops].map((stop) => stop()));
     await Promise.all([...this.#services].map((one) => one.terminate()));
     await this.bus.close();
     await this.store.close({ drainMs: 2_000 });

@@ -1,19 +1,19 @@
-/** The commands of a runbook: each section's `sh` blocks, line by line, with what their comments promise. */
+/** The commands of a runbook: the lines of each section's `sh` blocks, with the results that their comments state. */
 
 export interface Step {
   readonly command: string;
-  /** Of the command; 0 unless the comment says `exit <n>`. */
+  /** The exit code of the command; 0 unless the comment has `exit <n>`. */
   readonly exit: number;
-  /** What the comment quotes: it is in what the command prints. */
-  readonly says: readonly string[];
+  /** The quoted parts of the comment, which the output of the command contains. */
+  readonly prints: readonly string[];
 }
 
-export interface Section {
+interface Section {
   readonly heading: string;
   readonly steps: readonly Step[];
 }
 
-/** Those that have commands, in their order. */
+/** The sections that have commands, in their order. */
 export function sections(markdown: string): Section[] {
   return markdown
     .split(/^## /m)
@@ -32,6 +32,6 @@ function stepOf(line: string): Step {
   return {
     command: command.trim(),
     exit: Number(/\bexit (\d+)/.exec(comment)?.[1] ?? 0),
-    says: [...comment.matchAll(/"([^"]+)"/g)].map(([, quoted = ""]) => quoted),
+    prints: [...comment.matchAll(/"([^"]+)"/g)].map(([, quoted = ""]) => quoted),
   };
 }

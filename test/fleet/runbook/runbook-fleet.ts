@@ -1,4 +1,4 @@
-/** A night's fleet: real troubles, made as they come about, each in a tenant of its own so that its lists show nothing else. */
+/** The fleet of the runbook test: real failures, each in its own tenant, so that its lists show nothing else. */
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -20,50 +20,50 @@ import { projectRoot } from "../../harness/project-root.ts";
 import { cli, environment, type Result } from "../../services/cli/process.ts";
 
 export const TASK = "billing-42";
-const SOON = { timeout: 60_000, interval: 100 };
+const POLL = { timeout: 60_000, interval: 100 };
 const TYPE = "implementation";
 
-/** By tenant, what its policy says other than the others'. */
+/** The policy of each tenant, as far as it differs from the defaults. */
 const POLICY = {
   defaults: { recovery: { silence_ms: 1_500 } },
   tenants: {
     spent: { defaults: { recovery: { attempts: 1, previous_attempts: 0 } } },
     often: { defaults: { recovery: { window_attempts: 1 } } },
-    nobody: { defaults: { offer: { deadline_ms: 1_000, max_attempts: 1 } } },
+    untaken: { defaults: { offer: { deadline_ms: 1_000, max_attempts: 1 } } },
     lapsed: { defaults: { first_checkpoint_ms: 1_000 } },
-    // Long enough to be looked at.
+    // Long enough for an operator to inspect it.
     waiting: { defaults: { recovery: { actions: { tool_error: ["back_off"] }, back_off_ms: 600_000 } } },
     circles: { defaults: { recovery: { silence_ms: 600_000 } } },
   },
 };
 
-export class Night {
+export class RunbookFleet {
   readonly fleet: TestFleet;
   readonly #folder: string;
-  readonly #refusing: Server;
+  readonly #webhook: Server;
 
-  private constructor(fleet: TestFleet, folder: string, refusing: Server) {
+  private constructor(fleet: TestFleet, folder: string, webhook: Server) {
     this.fleet = fleet;
     this.#folder = folder;
-    this.#refusing = refusing;
+    this.#webhook = webhook;
   }
 
-  static async begin(): Promise<Night> {
+  static async start(): Promise<RunbookFleet> {
     const folder = mkdtempSync(join(tmpdir(), "fleet-runbook-"));
     const file = (name: string, value: unknown): string => {
       writeFileSync(join(folder, name), JSON.stringify(value));
       return join(folder, name);
     };
-    // It has gone, and says so.
-    const refusing = createServer((_, reply) => reply.writeHead(410).end()).listen(0, "127.0.0.1");
-    await new Promise((resolve) => refusing.once("listening", resolve));
-    const { port } = refusing.address() as AddressInfo;
+    // A webhook that answers 410 Gone.
+    const webhook = createServer((_, reply) => reply.writeHead(410).end()).listen(0, "127.0.0.1");
+    await new Promise((resolve) => webhook.once("listening", resolve));
+    const { port } = webhook.address() as AddressInfo;
     const hook = { name: "pager", url: `http://127.0.0.1:${port}/`, tenants: ["hooked"] };
     const fleet = await startFleet({
       FLEET_LOG_LEVEL: "warn",
       FLEET_POLICY: file("policy.json", POLICY),
       FLEET_WEBHOOKS: file("webhooks.json", [hook]),
-      // Threads open the store so that others may open it too.
+      // With threads the store is opened as shared, so that the test can open it too.
       FLEET_THREADS: "2",
       FLEET_SCRUB_EVERY: "off",
     });
@@ -72,16 +72,16 @@ export class Night {
     writeFileSync(join(folder, "bin", "fleet"), `#!/bin/sh\nexec "${process.execPath}" "${cli}" "$@"\n`, {
       mode: 0o755,
     });
-    return new Night(fleet, folder, refusing);
+    return new RunbookFleet(fleet, folder, webhook);
   }
 
-  async end(): Promise<void> {
+  async stop(): Promise<void> {
     await this.fleet.stop();
-    this.#refusing.close();
+    this.#webhook.close();
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** As a person types it. */
+  /** Runs a command in a shell, as an operator does. */
   run(command: string, tenant: string, env: Record<string, string> = {}): Promise<Result> {
     const own = {
       FLEET_URL: this.fleet.url,
@@ -99,8 +99,8 @@ export class Night {
     });
   }
 
-  /** A file of settings with a mistake in it. */
-  get mistaken(): string {
+  /** The path of a policy with an unknown field. */
+  get invalidPolicy(): string {
     return join(this.#folder, "mistaken.json");
   }
 
@@ -108,16 +108,16 @@ export class Night {
     return this.fleet.client(name, tenant);
   }
 
-  /** A task of agent-7 with so many checkpoints; resolves with their ids, the oldest first. */
-  async begun(tenant: string, checkpoints: number, taskId = TASK): Promise<string[]> {
+  /** A task of agent-7 with a number of checkpoints; resolves with their ids, the oldest first. */
+  async startTask(tenant: string, checkpoints: number, taskId = TASK): Promise<string[]> {
     const task = await (await this.agent(tenant)).takeTask(taskId);
     const ids: string[] = [];
     for (let n = 1; n <= checkpoints; n += 1) ids.push(await write(task, n));
     return ids;
   }
 
-  /** A runner says how the agent ended. */
-  async fails(
+  /** Reports the end of an agent, as a runner does. */
+  async reportFailure(
     tenant: string,
     failure: ExitReport["class"],
     { fence = 1, name = "agent-7", task = TASK } = {},
@@ -139,16 +139,16 @@ export class Night {
     });
   }
 
-  /** Until the task's recovery is in that state. */
-  async recovery(tenant: string, state: string, taskId = TASK): Promise<void> {
+  /** Resolves when the recovery of the task has reached the state. */
+  async untilRecovery(tenant: string, state: string, taskId = TASK): Promise<void> {
     const agent = await this.agent(tenant);
-    await expect.poll(async () => (await agent.getTask(taskId))?.recovery?.state, SOON).toBe(state);
+    await expect.poll(async () => (await agent.getTask(taskId))?.recovery?.state, POLL).toBe(state);
   }
 
-  /** agent-8 takes the task that is offered; with how many completed items it writes, if it does. */
-  async accepts(tenant: string, completed: number | null): Promise<number> {
+  /** agent-8 accepts the offer and writes a checkpoint with `completed` items, or none if it is null. */
+  async acceptOffer(tenant: string, completed: number | null): Promise<number> {
     const next = await this.agent(tenant, "agent-8");
-    await expect.poll(async () => (await next.handoffOf(TASK))?.state, SOON).toBe("offered");
+    await expect.poll(async () => (await next.handoffOf(TASK))?.state, POLL).toBe("offered");
     const handoff = await next.handoffOf(TASK);
     const { task, fence } = await next.acknowledgeHandoff({
       task_id: TASK,
@@ -160,20 +160,20 @@ export class Night {
     return fence;
   }
 
-  /** The id of the newest alert of that type, once it is there. */
-  async alert(tenant: string, type: AlertType): Promise<string> {
+  /** Resolves with the id of the newest alert of that type as soon as there is one. */
+  async untilAlert(tenant: string, type: AlertType): Promise<string> {
     const agent = await this.agent(tenant);
     const newest = async (): Promise<string | undefined> =>
       (await agent.admin.listAlerts({ type })).alerts[0]?.alert.id;
-    await expect.poll(newest, SOON).toBeDefined();
+    await expect.poll(newest, POLL).toBeDefined();
     return String(await newest());
   }
 
-  /** Turns over a bit of a stored checkpoint, or of an earlier version of it, behind the fleet's back. Once more mends it. */
+  /** Flips a bit of a stored checkpoint, or of an earlier version of it, without the fleet. A second call repairs it. */
   async damage(tenant: string, checkpointId: string, version?: number): Promise<void> {
-    // Or the indexer would be the one who finds it.
+    // Otherwise the indexer would find the damage first.
     const agent = await this.agent(tenant);
-    await expect.poll(async () => (await agent.admin.indexStatus()).behind, SOON).toBe(0);
+    await expect.poll(async () => (await agent.admin.indexStatus()).behind, POLL).toBe(0);
     const keys = tenantKeys(tenant);
     const key =
       version === undefined ? keys.checkpoint(TASK, checkpointId) : keys.version(TASK, checkpointId, version);
@@ -187,8 +187,8 @@ export class Night {
     await store.close({ drainMs: 1_000 });
   }
 
-  /** Commands out of the queue that cannot be applied; resolves with their numbers as letters. */
-  async dead(tenant: string, count: number): Promise<number[]> {
+  /** Queues commands that cannot be applied; resolves with their numbers as dead letters. */
+  async makeDeadLetters(tenant: string, count: number): Promise<number[]> {
     const bus = await connectBus({ url: this.fleet.url, name: "test", identity: "agent-7", log: testLog });
     for (let n = 0; n < count; n += 1) {
       const body = { command_id: uuidv7(), checkpoint_id: uuidv7(), patch: { metrics: { error_count: 1 } } };
@@ -202,7 +202,7 @@ export class Night {
     await bus.close();
     const agent = await this.agent(tenant);
     const letters = async () => (await agent.admin.deadLetters()).letters.map(({ seq }) => seq);
-    await expect.poll(async () => (await letters()).length, SOON).toBe(count);
+    await expect.poll(async () => (await letters()).length, POLL).toBe(count);
     return letters();
   }
 }
