@@ -1,6 +1,6 @@
 /**
- * A short run of `npm run faults`: correct builds go through faults without a violation, and each broken build is caught by the check
- * that is there for it. Longer runs are for a person or a night: `npm run faults -- --minutes 10`.
+ * A short run of `npm run faults`: a correct build has no violation, and each broken build is revealed by the check for it. Longer runs are
+ * for operators: `npm run faults -- --minutes 10`.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,8 +9,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { projectRoot } from "../harness/project-root.ts";
-import { BROKEN, BROKEN_NAMES, type BrokenName } from "./faults/environment/broken.ts";
+import { BROKEN, BROKEN_NAMES, type BrokenName } from "./faults/environment/broken-builds.ts";
 import type { RoundResult } from "./faults/round.ts";
+import { TASK_KINDS } from "./faults/workers/task-kinds.ts";
 
 interface Run {
   readonly code: number | null;
@@ -40,12 +41,12 @@ async function run(name: string, ...options: string[]): Promise<Run> {
   try {
     return { code, output, report: JSON.parse(readFileSync(json, "utf8")) };
   } catch (error) {
-    throw new Error(`the run left no report:\n${output}`, { cause: error });
+    throw new Error(`the run wrote no report:\n${output}`, { cause: error });
   }
 }
 
 describe("a correct build", () => {
-  test("keeps everything it promised, in one process and in several on one store", async () => {
+  test("keeps its guarantees in one process and in several on one store", async () => {
     const { code, output, report } = await run(
       "correct",
       "--minutes",
@@ -72,29 +73,29 @@ describe("a correct build", () => {
     ).toBeGreaterThan(0);
     expect(total(({ handoffs }) => handoffs.requested)).toBeGreaterThan(5);
     expect(total(({ handoffs }) => handoffs.ends.confirmed ?? 0)).toBeGreaterThan(1);
-    expect(Object.keys(report.rounds[0]!.handoffs.met_by_kills).length).toBeGreaterThan(0);
+    expect(Object.keys(report.rounds[0]!.handoffs.open_at_kills).length).toBeGreaterThan(0);
     expect(total(({ recoveries }) => recoveries.succeeded)).toBeGreaterThan(20);
     expect(total(({ recoveries }) => recoveries.failed)).toBe(0);
-    const [, several] = report.rounds;
-    expect(Object.keys(several!.recoveries.could_not)).toEqual(
-      expect.arrayContaining(["attempts_spent", "chain_broken", "unrecoverable"]),
-    );
-    expect(several!.recoveries.tasks).toMatchObject({ "corrupt completed": expect.any(Number) });
+    const several = report.rounds[1]!.recoveries;
+    // Every kind of task occurs. The reasons and ends of a kind depend on the moments of the faults; the checker judges them.
+    const kinds = new Set(Object.keys(several.tasks).map((name) => name.split(" ")[0]));
+    expect([...kinds].sort()).toEqual([...TASK_KINDS].sort());
+    expect(Object.keys(several.could_not)).toContain("unrecoverable");
   }, 300_000);
 });
 
-describe("a broken build is caught", () => {
-  // Two at a time: most of the time they wait.
+describe("a broken build is detected", () => {
+  // Two at a time, because they mostly wait.
   const pairs = BROKEN_NAMES.flatMap((name, i) => (i % 2 === 0 ? [[name, BROKEN_NAMES[i + 1]]] : []));
   test.each(pairs)(
     "%s and %s",
     async (...names) => {
-      await Promise.all(names.flatMap((name) => (name === undefined ? [] : [caught(name)])));
+      await Promise.all(names.flatMap((name) => (name === undefined ? [] : [detected(name)])));
     },
-    180_000,
+    300_000,
   );
 
-  async function caught(name: BrokenName): Promise<void> {
+  async function detected(name: BrokenName): Promise<void> {
     const faults = ["--faults", "kill_service,pause_agents"];
     const { code, output, report } = await run(
       name,
@@ -113,14 +114,14 @@ describe("a broken build is caught", () => {
     expect(
       round?.violations.map(({ kind }) => kind),
       name,
-    ).toContain(BROKEN[name].caughtBy);
+    ).toContain(BROKEN[name].revealedBy);
     expect(output).toContain(report.command);
     expect(report.command).toContain("--seed 5");
     if (round?.evidence) rmSync(round.evidence, { recursive: true });
   }
 });
 
-test("a wrong option is one line and the help, not a stack", async () => {
+test("an invalid option prints one line and the help, without a stack", async () => {
   const child = spawn(process.execPath, ["test/fleet/faults/main.ts", "--seed", "x"], { cwd: projectRoot });
   let text = "";
   child.stderr.on("data", (chunk: Buffer) => {

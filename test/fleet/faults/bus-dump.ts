@@ -1,12 +1,12 @@
-/** After a violation: what the bus holds, for whoever looks for the cause. Never a reason to fail. */
+/** A dump of the bus, for the analysis of a violation. It never fails. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
 
-/** Writes `bus.json` into the folder: every stream and consumer as the server sees them, and what waits in the queue. */
-export async function keepBus(url: string, folder: string): Promise<void> {
+/** Writes `bus.json` into the folder: the server's view of every stream and consumer, and the messages in the queue. */
+export async function dumpBus(url: string, folder: string): Promise<void> {
   try {
     const connection = await connect({ servers: url, timeout: 5_000 });
     const manager = await jetstreamManager(connection);

@@ -1,4 +1,4 @@
-/** Reads what is left at the end: the store directly, with no service in between, and the event stream from its first message. */
+/** Reads the final state: the store directly, without a service, and the streams from their first message. */
 import { DeliverPolicy, type JsMsg, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import type { Alert } from "../../../shared/protocol/alerts.ts";
@@ -20,18 +20,20 @@ import type { Reader, Store } from "../../../shared/store/store.ts";
 import {
   type DeadLetter,
   type Entry,
-  type Exit,
-  type TaskTruth,
-  type Truth,
+  type ExitRecord,
+  type FinalState,
+  type FinalTask,
   versionName,
 } from "./checker/evidence.ts";
 
-const READ = { label: "truth", deadlineMs: 60_000 } as const;
+const READ = { label: "final_state", deadlineMs: 60_000 } as const;
 const TASKS_MAX = 10_000;
-const AT_ONCE = 32;
+const CONCURRENCY = 32;
 
-/** Only while no service has the store open. */
-export async function readStore(url: string): Promise<Omit<Truth, "events" | "alerts" | "dead" | "exits">> {
+/** Reads the store; no service may have it open. */
+export async function readStore(
+  url: string,
+): Promise<Omit<FinalState, "events" | "alerts" | "dead" | "exits">> {
   const store = await openStore(url);
   try {
     const repository = new CheckpointRepository({
@@ -42,19 +44,19 @@ export async function readStore(url: string): Promise<Omit<Truth, "events" | "al
     });
     const keys = tenantKeys(DEFAULT_TENANT);
     const { rows } = await store.read(READ, (reader) => reader.getRange(keys.tasks(), { limit: TASKS_MAX }));
-    const tasks = new Map<string, TaskTruth>();
+    const tasks = new Map<string, FinalTask>();
     for (const { value } of rows) {
       const head = decode<Task>(value);
       tasks.set(head.task_id, await readTask(store, repository, head));
     }
     const handoffs = await readHandoffs(repository);
-    return { tasks, handoffs, bells: await store.read(READ, readTransitions) };
+    return { tasks, handoffs, transitions: await store.read(READ, readTransitions) };
   } finally {
     await store.close({ drainMs: 5_000 });
   }
 }
 
-async function readTask(store: Store, repository: CheckpointRepository, head: Task): Promise<TaskTruth> {
+async function readTask(store: Store, repository: CheckpointRepository, head: Task): Promise<FinalTask> {
   const task = head.task_id;
   const records = await store.read(READ, (reader) => readTrail(reader, task));
   const entries = records.map(({ entry }) => JSON.parse(entry) as Entry);
@@ -100,26 +102,28 @@ async function readTrail(reader: Reader, task: string): Promise<{ seq: number; e
   return records;
 }
 
-/** Each version is read through the repository, which verifies its hash; one that does not verify, or is gone, is left out. */
+/** Reads each version through the repository, which verifies its hash. The result has no corrupt and no missing versions. */
 async function readHashes(
   repository: CheckpointRepository,
   entries: readonly Entry[],
 ): Promise<Map<string, string>> {
   const hashes = new Map<string, string>();
   const waiting = entries.filter(({ checkpoint_id, version }) => checkpoint_id !== null && version !== null);
-  const lane = async (): Promise<void> => {
+  const readSome = async (): Promise<void> => {
     for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
       const { checkpoint_id: id, version } = entry;
       const found = await repository.get(DEFAULT_TENANT, id!, version!).catch(() => null);
       if (found !== null) hashes.set(versionName(id, version), found.compliance.hash);
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  await Promise.all(Array.from({ length: CONCURRENCY }, readSome));
   return hashes;
 }
 
-/** The event stream, the alerts, the dead letters and the exit reports, oldest first, duplicates included. */
-export async function readStreams(url: string): Promise<Pick<Truth, "events" | "alerts" | "dead" | "exits">> {
+/** Reads the events, alerts, dead letters and exit reports, the oldest first, including duplicates. */
+export async function readStreams(
+  url: string,
+): Promise<Pick<FinalState, "events" | "alerts" | "dead" | "exits">> {
   const connection = await connect({ servers: url, timeout: 10_000 });
   try {
     const events: FleetEvent[] = [];
@@ -131,7 +135,7 @@ export async function readStreams(url: string): Promise<Pick<Truth, "events" | "
       const reason = subject.split(".").at(-2)!;
       dead.push({ command_id: headers?.get(HEADERS.deadCommand) || null, reason, at: time.getTime() });
     });
-    const exits: Exit[] = [];
+    const exits: ExitRecord[] = [];
     await eachMessage(connection, STREAMS.exits, (message) => {
       const { agent_id: agent, task_id: task, fence, class: failureClass } = message.json<ExitReport>();
       exits.push({ agent, task, fence, class: failureClass, at: message.time.getTime() });
@@ -145,13 +149,13 @@ export async function readStreams(url: string): Promise<Pick<Truth, "events" | "
 async function eachMessage(
   connection: NatsConnection,
   stream: string,
-  see: (message: JsMsg) => void,
+  onMessage: (message: JsMsg) => void,
 ): Promise<void> {
   const { state } = await (await jetstreamManager(connection)).streams.info(stream);
   if (state.messages === 0) return;
   const consumer = await jetstream(connection).consumers.get(stream, { deliver_policy: DeliverPolicy.All });
   for await (const message of await consumer.consume({ max_messages: 1_000 })) {
-    see(message);
+    onMessage(message);
     if (message.seq >= state.last_seq) return;
   }
 }

@@ -1,11 +1,11 @@
-/** `npm run faults`: real fleets under faults, and the proof that they kept what they promise. */
+/** `npm run faults`: runs real fleets under faults and verifies that they kept their guarantees. */
 import { writeFileSync } from "node:fs";
 import {
   type FoundationdbServer,
   missingFoundationdb,
   startFoundationdb,
 } from "../../harness/stores/foundationdb.ts";
-import { missingSmallDisk } from "./environment/zone.ts";
+import { missingSmallDisk } from "./environment/round-folders.ts";
 import { commandFor, HELP, type Options, type RoundName, readOptions } from "./plan/options.ts";
 import { formatReport } from "./report.ts";
 import { type RoundResult, runRound } from "./round.ts";
@@ -24,9 +24,9 @@ function options(): Options {
   }
 }
 
-const say = (text: string): void => void process.stderr.write(`  ${text}\n`);
+const log = (text: string): void => void process.stderr.write(`  ${text}\n`);
 
-/** Why a round cannot run here, in one line. */
+/** The reason why a round cannot run here, in one line. */
 const MISSING: Readonly<Record<RoundName, () => Promise<string | undefined>>> = {
   alone: async () => undefined,
   "small-disk": async () => missingSmallDisk(),
@@ -44,13 +44,13 @@ async function possible(
     if (missing === undefined) run.push(name);
     else {
       skipped[name] = missing;
-      say(`${name} is skipped: ${missing}`);
+      log(`${name} is skipped: ${missing}`);
     }
   }
   return { run, skipped };
 }
 
-async function oneRound(o: Options, name: RoundName, place: number, share: number): Promise<RoundResult> {
+async function oneRound(o: Options, name: RoundName, index: number, rounds: number): Promise<RoundResult> {
   const foundationdb: FoundationdbServer | undefined =
     name === "foundationdb" ? await startFoundationdb() : undefined;
   try {
@@ -59,12 +59,12 @@ async function oneRound(o: Options, name: RoundName, place: number, share: numbe
       shape: name === "several" || name === "foundationdb" ? "several" : "alone",
       smallDisk: name === "small-disk",
       foundationdb,
-      seed: o.seed + 10_000 * place,
-      durationMs: (o.minutes * 60_000) / share,
+      seed: o.seed + 10_000 * index,
+      durationMs: (o.minutes * 60_000) / rounds,
       broken: o.broken,
       kinds: o.faults,
       keepEvidence: o.keep,
-      say,
+      log,
       signal: stopping.signal,
     });
   } finally {
@@ -74,11 +74,11 @@ async function oneRound(o: Options, name: RoundName, place: number, share: numbe
 
 async function run(o: Options): Promise<number> {
   const { run: rounds, skipped } = await possible(o.rounds);
-  say(`seed ${o.seed}; rounds: ${rounds.join(", ") || "none"}`);
+  log(`seed ${o.seed}; rounds: ${rounds.join(", ") || "none"}`);
   const results: RoundResult[] = [];
-  for (const [place, name] of rounds.entries()) {
+  for (const [index, name] of rounds.entries()) {
     if (stopping.signal.aborted) break;
-    results.push(await oneRound(o, name, place, rounds.length));
+    results.push(await oneRound(o, name, index, rounds.length));
   }
   process.stdout.write(`${formatReport(results)}\n`);
   const violations = results.reduce((sum, { violations: found }) => sum + found.length, 0);
@@ -91,19 +91,21 @@ async function run(o: Options): Promise<number> {
     );
   }
   if (violations > 0) {
-    process.stdout.write(`\n${violations} violations. The same plan again: ${command}\n`);
+    process.stdout.write(`\n${violations} violations. Repeat this plan with: ${command}\n`);
     return EXIT.violated;
   }
-  process.stdout.write(`\nNo violation. Not tested: a power cut, a disk that lies, several machines.\n`);
+  process.stdout.write(
+    `\nNo violation. Not tested: a power cut, a disk that loses synced writes, several machines.\n`,
+  );
   return stopping.signal.aborted ? EXIT.interrupted : EXIT.kept;
 }
 
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => {
-    // A second time means at once; what was started is killed on the way out.
+    // The second signal ends the run at once; its processes are killed on exit.
     if (stopping.signal.aborted) process.exit(EXIT.interrupted);
-    say("interrupted: the faults end here; once more to leave at once");
+    log("interrupted: the faults end now; interrupt again to exit at once");
     stopping.abort();
   });
 }

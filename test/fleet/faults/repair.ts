@@ -1,6 +1,6 @@
 /**
- * After the faults: everything is repaired, the fleet must come to rest by itself, and whatever is still open is asked once more, with
- * the same bytes, until it has an answer.
+ * The time after the faults: all faults are undone, the fleet must become idle by itself, and every open command is sent again, with the
+ * same bytes, until it has an answer.
  */
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,59 +18,66 @@ import { sendCopy } from "./agents/copies.ts";
 import { HistoryWriter, pairedHistory, readHistory } from "./agents/history.ts";
 import type { Violation } from "./checker/evidence.ts";
 import type { FaultFleet } from "./environment/fleet.ts";
-import type { Zone } from "./environment/zone.ts";
-import { hasEnded } from "./workers/tasks.ts";
+import type { RoundFolders } from "./environment/round-folders.ts";
+import { hasEnded } from "./workers/task-state.ts";
 
 const READY_MS = 30_000;
-const ASKING_MS = 30_000;
-const AT_ONCE = 16;
+const RESOLVE_MS = 30_000;
+const CONCURRENCY = 16;
 
-/** Undoes every fault, also those whose end got lost in a restart. */
-export async function heal(fleet: FaultFleet, zone: Zone): Promise<void> {
-  zone.free();
+/** Undoes every fault, also a fault whose end was lost in a restart. */
+export async function undoFaults(fleet: FaultFleet, folders: RoundFolders): Promise<void> {
+  folders.free();
   fleet.nats.resume();
   for (const proxy of fleet.proxies.values()) proxy.set({ kind: "clear" });
   for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers, ...fleet.workers]) one.resume();
-  for (const one of fleet.services) one.send({ kind: "sound" });
+  for (const one of fleet.services) one.send({ kind: "normal" });
   await fleet.nats.ready(READY_MS);
   await Promise.all(fleet.services.map((one) => one.ready(READY_MS)));
-  // Who came up while a fault was being undone begins sound; who was up already may have missed the message while it was paused.
-  for (const one of fleet.services) one.send({ kind: "sound" });
+  // A service that started meanwhile is in the normal mode. A service that was paused may have missed the message, so it is repeated.
+  for (const one of fleet.services) one.send({ kind: "normal" });
 }
 
 export interface Repair {
   readonly violations: readonly Violation[];
-  /** Until nothing waited any more: no queued command, no event to publish, nothing to index. */
-  readonly quietMs: number;
-  /** Commands that were open at the end of the faults, and how they ended. */
+  /** The time until the fleet was idle: no queued command, no unpublished event, no checkpoint to index. */
+  readonly idleMs: number;
+  /** The outcomes of the commands that were open at the end of the faults. */
   readonly resolved: Readonly<Record<string, number>>;
 }
 
-/** `stopTakers`: they and the workers go on until every handoff and every task has come to an end, also those that the resolving of open commands began. */
+/**
+ * `stopTakers` stops the takers and workers. They run until every handoff and task has ended, including those that the resolution of open
+ * commands begins.
+ */
 export async function recover(
-  { fleet, zone, quietMs }: { readonly fleet: FaultFleet; readonly zone: Zone; readonly quietMs: number },
+  {
+    fleet,
+    folders,
+    idleMs,
+  }: { readonly fleet: FaultFleet; readonly folders: RoundFolders; readonly idleMs: number },
   stopTakers: () => Promise<void>,
 ): Promise<Repair> {
   const bus = await directBus(fleet);
   const connection = await connect({ servers: fleet.nats.url, timeout: 10_000 });
   try {
-    let patienceMs = quietMs;
-    const comeToRest = async (): Promise<Rest> => {
-      const rest = await restOf(fleet, { bus, connection, quietMs: patienceMs });
-      // What did not come to rest once is not waited for again.
-      if (rest.violations.length > 0) patienceMs = 0;
-      return rest;
+    let limitMs = idleMs;
+    const becomeIdle = async (): Promise<Idle> => {
+      const idle = await untilIdle(fleet, { bus, connection, idleMs: limitMs });
+      // After one failure there is no further wait.
+      if (idle.violations.length > 0) limitMs = 0;
+      return idle;
     };
-    const first = await comeToRest();
-    const resolved = await resolveAll(bus, zone, "resolving");
-    const second = await comeToRest();
+    const first = await becomeIdle();
+    const resolved = await resolveAll(bus, folders, "resolving");
+    const second = await becomeIdle();
     await stopTakers();
-    // What the takers did meanwhile was answered: there should be nothing.
-    const late = await resolveAll(bus, zone, "resolving-takers");
-    const third = await comeToRest();
+    // The commands of the takers were answered, so no command should be open.
+    const late = await resolveAll(bus, folders, "resolving-takers");
+    const third = await becomeIdle();
     return {
       violations: [...first.violations, ...second.violations, ...third.violations],
-      quietMs: first.ms + second.ms + third.ms,
+      idleMs: first.ms + second.ms + third.ms,
       resolved: added(resolved, late),
     };
   } finally {
@@ -84,7 +91,7 @@ function added(one: Readonly<Record<string, number>>, other: typeof one): Record
   return Object.fromEntries([...names].map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)]));
 }
 
-/** Past the proxies. */
+/** A connection without a proxy. */
 function directBus(fleet: FaultFleet): Promise<Bus> {
   const log = createLogger({ service: "faults", level: "silent" });
   return connectBus({
@@ -96,19 +103,19 @@ function directBus(fleet: FaultFleet): Promise<Bus> {
   });
 }
 
-interface Rest {
+interface Idle {
   readonly ms: number;
   readonly violations: readonly Violation[];
 }
 
-async function restOf(
+async function untilIdle(
   { started }: FaultFleet,
   {
     bus,
     connection,
-    quietMs,
-  }: { readonly bus: Bus; readonly connection: NatsConnection; readonly quietMs: number },
-): Promise<Rest> {
+    idleMs,
+  }: { readonly bus: Bus; readonly connection: NatsConnection; readonly idleMs: number },
+): Promise<Idle> {
   const client = clientOn(bus, "faults");
   const unfinished = new Set(started);
   const begin = performance.now();
@@ -119,16 +126,16 @@ async function restOf(
       const { outbox, index } = await client.admin.status();
       const queue = await client.admin.queueStatus();
       const handoffs = await openHandoffs(client);
-      const news = await newsWaiting(connection);
+      const messages = await pendingMessages(connection);
       const tasks = await unfinishedTasks(client, unfinished);
-      const waiting = queue.depth + outbox.depth + index.behind + handoffs.length + news + tasks.length;
+      const waiting = queue.depth + outbox.depth + index.behind + handoffs.length + messages + tasks.length;
       if (waiting === 0) return { ms, violations: [] };
-      last = { queue, outbox, index, handoffs, news, tasks };
+      last = { queue, outbox, index, handoffs, messages, tasks };
     } catch (error) {
       last = String(error);
     }
-    if (ms > quietMs) {
-      const text = "with every fault undone, the fleet does not come to rest by itself";
+    if (ms > idleMs) {
+      const text = "the fleet does not become idle after all faults are undone";
       return {
         ms,
         violations: [
@@ -151,7 +158,7 @@ async function openHandoffs(client: FleetClient): Promise<string[]> {
   }
 }
 
-/** Those that workers have to do something about, or the watchdogs; takes out those that have ended. */
+/** Describes the tasks on which workers or watchdogs still have to act, and removes the ended ones from `names`. */
 async function unfinishedTasks(client: FleetClient, names: Set<string>): Promise<string[]> {
   const found: string[] = [];
   for (const name of names) {
@@ -162,8 +169,8 @@ async function unfinishedTasks(client: FleetClient, names: Set<string>): Promise
   return found;
 }
 
-/** Events and exit reports that coordinators and watchdogs have not seen to: alerts and recoveries come of them. */
-async function newsWaiting(connection: NatsConnection): Promise<number> {
+/** Counts the events and exit reports that coordinators and watchdogs have not processed; they may cause alerts and recoveries. */
+async function pendingMessages(connection: NatsConnection): Promise<number> {
   const manager = await jetstreamManager(connection);
   let waiting = 0;
   for (const stream of [STREAMS.events, STREAMS.exits]) {
@@ -173,9 +180,9 @@ async function newsWaiting(connection: NatsConnection): Promise<number> {
   return waiting;
 }
 
-/** Sends every command without a definite answer again until it has one. */
-async function resolveAll(bus: Bus, zone: Zone, name: string): Promise<Record<string, number>> {
-  const { attempts, sent } = pairedHistory(readHistory(zone.history));
+/** Sends every command with an unknown outcome again until its outcome is known. */
+async function resolveAll(bus: Bus, folders: RoundFolders, name: string): Promise<Record<string, number>> {
+  const { attempts, sent } = pairedHistory(readHistory(folders.history));
   const open = new Set(
     attempts.flatMap(({ outcome, command_id }) =>
       outcome === "unknown" && command_id !== undefined ? [command_id] : [],
@@ -183,11 +190,11 @@ async function resolveAll(bus: Bus, zone: Zone, name: string): Promise<Record<st
   );
   for (const { outcome, command_id } of attempts) if (outcome === "committed") open.delete(command_id!);
   const waiting = [...open].flatMap((id) => sent.get(id) ?? []);
-  const history = new HistoryWriter(join(zone.history, `${name}.jsonl`));
+  const history = new HistoryWriter(join(folders.history, `${name}.jsonl`));
   const counts: Record<string, number> = {};
   let calls = 0;
   const resolve = async ({ subject, body }: { subject: string; body: string }): Promise<string> => {
-    for (const end = performance.now() + ASKING_MS; ; ) {
+    for (const end = performance.now() + RESOLVE_MS; ; ) {
       const call = `${name}/${++calls}`;
       const { outcome, code } = await sendCopy(bus, history, { call, copy: "resolving", subject, body });
       const isOpen = outcome === "unknown" || code === "UNAVAILABLE";
@@ -195,13 +202,13 @@ async function resolveAll(bus: Bus, zone: Zone, name: string): Promise<Record<st
       await sleep(200);
     }
   };
-  const lane = async (): Promise<void> => {
+  const resolveSome = async (): Promise<void> => {
     for (let one = waiting.pop(); one !== undefined; one = waiting.pop()) {
       const outcome = await resolve(one);
       counts[outcome] = (counts[outcome] ?? 0) + 1;
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  await Promise.all(Array.from({ length: CONCURRENCY }, resolveSome));
   await history.close();
   return counts;
 }

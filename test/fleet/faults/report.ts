@@ -1,4 +1,4 @@
-/** The counts of a run, for people: one column for each round. */
+/** The counts of a run as text, with one column for each round. */
 import type { Violation } from "./checker/evidence.ts";
 import { leastShare, type RecoveryCounts, type Spread } from "./checker/recovery/recovery-counts.ts";
 import type { RoundResult } from "./round.ts";
@@ -7,24 +7,24 @@ type Counts = Readonly<Record<string, number>>;
 
 const VIOLATIONS_SHOWN = 10;
 
-/** Blocks of counts, then the violations in words. */
+/** Blocks of counts, followed by the violations. */
 export function formatReport(rounds: readonly RoundResult[]): string {
   const blocks = [
     table("operations, by outcome", rounds, ({ operations }) => operations),
-    table("commands sent again, by outcome", rounds, ({ copies }) => copies),
+    table("copies of commands, by outcome", rounds, ({ copies }) => copies),
     table("faults", rounds, ({ faults }) => faults),
-    table("killed at a moment of its choosing", rounds, ({ deaths }) => deaths),
-    table("handoffs, by their end", rounds, ({ handoffs }) => ({
+    table("kills at kill points", rounds, ({ kill_points }) => kill_points),
+    table("handoffs, by end", rounds, ({ handoffs }) => ({
       requested: handoffs.requested,
       accepted: handoffs.accepted,
-      "offered again": handoffs.offered_again,
-      "acceptances refused": handoffs.acceptances_refused,
+      "repeated offers": handoffs.offered_again,
+      "refused acceptances": handoffs.acceptances_refused,
       ...handoffs.ends,
     })),
     table("recoveries", rounds, ({ recoveries }) => recoveriesIn(recoveries)),
     table("failures, by class and signal", rounds, ({ recoveries }) => recoveries.failures),
     table("tasks of workers, by kind and end", rounds, ({ recoveries }) => recoveries.tasks),
-    table("open handoffs met by a kill, by state", rounds, ({ handoffs }) => handoffs.met_by_kills),
+    table("handoffs open at a kill, by state", rounds, ({ handoffs }) => handoffs.open_at_kills),
     table("checked", rounds, (round) => ({
       ...round.checked,
       "zombies tried": round.zombies.tried,
@@ -35,8 +35,8 @@ export function formatReport(rounds: readonly RoundResult[]): string {
       "commands spooled": round.queue.spooled,
       "dead letters": round.queue.dead,
       "restarts after a kill": round.restarts.after_kill,
-      "restarts of its own": round.restarts.own,
-      "ms to come to rest": round.quiet_ms,
+      "restarts after an own end": round.restarts.own,
+      "ms until idle": round.idle_ms,
       VIOLATIONS: round.violations.length,
     })),
   ];
@@ -52,7 +52,7 @@ function recoveriesIn(counts: RecoveryCounts): Counts {
   ];
   return {
     ...{ tried, succeeded, superseded, failed, attempts },
-    ...Object.fromEntries(Object.entries(could_not).map(([why, count]) => [`could not: ${why}`, count])),
+    ...Object.fromEntries(Object.entries(could_not).map(([why, count]) => [`blocked: ${why}`, count])),
     ...Object.fromEntries(
       Object.entries(detect_ms).flatMap(([signal, of]) => spread(`detect ${signal}`, of)),
     ),
@@ -60,14 +60,14 @@ function recoveriesIn(counts: RecoveryCounts): Counts {
   };
 }
 
-/** Of all rounds together. */
+/** The success rate over all rounds. */
 function successOf(rounds: readonly RoundResult[]): string {
   const sum = (of: (counts: RecoveryCounts) => number): number =>
     rounds.reduce((total, { recoveries }) => total + of(recoveries), 0);
   const [succeeded, failed] = [sum((counts) => counts.succeeded), sum((counts) => counts.failed)];
   const percent = (share: number): string => `${(100 * share).toFixed(3)} %`;
   return [
-    `recoveries that could succeed: ${succeeded + failed}; succeeded: ${succeeded}`,
+    `possible recoveries: ${succeeded + failed}; succeeded: ${succeeded}`,
     `(${percent(succeeded / Math.max(1, succeeded + failed))}; with 95 % confidence at least ${percent(leastShare(succeeded, failed))})`,
   ].join(" ");
 }
@@ -102,11 +102,11 @@ function problems({ name, violations, evidence }: RoundResult): string[] {
   const kinds = Map.groupBy(violations, ({ kind }) => kind);
   const lines = [...kinds].flatMap(([kind, found]) => [
     `  ${kind}: ${found.length}`,
-    ...found.slice(0, VIOLATIONS_SHOWN).map((one) => `    ${inWords(one)}`),
+    ...found.slice(0, VIOLATIONS_SHOWN).map((one) => `    ${describe(one)}`),
   ]);
-  return [[`VIOLATIONS in ${name}; evidence in ${evidence ?? "nothing"}`, ...lines].join("\n")];
+  return [[`VIOLATIONS in ${name}; evidence in ${evidence ?? "no folder"}`, ...lines].join("\n")];
 }
 
-function inWords({ task, text, details }: Violation): string {
+function describe({ task, text, details }: Violation): string {
   return `${task === null ? "" : `${task}: `}${text} ${JSON.stringify(details)}`;
 }

@@ -1,19 +1,25 @@
-/** One round: a fresh fleet, its faults, its repair, and the verdict over all that was recorded. */
+/** One round: a new fleet, its faults, their repair, and the verdict on the recorded history. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FoundationdbServer } from "../../harness/stores/foundationdb.ts";
 import { type Attempt, pairedHistory, readHistory } from "./agents/history.ts";
-import { keepBus } from "./bus-dump.ts";
+import { dumpBus } from "./bus-dump.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
-import type { BrokenName } from "./environment/broken.ts";
-import { type Death, type FaultFleet, isShared, type Shape, startFaultFleet } from "./environment/fleet.ts";
-import { openZone, type Zone } from "./environment/zone.ts";
+import type { BrokenName } from "./environment/broken-builds.ts";
+import {
+  type FaultFleet,
+  isShared,
+  type KillAtPoint,
+  type Shape,
+  startFaultFleet,
+} from "./environment/fleet.ts";
+import { openRoundFolders, type RoundFolders } from "./environment/round-folders.ts";
 import { readStore, readStreams } from "./final-state.ts";
 import { Nemesis, targetsOf } from "./plan/nemesis.ts";
 import { type FaultKind, type Planning, planFaults } from "./plan/plan.ts";
-import { heal, type Repair, recover } from "./repair.ts";
-import type { OfficeOrder } from "./workers/office.ts";
+import { type Repair, recover, undoFaults } from "./repair.ts";
+import type { DispatcherMessage } from "./workers/dispatcher.ts";
 
 export interface RoundOptions {
   readonly name: string;
@@ -24,11 +30,11 @@ export interface RoundOptions {
   readonly seed: number;
   readonly durationMs: number;
   readonly broken: BrokenName | null;
-  /** Kinds of faults to plan; null: all that are possible. */
+  /** The kinds of faults to plan; null: all possible kinds. */
   readonly kinds: readonly FaultKind[] | null;
   readonly keepEvidence: boolean;
-  readonly say: (text: string) => void;
-  /** Ends the faults early; repair and verdict follow all the same. */
+  readonly log: (text: string) => void;
+  /** Ends the faults early; repair and verdict follow. */
   readonly signal: AbortSignal;
 }
 
@@ -38,69 +44,69 @@ export interface RoundResult {
   readonly shape: Shape;
   readonly seed: number;
   readonly seconds: number;
-  /** The agents' own calls, by operation and outcome. */
+  /** The agents' calls without the copies, by operation and outcome. */
   readonly operations: Readonly<Record<string, number>>;
-  /** Commands that were sent again, by how and outcome. */
+  /** The copies of commands, by kind and outcome. */
   readonly copies: Readonly<Record<string, number>>;
   readonly faults: Readonly<Record<string, number>>;
-  /** Kills at moments that the killed chose. */
-  readonly deaths: Readonly<Record<string, number>>;
-  /** Starts after a kill, and after an end of the process's own. */
+  /** The kills at kill points, by kill point. */
+  readonly kill_points: Readonly<Record<string, number>>;
+  /** Starts after a kill, and starts after a process ended by itself. */
   readonly restarts: { readonly after_kill: number; readonly own: number };
-  readonly quiet_ms: number;
-  /** Commands that were told `queued` or `spooled`; by the end each was applied, or is a dead letter. */
+  readonly idle_ms: number;
+  /** Commands that were answered `queued` or `spooled`. At the end each of them is applied or a dead letter. */
   readonly queue: { readonly queued: number; readonly spooled: number; readonly dead: number };
   readonly checked: Verdict["checked"];
   readonly zombies: Verdict["zombies"];
   readonly handoffs: Verdict["handoffs"];
   readonly recoveries: Verdict["recoveries"];
   readonly violations: readonly Violation[];
-  /** Where the evidence is; null when it was removed. */
+  /** The folder of the evidence; null when it was removed. */
   readonly evidence: string | null;
 }
 
-const SAY_EVERY_MS = 10_000;
-/** By then a fleet has come to rest; a broken one may never do, and has shown what it does long before. */
-const QUIET_MS = { correct: 90_000, broken: 12_000 };
+const LOG_EVERY_MS = 10_000;
+/** A correct fleet is idle within this time. A broken build may never be, and has violated its guarantee long before. */
+const IDLE_MS = { correct: 90_000, broken: 12_000 };
 const FAULT_LOG = "faults.jsonl";
-/** Before the end of the faults nobody chooses a moment to die any more. */
-const CALM_MS = 1_000;
+/** The time before the end of the faults without kills at kill points. */
+const NO_KILLS_MS = 1_000;
 
-/** Deaths at moments of a process's own choosing belong to the faults that kill agents. */
-const mayDie = (kinds: readonly FaultKind[] | null): boolean => kinds?.includes("kill_agents") ?? true;
+/** Kills at kill points belong to the faults that kill agents. */
+const hasKillPoints = (kinds: readonly FaultKind[] | null): boolean => kinds?.includes("kill_agents") ?? true;
 
 export async function runRound(o: RoundOptions): Promise<RoundResult> {
-  const zone = openZone({ smallDisk: o.smallDisk });
+  const folders = openRoundFolders({ smallDisk: o.smallDisk });
   const storeUrl =
     o.foundationdb === undefined
-      ? `lmdb:${join(zone.data, "store")}${isShared(o) ? "?shared" : ""}`
+      ? `lmdb:${join(folders.data, "store")}${isShared(o) ? "?shared" : ""}`
       : `fdb:${o.foundationdb.clusterFile}`;
   let operations = 0;
-  const leaveNothing = (): void => {
+  const cleanUp = (): void => {
     fleet?.destroy();
-    zone.release();
+    folders.release();
   };
-  process.once("exit", leaveNothing);
+  process.once("exit", cleanUp);
   let fleet: FaultFleet | undefined;
   try {
     fleet = await startFaultFleet({
       ...o,
-      zone,
+      folders,
       storeUrl,
-      deathsMs: mayDie(o.kinds) ? Math.max(0, o.durationMs - CALM_MS) : 0,
+      killsMs: hasKillPoints(o.kinds) ? Math.max(0, o.durationMs - NO_KILLS_MS) : 0,
       onProgress: ({ done }) => {
         for (const count of Object.values(done)) operations += count;
       },
     });
     const begin = performance.now();
-    const faults = await endure(o, { fleet, zone, operations: () => operations });
-    const recovered = await finish(fleet, zone, o.broken === null ? QUIET_MS.correct : QUIET_MS.broken);
-    const history = pairedHistory(readHistory(zone.history));
+    const faults = await runFaults(o, { fleet, folders, operations: () => operations });
+    const recovered = await finish(fleet, folders, o.broken === null ? IDLE_MS.correct : IDLE_MS.broken);
+    const history = pairedHistory(readHistory(folders.history));
     await fleet.close();
     const streams = await readStreams(fleet.nats.url);
-    const truth = { ...(await readStore(storeUrl)), ...streams };
-    const kills = [...faults.kills, ...fleet.deaths.map(({ at }) => at)];
-    const verdict = judge({ ...history, truth, beats: fleet.witness.beats }, kills);
+    const finalState = { ...(await readStore(storeUrl)), ...streams };
+    const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
+    const verdict = judge({ ...history, finalState, heartbeats: fleet.heartbeatRecorder.heartbeats }, kills);
     const violations = [...recovered.violations, ...verdict.violations];
     return {
       name: o.name,
@@ -110,54 +116,54 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
       seconds: (performance.now() - begin) / 1_000,
       ...countCalls(history.attempts),
       faults: faults.counts,
-      deaths: countDeaths(fleet.deaths),
+      kill_points: countKillPoints(fleet.killsAtPoints),
       restarts: restartsOf(fleet),
-      quiet_ms: Math.round(recovered.quietMs),
-      queue: countQueue(history.attempts, truth.dead.length),
+      idle_ms: Math.round(recovered.idleMs),
+      queue: countQueue(history.attempts, finalState.dead.length),
       checked: verdict.checked,
       zombies: verdict.zombies,
       handoffs: verdict.handoffs,
       recoveries: verdict.recoveries,
       violations,
-      evidence: await leave(o, fleet, zone, violations),
+      evidence: await keepEvidence(o, fleet, folders, violations),
     };
   } finally {
-    process.removeListener("exit", leaveNothing);
-    leaveNothing();
+    process.removeListener("exit", cleanUp);
+    cleanUp();
     for (const proxy of fleet?.proxies.values() ?? []) await proxy.close();
   }
 }
 
-interface Running {
+interface RunningRound {
   readonly fleet: FaultFleet;
-  readonly zone: Zone;
+  readonly folders: RoundFolders;
   readonly operations: () => number;
 }
 
-async function endure(
+async function runFaults(
   o: RoundOptions,
-  { fleet, zone, operations }: Running,
+  { fleet, folders, operations }: RunningRound,
 ): Promise<Pick<Nemesis, "counts" | "kills">> {
-  const { smallDisk, foundationdb, seed, durationMs, name, say, signal } = o;
-  const field = {
+  const { smallDisk, foundationdb, seed, durationMs, name, log, signal } = o;
+  const environment = {
     fleet,
-    zone,
+    folders,
     smallDisk,
     fdbserver: foundationdb?.control,
-    faultLog: join(zone.root, FAULT_LOG),
+    faultLog: join(folders.root, FAULT_LOG),
   };
-  const nemesis = new Nemesis(field);
+  const nemesis = new Nemesis(environment);
   const begin = performance.now();
-  const report = (what: string): void => {
+  const logProgress = (suffix: string): void => {
     const seconds = Math.round((performance.now() - begin) / 1_000);
-    say(
-      `${name.padEnd(10)} ${String(seconds).padStart(4)} s  ${operations()} operations, ${nemesis.total} faults${what}`,
+    log(
+      `${name.padEnd(10)} ${String(seconds).padStart(4)} s  ${operations()} operations, ${nemesis.total} faults${suffix}`,
     );
   };
-  const saying = setInterval(report, SAY_EVERY_MS, "");
-  const plan = planFaults({ seed, durationMs, targets: chosen(targetsOf(field), o.kinds) });
-  await nemesis.run(plan, durationMs, signal).finally(() => clearInterval(saying));
-  report("; repairing and checking");
+  const progress = setInterval(logProgress, LOG_EVERY_MS, "");
+  const plan = planFaults({ seed, durationMs, targets: chosen(targetsOf(environment), o.kinds) });
+  await nemesis.run(plan, durationMs, signal).finally(() => clearInterval(progress));
+  logProgress("; repairing and checking");
   return nemesis;
 }
 
@@ -166,31 +172,37 @@ function chosen(targets: Planning["targets"], kinds: readonly FaultKind[] | null
   return Object.fromEntries(kinds.map((kind) => [kind, targets[kind] ?? []]));
 }
 
-/** Repairs, waits, resolves, and stops everything but the bus. */
-async function finish(fleet: FaultFleet, zone: Zone, quietMs: number): Promise<Repair> {
-  await heal(fleet, zone);
+/** Undoes the faults, waits until the fleet is idle, resolves open commands, and stops all processes but the bus. */
+async function finish(fleet: FaultFleet, folders: RoundFolders, idleMs: number): Promise<Repair> {
+  await undoFaults(fleet, folders);
   const violations: Violation[] = [];
   const failed = (process: string, text: string, details: object): void => {
     violations.push({ kind: "process_failed", task: null, text, details: { process, ...details } });
   };
   for (const one of fleet.agents) {
     const ending = await one.stop({ message: { stop: true } });
-    if (ending !== null) failed(one.name, "the agents did not end well", ending);
+    if (ending !== null) failed(one.name, "a process of agents did not stop cleanly", ending);
   }
-  fleet.office.send({ closing: true } satisfies OfficeOrder);
-  const recovered = await recover({ fleet, zone, quietMs }, async () => {
-    for (const one of [...fleet.takers, ...fleet.workers, fleet.office]) {
+  fleet.dispatcher.send({ closing: true } satisfies DispatcherMessage);
+  const recovered = await recover({ fleet, folders, idleMs }, async () => {
+    for (const one of [...fleet.takers, ...fleet.workers, fleet.dispatcher]) {
       const ending = await one.stop({ message: { stop: true } });
-      if (ending !== null) failed(one.name, "those who take tasks did not end well", ending);
+      if (ending !== null) failed(one.name, "a process of takers or workers did not stop cleanly", ending);
     }
   });
   for (const one of fleet.services) {
     const ending = await one.stop("SIGTERM");
     if (ending !== null) failed(one.name, "a service did not stop cleanly", ending);
   }
-  for (const one of [...fleet.services, ...fleet.agents, ...fleet.takers, ...fleet.workers, fleet.office]) {
+  for (const one of [
+    ...fleet.services,
+    ...fleet.agents,
+    ...fleet.takers,
+    ...fleet.workers,
+    fleet.dispatcher,
+  ]) {
     for (const ending of one.endings) {
-      if (ending.wasReady) failed(one.name, "a process that was up ended by itself", { ...ending });
+      if (ending.wasReady) failed(one.name, "a running process ended by itself", { ...ending });
     }
   }
   return { ...recovered, violations: [...recovered.violations, ...violations] };
@@ -209,14 +221,14 @@ function countCalls(attempts: readonly Attempt[]): Pick<RoundResult, "operations
 }
 
 function countQueue(attempts: readonly Attempt[], dead: number): RoundResult["queue"] {
-  const told = (how: string): number =>
-    new Set(attempts.flatMap(({ outcome, command_id }) => (outcome === how ? [command_id] : []))).size;
-  return { queued: told("queued"), spooled: told("spooled"), dead };
+  const answered = (answer: string): number =>
+    new Set(attempts.flatMap(({ outcome, command_id }) => (outcome === answer ? [command_id] : []))).size;
+  return { queued: answered("queued"), spooled: answered("spooled"), dead };
 }
 
-function countDeaths(deaths: readonly Death[]): Record<string, number> {
+function countKillPoints(kills: readonly KillAtPoint[]): Record<string, number> {
   const counts: Record<string, number> = {};
-  for (const { moment } of deaths) counts[moment] = (counts[moment] ?? 0) + 1;
+  for (const { point } of kills) counts[point] = (counts[point] ?? 0) + 1;
   return counts;
 }
 
@@ -225,31 +237,31 @@ function restartsOf({
   agents,
   takers,
   workers,
-  office,
+  dispatcher,
   nats,
 }: FaultFleet): RoundResult["restarts"] {
-  const processes = [...services, ...agents, ...takers, ...workers, office];
+  const processes = [...services, ...agents, ...takers, ...workers, dispatcher];
   const starts = processes.reduce((sum, one) => sum + one.starts - 1, nats.starts - 1);
   const own = processes.reduce((sum, one) => sum + one.endings.length, nats.ownEndings);
   return { after_kill: Math.max(0, starts - own), own };
 }
 
-/** Evidence stays when something is wrong, and where it was asked for. */
-async function leave(
+/** Keeps the evidence after a violation or on request, and removes it otherwise; returns its folder. */
+async function keepEvidence(
   o: RoundOptions,
   fleet: FaultFleet,
-  zone: Zone,
+  folders: RoundFolders,
   violations: readonly Violation[],
 ): Promise<string | null> {
   const isFine = violations.length === 0;
-  if (!isFine) await keepBus(fleet.nats.url, zone.root);
+  if (!isFine) await dumpBus(fleet.nats.url, folders.root);
   await fleet.nats.stop();
   if (isFine && !o.keepEvidence) {
-    zone.remove();
+    folders.remove();
     return null;
   }
-  writeFileSync(join(zone.root, "beats.json"), JSON.stringify(fleet.witness.beats));
-  writeFileSync(join(zone.root, "violations.json"), `${JSON.stringify(violations, null, 2)}\n`);
-  zone.rescue();
-  return zone.root;
+  writeFileSync(join(folders.root, "heartbeats.json"), JSON.stringify(fleet.heartbeatRecorder.heartbeats));
+  writeFileSync(join(folders.root, "violations.json"), `${JSON.stringify(violations, null, 2)}\n`);
+  folders.keep();
+  return folders.root;
 }

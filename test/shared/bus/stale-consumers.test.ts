@@ -8,7 +8,7 @@ import { superviseNatsServer } from "../../../services/standalone/nats-superviso
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { missingSmallDisk, openZone } from "../../fleet/faults/environment/zone.ts";
+import { missingSmallDisk, openRoundFolders } from "../../fleet/faults/environment/round-folders.ts";
 import { testLog } from "../../harness/processes/nats.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 
@@ -20,7 +20,7 @@ afterEach(async () => {
 test("a stale consumer is removed, so that the queue empties, and any other is kept", async (context) => {
   const missing = missingSmallDisk();
   if (missing !== undefined) return context.skip(missing);
-  const zone = openZone({ smallDisk: true });
+  const zone = openRoundFolders({ smallDisk: true });
   cleanups.push(() => zone.remove());
   const options = { root: projectRoot, env: process.env, port: -1, log: testLog };
   const server = await superviseNatsServer({ ...options, dir: join(zone.data, "nats") });

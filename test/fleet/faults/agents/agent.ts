@@ -1,4 +1,4 @@
-/** One agent: takes one step after the other through the SDK, and records before and after each what it asks and what it learns. */
+/** One agent: it takes steps through the SDK one after the other, and records each call before and after it. */
 import { uuidv7 } from "uuidv7";
 import { hashOf } from "../../../../shared/integrity/seal.ts";
 import type { Checkpoint } from "../../../../shared/protocol/checkpoint.ts";
@@ -13,15 +13,15 @@ import {
   type Seen,
   type SeenVersion,
 } from "./history.ts";
-import { type AgentMind, isWrite, type ReadStep, type Step, type WriteStep } from "./workload.ts";
+import { type AgentBehaviour, isWrite, type ReadStep, type Step, type WriteStep } from "./workload.ts";
 
 export interface AgentContext {
   readonly client: FleetClient;
-  readonly mind: AgentMind;
+  readonly behaviour: AgentBehaviour;
   readonly history: HistoryWriter;
   readonly nextCall: () => string;
   readonly random: () => number;
-  /** What the bus brought as the answer to a command. */
+  /** The answer to a command as the bus delivered it. */
   readonly answerOf: (commandId: string) => CommittedFacts | undefined;
   readonly onDone: (op: string, outcome: string) => void;
 }
@@ -29,15 +29,15 @@ export interface AgentContext {
 export type Ending = Omit<DoneLine, "line" | "call" | "at">;
 const DEADLINE_MS = { least: 800, most: 6_000 };
 
-/** How long an agent waits for an answer: sometimes longer than a fault lasts, sometimes not. */
-export const someDeadline = (random: () => number): number =>
+/** The time that an agent waits for an answer: sometimes longer than a fault lasts, sometimes shorter. */
+export const randomDeadline = (random: () => number): number =>
   DEADLINE_MS.least + random() * (DEADLINE_MS.most - DEADLINE_MS.least);
 
 export async function takeStep(context: AgentContext, step: Step): Promise<void> {
   const { client, history, nextCall, random, onDone } = context;
   const call = nextCall();
   const commandId = uuidv7();
-  const deadlineMs = someDeadline(random);
+  const deadlineMs = randomDeadline(random);
   const handoff = handoffOf(step, commandId);
   await history.append({
     line: "call",
@@ -58,37 +58,37 @@ export async function takeStep(context: AgentContext, step: Step): Promise<void>
     : read(context, step, deadlineMs)
   ).catch(failure);
   await history.append({ line: "done", call, at: instant(), ...ending });
-  if (ending.code === "FENCED") context.mind.wasFenced(step.task);
+  if (ending.code === "FENCED") context.behaviour.wasFenced(step.task);
   onDone(step.op, ending.code === undefined ? ending.outcome : `${ending.outcome} ${ending.code}`);
 }
 
-/** What a step asks for takes the id of its command. */
+/** The handoff of a step; a new handoff has the id of its command. */
 function handoffOf(step: Step, commandId: string): string | undefined {
   if (step.op === "cancel_handoff") return step.handoffId;
   const opens = step.op === "handoff" || (step.op === "create" && step.handoff !== undefined);
   return opens ? commandId : undefined;
 }
 
-/** Everything but TIMEOUT promises that nothing happened; what is no error of Fleet's promises nothing. */
+/** Every error of Fleet except TIMEOUT guarantees that nothing was applied. Any other error guarantees nothing. */
 export function failure(error: unknown): Ending {
   if (!(error instanceof FleetError)) return { outcome: "unknown", code: String(error).slice(0, 200) };
   return { outcome: error.code === "TIMEOUT" ? "unknown" : "refused", code: error.code };
 }
 
 async function write(
-  { client, mind, answerOf }: AgentContext,
+  { client, behaviour, answerOf }: AgentContext,
   step: WriteStep,
   by: { readonly commandId: string; readonly deadlineMs: number },
 ): Promise<Ending> {
   const outcome = await send(client, step, by);
   if (outcome !== "committed") return { outcome };
   const committed = answerOf(by.commandId);
-  if (committed === undefined) throw new Error("the SDK says committed and no answer did");
+  if (committed === undefined) throw new Error("the SDK returned committed without such an answer");
   const { checkpoint_id: id, version, seq, fence, handoff } = committed;
-  if (id !== null && version !== null && seq !== null) mind.saw(step.task, { id, version, seq });
-  if (step.op === "take") mind.owns(step.task, fence ?? undefined);
-  if (step.op === "release") mind.owns(step.task, undefined);
-  if (handoff !== null) mind.handedOff(step.task, handoff);
+  if (id !== null && version !== null && seq !== null) behaviour.saw(step.task, { id, version, seq });
+  if (step.op === "take") behaviour.owns(step.task, fence ?? undefined);
+  if (step.op === "release") behaviour.owns(step.task, undefined);
+  if (handoff !== null) behaviour.handedOff(step.task, handoff);
   return { outcome, committed };
 }
 
@@ -125,12 +125,16 @@ async function send(
   }
 }
 
-async function read({ client, mind }: AgentContext, step: ReadStep, deadlineMs: number): Promise<Ending> {
+async function read(
+  { client, behaviour }: AgentContext,
+  step: ReadStep,
+  deadlineMs: number,
+): Promise<Ending> {
   const options = { deadlineMs };
   const found = (checkpoints: readonly (Checkpoint | null)[]): Ending => {
     const versions = checkpoints.filter((one) => one !== null);
     for (const { metadata } of versions) {
-      mind.saw(step.task, { id: metadata.checkpoint_id, version: metadata.version, seq: metadata.seq });
+      behaviour.saw(step.task, { id: metadata.checkpoint_id, version: metadata.version, seq: metadata.seq });
     }
     return { outcome: "read", seen: { versions: versions.map(seenVersion) } };
   };
@@ -158,7 +162,7 @@ async function read({ client, mind }: AgentContext, step: ReadStep, deadlineMs: 
   }
 }
 
-/** By what it holds and not by what it says of itself: its hash is made anew. */
+/** Identifies a served version by its content: the hash is computed again. */
 function seenVersion(checkpoint: Checkpoint): SeenVersion {
   const { metadata, compliance } = checkpoint;
   return {

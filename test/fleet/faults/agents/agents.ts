@@ -1,13 +1,13 @@
-/** Program: several agents in one process, each with an identity of its own, which work on tasks, fight over them and hand them over. */
+/** Program: several agents in one process, each with its own identity, which work on tasks, compete for them and hand them off. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { takeStep } from "./agent.ts";
-import { Crew, type CrewArguments } from "./crew.ts";
+import { AgentGroup, type AgentGroupArguments } from "./agent-group.ts";
 import { instant } from "./history.ts";
 
-export interface AgentsArguments extends CrewArguments {
+export interface AgentsArguments extends AgentGroupArguments {
   readonly agents: number;
-  /** When the round began, as {@link instant}. */
+  /** The beginning of the round, as {@link instant}. */
   readonly beganAt: number;
 }
 
@@ -15,17 +15,17 @@ const GENERATION_US = 15_000_000;
 const PAUSE_MS = 30;
 
 const o = JSON.parse(process.argv[2]!) as AgentsArguments;
-const crew = new Crew(o);
+const group = new AgentGroup(o);
 
-async function live(place: number): Promise<FleetClient> {
-  const context = await crew.join(place);
-  while (!crew.stopping.aborted) {
+async function runOne(index: number): Promise<FleetClient> {
+  const context = await group.connect(index);
+  while (!group.stopping.aborted) {
     const generation = Math.floor((instant() - o.beganAt) / GENERATION_US);
-    await takeStep(context, context.mind.next(generation));
-    await sleep(crew.random() * PAUSE_MS);
+    await takeStep(context, context.behaviour.next(generation));
+    await sleep(group.random() * PAUSE_MS);
   }
   return context.client;
 }
 
 process.send?.({ ready: true });
-await crew.leave(await Promise.all(Array.from({ length: o.agents }, (_, place) => live(place))));
+await group.stop(await Promise.all(Array.from({ length: o.agents }, (_, index) => runOne(index))));

@@ -1,4 +1,4 @@
-/** An agent's client: the SDK with all its ways (writer, queue, spool), over a bus that is recorded. */
+/** An agent's client: the SDK with all its delivery paths (writer, queue, spool), over a recorded bus. */
 import { join } from "node:path";
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import { connectBus } from "../../../../shared/bus/connection.ts";
@@ -11,7 +11,7 @@ import { spoolName } from "../../../../shared/sdk/spool/spool-list.ts";
 
 const settings = { clock: systemClock, tenant: DEFAULT_TENANT } as const;
 
-/** For looking and asking, past all recording. */
+/** A client for queries, without a record. */
 export function clientOn(bus: Bus, agentId: string): FleetClient {
   const log = createLogger({ service: "sdk", level: "silent" });
   return clientOver(bus, { ...settings, agentId, log, onWarning: () => {} });
@@ -20,13 +20,13 @@ export function clientOn(bus: Bus, agentId: string): FleetClient {
 export interface AgentConnection {
   readonly url: string;
   readonly agentId: string;
-  /** Folder of the spools of all agents. */
+  /** The folder of the spools of all agents. */
   readonly spoolFolder: string;
   readonly log: Logger;
   readonly recorded: (bus: Bus) => Bus;
 }
 
-/** As `connect` of the SDK does; it resolves also while there is no bus. */
+/** Connects as `connect` of the SDK does; resolves even while the bus is unavailable. */
 export async function connectAgent(o: AgentConnection): Promise<FleetClient> {
   const { url, agentId, log } = o;
   const open = async () =>

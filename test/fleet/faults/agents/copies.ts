@@ -1,6 +1,6 @@
 /**
- * Commands sent more often than their agents wish: at once, late, or in another order, always with the bytes of the first time. What the
- * copies are answered is history, too.
+ * Copies of commands, which their agents did not send: at once, late or in another order, always with the original bytes. The answers to
+ * the copies belong to the history.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Bus, BusError, type Outgoing } from "../../../../shared/bus/bus.ts";
@@ -10,10 +10,10 @@ import type { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { type CommandOp, parseCommandSubject } from "../../../../shared/protocol/subjects.ts";
 import { type CallLine, type CommittedFacts, type DoneLine, type HistoryWriter, instant } from "./history.ts";
 
-/** The facts of an answer that must be the same whenever it is given. */
+/** The facts of an answer that must be equal in every repetition of it. */
 export function committedFacts(answer: Readonly<Record<string, unknown>>): CommittedFacts {
   const fact = <T>(name: string): T | null => (answer[name] ?? null) as T | null;
-  // Handoffs are answered with the checkpoint that they are about, which is not one that was written.
+  // The answer to a handoff command names the checkpoint of the handoff, which the command did not write.
   const isWritten = answer.version !== undefined;
   return {
     checkpoint_id: isWritten ? fact("checkpoint_id") : null,
@@ -28,7 +28,7 @@ export function committedFacts(answer: Readonly<Record<string, unknown>>): Commi
 
 type Ending = Omit<DoneLine, "line" | "call" | "at">;
 
-/** What a raw answer says about its command. */
+/** The outcome of a command by its raw answer. */
 export function endingOf(answer: CommandAnswer | ErrorAnswer | { status: "queued" }): Ending {
   if (answer.status === "committed")
     return { outcome: "committed", committed: committedFacts(answer as never) };
@@ -37,10 +37,10 @@ export function endingOf(answer: CommandAnswer | ErrorAnswer | { status: "queued
   return { outcome: code === "TIMEOUT" ? "unknown" : "refused", code };
 }
 
-interface CopyOf {
+interface CopyCall {
   readonly call: string;
   readonly copy: Copy;
-  /** The command's, also when the copy goes into the queue. */
+  /** The subject of the command, also for a copy in the queue. */
   readonly subject: string;
   readonly body: string;
 }
@@ -50,7 +50,7 @@ interface SentBody extends Partial<CallLine> {
   readonly checkpoint?: CheckpointInput;
 }
 
-export function callLine({ call, copy, subject, body }: CopyOf): CallLine {
+export function callLine({ call, copy, subject, body }: CopyCall): CallLine {
   const { agent, task, op } = parseCommandSubject(subject);
   const { command_id, fence, expected_version, handoff_id, checkpoint } = JSON.parse(body) as SentBody;
   const opens = op === "handoff" || checkpoint?.execution_state.phase === "handoff";
@@ -64,8 +64,8 @@ export function callLine({ call, copy, subject, body }: CopyOf): CallLine {
   };
 }
 
-/** Sends the bytes once and records it. */
-export async function sendCopy(bus: Bus, history: HistoryWriter, copy: CopyOf): Promise<Ending> {
+/** Sends the bytes once and records the call. */
+export async function sendCopy(bus: Bus, history: HistoryWriter, copy: CopyCall): Promise<Ending> {
   await history.append(callLine(copy));
   const ending = await ask(bus, copy.subject, copy.body);
   await history.append({ line: "done", call: copy.call, at: instant(), ...ending });
@@ -83,10 +83,10 @@ async function ask(bus: Bus, subject: string, body: string): Promise<Ending> {
   }
 }
 
-/** Shares of all commands that are sent again, by how. */
+/** The shares of all commands that are copied, by kind of copy. */
 const SHARES = { duplicate: 0.05, late: 0.04, reordered: 0.06, queued_twice: 0.2 } as const;
 const LATE_MS = 5_000;
-const REORDERED_AT_ONCE = 6;
+const REORDERED_TOGETHER = 6;
 
 const nothing = (): void => {};
 
@@ -102,8 +102,8 @@ export interface CopiesContext {
 
 type Copy = NonNullable<CallLine["copy"]>;
 
-/** A command as it went to a writer, and the connection to send it again on. */
-interface Recorded {
+/** A command as it was sent to a writer, with its connection. */
+interface SentCommand {
   readonly bus: Bus;
   readonly subject: string;
   readonly body: string;
@@ -111,16 +111,16 @@ interface Recorded {
 
 export class Copies {
   readonly #context: CopiesContext;
-  readonly #underway = new Set<Promise<unknown>>();
+  readonly #inFlight = new Set<Promise<unknown>>();
   readonly #ending = new AbortController();
-  #pool: Recorded[] = [];
+  #pool: SentCommand[] = [];
 
   constructor(context: CopiesContext) {
     this.#context = context;
   }
 
-  /** Told of each command when it is sent for the first time. */
-  consider(bus: Bus, subject: string, body: string): void {
+  /** Called for each command when it is sent for the first time. */
+  onSent(bus: Bus, subject: string, body: string): void {
     const { random } = this.#context;
     const dice = random();
     if (dice < SHARES.duplicate) this.#send("duplicate", { bus, subject, body }, random() * 20);
@@ -129,8 +129,8 @@ export class Copies {
     else if (dice < SHARES.duplicate + SHARES.late + SHARES.reordered) this.#reorder({ bus, subject, body });
   }
 
-  /** Told of each command that the queue has taken. A second message of it has another id, or the queue would not keep both. */
-  considerQueued(
+  /** Called for each queued command. Its second message has another id, because the queue would otherwise drop it. */
+  onQueued(
     bus: Bus,
     command: string,
     {
@@ -146,34 +146,34 @@ export class Copies {
       const body = Buffer.from(out.body).toString();
       await history.append(callLine({ call, copy: "queued_twice", subject: command, body }));
       const ending = await bus
-        .publishDurable(subject, out, { messageId: `${messageId}-again`, timeoutMs: COPY_TIMEOUT_MS })
+        .publishDurable(subject, out, { messageId: `${messageId}-copy`, timeoutMs: COPY_TIMEOUT_MS })
         .then((): Ending => ({ outcome: "queued" }), failed);
       await history.append({ line: "done", call, at: instant(), ...ending });
     });
   }
 
-  /** Sends at once what was to be sent later, and waits for every copy's answer. */
+  /** Sends all delayed copies at once and waits for their answers. */
   async settled(): Promise<void> {
     this.#ending.abort();
-    while (this.#underway.size > 0) await Promise.allSettled(this.#underway);
+    while (this.#inFlight.size > 0) await Promise.allSettled(this.#inFlight);
   }
 
-  #reorder(command: Recorded): void {
+  #reorder(command: SentCommand): void {
     this.#pool.push(command);
-    if (this.#pool.length < REORDERED_AT_ONCE) return;
+    if (this.#pool.length < REORDERED_TOGETHER) return;
     const { random } = this.#context;
     for (const one of this.#pool.sort(() => random() - 0.5)) this.#send("reordered", one, 0);
     this.#pool = [];
   }
 
-  #send(copy: Copy, { bus, subject, body }: Recorded, afterMs: number): void {
+  #send(copy: Copy, { bus, subject, body }: SentCommand, afterMs: number): void {
     const { history, nextCall } = this.#context;
     this.#after(afterMs, () => sendCopy(bus, history, { call: nextCall(), copy, subject, body }));
   }
 
   #after(ms: number, run: () => Promise<unknown>): void {
     const sending = sleep(ms, undefined, { signal: this.#ending.signal }).catch(nothing).then(run);
-    this.#underway.add(sending);
-    void sending.catch(nothing).finally(() => this.#underway.delete(sending));
+    this.#inFlight.add(sending);
+    void sending.catch(nothing).finally(() => this.#inFlight.delete(sending));
   }
 }

@@ -1,4 +1,4 @@
-/** The history survives the process that writes it: lines are on disk when append resolves, and a torn last line harms nothing. */
+/** The history survives its process: lines are on disk when append resolves, and an incomplete last line is ignored. */
 import { appendFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const call = (name: string): CallLine => ({
   command_id: name,
 });
 
-test("each line is in the file when its append resolves, in the order of the appends", async () => {
+test("each line is in the file when its append resolves, in append order", async () => {
   const file = join(folder, "a-0.jsonl");
   const history = new HistoryWriter(file);
   const appended: string[] = [];
@@ -37,13 +37,13 @@ test("each line is in the file when its append resolves, in the order of the app
   await history.close();
 });
 
-test("a file is never continued by another process", () => {
+test("a second writer cannot open the file", () => {
   const file = join(folder, "a-0.jsonl");
   new HistoryWriter(file);
   expect(() => new HistoryWriter(file)).toThrow("EEXIST");
 });
 
-test("a call without an end is open for ever; half a line is nothing", async () => {
+test("a call without an end is open, and half a line is ignored", async () => {
   const file = join(folder, "a-0.jsonl");
   const history = new HistoryWriter(file);
   await history.append(call("answered"));

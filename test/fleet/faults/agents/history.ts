@@ -1,7 +1,7 @@
 /**
- * The history of a run: what was asked and what came back, one JSON line each, on disk before the request leaves and as soon as the
- * answer is there. Each process writes a file of its own, outside everything that the faults touch, and only ever appends; a
- * process that is killed leaves calls without an end, which is what it knew: their outcome is open.
+ * The history of a run: one JSON line for each request, on disk before it is sent, and one for each answer, on disk as soon as it has
+ * arrived. Each process appends to its own file, which no fault touches. A killed process leaves calls without an end; their outcome is
+ * open.
  */
 import { closeSync, fdatasync, openSync, readdirSync, readFileSync, write } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
 
 export type ReadOp = "get" | "latest" | "history" | "task";
 
-/** A call begins. Times are microseconds of the machine's monotonic clock, which all processes share. */
+/** The beginning of a call. Times are microseconds of the machine's monotonic clock, which all processes share. */
 export interface CallLine {
   readonly line: "call";
   readonly call: string;
@@ -20,16 +20,16 @@ export interface CallLine {
   readonly agent: string;
   readonly task: string;
   readonly command_id?: string;
-  /** Absent: the agent's own call. Else the same bytes sent once more by somebody. */
+  /** The kind of copy; absent for the agent's own call. */
   readonly copy?: "duplicate" | "late" | "reordered" | "queued_twice" | "resolving";
   readonly fence?: number;
   readonly expected_version?: number;
-  /** What is read, where it is not the task. */
+  /** The checkpoint of a `get`. */
   readonly checkpoint_id?: string;
   readonly limit?: number;
-  /** The handoff that the command asks for, accepts or takes back, where it names one. */
+  /** The handoff that the command requests, accepts or cancels, if it names one. */
   readonly handoff?: string;
-  /** Of an `acknowledge`: the number of the offer that was in hand. */
+  /** The number of the offer that an `acknowledge` accepts. */
   readonly attempt?: number;
 }
 
@@ -41,20 +41,20 @@ export interface SentLine {
   readonly body: string;
 }
 
-/** What a committed command was answered with. */
+/** The answer to a committed command. */
 export interface CommittedFacts {
   readonly checkpoint_id: string | null;
   readonly version: number | null;
   readonly seq: number | null;
   readonly hash: string | null;
-  /** Of `take`, `release` and `acknowledge`. */
+  /** The fence in the answer to `take`, `release` and `acknowledge`. */
   readonly fence: number | null;
-  /** The handoff that it opened, accepted or took back. */
+  /** The handoff that the command requested, accepted or cancelled. */
   readonly handoff: string | null;
   readonly position: string;
 }
 
-/** A checkpoint as a reader saw it; `entry` is the audit entry that made this version. */
+/** A checkpoint as a reader received it; `entry` is the number of the audit entry of this version. */
 export interface SeenVersion {
   readonly checkpoint_id: string;
   readonly version: number;
@@ -62,7 +62,7 @@ export interface SeenVersion {
   readonly entry: number;
 }
 
-/** What a read returned: the versions on its page, or the head of the task. Nothing found: no versions, head null. */
+/** The result of a read: the versions on its page or the head of the task. Without a result there are no versions and head is null. */
 export interface Seen {
   readonly versions?: readonly SeenVersion[];
   readonly head?: { readonly audit_seq: number; readonly audit_hash: string; readonly fence: number } | null;
@@ -72,28 +72,28 @@ export interface DoneLine {
   readonly line: "done";
   readonly call: string;
   readonly at: number;
-  /** `refused`: an error that says nothing happened. `unknown`: TIMEOUT, or a failure that leaves it open. */
+  /** `refused`: an error that guarantees that nothing was applied. `unknown`: TIMEOUT, or an error that leaves the outcome open. */
   readonly outcome: "committed" | "queued" | "spooled" | "refused" | "unknown" | "read";
   readonly code?: string;
   readonly committed?: CommittedFacts;
   readonly seen?: Seen;
 }
 
-/** What a worker goes through. `at`: milliseconds of the wall clock, as the audit trail has it. */
-export interface LifeLine {
-  readonly line: "life";
+/** One stage of a worker's work on a task. `at` is in milliseconds of the wall clock, as in the audit trail. */
+export interface LifecycleLine {
+  readonly line: "lifecycle";
   readonly at: number;
   readonly agent: string;
   readonly task: string;
   readonly fence: number;
   readonly what: "begins" | "fails" | "hangs" | "waits" | "completes";
-  /** Of a beginning: what it goes on from, with the hash of the content as it was served. */
+  /** The checkpoint from which the worker continues, with the hash of the served content. */
   readonly from?: { readonly checkpoint_id: string; readonly version: number; readonly hash: string };
-  /** Of a failure: as what it is reported. */
+  /** The reported failure class. */
   readonly class?: FailureClass;
 }
 
-/** Stored bytes of a checkpoint are about to be changed; `at` of the machine's monotonic clock, `wall` of the other one. */
+/** A change of the stored bytes of a checkpoint, recorded before it. `at` is of the monotonic clock, `wall` of the wall clock. */
 export interface DamageLine {
   readonly line: "damage";
   readonly at: number;
@@ -102,9 +102,9 @@ export interface DamageLine {
   readonly checkpoint_id: string;
 }
 
-export type Line = CallLine | SentLine | DoneLine | LifeLine | DamageLine;
+export type Line = CallLine | SentLine | DoneLine | LifecycleLine | DamageLine;
 
-/** Microseconds of CLOCK_MONOTONIC: comparable between the processes of one machine, unmoved by any wall clock. */
+/** The microseconds of CLOCK_MONOTONIC: comparable between the processes of one machine, and independent of the wall clock. */
 export function instant(): number {
   return Number(process.hrtime.bigint() / 1_000n);
 }
@@ -117,15 +117,15 @@ export class HistoryWriter {
   #waiting: string[] = [];
   #flushing: Promise<void> | undefined;
 
-  /** Throws when the file exists: a history is never continued by another process. */
+  /** Throws when the file exists, because each process has its own file. */
   constructor(path: string) {
     this.#fd = openSync(path, "ax");
   }
 
-  /** Resolves when the line is on disk. Lines of one moment share one sync. */
+  /** Resolves when the line is on disk. Concurrent lines share one sync. */
   append(line: Line): Promise<void> {
     this.#waiting.push(`${JSON.stringify(line)}\n`);
-    // Each caller's line is in the buffer by now; the flush that begins next takes it along.
+    // The lines of all callers are in the buffer, so the next flush writes them.
     this.#flushing = (this.#flushing ?? Promise.resolve()).then(() => this.#flush());
     return this.#flushing;
   }
@@ -148,19 +148,19 @@ export class HistoryWriter {
   }
 }
 
-/** Reads every file of the folder. The last line of a killed process may be half written; it was never acted upon. */
+/** Reads every file of the folder. The last line of a killed process may be incomplete; nothing depended on it. */
 export function readHistory(folder: string): Line[] {
   return readdirSync(folder)
     .filter((name) => name.endsWith(".jsonl"))
     .flatMap((name) => {
       const lines = readFileSync(join(folder, name), "utf8").split("\n");
-      const torn = lines.pop();
-      if (torn !== "" && torn !== undefined && isWhole(torn)) lines.push(torn);
+      const last = lines.pop();
+      if (last !== "" && last !== undefined && isComplete(last)) lines.push(last);
       return lines.map((line) => JSON.parse(line) as Line);
     });
 }
 
-function isWhole(line: string): boolean {
+function isComplete(line: string): boolean {
   try {
     JSON.parse(line);
     return true;
@@ -169,7 +169,7 @@ function isWhole(line: string): boolean {
   }
 }
 
-/** A call with its end; `end` infinite where none was recorded. */
+/** A call with its end; `end` is infinite if no end was recorded. */
 export interface Attempt extends Omit<CallLine, "line" | "at"> {
   readonly begin: number;
   readonly end: number;
@@ -181,9 +181,9 @@ export interface Attempt extends Omit<CallLine, "line" | "at"> {
 
 export interface History {
   readonly attempts: readonly Attempt[];
-  /** Commands by id: the bytes that were sent. */
+  /** The sent bytes of each command, by command id. */
   readonly sent: ReadonlyMap<string, SentLine>;
-  readonly lives: readonly LifeLine[];
+  readonly lifecycle: readonly LifecycleLine[];
   readonly damages: readonly DamageLine[];
 }
 
@@ -198,7 +198,7 @@ export function pairedHistory(lines: readonly Line[]): History {
     .filter((line) => line.line === "call")
     .map(({ line: _line, at, ...call }): Attempt => {
       const done = ends.get(call.call);
-      // Killed or given up between the call and its first bytes: it never left, so it must never be found.
+      // The process was killed or gave up before it sent the command, so the command must not be applied.
       const isOpen = done === undefined || done.outcome === "unknown";
       const isUnsent = isOpen && call.command_id !== undefined && !sent.has(call.command_id);
       if (isUnsent)
@@ -219,7 +219,7 @@ export function pairedHistory(lines: readonly Line[]): History {
   return {
     attempts: attempts.sort((a, b) => a.begin - b.begin),
     sent,
-    lives: lines.filter((line) => line.line === "life"),
+    lifecycle: lines.filter((line) => line.line === "lifecycle"),
     damages: lines.filter((line) => line.line === "damage"),
   };
 }

@@ -1,6 +1,6 @@
 /**
- * What an agent does next. A few agents share tasks and each has one of its own; tasks give way to new ones after a while, so that none
- * grows without end. Everything follows from the agent's seed and what it has seen; nothing is taken from the store's word.
+ * The next step of an agent. Agents share some tasks, and each agent has one of its own. After some time new tasks replace the old ones, so
+ * that no task grows without limit. The steps depend on the agent's seed and on its own observations only, not on the store's state.
  */
 import {
   type CheckpointInput,
@@ -10,13 +10,13 @@ import {
 import type { HandoffDetails } from "../../../../shared/sdk/client/options.ts";
 import { createWorkload } from "../../../load/workload.ts";
 
-/** `fence`: the one under which the agent believes to own the task. */
+/** `fence` is the fence under which the agent believes that it owns the task. */
 export type WriteStep = { readonly task: string; readonly fence?: number } & (
   | {
       readonly op: "create";
       readonly checkpoint: CheckpointInput;
       readonly expectedVersion?: number;
-      /** Of a checkpoint in phase `handoff`. */
+      /** The requested handoff of a checkpoint in phase `handoff`. */
       readonly handoff?: HandoffDetails;
     }
   | {
@@ -49,31 +49,31 @@ interface KnownCheckpoint {
   version: number;
 }
 
-/** What one agent remembers of one task. */
+/** The knowledge of one agent about one task. */
 interface KnownTask {
   readonly checkpoints: KnownCheckpoint[];
-  /** How many checkpoints the task had when the agent looked last. */
+  /** The number of checkpoints in the agent's last observation. */
   count: number;
-  /** Under which the agent took the task; it learns only by being refused that it no longer counts. */
+  /** The fence under which the agent took the task. A refusal is the only sign that it is superseded. */
   fence: number | undefined;
-  /** The handoff that the agent asked for last. */
+  /** The last handoff that the agent requested. */
   handoff: string | undefined;
 }
 
-/** All but the last are fought over; the last never has an owner. */
+/** Agents compete for all shared tasks but the last one, which never has an owner. */
 const SHARED_TASKS = 3;
-/** Of the agents that are told that they lost a task, so many do not listen. */
+/** The share of the superseded agents that continue after the refusal. */
 const ZOMBIE_SHARE = 0.6;
-const CHECKPOINTS_REMEMBERED = 30;
+const KNOWN_CHECKPOINTS_MAX = 30;
 const LARGE_TEXT_CHARS = 80_000;
-/** Of the checkpoints of agents, so many are the last one of an agent that hands off. */
-const HANDING_OFF_SHARE = 0.12;
+/** The share of the checkpoints with which an agent hands off. */
+const HANDOFF_SHARE = 0.12;
 
-/** The agent types that somebody takes offers for. */
+/** The agent types that accept offers. */
 export const TAKEN_TYPES = ["implementation", "qa"] as const;
 
-/** Shares of a hundred: most wishes find somebody, some nobody, and some name what does not exist. */
-const WISHES: readonly (readonly [share: number, wish: HandoffDetails])[] = [
+/** The requested handoffs with their shares of a hundred: most find an agent, some do not, and some name an unknown type. */
+const REQUESTS: readonly (readonly [share: number, request: HandoffDetails])[] = [
   [30, { toAgentType: "implementation", reason: "the context is full" }],
   [30, { toAgentType: "qa", reason: "to be tested" }],
   [15, {}],
@@ -82,7 +82,7 @@ const WISHES: readonly (readonly [share: number, wish: HandoffDetails])[] = [
   [4, { toAgentType: "astronomy" }],
 ];
 
-/** Shares of a hundred. A choice that needs a checkpoint, while none is known, becomes a look at the task. */
+/** The operations with their shares of a hundred. An operation that needs a checkpoint becomes a query of the task while none is known. */
 const SHARES = {
   create: 33,
   update: 18,
@@ -99,7 +99,7 @@ const SHARES = {
 } as const;
 type Choice = keyof typeof SHARES;
 
-export class AgentMind {
+export class AgentBehaviour {
   readonly #random: () => number;
   readonly #name: string;
   readonly #texts: ReturnType<typeof createWorkload>;
@@ -112,23 +112,23 @@ export class AgentMind {
     this.#texts = createWorkload(seed);
   }
 
-  /** `generation` grows with time, the same for all agents. */
+  /** `generation` grows with time and is the same for all agents. */
   next(generation: number): Step {
-    const place = this.#below(SHARED_TASKS);
+    const index = this.#below(SHARED_TASKS);
     const isShared = this.#random() < 0.65;
-    const task = isShared ? `shared-${generation}-${place}` : `own-${generation}-${this.#name}`;
+    const task = isShared ? `shared-${generation}-${index}` : `own-${generation}-${this.#name}`;
     const known = this.#task(task);
     const choice = this.#choice();
     const one = this.#pick(known.checkpoints);
     const fence = known.fence === undefined ? {} : { fence: known.fence };
-    if (choice === "create") return this.checkpoint(task, this.#random() < HANDING_OFF_SHARE);
-    if (choice === "handoff") return { op: choice, task, wish: this.#wish(), ...fence };
+    if (choice === "create") return this.checkpoint(task, this.#random() < HANDOFF_SHARE);
+    if (choice === "handoff") return { op: choice, task, wish: this.#request(), ...fence };
     if (choice === "cancel_handoff") {
       const named = this.#random() < 0.5 ? known.handoff : undefined;
       return { op: choice, task, ...(named !== undefined && { handoffId: named }), ...fence };
     }
     if (choice === "history") return { op: choice, task, limit: 1 + this.#below(40) };
-    if (choice === "take" && (!isShared || place < SHARED_TASKS - 1)) {
+    if (choice === "take" && (!isShared || index < SHARED_TASKS - 1)) {
       return { op: choice, task, ...(this.#random() < 0.3 && { expectedFence: known.fence ?? 0 }) };
     }
     if (choice === "release" && known.fence !== undefined) return { op: choice, task, fence: known.fence };
@@ -154,17 +154,17 @@ export class AgentMind {
     }
   }
 
-  /** `undefined`: the task was given back. */
+  /** Notes the fence of a take; undefined after a release. */
   owns(task: string, fence: number | undefined): void {
     this.#task(task).fence = fence;
   }
 
-  /** Another agent has the task now; this one may go on as if it had not heard. */
+  /** Another agent owns the task. This agent may continue as a zombie. */
   wasFenced(task: string): void {
     if (this.#random() >= ZOMBIE_SHARE) this.#task(task).fence = undefined;
   }
 
-  /** The fence under which the agent believes to own the task. */
+  /** The fence under which the agent believes that it owns the task. */
   fenceOf(task: string): number | undefined {
     return this.#task(task).fence;
   }
@@ -173,7 +173,7 @@ export class AgentMind {
     this.#task(task).handoff = handoff;
   }
 
-  /** Remembers what was answered or read. */
+  /** Notes a checkpoint of an answer or a read. */
   saw(
     task: string,
     checkpoint: { readonly id: string; readonly version: number; readonly seq: number },
@@ -183,10 +183,10 @@ export class AgentMind {
     const same = known.checkpoints.find(({ id }) => id === checkpoint.id);
     if (same !== undefined) same.version = Math.max(same.version, checkpoint.version);
     else known.checkpoints.push({ id: checkpoint.id, version: checkpoint.version });
-    if (known.checkpoints.length > CHECKPOINTS_REMEMBERED) known.checkpoints.shift();
+    if (known.checkpoints.length > KNOWN_CHECKPOINTS_MAX) known.checkpoints.shift();
   }
 
-  /** `handsOff`: the last one of an agent that hands off. */
+  /** A create step; with `handsOff` the checkpoint requests a handoff. */
   checkpoint(task: string, handsOff: boolean): WriteStep {
     this.#step += 1;
     const known = this.#task(task);
@@ -196,18 +196,18 @@ export class AgentMind {
     return {
       op: "create",
       task,
-      checkpoint: handsOff ? handingOff(checkpoint) : checkpoint,
-      ...(handsOff && { handoff: this.#wish() }),
+      checkpoint: handsOff ? inHandoffPhase(checkpoint) : checkpoint,
+      ...(handsOff && { handoff: this.#request() }),
       ...(conditional && { expectedVersion: known.count }),
       ...(known.fence !== undefined && { fence: known.fence }),
     };
   }
 
-  #wish(): HandoffDetails {
+  #request(): HandoffDetails {
     let left = this.#random() * 100;
-    for (const [share, wish] of WISHES) {
+    for (const [share, request] of REQUESTS) {
       left -= share;
-      if (left < 0) return wish;
+      if (left < 0) return request;
     }
     return {};
   }
@@ -249,11 +249,11 @@ export class AgentMind {
   }
 }
 
-function handingOff(checkpoint: CheckpointInput): CheckpointInput {
+function inHandoffPhase(checkpoint: CheckpointInput): CheckpointInput {
   return { ...checkpoint, execution_state: { ...checkpoint.execution_state, phase: "handoff" } };
 }
 
-/** Large enough to be stored in several pieces, and not to be compressed into one. */
+/** Text that is too large for one stored chunk, even after compression. */
 function enlarged(checkpoint: CheckpointInput, random: () => number): CheckpointInput {
   let text = "";
   while (text.length < LARGE_TEXT_CHARS) text += random().toString(36).slice(2);

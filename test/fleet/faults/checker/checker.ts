@@ -1,14 +1,14 @@
-/** All checks of one round, and how much there was to check. */
+/** All checks of one round, with the number of checked records. */
 import { checkCommands } from "./commands.ts";
 import { checkEvents } from "./events.ts";
 import { commandsOf, type Evidence, type Violation } from "./evidence.ts";
 import { checkFences, countZombies, type ZombieCounts } from "./fences.ts";
 import { countHandoffs, type HandoffCounts } from "./handoff/handoff-counts.ts";
-import { storiesOf } from "./handoff/handoff-history.ts";
+import { handoffHistories } from "./handoff/handoff-history.ts";
 import { checkHandoffs } from "./handoff/handoffs.ts";
 import { checkOrder } from "./order.ts";
 import { checkOwners } from "./owners.ts";
-import { checkQueued } from "./queued.ts";
+import { checkQueued } from "./queue-order.ts";
 import { checkRecoveries } from "./recovery/recoveries.ts";
 import { countRecoveries, type RecoveryCounts } from "./recovery/recovery-counts.ts";
 import { checkTrails } from "./trail.ts";
@@ -28,11 +28,11 @@ export interface Verdict {
   readonly recoveries: RecoveryCounts;
 }
 
-/** `kills`: when something was killed, by the wall clock; it only says what the kills met. */
+/** `kills` are the times of the kills by the wall clock, which are used for counts only. */
 export function judge(evidence: Evidence, kills: readonly number[] = []): Verdict {
-  const { attempts, truth } = evidence;
+  const { attempts, finalState } = evidence;
   const commands = commandsOf(attempts);
-  const tasks = [...truth.tasks.values()];
+  const tasks = [...finalState.tasks.values()];
   const violations = [
     ...checkCommands(evidence, commands),
     ...checkTrails(evidence),
@@ -40,7 +40,7 @@ export function judge(evidence: Evidence, kills: readonly number[] = []): Verdic
     ...checkFences(evidence, commands),
     ...checkOwners(evidence, commands),
     ...checkHandoffs(evidence, commands),
-    ...checkEvents(truth),
+    ...checkEvents(finalState),
     ...checkQueued(evidence, commands),
     ...checkCorruption(evidence),
     ...checkRecoveries(evidence),
@@ -53,22 +53,22 @@ export function judge(evidence: Evidence, kills: readonly number[] = []): Verdic
       reads: attempts.filter(({ outcome }) => outcome === "read").length,
       audit_entries: tasks.reduce((sum, { entries }) => sum + entries.length, 0),
       versions: tasks.reduce((sum, { hashes }) => sum + hashes.size, 0),
-      events: truth.events.length,
+      events: finalState.events.length,
     },
     zombies: countZombies(evidence, commands),
-    handoffs: countHandoffs(storiesOf(truth), commands, kills),
+    handoffs: countHandoffs(handoffHistories(finalState), commands, kills),
     recoveries: countRecoveries(evidence),
   };
 }
 
-/** Corruption that anybody met in a task of which nothing was damaged was made by the system itself. */
+/** Corruption in a task without damage was caused by the system itself. */
 function checkCorruption({ attempts, damages }: Evidence): Violation[] {
   const damaged = new Set(damages.map(({ task }) => task));
-  const met = attempts.filter(({ code, task }) => code === "CORRUPT" && !damaged.has(task));
-  return met.map(({ task, op, call }) => ({
+  const corrupt = attempts.filter(({ code, task }) => code === "CORRUPT" && !damaged.has(task));
+  return corrupt.map(({ task, op, call }) => ({
     kind: "corrupt",
     task,
-    text: "stored state did not verify, although nobody damaged it",
+    text: "the stored state is corrupt without damage",
     details: { op, call },
   }));
 }

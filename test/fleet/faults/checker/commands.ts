@@ -1,105 +1,106 @@
 /**
- * Every command against the store: what was answered `committed` is there as it was answered, nothing is there twice, what was
- * refused is not there, what is there was asked for, and by the end nothing is left open.
+ * The check of every command against the store: a committed command is stored as it was answered, no command is applied twice, no refused
+ * command is applied, every applied command was sent, and no command is open at the end.
  */
-import { type Command, type Evidence, placesOf, type Violation, versionName } from "./evidence.ts";
+import { applicationsOf, type Command, type Evidence, type Violation, versionName } from "./evidence.ts";
 
-/** From when a command is refused until its letter is there: the bus may have to come back first. */
-const BURIAL_MS = 15_000;
+/** The time from a refusal to its dead letter, which may have to wait for the bus. */
+const DEAD_LETTER_MS = 15_000;
 
 export function checkCommands(
-  { truth, damages }: Evidence,
+  { finalState, damages }: Evidence,
   commands: ReadonlyMap<string, Command>,
 ): Violation[] {
-  const places = placesOf(truth);
-  const dead = new Map(truth.dead.map(({ command_id, at }) => [command_id, at]));
+  const applications = applicationsOf(finalState);
+  const dead = new Map(finalState.dead.map(({ command_id, at }) => [command_id, at]));
   const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
   const found: Violation[] = [];
   for (const command of commands.values()) {
-    const at = places.get(command.id) ?? [];
-    const say = (kind: Violation["kind"], text: string, details: Record<string, unknown> = {}): void => {
+    const applied = applications.get(command.id) ?? [];
+    const report = (kind: Violation["kind"], text: string, details: Record<string, unknown> = {}): void => {
       found.push({ kind, task: command.task, text, details: { command_id: command.id, ...details } });
     };
-    if (at.length > 1) {
-      say("applied_twice", "a command has more than one audit entry", {
-        entries: at.map(({ entry }) => entry.seq),
+    if (applied.length > 1) {
+      report("applied_twice", "a command has more than one audit entry", {
+        entries: applied.map(({ entry }) => entry.seq),
       });
     }
-    checkAnswers(command, say);
+    checkAnswers(command, report);
     if (command.committed !== undefined) {
-      if (at.length === 0) say("lost", "a command that was answered committed has no audit entry");
-    } else if (at.length > 0) {
+      if (applied.length === 0) report("lost", "a command that was answered committed has no audit entry");
+    } else if (applied.length > 0) {
       if (isRefused(command)) {
-        say("refused_but_applied", "a command whose every answer was a refusal was applied", {
+        report("refused_but_applied", "a command was applied although all its answers were refusals", {
           codes: command.attempts.map(({ code }) => code),
         });
       }
     } else if (command.wasQueued && !dead.has(command.id)) {
-      say("queued_lost", "a command that was answered queued was neither applied nor dead-lettered");
+      report("queued_lost", "a command that was answered queued was neither applied nor dead-lettered");
     }
-    // A command that went two ways, or whose message came twice, may be refused by one and then be applied by the other; what was applied
-    // is known, and no message of it is ever refused.
-    const diedAt = dead.get(command.id) ?? 0;
-    if (at.length > 0 && diedAt > Date.parse(at[0]!.entry.at) + BURIAL_MS) {
-      say("queued_lost", "a command was applied and became a dead letter after that");
+    // One message of a command may be refused before another one is applied. After the application no message of it is refused.
+    const deadAt = dead.get(command.id) ?? 0;
+    if (applied.length > 0 && deadAt > Date.parse(applied[0]!.entry.at) + DEAD_LETTER_MS) {
+      report("queued_lost", "a command was applied and became a dead letter after that");
     }
     if (!isResolved(command))
-      say("unresolved", "asked again at the end, the command still has no definite answer");
-    for (const { task, entry } of at) {
-      const there = truth.tasks.get(task)!.hashes.get(versionName(entry.checkpoint_id, entry.version));
+      report("unresolved", "the outcome of the command is unknown although it was sent again at the end");
+    for (const { task, entry } of applied) {
+      const storedHash = finalState.tasks
+        .get(task)!
+        .hashes.get(versionName(entry.checkpoint_id, entry.version));
       const { committed } = command;
       if (committed === undefined) continue;
-      const isAsAnswered =
+      const isEqual =
         task === command.task &&
         entry.checkpoint_id === committed.checkpoint_id &&
         entry.version === committed.version &&
         entry.new_hash === committed.hash &&
         (committed.fence === null || entry.fence === committed.fence) &&
-        (committed.hash === null || there === committed.hash || damaged.has(entry.checkpoint_id ?? ""));
-      if (!isAsAnswered) {
-        say("lost", "what is stored is not what was answered", {
+        (committed.hash === null || storedHash === committed.hash || damaged.has(entry.checkpoint_id ?? ""));
+      if (!isEqual) {
+        report("lost", "the stored version differs from the answer", {
           answered: committed,
           entry: { task, ...entry },
-          stored_hash: there ?? null,
+          stored_hash: storedHash ?? null,
         });
       }
     }
   }
-  return [...found, ...checkUnasked(places, commands)];
+  return [...found, ...checkUnsent(applications, commands)];
 }
 
-function checkUnasked(
-  places: ReturnType<typeof placesOf>,
+function checkUnsent(
+  applications: ReturnType<typeof applicationsOf>,
   commands: ReadonlyMap<string, Command>,
 ): Violation[] {
-  const unasked = [...places].filter(([id]) => !commands.has(id));
-  return unasked.map(([id, at]) => ({
+  const unsent = [...applications].filter(([id]) => !commands.has(id));
+  return unsent.map(([id, applied]) => ({
     kind: "unasked",
-    task: at[0]!.task,
-    text: "the store holds a command that nobody sent",
+    task: applied[0]!.task,
+    text: "the store has a command that no agent sent",
     details: { command_id: id },
   }));
 }
 
-type Say = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;
+type Report = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;
 
-/** However often a command is sent, the answer is the first one again. */
-function checkAnswers({ attempts, committed }: Command, say: Say): void {
+/** Every answer to a command repeats the first one. */
+function checkAnswers({ attempts, committed }: Command, report: Report): void {
   if (committed === undefined) return;
   const expected = JSON.stringify(committed);
   const other = attempts.find(
     (one) => one.committed !== undefined && JSON.stringify(one.committed) !== expected,
   );
-  const { op, expected_version: wanted } = attempts[0]!;
-  const before = (op === "create" ? committed.seq : committed.version) ?? 0;
-  if (wanted !== undefined && before !== wanted + 1) {
-    say("expectation_broken", "a conditional command was applied to another version than it expected", {
-      expected: wanted,
+  const { op, expected_version: expectedVersion } = attempts[0]!;
+  const version = (op === "create" ? committed.seq : committed.version) ?? 0;
+  if (expectedVersion !== undefined && version !== expectedVersion + 1) {
+    report("expectation_broken", "a conditional command was applied to another version than it expected", {
+      expected: expectedVersion,
       answered: committed,
     });
   }
   if (other !== undefined) {
-    say("answers_differ", "two copies of a command were answered differently", {
+    report("answers_differ", "two copies of a command were answered differently", {
       first: committed,
       other: other.committed,
     });
@@ -110,10 +111,9 @@ function isRefused({ attempts }: Command): boolean {
   return attempts.every(({ outcome }) => outcome === "refused");
 }
 
-/** Of copies, some may have gone unanswered; it is enough that somebody got a definite answer after all was healed. */
+/** Some copies may be unanswered. It is enough that one message after the repair had a definite answer. */
 function isResolved({ attempts, committed, wasQueued }: Command): boolean {
   if (committed !== undefined || wasQueued) return true;
-  const last = attempts.filter(({ outcome }) => outcome === "unknown");
-  if (last.length === 0) return true;
+  if (attempts.every(({ outcome }) => outcome !== "unknown")) return true;
   return attempts.some(({ outcome, copy }) => outcome === "refused" && copy === "resolving");
 }

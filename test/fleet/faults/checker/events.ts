@@ -1,7 +1,9 @@
-/** The event stream against the trails: every transition is there at least once, the first copies in order per task, and no event is
- * about something that was not committed. */
+/**
+ * The check of the event stream against the audit trails: every transition is published at least once, its first copy is in the order of its
+ * task, and no event is published without a commit.
+ */
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
-import type { Entry, Truth, Violation } from "./evidence.ts";
+import type { Entry, FinalState, Violation } from "./evidence.ts";
 
 const TYPES: Readonly<Record<string, string>> = {
   create: "CHECKPOINT_CREATED",
@@ -29,13 +31,13 @@ const TYPES: Readonly<Record<string, string>> = {
   retry: "RECOVERY_REQUESTED",
 };
 
-export function checkEvents(truth: Truth): Violation[] {
-  const byTask = Map.groupBy(truth.events, ({ subject }) => subject);
+export function checkEvents(finalState: FinalState): Violation[] {
+  const byTask = Map.groupBy(finalState.events, ({ subject }) => subject);
   const found: Violation[] = [];
-  for (const { task, entries } of truth.tasks.values())
+  for (const { task, entries } of finalState.tasks.values())
     found.push(...checkTask(task, entries, byTask.get(task) ?? []));
   for (const [task, events] of byTask) {
-    if (!truth.tasks.has(task)) {
+    if (!finalState.tasks.has(task)) {
       found.push({
         kind: "event_unfounded",
         task,
@@ -59,7 +61,7 @@ function checkTask(task: string, entries: readonly Entry[], events: readonly Fle
       found.push({
         kind: "event_unfounded",
         task,
-        text: "an event says what no audit entry says",
+        text: "an event has no audit entry",
         details: { id: event.id, type: event.type, op: entry?.op ?? null },
       });
     }
@@ -69,7 +71,7 @@ function checkTask(task: string, entries: readonly Entry[], events: readonly Fle
       found.push({
         kind: "event_out_of_order",
         task,
-        text: "an event was first published behind a later one of its task",
+        text: "an event was first published after a later one of its task",
         details: { sequence, highest },
       });
     }

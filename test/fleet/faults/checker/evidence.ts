@@ -1,14 +1,14 @@
-/** What the checker judges: the recorded history, and the truth that is left in the store and on the event stream at the end. */
+/** The evidence for the verdict: the recorded history, and the final state of the store and the streams. */
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
-import type { Attempt, CommittedFacts, DamageLine, LifeLine, SentLine } from "../agents/history.ts";
+import type { Attempt, CommittedFacts, DamageLine, LifecycleLine, SentLine } from "../agents/history.ts";
 
 /** An audit entry, parsed; the chain is verified over its exact text. */
 export interface Entry {
   readonly seq: number;
-  /** Of the acting service's clock. */
+  /** By the clock of the service. */
   readonly at: string;
   readonly op: string;
   readonly command_id: string | null;
@@ -23,49 +23,49 @@ export interface Entry {
   readonly handoff_id?: string;
   readonly handoff_from?: string | null;
   readonly handoff_to?: string;
-  /** Of an offer or an attempt at recovery: its number; of an offer until when it stands, too. */
+  /** The number of an offer or of an attempt at recovery, and the deadline of an offer. */
   readonly attempt?: number;
   readonly deadline?: string;
-  /** Of an end that is a failure. */
+  /** The reason of a failure or a block. */
   readonly reason?: string;
-  /** Of a block for what the task was blocked for before: the entry of which people were alerted then. */
+  /** The entry that was alerted earlier, for a repeated block. */
   readonly alerted_seq?: number;
-  /** Of a confirmation, and of a recovery that resumes. */
+  /** The checkpoint that confirms a handoff or resumes a recovery. */
   readonly first_checkpoint?: string;
-  /** Of a failure: who lost the task, as what it failed, how that was found out, and what follows. */
+  /** The failed agent, the failure class, the signal that revealed the failure, and the recovery action. */
   readonly owner_from?: string | null;
   readonly class?: string;
   readonly signal?: string;
   readonly action?: string;
   readonly recovery_from?: string;
   readonly recovery_to?: string;
-  /** Of an attempt at recovery. */
+  /** The rung and the recovery point of an attempt. */
   readonly rung?: string;
   readonly from_checkpoint?: string;
 }
 
-export interface TaskTruth {
+export interface FinalTask {
   readonly task: string;
   readonly head: Task;
-  /** Place and exact text of every entry, in the order of their keys. */
+  /** The number and the exact text of every entry, in the order of their keys. */
   readonly records: readonly { readonly seq: number; readonly entry: string }[];
   readonly entries: readonly Entry[];
-  /** The checkpoints in the task's order, each at its current version. */
+  /** The checkpoints in the order of the task, each with its current version. */
   readonly current: readonly { readonly checkpoint_id: string; readonly version: number }[];
-  /** Hashes of the versions that were read back and verified, by {@link versionName}. */
+  /** The hashes of the valid versions, by {@link versionName}. */
   readonly hashes: ReadonlyMap<string, string>;
 }
 
-/** A command that left the queue without being applied. */
+/** A queued command that was not applied. */
 export interface DeadLetter {
   readonly command_id: string | null;
   readonly reason: string;
-  /** When it was put there, in milliseconds of the wall clock. */
+  /** The time of the dead letter, in milliseconds of the wall clock. */
   readonly at: number;
 }
 
-/** What an agent, or its runner, said of its end; `at`: when that was stored, in milliseconds of the wall clock. */
-export interface Exit {
+/** An exit report of an agent or its runner; `at` is the time at which it was stored, in milliseconds of the wall clock. */
+export interface ExitRecord {
   readonly agent: string;
   readonly task: string;
   readonly fence: number;
@@ -73,38 +73,38 @@ export interface Exit {
   readonly at: number;
 }
 
-export interface Truth {
-  readonly tasks: ReadonlyMap<string, TaskTruth>;
-  /** How many transitions the system counted by itself, over all tasks: each rang one bell. */
-  readonly bells: number;
+export interface FinalState {
+  readonly tasks: ReadonlyMap<string, FinalTask>;
+  /** The system's own count of the transitions of all tasks. */
+  readonly transitions: number;
   readonly handoffs: ReadonlyMap<string, Handoff>;
   readonly alerts: readonly Alert[];
-  /** The stream, in its order, duplicates included. */
+  /** The events in the order of their stream, including duplicates. */
   readonly events: readonly FleetEvent[];
   readonly dead: readonly DeadLetter[];
-  readonly exits: readonly Exit[];
+  readonly exits: readonly ExitRecord[];
 }
 
-/** A sign of life as it passed the bus; times of the wall clock. */
-export interface Beat {
+/** A heartbeat on the bus; times are of the wall clock. */
+export interface HeartbeatRecord {
   readonly agent: string;
   readonly task: string;
   readonly fence: number;
   readonly sentAt: number;
-  readonly heardAt: number;
-  /** Until when the step under way may take. */
+  readonly receivedAt: number;
+  /** The deadline of the open step. */
   readonly stepDeadline: number | null;
 }
 
 export interface Evidence {
   readonly attempts: readonly Attempt[];
-  readonly truth: Truth;
-  /** Commands by id, as they were sent. */
+  readonly finalState: FinalState;
+  /** The sent commands by id. */
   readonly sent: ReadonlyMap<string, SentLine>;
-  readonly lives: readonly LifeLine[];
+  readonly lifecycle: readonly LifecycleLine[];
   readonly damages: readonly DamageLine[];
-  /** In the order in which they were heard. */
-  readonly beats: readonly Beat[];
+  /** The heartbeats in the order of their arrival. */
+  readonly heartbeats: readonly HeartbeatRecord[];
 }
 
 export const VIOLATIONS = [
@@ -149,23 +149,23 @@ export type ViolationKind = (typeof VIOLATIONS)[number];
 export interface Violation {
   readonly kind: ViolationKind;
   readonly task: string | null;
-  /** Static text: what is wrong. What varies is in `details`. */
+  /** A static description; the variable parts are in `details`. */
   readonly text: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
 export const versionName = (id: string | null, version: number | null): string => `${id}/${version}`;
 
-/** All that is known of one command: every time it was sent, by whomever. */
+/** All messages of one command, with the facts that follow from them. */
 export interface Command {
   readonly id: string;
   readonly task: string;
   readonly attempts: readonly Attempt[];
-  /** It cannot have taken effect before. */
+  /** The command cannot have been applied before this time. */
   readonly begin: number;
-  /** The first time anybody knew that it is committed; infinite while nobody does. */
+  /** The time of the first committed answer; infinite without one. */
   readonly knownAt: number;
-  /** Its first answer. */
+  /** The first committed answer. */
   readonly committed: CommittedFacts | undefined;
   readonly wasQueued: boolean;
 }
@@ -198,17 +198,18 @@ function commandOf(id: string, attempts: readonly Attempt[]): Command {
   };
 }
 
-/** Entries that record something about a command or a version without applying a command. */
-const REMARKS: ReadonlySet<string> = new Set(["quarantine", "refuse"]);
+/** The operations whose entries record a fact about a command or a version and apply no command. */
+const ANNOTATIONS: ReadonlySet<string> = new Set(["quarantine", "refuse"]);
 
-/** What no agent asked for counts as a remark too: the moves of coordinators, whose entries name no command. */
-export const isRemark = ({ op, command_id }: Entry): boolean => REMARKS.has(op) || command_id === null;
+/** Entries without a command, such as the transitions of coordinators, count as annotations too. */
+export const isAnnotation = ({ op, command_id }: Entry): boolean =>
+  ANNOTATIONS.has(op) || command_id === null;
 
 /**
- * Transitions that a command may make besides its own, right behind it: a checkpoint that opens a handoff or resumes a recovery, a take that
- * ends one, or a handoff taken back that leaves its task to a person.
+ * The transitions that a command may make in addition, directly after its own: a checkpoint may open a handoff or resume a recovery, a take
+ * may end one, and a cancelled handoff may block its task.
  */
-const BESIDES: ReadonlySet<string> = new Set([
+const ADDITIONAL: ReadonlySet<string> = new Set([
   "handoff",
   "confirm",
   "cancel_handoff",
@@ -217,24 +218,24 @@ const BESIDES: ReadonlySet<string> = new Set([
   "block",
 ]);
 
-/** The entries of commands, each command's own transition alone. */
-export function ownEntries(entries: readonly Entry[]): Entry[] {
+/** The entries of the commands' own transitions. */
+export function commandEntries(entries: readonly Entry[]): Entry[] {
   return entries.filter((entry, i) => {
     const before = entries[i - 1];
-    const isBeside = BESIDES.has(entry.op) && before?.command_id === entry.command_id;
-    return !isRemark(entry) && !isBeside;
+    const isAdditional = ADDITIONAL.has(entry.op) && before?.command_id === entry.command_id;
+    return !isAnnotation(entry) && !isAdditional;
   });
 }
 
-/** Where a command was applied, by the audit trails: once, or not at all. */
-export function placesOf(truth: Truth): Map<string, { task: string; entry: Entry }[]> {
-  const places = new Map<string, { task: string; entry: Entry }[]>();
-  for (const { task, entries } of truth.tasks.values()) {
-    for (const entry of ownEntries(entries)) {
-      const known = places.get(entry.command_id!);
-      if (known === undefined) places.set(entry.command_id!, [{ task, entry }]);
+/** The entries that apply each command: at most one in a correct fleet. */
+export function applicationsOf(finalState: FinalState): Map<string, { task: string; entry: Entry }[]> {
+  const applications = new Map<string, { task: string; entry: Entry }[]>();
+  for (const { task, entries } of finalState.tasks.values()) {
+    for (const entry of commandEntries(entries)) {
+      const known = applications.get(entry.command_id!);
+      if (known === undefined) applications.set(entry.command_id!, [{ task, entry }]);
       else known.push({ task, entry });
     }
   }
-  return places;
+  return applications;
 }

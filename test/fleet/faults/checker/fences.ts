@@ -1,37 +1,37 @@
 /**
- * Fences: at its place in the task's order, every command that carried a fence carried the current one, and a command without a
- * fence found no owner. Counted is also how often superseded agents tried: a check that nobody tries proves nothing.
+ * The check of the fences: every applied command had the current fence of its position in the task's order, and a command without a fence was
+ * applied to a task without an owner. The attempts of superseded agents are counted, because without them the check proves nothing.
  */
-import { type Command, type Evidence, ownEntries, placesOf, type Violation } from "./evidence.ts";
-import { isDeposing } from "./owners.ts";
+import { applicationsOf, type Command, commandEntries, type Evidence, type Violation } from "./evidence.ts";
+import { revokesOwnership } from "./owners.ts";
 
 export interface ZombieCounts {
-  /** Calls with a fence that was known to be superseded before they began. */
+  /** The calls whose fence was superseded, by a known answer, before they began. */
   readonly tried: number;
-  /** Told so, at once or by a dead letter. */
+  /** The refused calls, also those refused by a dead letter. */
   readonly refused: number;
-  /** Got no answer; that none of them was applied is checked like everything else. */
+  /** The calls without an answer. The other checks verify that none of them was applied. */
   readonly unanswered: number;
-  /** Of those tried, how many had lost their task by a handoff that another agent accepted. */
+  /** The calls of agents that were superseded by a handoff. */
   readonly after_handoff: number;
 }
 
-export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
+export function checkFences({ finalState }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
   const found: Violation[] = [];
-  for (const { task, entries } of truth.tasks.values()) {
+  for (const { task, entries } of finalState.tasks.values()) {
     let fence = 0;
     let owner: string | null = null;
-    const own = new Set(ownEntries(entries));
+    const own = new Set(commandEntries(entries));
     for (const entry of entries) {
-      if (isDeposing(entry)) {
+      if (revokesOwnership(entry)) {
         fence += 1;
         owner = null;
       }
       if (!own.has(entry)) continue;
       const { seq, op, command_id, owner_to } = entry;
-      const isTaking = op === "take" || op === "acknowledge";
+      const givesOwnership = op === "take" || op === "acknowledge";
       const given = commands.get(command_id!)?.attempts[0]?.fence;
-      const isAllowed = given === undefined ? owner === null || isTaking : given === fence;
+      const isAllowed = given === undefined ? owner === null || givesOwnership : given === fence;
       if (!isAllowed) {
         found.push({
           kind: "zombie_accepted",
@@ -40,23 +40,23 @@ export function checkFences({ truth }: Evidence, commands: ReadonlyMap<string, C
           details: { seq, op, command_id, given: given ?? null, fence, owner },
         });
       }
-      if (isTaking) fence += 1;
-      if (isTaking || op === "release") owner = owner_to ?? null;
+      if (givesOwnership) fence += 1;
+      if (givesOwnership || op === "release") owner = owner_to ?? null;
     }
   }
   return found;
 }
 
 export function countZombies(
-  { attempts, truth }: Evidence,
+  { attempts, finalState }: Evidence,
   commands: ReadonlyMap<string, Command>,
 ): ZombieCounts {
-  const places = placesOf(truth);
-  /** By task: when each fence was known to be given. */
+  const applications = applicationsOf(finalState);
+  /** The known fences of each task with the times of their answers. */
   const takes = new Map<string, { fence: number; knownAt: number; op: string }[]>();
   for (const command of commands.values()) {
     const fence = command.committed?.fence;
-    const op = places.get(command.id)?.[0]?.entry.op;
+    const op = applications.get(command.id)?.[0]?.entry.op;
     if (typeof fence !== "number" || (op !== "take" && op !== "acknowledge")) continue;
     const known = takes.get(command.task) ?? [];
     known.push({ fence, knownAt: command.knownAt, op });
@@ -65,11 +65,11 @@ export function countZombies(
   const zombies = attempts.filter(
     ({ fence, task, begin, command_id, copy }) =>
       fence !== undefined &&
-      // A late copy of a command that was applied in its time rightly gets its answer again.
+      // A late copy of an applied command correctly receives the first answer.
       (copy === undefined || commands.get(command_id!)?.committed === undefined) &&
       (takes.get(task) ?? []).some((take) => take.fence > fence && take.knownAt < begin),
   );
-  const dead = new Set(truth.dead.map(({ command_id }) => command_id));
+  const dead = new Set(finalState.dead.map(({ command_id }) => command_id));
   const refused = zombies.filter(({ outcome, command_id }) => outcome === "refused" || dead.has(command_id!));
   const accepted = zombies.filter(({ outcome }) => outcome === "committed").length;
   const unanswered = zombies.length - refused.length - accepted;

@@ -1,15 +1,15 @@
-/** What each checkpoint goes back to, as its agent sent it: the parents that it names, or else the one before it in its task. */
+/** The ancestors of each checkpoint as its agent sent it: the parents that it names, or the previous checkpoint of its task. */
 import type { CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import type { SentLine } from "../agents/history.ts";
-import type { TaskTruth } from "./evidence.ts";
+import type { FinalTask } from "./evidence.ts";
 
 export interface Lineage {
   readonly id: string;
-  /** Of the entry that created it. */
+  /** The number of the entry that created the checkpoint. */
   readonly seq: number;
-  /** All of them. */
+  /** The ids of all ancestors. */
   readonly ancestors: ReadonlySet<string>;
-  /** Different items that it says are done; null: it was not recorded as it was sent. */
+  /** The number of different completed items; null if the sent command was not recorded. */
   readonly items: number | null;
 }
 
@@ -17,8 +17,8 @@ interface SentCreate {
   readonly checkpoint?: CheckpointInput;
 }
 
-/** The checkpoints of a task in its order. */
-export function lineagesOf({ entries }: TaskTruth, sent: ReadonlyMap<string, SentLine>): Lineage[] {
+/** The checkpoints of a task in their order. */
+export function lineagesOf({ entries }: FinalTask, sent: ReadonlyMap<string, SentLine>): Lineage[] {
   const found: Lineage[] = [];
   const byId = new Map<string, Lineage>();
   for (const { op, seq, checkpoint_id: id, command_id } of entries) {

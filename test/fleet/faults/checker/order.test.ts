@@ -1,14 +1,14 @@
-/** The check of the order against histories that are linearizable by construction, and against the same with one lie in them. */
+/** The check of the order with histories that are linearizable by construction, and with the same histories after one change. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Attempt } from "../agents/history.ts";
 import { judge } from "./checker.ts";
-import type { Mutable } from "./story.ts";
-import { Story, seen } from "./story.ts";
+import type { Mutable } from "./scripted-history.ts";
+import { ScriptedHistory, seen } from "./scripted-history.ts";
 
 interface Step {
   readonly what: "create" | "update" | "latest" | "get" | "crash";
-  /** How long before and after the moment that counts the call begins and ends. */
+  /** The time from the beginning of the call to its effect, and from the effect to its end. */
   readonly before: number;
   readonly after: number;
   readonly which: number;
@@ -24,74 +24,76 @@ const steps = fc.array(
   { minLength: 3, maxLength: 40 },
 );
 
-/** Each step takes effect at a moment of its own, ten units after the one before; calls overlap as their lengths say. */
-function told(plan: readonly Step[]): Story {
-  const story = new Story();
+/** Each step takes effect ten units after the previous one; the lengths of the calls determine how they overlap. */
+function scripted(plan: readonly Step[]): ScriptedHistory {
+  const history = new ScriptedHistory();
   for (const [i, { what, before, after, which }] of plan.entries()) {
-    const moment = 1_000 + 10 * i;
-    const one = story.current[which % Math.max(1, story.current.length)];
-    const attempt = step(story, what, one?.checkpoint_id);
-    if (attempt !== undefined) Object.assign(attempt, { begin: moment - before, end: moment + after });
+    const effect = 1_000 + 10 * i;
+    const one = history.current[which % Math.max(1, history.current.length)];
+    const attempt = step(history, what, one?.checkpoint_id);
+    if (attempt !== undefined) Object.assign(attempt, { begin: effect - before, end: effect + after });
     if (what === "crash" && attempt !== undefined) attempt.end = Number.POSITIVE_INFINITY;
   }
-  return story;
+  return history;
 }
 
 function step(
-  story: Story,
+  history: ScriptedHistory,
   what: Step["what"],
   checkpoint: string | undefined,
 ): Mutable<Attempt> | undefined {
-  if (what === "latest") return story.latest();
-  if (what === "create" || checkpoint === undefined) return story.write({ op: "create" });
-  if (what === "update") return story.write({ op: "update", checkpoint });
-  if (what === "get") return story.read("get", [seen(entryOf(story, checkpoint))]);
-  // Its client died, and nobody knows that it was applied.
-  const open = story.ask({ op: "create" });
-  story.apply(open, undefined);
+  if (what === "latest") return history.latest();
+  if (what === "create" || checkpoint === undefined) return history.write({ op: "create" });
+  if (what === "update") return history.write({ op: "update", checkpoint });
+  if (what === "get") return history.read("get", [seen(entryOf(history, checkpoint))]);
+  // Its client ended, so its outcome is unknown.
+  const open = history.send({ op: "create" });
+  history.apply(open, undefined);
   return open;
 }
 
-const entryOf = (story: Story, id: string) =>
-  story.entries.findLast(({ checkpoint_id }) => checkpoint_id === id)!;
+const entryOf = (history: ScriptedHistory, id: string) =>
+  history.entries.findLast(({ checkpoint_id }) => checkpoint_id === id)!;
 
-const orderProblems = (story: Story): string[] =>
-  judge(story.evidence()).violations.flatMap(({ kind, text }) => (kind === "not_linearizable" ? [text] : []));
+const orderProblems = (history: ScriptedHistory): string[] =>
+  judge(history.evidence()).violations.flatMap(({ kind, text }) =>
+    kind === "not_linearizable" ? [text] : [],
+  );
 
-test("no false alarm, however calls overlap", () => {
+test("reports nothing for overlapping calls", () => {
   fc.assert(
     fc.property(steps, (plan) => {
-      expect(orderProblems(told(plan))).toEqual([]);
+      expect(orderProblems(scripted(plan))).toEqual([]);
     }),
     { numRuns: 500 },
   );
 });
 
-test("a read of what was replaced before it began is found, wherever it stands", () => {
+test("reports a read of a checkpoint that was replaced before the read began", () => {
   fc.assert(
     fc.property(steps, (plan) => {
-      const story = told(plan);
-      const first = story.write({ op: "create" });
-      const stale = seen(story.entries.at(-1)!);
-      const second = story.write({ op: "create" });
-      const read = story.read("latest", [stale]);
+      const history = scripted(plan);
+      const first = history.write({ op: "create" });
+      const stale = seen(history.entries.at(-1)!);
+      const second = history.write({ op: "create" });
+      const read = history.read("latest", [stale]);
       Object.assign(first, { begin: 2_000, end: 2_010 });
       Object.assign(second, { begin: 2_020, end: 2_030 });
       Object.assign(read, { begin: 2_031, end: 2_040 });
-      expect(orderProblems(story)).toHaveLength(1);
+      expect(orderProblems(history)).toHaveLength(1);
     }),
     { numRuns: 200 },
   );
 });
 
-test("two writes in the wrong order are found, wherever they stand", () => {
+test("reports two writes in the wrong order", () => {
   fc.assert(
     fc.property(steps, (plan) => {
-      const story = told(plan);
-      const [early, late] = [story.write({ op: "create" }), story.write({ op: "create" })];
+      const history = scripted(plan);
+      const [early, late] = [history.write({ op: "create" }), history.write({ op: "create" })];
       Object.assign(early, { begin: 2_020, end: 2_030 });
       Object.assign(late, { begin: 2_000, end: 2_010 });
-      expect(orderProblems(story)).toHaveLength(1);
+      expect(orderProblems(history)).toHaveLength(1);
     }),
     { numRuns: 200 },
   );

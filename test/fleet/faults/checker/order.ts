@@ -1,11 +1,12 @@
 /**
- * Linearizability of each task. The order of its writes is given: it is the order of their audit entries, which the trail's check
- * has established. So the history is linearizable exactly when
- *   - no write stands behind a write that began only after the first one was known to be committed, and
- *   - every read can be given a place between two entries that shows what it returned, behind everything that was known to be
- *     committed, or was seen by a read that had ended, before it began, and before everything that began after it ended.
- * What a read returned is true for a run of places, from its version's entry until something changes it. Reads are taken in the order of
- * their beginnings and given the first place that fits; since reads bind later reads from below only, no other choice can be better.
+ * The check of the linearizability of each task. The order of its writes is the order of their audit entries, which the check of the audit
+ * trail has verified. So the history is linearizable if and only if
+ *   - no write is after a write that began only when the first one was known to be committed, and
+ *   - every read has a position between two entries at which the task has the returned value. The position is after every entry that was
+ *     known to be committed before the read began, or that an earlier read returned, and before every entry that began after its end.
+ * The value of a read is correct for an interval of positions, from the entry of its version to the next change. The check processes the
+ * reads in the order of their beginnings and chooses the first possible position. Reads limit later reads from below only, so no other
+ * choice can be better.
  */
 import type { Attempt } from "../agents/history.ts";
 import {
@@ -13,12 +14,12 @@ import {
   commandsOf,
   type Entry,
   type Evidence,
-  isRemark,
-  type TaskTruth,
+  type FinalTask,
+  isAnnotation,
   type Violation,
 } from "./evidence.ts";
 
-const NOTHING: TaskTruth["entries"] = [];
+const NOTHING: FinalTask["entries"] = [];
 
 export function checkOrder(
   evidence: Evidence,
@@ -28,11 +29,11 @@ export function checkOrder(
     evidence.attempts.filter(({ outcome, seen }) => outcome === "read" && seen !== undefined),
     ({ task }) => task,
   );
-  const tasks = new Set([...evidence.truth.tasks.keys(), ...reads.keys()]);
+  const tasks = new Set([...evidence.finalState.tasks.keys(), ...reads.keys()]);
   return [...tasks].flatMap((task) => {
-    const truth = evidence.truth.tasks.get(task);
-    const timed = timeline(truth?.entries ?? NOTHING, commands);
-    return [...checkWrites(task, timed), ...checkReads(task, truth, timed, reads.get(task) ?? [])];
+    const finalTask = evidence.finalState.tasks.get(task);
+    const timed = timeline(finalTask?.entries ?? NOTHING, commands);
+    return [...checkWrites(task, timed), ...checkReads(task, finalTask, timed, reads.get(task) ?? [])];
   });
 }
 
@@ -42,10 +43,11 @@ interface Timed {
   readonly knownAt: number;
 }
 
-/** Entries that apply no command may have been made at any time. */
+/** Entries without a command may have been made at any time. */
 function timeline(entries: readonly Entry[], commands: ReadonlyMap<string, Command>): Timed[] {
   return entries.map((entry) => {
-    const command = entry.command_id === null || isRemark(entry) ? undefined : commands.get(entry.command_id);
+    const command =
+      entry.command_id === null || isAnnotation(entry) ? undefined : commands.get(entry.command_id);
     return {
       entry,
       begin: command?.begin ?? Number.NEGATIVE_INFINITY,
@@ -56,15 +58,15 @@ function timeline(entries: readonly Entry[], commands: ReadonlyMap<string, Comma
 
 function checkWrites(task: string, timed: readonly Timed[]): Violation[] {
   const found: Violation[] = [];
-  // The latest beginning among the entries before: whoever was known before that came too late.
+  // The latest beginning among the earlier entries. A write that was known before that time has the wrong position.
   let latest: Timed | undefined;
   for (const one of timed) {
     if (latest !== undefined && one.knownAt < latest.begin) {
       found.push({
         kind: "not_linearizable",
         task,
-        text: "a write stands behind one that began after it had been answered",
-        details: { seq: one.entry.seq, behind: latest.entry.seq, late_us: latest.begin - one.knownAt },
+        text: "a write is after a write that began later than its answer",
+        details: { seq: one.entry.seq, after: latest.entry.seq, late_us: latest.begin - one.knownAt },
       });
     }
     if (latest === undefined || one.begin > latest.begin) latest = one;
@@ -74,17 +76,17 @@ function checkWrites(task: string, timed: readonly Timed[]): Violation[] {
 
 function checkReads(
   task: string,
-  truth: TaskTruth | undefined,
+  finalTask: FinalTask | undefined,
   timed: readonly Timed[],
   reads: readonly Attempt[],
 ): Violation[] {
   const found: Violation[] = [];
   const known = [...timed].sort((a, b) => a.knownAt - b.knownAt);
   const beginnings = runningBeginnings(timed);
-  const showing = createShowing(timed.map(({ entry }) => entry));
+  const findPosition = createPositionFinder(timed.map(({ entry }) => entry));
   let nextKnown = 0;
   let floor = 0;
-  const pending: { end: number; place: number }[] = [];
+  const pending: { end: number; position: number }[] = [];
   for (const read of [...reads].sort((a, b) => a.begin - b.begin)) {
     while (nextKnown < known.length && known[nextKnown]!.knownAt < read.begin) {
       floor = Math.max(floor, known[nextKnown]!.entry.seq);
@@ -92,17 +94,17 @@ function checkReads(
     }
     for (let i = pending.length - 1; i >= 0; i -= 1) {
       if (pending[i]!.end >= read.begin) continue;
-      floor = Math.max(floor, pending[i]!.place);
+      floor = Math.max(floor, pending[i]!.position);
       pending.splice(i, 1);
     }
-    // Places are numbers of entries: at place p, the first p entries have happened.
-    const ceiling = lastPlaceBefore(beginnings, read.end);
-    const place = showing(read, truth, floor, ceiling);
-    if (place === null) {
+    // At position p, the first p entries are committed.
+    const ceiling = lastPositionBefore(beginnings, read.end);
+    const position = findPosition(read, finalTask, floor, ceiling);
+    if (position === null) {
       found.push({
         kind: "not_linearizable",
         task,
-        text: "a read returned what the task did not hold at any moment of the read",
+        text: "a read returned a value that the task did not have at any time of the read",
         details: {
           op: read.op,
           agent: read.agent,
@@ -114,12 +116,12 @@ function checkReads(
       });
       continue;
     }
-    pending.push({ end: read.end, place });
+    pending.push({ end: read.end, position });
   }
   return found;
 }
 
-/** For each entry, the latest beginning among it and those before it: grows, so it can be searched. */
+/** The latest beginning among each entry and its predecessors: an ascending list for a binary search. */
 function runningBeginnings(timed: readonly Timed[]): number[] {
   let latest = Number.NEGATIVE_INFINITY;
   return timed.map(({ begin }) => {
@@ -128,8 +130,8 @@ function runningBeginnings(timed: readonly Timed[]): number[] {
   });
 }
 
-/** How many entries can have happened by `end`: those before the first one that began after it. */
-function lastPlaceBefore(beginnings: readonly number[], end: number): number {
+/** The number of entries that can be committed by `end`: those before the first one that began later. */
+function lastPositionBefore(beginnings: readonly number[], end: number): number {
   let low = 0;
   let high = beginnings.length;
   while (low < high) {
@@ -144,18 +146,23 @@ function summary({ seen }: Attempt): unknown {
   return seen?.head !== undefined ? seen.head : seen?.versions?.slice(0, 3);
 }
 
-type Showing = (read: Attempt, truth: TaskTruth | undefined, floor: number, ceiling: number) => number | null;
+type PositionFinder = (
+  read: Attempt,
+  finalTask: FinalTask | undefined,
+  floor: number,
+  ceiling: number,
+) => number | null;
 
 const WRITES_VERSION: ReadonlySet<string> = new Set(["create", "update", "finalize", "link"]);
 
-/** Finds the first place from `floor` to `ceiling` at which the task showed what the read returned; null when there is none. */
-function createShowing(entries: readonly Entry[]): Showing {
+/** Finds the first position from `floor` to `ceiling` at which the task has the returned value; null when there is none. */
+function createPositionFinder(entries: readonly Entry[]): PositionFinder {
   const creates = entries.filter(({ op }) => op === "create");
   const changes = Map.groupBy(
     entries.filter(({ op }) => WRITES_VERSION.has(op)),
     ({ checkpoint_id }) => checkpoint_id!,
   );
-  /** The place at which this version is replaced; infinite for the current one. */
+  /** The position at which this version is replaced; infinite for the current one. */
   const replacedAt = (id: string, entry: number): number =>
     changes.get(id)?.find(({ seq }) => seq > entry)?.seq ?? Number.POSITIVE_INFINITY;
   const nextCreate = (entry: number): number =>
@@ -165,18 +172,18 @@ function createShowing(entries: readonly Entry[]): Showing {
     return made?.checkpoint_id === id && made.version === version && made.new_hash === hash;
   };
 
-  return (read, truth, floor, ceiling) => {
+  return (read, finalTask, floor, ceiling) => {
     const fits = (from: number, until: number): number | null => {
-      const place = Math.max(from, floor);
-      return place < until && place <= ceiling ? place : null;
+      const position = Math.max(from, floor);
+      return position < until && position <= ceiling ? position : null;
     };
     const { head, versions } = read.seen!;
     if (head !== undefined) {
       if (head === null) return fits(0, 1);
-      const hashAt = truth?.records[head.audit_seq]?.entry;
+      const hashAt = finalTask?.records[head.audit_seq]?.entry;
       const isOwn =
-        head.audit_seq === truth?.head.audit_seq
-          ? head.audit_hash === truth.head.audit_hash
+        head.audit_seq === finalTask?.head.audit_seq
+          ? head.audit_hash === finalTask.head.audit_hash
           : hashAt !== undefined && (JSON.parse(hashAt) as { prev: string }).prev === head.audit_hash;
       return isOwn ? fits(head.audit_seq, head.audit_seq + 1) : null;
     }
@@ -194,15 +201,15 @@ function createShowing(entries: readonly Entry[]): Showing {
       ...versions!.map(({ checkpoint_id, entry }) => replacedAt(checkpoint_id, entry)),
     );
     if (read.op === "get") return fits(from, replaced);
-    // `latest` and `history` begin at the newest checkpoint, and a page is without gaps.
+    // `latest` and `history` begin at the newest checkpoint, and a page has no gaps.
     const newest = creates.findLastIndex(({ seq }) => seq <= from);
     const ids = versions!.map(({ checkpoint_id }) => checkpoint_id);
     const page = creates
       .slice(Math.max(0, newest + 1 - ids.length), newest + 1)
       .map(({ checkpoint_id }) => checkpoint_id!)
       .reverse();
-    const isWhole = read.op === "latest" || ids.length === Math.min(read.limit ?? ids.length, newest + 1);
-    if (!isWhole || page.join() !== ids.join()) return null;
+    const isComplete = read.op === "latest" || ids.length === Math.min(read.limit ?? ids.length, newest + 1);
+    if (!isComplete || page.join() !== ids.join()) return null;
     return fits(from, Math.min(replaced, nextCreate(from)));
   };
 }

@@ -1,19 +1,20 @@
 /**
- * Owners: at any time a task has at most one, and each fence belongs to one. By the trail, a fence is given once and every entry is made
- * under the one that was given last; by the answers, nobody was told a fence that somebody else was told, too; and whoever wrote under
- * a fence is who was given it.
+ * The check of the owners: a task has at most one owner at any time, and each fence belongs to one owner. In the audit trail, every fence is
+ * granted once and every entry has the last granted fence. In the answers, no two agents received the same fence, and every writer under a
+ * fence is the agent that received it.
  */
-import { type Command, type Entry, type Evidence, isRemark, type Violation } from "./evidence.ts";
+import { type Command, type Entry, type Evidence, isAnnotation, type Violation } from "./evidence.ts";
 
-/** What gives a task to somebody, under the next fence. */
-export const isTaking = ({ op }: Pick<Entry, "op">): boolean => op === "take" || op === "acknowledge";
+/** Whether an entry gives the task an owner, under the next fence. */
+export const givesOwnership = ({ op }: Pick<Entry, "op">): boolean => op === "take" || op === "acknowledge";
 
-/** What takes a task from whoever has it, and raises its fence, without giving it to anybody. */
-export const isDeposing = ({ op }: Pick<Entry, "op">): boolean => op === "fail" || op === "retry";
+/** Whether an entry revokes the ownership and raises the fence without a new owner. */
+export const revokesOwnership = ({ op }: Pick<Entry, "op">): boolean => op === "fail" || op === "retry";
 
-export function checkOwners({ truth }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
+export function checkOwners({ finalState }: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
   const found: Violation[] = [];
-  for (const { task, entries } of truth.tasks.values()) found.push(...checkTrail(task, entries, commands));
+  for (const { task, entries } of finalState.tasks.values())
+    found.push(...checkTrail(task, entries, commands));
   found.push(...checkAnswers(commands));
   return found;
 }
@@ -28,37 +29,37 @@ function checkTrail(
   let owner: string | null = null;
   for (const entry of entries) {
     const { seq, op, command_id } = entry;
-    const say = (text: string, details: Record<string, unknown>): void => {
+    const report = (text: string, details: Record<string, unknown>): void => {
       found.push({ kind: "two_owners", task, text, details: { seq, op, fence, owner, ...details } });
     };
     const command =
-      command_id === null || isRemark(entry) ? undefined : commands.get(command_id)?.attempts[0];
-    if (isTaking(entry) || isDeposing(entry)) fence += 1;
+      command_id === null || isAnnotation(entry) ? undefined : commands.get(command_id)?.attempts[0];
+    if (givesOwnership(entry) || revokesOwnership(entry)) fence += 1;
     else if (command?.fence === fence && owner !== null && command.agent !== owner) {
-      say("somebody wrote under a fence that was given to another", { agent: command.agent });
+      report("an agent wrote under the fence of another agent", { agent: command.agent });
     }
     if (entry.fence !== fence) {
-      say("an entry was made under another fence than the one given last", { made_under: entry.fence });
+      report("an entry has another fence than the last granted one", { entry_fence: entry.fence });
     }
-    if (isTaking(entry) || isDeposing(entry) || op === "release") owner = entry.owner_to ?? null;
-    if (isTaking(entry) && command !== undefined && command.agent !== owner) {
-      say("a task was given to another than who asked for it", { agent: command.agent });
+    if (givesOwnership(entry) || revokesOwnership(entry) || op === "release") owner = entry.owner_to ?? null;
+    if (givesOwnership(entry) && command !== undefined && command.agent !== owner) {
+      report("a task was given to another agent than the caller", { agent: command.agent });
     }
   }
   return found;
 }
 
 function checkAnswers(commands: ReadonlyMap<string, Command>): Violation[] {
-  const told = [...commands.values()].filter(
-    ({ attempts, committed }) => isTaking(attempts[0] as Pick<Entry, "op">) && committed?.fence != null,
+  const granted = [...commands.values()].filter(
+    ({ attempts, committed }) => givesOwnership(attempts[0] as Pick<Entry, "op">) && committed?.fence != null,
   );
-  const byFence = Map.groupBy(told, ({ task, committed }) => `${task} ${committed!.fence}`);
+  const byFence = Map.groupBy(granted, ({ task, committed }) => `${task} ${committed!.fence}`);
   return [...byFence.values()]
     .filter((owners) => owners.length > 1)
     .map((owners) => ({
       kind: "two_owners",
       task: owners[0]!.task,
-      text: "two agents were told that they own the task under the same fence",
+      text: "two agents received the same fence",
       details: {
         fence: owners[0]!.committed!.fence,
         agents: owners.map(({ attempts }) => attempts[0]!.agent),

@@ -1,7 +1,7 @@
 /**
- * The trail of each task against its state: the chain of hashes verifies, every version has exactly one entry and every entry its
- * version, each entry begins where the one before it ended, and all entries together give the task's head. The counters
- * that every transition adds to agree with the number of entries.
+ * The check of the audit trail of each task against its state: the hash chain is valid, every version has exactly one entry and every entry
+ * its version, each entry begins at the end of the previous one, and all entries together yield the head. The system's count of transitions
+ * equals the number of entries.
  */
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
 import {
@@ -13,33 +13,33 @@ import { TASK_TABLE, type TaskState } from "../../../../shared/protocol/task.ts"
 import {
   type Entry,
   type Evidence,
-  isRemark,
-  type TaskTruth,
+  type FinalTask,
+  isAnnotation,
   type Violation,
   versionName,
 } from "./evidence.ts";
-import { isDeposing, isTaking } from "./owners.ts";
+import { givesOwnership, revokesOwnership } from "./owners.ts";
 
-export function checkTrails({ truth, damages }: Pick<Evidence, "truth" | "damages">): Violation[] {
+export function checkTrails({ finalState, damages }: Pick<Evidence, "finalState" | "damages">): Violation[] {
   const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
-  const found = [...truth.tasks.values()].flatMap((task) => [
+  const found = [...finalState.tasks.values()].flatMap((task) => [
     ...checkChain(task),
     ...checkVersions(task, damaged),
     ...checkStates(task, damaged),
   ]);
-  const entries = [...truth.tasks.values()].reduce((sum, task) => sum + task.entries.length, 0);
-  if (entries !== truth.bells) {
+  const entries = [...finalState.tasks.values()].reduce((sum, task) => sum + task.entries.length, 0);
+  if (entries !== finalState.transitions) {
     found.push({
       kind: "audit_incomplete",
       task: null,
-      text: "there are not as many audit entries as transitions",
-      details: { entries, transitions: truth.bells },
+      text: "the number of audit entries differs from the number of transitions",
+      details: { entries, transitions: finalState.transitions },
     });
   }
   return found;
 }
 
-function checkChain({ task, head, records }: TaskTruth): Violation[] {
+function checkChain({ task, head, records }: FinalTask): Violation[] {
   const verifier = createChainVerifier();
   for (const record of records) verifier.add(record);
   const { ok, problems } = verifier.finish({ seq: head.audit_seq, hash: head.audit_hash });
@@ -49,30 +49,30 @@ function checkChain({ task, head, records }: TaskTruth): Violation[] {
         {
           kind: "chain_broken",
           task,
-          text: "the audit chain does not verify",
+          text: "the audit chain is broken",
           details: { problems: problems.slice(0, 5) },
         },
       ];
 }
 
-/** What was damaged on purpose is not there as it was written, and whoever looks must notice. */
+/** A damaged version is not readable as it was written, and every reader must notice the damage. */
 function checkVersions(
-  { task, entries, current, hashes }: TaskTruth,
+  { task, entries, current, hashes }: FinalTask,
   damaged: ReadonlySet<string>,
 ): Violation[] {
   const found: Violation[] = [];
-  const say = (text: string, details: Record<string, unknown>): void => {
+  const report = (text: string, details: Record<string, unknown>): void => {
     found.push({ kind: "audit_incomplete", task, text, details });
   };
-  const told = new Map<string, Entry>();
+  const made = new Map<string, Entry>();
   for (const entry of entries) {
-    if (entry.checkpoint_id === null || entry.version === null || isRemark(entry)) continue;
+    if (entry.checkpoint_id === null || entry.version === null || isAnnotation(entry)) continue;
     const name = versionName(entry.checkpoint_id, entry.version);
-    if (told.has(name)) say("two audit entries made the same version", { version: name });
-    told.set(name, entry);
-    const before = told.get(versionName(entry.checkpoint_id, entry.version - 1));
+    if (made.has(name)) report("two audit entries made the same version", { version: name });
+    made.set(name, entry);
+    const before = made.get(versionName(entry.checkpoint_id, entry.version - 1));
     if (entry.version > 1 && (before?.new_hash ?? null) !== entry.old_hash) {
-      say("an entry does not begin at the version before it", { version: name, seq: entry.seq });
+      report("an entry does not begin at the previous version", { version: name, seq: entry.seq });
     }
     const isLost = hashes.get(name) !== entry.new_hash;
     if (isLost !== damaged.has(entry.checkpoint_id)) {
@@ -80,8 +80,8 @@ function checkVersions(
         kind: "lost",
         task,
         text: isLost
-          ? "an audit entry's version is not stored, or is another"
-          : "a version whose bytes were damaged is read as if they were not",
+          ? "the version of an audit entry is missing or different"
+          : "the damage of a version is not noticed",
         details: {
           version: name,
           seq: entry.seq,
@@ -94,13 +94,13 @@ function checkVersions(
   for (const { checkpoint_id, version } of current) {
     for (let n = 1; n <= version; n += 1) {
       const name = versionName(checkpoint_id, n);
-      if (!told.has(name)) say("a stored version has no audit entry", { version: name });
+      if (!made.has(name)) report("a stored version has no audit entry", { version: name });
     }
   }
   return found;
 }
 
-function checkStates({ task, head, entries, current }: TaskTruth, damaged: ReadonlySet<string>): Violation[] {
+function checkStates({ task, head, entries, current }: FinalTask, damaged: ReadonlySet<string>): Violation[] {
   const found: Violation[] = [];
   let state: string | null = null;
   let fence = 0;
@@ -113,15 +113,15 @@ function checkStates({ task, head, entries, current }: TaskTruth, damaged: Reado
       found.push({
         kind: "state_wrong",
         task,
-        text: "an entry does not follow from the one before it",
+        text: "an entry does not follow from the previous one",
         details: { seq, state, state_from, state_to },
       });
     }
     state = state_to;
     if (op === "create") created.push(entry.checkpoint_id!);
-    if (isTaking(entry) || isDeposing(entry)) fence += 1;
-    if (isTaking(entry) || isDeposing(entry) || op === "release") owner = entry.owner_to ?? null;
-    found.push(...checkMove(task, entry, handoffs));
+    if (givesOwnership(entry) || revokesOwnership(entry)) fence += 1;
+    if (givesOwnership(entry) || revokesOwnership(entry) || op === "release") owner = entry.owner_to ?? null;
+    found.push(...checkHandoffTransition(task, entry, handoffs));
   }
   const open = [...handoffs].filter(([, at]) => isOpenHandoff(at)).map(([id]) => id);
   const folded = {
@@ -144,7 +144,7 @@ function checkStates({ task, head, entries, current }: TaskTruth, damaged: Reado
     found.push({
       kind: "state_wrong",
       task,
-      text: "the task's head is not what its audit entries come to",
+      text: "the task's head differs from the fold of its audit entries",
       details: { folded, stored },
     });
   }
@@ -153,26 +153,30 @@ function checkStates({ task, head, entries, current }: TaskTruth, damaged: Reado
     found.push({
       kind: "state_wrong",
       task,
-      text: "the task's checkpoints are not those that its entries created",
+      text: "the task's checkpoints differ from the created ones",
       details: { created: created.length, listed: ids.length },
     });
   }
   return found;
 }
 
-/** A handoff goes from where it was, by a way that the table has. */
-function checkMove(task: string, entry: Entry, handoffs: Map<string, HandoffState>): Violation[] {
+/** Checks that a handoff moves from its current state, by a transition of the table. */
+function checkHandoffTransition(
+  task: string,
+  entry: Entry,
+  handoffs: Map<string, HandoffState>,
+): Violation[] {
   const { seq, handoff_id: id, handoff_from = null, handoff_to } = entry;
   if (id === undefined || handoff_to === undefined) return [];
   const at = handoffs.get(id) ?? null;
-  const ways = at === null ? ["requested"] : Object.values(HANDOFF_TABLE[at]);
+  const allowed = at === null ? ["requested"] : Object.values(HANDOFF_TABLE[at]);
   handoffs.set(id, handoff_to as HandoffState);
-  if (handoff_from === at && ways.includes(handoff_to as HandoffState)) return [];
+  if (handoff_from === at && allowed.includes(handoff_to as HandoffState)) return [];
   return [
     {
       kind: "state_wrong",
       task,
-      text: "a handoff does not go on from where it was",
+      text: "a handoff does not continue from its state",
       details: { seq, handoff_id: id, at, handoff_from, handoff_to },
     },
   ];

@@ -1,14 +1,14 @@
-/** Broken builds of recovery: what keeps it from making things worse is taken out, one safeguard in each. */
+/** Broken builds of recovery, each without one safeguard. */
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import { decode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import type { Bytes, Store } from "../../../../shared/store/store.ts";
-import { altered, type Break, reading, subspaceOf } from "./altered.ts";
+import { type AlteredTransact, altered, alteredReads, subspaceOf } from "./altered-transactions.ts";
 
-/** The transactions of one name write another head than they mean to. */
+/** Changes the head that the transactions with one label write. */
 const writingHeads =
-  (label: string, change: (head: Task) => Task): Break =>
+  (label: string, change: (head: Task) => Task): AlteredTransact =>
   (store) =>
   (options, body) =>
     store.transact(options, (tx) =>
@@ -22,27 +22,27 @@ const writingHeads =
           ),
     );
 
-/** Whoever failed keeps its fence. */
+/** Does not raise the fence after a failure. */
 export const keepingFences = writingHeads("note_failure", (head) => ({ ...head, fence: head.fence - 1 }));
 
 const UNCOUNTED = { failures: 0, attempts: 0, rung: "latest", rung_attempts: 0 } as const;
 
-/** Any checkpoint gives the budget back. */
+/** Restores the budget with any checkpoint. */
 export const returningBudgets = writingHeads("create", (head) =>
   head.recovery?.state !== "resumed"
     ? head
     : { ...head, recovery: { ...head.recovery, ...UNCOUNTED, avoid_id: null } },
 );
 
-/** What is attempted is not counted. */
+/** Does not count attempts. */
 export const forgettingAttempts = writingHeads("attempt_recovery", (head) =>
   head.recovery === null ? head : { ...head, recovery: { ...head.recovery, ...UNCOUNTED, recent: [] } },
 );
 
-/** Whoever notes a failure sees no lease, and a task that nobody wrote to for long. */
+/** Hides the leases from the transaction that records a failure, and shows it a task without recent writes. */
 export function withoutLeases(store: Store): Store["transact"] {
   const longAgo = new Date(0).toISOString();
-  const see = (key: Bytes, value: Bytes | undefined): Bytes | undefined => {
+  const shown = (key: Bytes, value: Bytes | undefined): Bytes | undefined => {
     if (value === undefined) return value;
     switch (subspaceOf(key)) {
       case "agent_lease":
@@ -55,15 +55,15 @@ export function withoutLeases(store: Store): Store["transact"] {
   };
   return (options, body) =>
     options.label === "note_failure"
-      ? store.transact(options, (tx) => body(altered(tx, reading(tx, see))))
+      ? store.transact(options, (tx) => body(altered(tx, alteredReads(tx, shown))))
       : store.transact(options, body);
 }
 
-const HEARS_MS = 3_000;
+const DEAF_AFTER_MS = 3_000;
 
-/** A watchdog's bus that brings no heartbeat any more after a while, although all is well with it. */
+/** A watchdog's bus that delivers no heartbeats after a few seconds and reports no problem. */
 export function deafBus(real: Bus): Bus {
-  const deafAt = performance.now() + HEARS_MS;
+  const deafAt = performance.now() + DEAF_AFTER_MS;
   const subscribe: Bus["subscribe"] = (subject, handler) =>
     real.subscribe(subject, (message) => {
       if (subject !== SUBJECTS.everyHeartbeat || performance.now() < deafAt) handler(message);

@@ -1,29 +1,29 @@
 /**
- * The fleet under test: a nats-server, services and agents as processes of their own, each connected to the bus through a proxy of its
- * own. `alone` is one process with every service, as the standalone fleet has them; `several` is two of each on one store. The office
- * alone has no proxy: nothing is ever done to it.
+ * The fleet under test: a nats-server, services and agents as separate processes, each connected to the bus through its own proxy. `alone`
+ * is one process with every service, like the standalone fleet; `several` is two of each service on one store. The dispatcher alone has no
+ * proxy, because it has no faults.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { projectRoot } from "../../../harness/project-root.ts";
 import { seededRandom } from "../../../load/workload.ts";
+import type { AgentGroupArguments, Progress } from "../agents/agent-group.ts";
 import type { AgentsArguments } from "../agents/agents.ts";
-import type { CrewArguments, Progress } from "../agents/crew.ts";
+import { type HeartbeatRecorder, startHeartbeatRecorder } from "../agents/heartbeat-recorder.ts";
 import { instant } from "../agents/history.ts";
 import type { TakersArguments } from "../agents/takers.ts";
-import { startWitness, type Witness } from "../agents/witness.ts";
-import { openVandal, type Vandal } from "../workers/damage.ts";
-import type { HiredArguments } from "../workers/hired.ts";
-import { HEALTHY as HEALTHY_TYPE, HIRED, WORKER } from "../workers/kinds.ts";
-import type { OfficeArguments, OfficeOrder, Started } from "../workers/office.ts";
-import type { DamageWish, WorkersArguments } from "../workers/workers.ts";
-import type { BrokenName } from "./broken.ts";
+import type { DispatcherArguments, DispatcherMessage, TaskStarted } from "../workers/dispatcher.ts";
+import type { LaunchedAgentArguments } from "../workers/launched-agent.ts";
+import { openStoreDamager, type StoreDamager } from "../workers/store-damage.ts";
+import { HEALTHY as HEALTHY_TYPE, LAUNCHED, WORKER } from "../workers/task-kinds.ts";
+import type { DamageRequest, WorkersArguments } from "../workers/workers.ts";
+import type { BrokenName } from "./broken-builds.ts";
 import { type SupervisedNats, superviseNats } from "./nats.ts";
 import { POLICY, writePolicy } from "./policy.ts";
 import { type ProcessOptions, SupervisedProcess } from "./process.ts";
 import { type NetworkProxy, startProxy } from "./proxy.ts";
+import type { RoundFolders } from "./round-folders.ts";
 import type { Role, ServiceArguments } from "./service.ts";
-import type { Zone } from "./zone.ts";
 
 export const SHAPES = {
   alone: [["all-in-one", ["writer", "reader", "coordinator", "watchdog"]]],
@@ -42,12 +42,12 @@ export type Shape = keyof typeof SHAPES;
 
 export interface FleetOptions {
   readonly shape: Shape;
-  readonly zone: Zone;
+  readonly folders: RoundFolders;
   readonly storeUrl: string;
   readonly seed: number;
   readonly broken: BrokenName | null;
-  /** How long processes may die at moments of their own choosing; 0: not at all. */
-  readonly deathsMs: number;
+  /** The time in which processes are killed at kill points; 0: no such kills. */
+  readonly killsMs: number;
   readonly onProgress: (progress: Progress) => void;
 }
 
@@ -55,63 +55,63 @@ export interface FaultFleet {
   readonly nats: SupervisedNats;
   readonly services: readonly SupervisedProcess[];
   readonly agents: readonly SupervisedProcess[];
-  /** They go on when the agents have stopped: what was handed over is to come to an end. */
+  /** The processes that accept handoffs. They continue after the agents have stopped, so that every handoff ends. */
   readonly takers: readonly SupervisedProcess[];
-  /** They work in earnest: whatever becomes of them, their tasks get done. */
+  /** The processes of workers, whose tasks must be completed in spite of all faults. */
   readonly workers: readonly SupervisedProcess[];
-  readonly office: SupervisedProcess;
-  /** The tasks that the office has started. */
+  readonly dispatcher: SupervisedProcess;
+  /** The ids of the tasks that the dispatcher has started. */
   readonly started: ReadonlySet<string>;
-  readonly witness: Witness;
-  /** The moments at which processes chose to die. */
-  readonly deaths: readonly Death[];
-  /** By the name of the process whose connection it carries. */
+  readonly heartbeatRecorder: HeartbeatRecorder;
+  /** The kills at kill points. */
+  readonly killsAtPoints: readonly KillAtPoint[];
+  /** The proxies, by the name of the process whose connection they carry. */
   readonly proxies: ReadonlyMap<string, NetworkProxy>;
-  /** Lets go of the store and the bus, so that what is left can be read. */
+  /** Closes the connections to the store and the bus, so that the final state can be read. */
   close(): Promise<void>;
-  /** For the end of the program: kills everything at once. */
+  /** Kills all processes at once, at the end of the program. */
   destroy(): void;
 }
 
-/** `at`: of the wall clock, as the audit trail has it. */
-export interface Death {
-  readonly moment: string;
+/** `at` is in milliseconds of the wall clock, as in the audit trail. */
+export interface KillAtPoint {
+  readonly point: string;
   readonly at: number;
 }
 
 const RUNNER_PROGRAM = "test/fleet/faults/workers/runner.ts";
-const HIRED_PROGRAM = "test/fleet/faults/workers/hired.ts";
+const LAUNCHED_PROGRAM = "test/fleet/faults/workers/launched-agent.ts";
 const AGENTS_EACH = 4;
 const WORKERS_EACH = 5;
 const HEALTHY = 4;
-/** A killed process stays away for so long, in milliseconds. */
-const DEAD_MS = 200;
+/** The time until a killed process is restarted. */
+const RESTART_MS = 200;
 const READY_MS = 60_000;
 
-/** Whether other processes can open the store; one broken build shows only what was damaged. */
+/** Whether other processes can open the store; one broken build needs it for the damage. */
 export const isShared = ({ shape, broken }: Pick<FleetOptions, "shape" | "broken">): boolean =>
   shape === "several" || broken === "unverified";
 
-/** Throws when it does not come up; what was started by then is destroyed. */
+/** Throws when the fleet does not start; the processes that were started are killed. */
 export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
-  const nats = await superviseNats(join(o.zone.data, "nats"));
+  const nats = await superviseNats(join(o.folders.data, "nats"));
   const proxies = new Map<string, NetworkProxy>();
   const processes: SupervisedProcess[] = [];
-  const deaths: Death[] = [];
+  const killsAtPoints: KillAtPoint[] = [];
   const destroy = (): void => {
     for (const one of processes) one.destroy();
     nats.resume();
     nats.kill(0);
   };
-  const witness = await startWitness(nats.url);
-  const deathsUntil = instant() + 1_000 * o.deathsMs;
-  const policyFile = writePolicy(join(o.zone.root, "policy.json"));
-  const place: Place = {
-    ...{ ...o, deathsUntil, policyFile, streamBytes: nats.storeBytesMax },
-    onDying: (moment) => deaths.push({ moment, at: Date.now() }),
+  const heartbeatRecorder = await startHeartbeatRecorder(nats.url);
+  const killsUntil = instant() + 1_000 * o.killsMs;
+  const policyFile = writePolicy(join(o.folders.root, "policy.json"));
+  const setup: FleetSetup = {
+    ...{ ...o, killsUntil, policyFile, streamBytes: nats.storeBytesMax },
+    onKillPoint: (point) => killsAtPoints.push({ point, at: Date.now() }),
   };
   const add = (name: string, seed: number, url: string, program: Program): SupervisedProcess => {
-    const one = new SupervisedProcess(program(place, { name, seed, url }));
+    const one = new SupervisedProcess(program(setup, { name, seed, url }));
     processes.push(one);
     return one;
   };
@@ -120,65 +120,81 @@ export async function startFaultFleet(o: FleetOptions): Promise<FaultFleet> {
     proxies.set(name, proxy);
     return add(name, seed, `nats://127.0.0.1:${proxy.port}`, program);
   };
-  const startCrew = (role: string, seed: number, program: Program): Promise<SupervisedProcess[]> =>
+  const startGroup = (role: string, seed: number, program: Program): Promise<SupervisedProcess[]> =>
     Promise.all([1, 2].map((i) => start(`${role}-${i}`, seed + 1_000 * i, program)));
   try {
     const services = await Promise.all(
       SHAPES[o.shape].map(([name, roles], i) => start(name, o.seed + 100 + i, service(roles))),
     );
     await allReady(services);
-    // Beside the services: it is killed, frozen and stopped as they are.
+    // The runner has the same faults as the services.
     const hasRunner = o.shape === "several";
     if (hasRunner) {
       services.push(await start("runner", o.seed + 6_000, runnerProcess));
       await allReady(services);
     }
-    const takers = await startCrew("takers", o.seed + 5_000, takerProcess);
+    const takers = await startGroup("takers", o.seed + 5_000, takerProcess);
     await allReady(takers);
-    const agents = await startCrew("agents", o.seed, agentProcess(instant()));
+    const agents = await startGroup("agents", o.seed, agentProcess(instant()));
     await allReady(agents);
-    // Of a store that one process has for itself nobody else can damage anything.
-    const vandal = isShared(o) ? await openVandal(o, seededRandom(o.seed + 9_000)) : undefined;
-    const openOffice = (program: Program) => add("office", o.seed + 7_000, nats.url, program);
-    const working = await startWorking({ openOffice, startCrew, vandal, hasRunner, place });
+    // No other process can open, and so damage, an unshared store.
+    const damager = isShared(o) ? await openStoreDamager(o, seededRandom(o.seed + 9_000)) : undefined;
+    const startDispatcher = (program: Program) => add("dispatcher", o.seed + 7_000, nats.url, program);
+    const working = await startWorkers({ startDispatcher, startGroup, damager, hasRunner, setup });
     const close = async (): Promise<void> => {
-      await vandal?.close();
-      await witness.close();
+      await damager?.close();
+      await heartbeatRecorder.close();
     };
-    return { nats, services, agents, takers, ...working, witness, deaths, proxies, close, destroy };
+    return {
+      nats,
+      services,
+      agents,
+      takers,
+      ...working,
+      heartbeatRecorder,
+      killsAtPoints,
+      proxies,
+      close,
+      destroy,
+    };
   } catch (error) {
     destroy();
     throw error;
   }
 }
 
-interface Hiring {
-  readonly openOffice: (program: Program) => SupervisedProcess;
-  readonly startCrew: (role: string, seed: number, program: Program) => Promise<SupervisedProcess[]>;
-  readonly vandal: Vandal | undefined;
+interface WorkerSetup {
+  readonly startDispatcher: (program: Program) => SupervisedProcess;
+  readonly startGroup: (role: string, seed: number, program: Program) => Promise<SupervisedProcess[]>;
+  readonly damager: StoreDamager | undefined;
   readonly hasRunner: boolean;
-  readonly place: Place;
+  readonly setup: FleetSetup;
 }
 
-/** The office and the workers; a worker that wishes so has a checkpoint damaged, and is killed. */
-async function startWorking({
-  openOffice,
-  startCrew,
-  vandal,
+/** Starts the dispatcher and the workers. A worker that requests damage has its checkpoint damaged and is killed. */
+async function startWorkers({
+  startDispatcher,
+  startGroup,
+  damager,
   hasRunner,
-  place,
-}: Hiring): Promise<Pick<FaultFleet, "workers" | "office" | "started">> {
+  setup,
+}: WorkerSetup): Promise<Pick<FaultFleet, "workers" | "dispatcher" | "started">> {
   const started = new Set<string>();
-  const office = openOffice(officeProcess({ canDamage: vandal !== undefined, hasRunner }, started));
-  const hurt = async (name: string, { task, checkpointId }: DamageWish["damage"]): Promise<void> => {
-    const isDamaged = await vandal?.damage(task, checkpointId).catch(() => false);
-    workers.find((one) => one.name === name)?.kill(DEAD_MS);
-    place.onDying("worker whose checkpoint was damaged");
-    if (isDamaged) office.send({ damaged: { task, checkpointId } } satisfies OfficeOrder);
+  const dispatcher = startDispatcher(
+    dispatcherProcess({ canDamage: damager !== undefined, hasRunner }, started),
+  );
+  const damageAndKill = async (
+    name: string,
+    { task, checkpointId }: DamageRequest["damage"],
+  ): Promise<void> => {
+    const isDamaged = await damager?.damage(task, checkpointId).catch(() => false);
+    workers.find((one) => one.name === name)?.kill(RESTART_MS);
+    setup.onKillPoint("worker whose checkpoint was damaged");
+    if (isDamaged) dispatcher.send({ damaged: { task, checkpointId } } satisfies DispatcherMessage);
   };
-  const workers = await startCrew("workers", place.seed + 8_000, workerProcess(hurt));
-  await allReady([office, ...workers]);
-  return { workers, office, started };
+  const workers = await startGroup("workers", setup.seed + 8_000, workerProcess(damageAndKill));
+  await allReady([dispatcher, ...workers]);
+  return { workers, dispatcher, started };
 }
 
 async function allReady(processes: readonly SupervisedProcess[]): Promise<void> {
@@ -187,21 +203,21 @@ async function allReady(processes: readonly SupervisedProcess[]): Promise<void> 
   if (down !== undefined) throw new Error(`${down.name} did not start:\n${down.logTail()}`);
 }
 
-interface Place extends FleetOptions {
-  readonly deathsUntil: number;
+interface FleetSetup extends FleetOptions {
+  readonly killsUntil: number;
   readonly policyFile: string;
   readonly streamBytes: number;
-  readonly onDying: (moment: string) => void;
+  readonly onKillPoint: (point: string) => void;
 }
 
 type Program = (
-  o: Place,
+  o: FleetSetup,
   its: { readonly name: string; readonly seed: number; readonly url: string },
 ) => ProcessOptions;
 
 const service =
   (roles: readonly Role[]): Program =>
-  ({ zone, storeUrl, broken, streamBytes, deathsUntil, policyFile, onDying }, { name, seed, url }) => ({
+  ({ folders, storeUrl, broken, streamBytes, killsUntil, policyFile, onKillPoint }, { name, seed, url }) => ({
     name,
     program: "test/fleet/faults/environment/service.ts",
     parameters: (incarnation): ServiceArguments => ({
@@ -209,26 +225,26 @@ const service =
       seed: seed + incarnation,
       broken,
       streamBytes,
-      deathsUntil,
+      killsUntil,
     }),
     env: {
       FLEET_URL: url,
       FLEET_STORE: storeUrl,
       FLEET_POLICY: policyFile,
-      FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, HIRED].join(),
+      FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
       FLEET_OPS_PORT: "0",
       FLEET_LOG_LEVEL: "warn",
     },
-    logFile: join(zone.logs, `${name}.log`),
-    onDying,
+    logFile: join(folders.logs, `${name}.log`),
+    onKillPoint,
   });
 
-const crew = <A extends CrewArguments>(
-  { zone, onProgress, onDying }: Place,
+const groupProcess = <A extends AgentGroupArguments>(
+  { folders, onProgress, onKillPoint }: FleetSetup,
   { name, seed, url }: { readonly name: string; readonly seed: number; readonly url: string },
   own: {
     readonly program: string;
-    readonly further: Omit<A, keyof CrewArguments>;
+    readonly further: Omit<A, keyof AgentGroupArguments>;
     readonly onMessage?: (message: unknown) => void;
   },
 ): ProcessOptions => ({
@@ -239,63 +255,66 @@ const crew = <A extends CrewArguments>(
     incarnation,
     seed: seed + 17 * incarnation,
     url,
-    historyFolder: zone.history,
-    spoolFolder: join(zone.data, "spool"),
+    historyFolder: folders.history,
+    spoolFolder: join(folders.data, "spool"),
     ...own.further,
   }),
   env: {},
-  logFile: join(zone.logs, `${name}.log`),
+  logFile: join(folders.logs, `${name}.log`),
   onMessage: (message) => {
     if ((message as Partial<Progress>).done !== undefined) onProgress(message as Progress);
     else own.onMessage?.(message);
   },
-  onDying,
+  onKillPoint,
 });
 
 const agentProcess =
   (beganAt: number): Program =>
   (o, its) =>
-    crew<AgentsArguments>(o, its, {
+    groupProcess<AgentsArguments>(o, its, {
       program: "test/fleet/faults/agents/agents.ts",
       further: { agents: AGENTS_EACH, beganAt },
     });
 
 const takerProcess: Program = (o, its) =>
-  crew<TakersArguments>(o, its, {
+  groupProcess<TakersArguments>(o, its, {
     program: "test/fleet/faults/agents/takers.ts",
-    further: { deathsUntil: o.deathsUntil, firstCheckpointMs: POLICY.defaults.first_checkpoint_ms },
+    further: { killsUntil: o.killsUntil, firstCheckpointMs: POLICY.defaults.first_checkpoint_ms },
   });
 
 const workerProcess =
-  (hurt: (name: string, wish: DamageWish["damage"]) => Promise<void>): Program =>
+  (damage: (name: string, request: DamageRequest["damage"]) => Promise<void>): Program =>
   (o, its) =>
-    crew<WorkersArguments>(o, its, {
+    groupProcess<WorkersArguments>(o, its, {
       program: "test/fleet/faults/workers/workers.ts",
-      further: { workers: WORKERS_EACH, deathsUntil: o.deathsUntil },
-      onMessage: (message) => void hurt(its.name, (message as DamageWish).damage),
+      further: { workers: WORKERS_EACH, killsUntil: o.killsUntil },
+      onMessage: (message) => void damage(its.name, (message as DamageRequest).damage),
     });
 
-const officeProcess =
-  (has: Pick<OfficeArguments, "canDamage" | "hasRunner">, started: Set<string>): Program =>
+const dispatcherProcess =
+  (has: Pick<DispatcherArguments, "canDamage" | "hasRunner">, started: Set<string>): Program =>
   (o, its) =>
-    crew<OfficeArguments>(o, its, {
-      program: "test/fleet/faults/workers/office.ts",
+    groupProcess<DispatcherArguments>(o, its, {
+      program: "test/fleet/faults/workers/dispatcher.ts",
       further: { healthy: HEALTHY, open: 2 * WORKERS_EACH, ...has },
-      onMessage: (message) => started.add((message as Started).started),
+      onMessage: (message) => started.add((message as TaskStarted).started),
     });
 
-const HIRED_AT_ONCE = 3;
+const LAUNCHED_MAX = 3;
 
-/** With its agents' program, which it starts anew for each task. */
+/** The runner with the program of its agents, which it starts for each task. */
 const runnerProcess: Program = (o, its) => {
-  const { zone, deathsUntil } = o;
-  const folder = join(zone.data, "runner");
-  const own: HiredArguments = { seed: its.seed, historyFolder: zone.history, deathsUntil };
-  const command = [process.execPath, join(projectRoot, HIRED_PROGRAM), JSON.stringify(own)];
-  const agents = { [HIRED]: { command, heartbeats: false, max_agents: HIRED_AT_ONCE } };
-  const settings = join(zone.root, "runner.json");
-  writeFileSync(settings, JSON.stringify({ agents, max_agents: HIRED_AT_ONCE, grace_ms: 5_000 }));
-  const { env, ...rest } = crew<CrewArguments>(o, its, { program: RUNNER_PROGRAM, further: {} });
+  const { folders, killsUntil } = o;
+  const folder = join(folders.data, "runner");
+  const parameters: LaunchedAgentArguments = { seed: its.seed, historyFolder: folders.history, killsUntil };
+  const command = [process.execPath, join(projectRoot, LAUNCHED_PROGRAM), JSON.stringify(parameters)];
+  const agents = { [LAUNCHED]: { command, heartbeats: false, max_agents: LAUNCHED_MAX } };
+  const settings = join(folders.root, "runner.json");
+  writeFileSync(settings, JSON.stringify({ agents, max_agents: LAUNCHED_MAX, grace_ms: 5_000 }));
+  const { env, ...rest } = groupProcess<AgentGroupArguments>(o, its, {
+    program: RUNNER_PROGRAM,
+    further: {},
+  });
   return {
     ...rest,
     env: {
@@ -304,7 +323,7 @@ const runnerProcess: Program = (o, its) => {
       FLEET_RUNNER_CONFIG: settings,
       FLEET_RUNNER_DIR: folder,
       FLEET_RUNNER_NAME: its.name,
-      FLEET_SPOOL_DIR: join(zone.data, "spool"),
+      FLEET_SPOOL_DIR: join(folders.data, "spool"),
       FLEET_OPS_PORT: "0",
       FLEET_LOG_LEVEL: "warn",
     },

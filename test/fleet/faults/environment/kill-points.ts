@@ -1,6 +1,6 @@
 /**
- * Deaths at chosen moments, which no clock would meet: a process that has come to one asks its parent to be killed and does nothing more.
- * The parent kills it with SIGKILL, counts the moment, and starts it again.
+ * Kills at kill points, which a clock would hardly meet: a process at a kill point requests its kill from the parent and stops. The parent
+ * kills it with SIGKILL, counts the kill and restarts it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Bus } from "../../../../shared/bus/bus.ts";
@@ -9,42 +9,42 @@ import type { Store } from "../../../../shared/store/store.ts";
 import { wrappedStore } from "../../../harness/stores/wrapped-store.ts";
 import { instant } from "../agents/history.ts";
 
-/** What a process tells its parent when it has come to its moment. */
-export interface Dying {
-  readonly dying: string;
+/** The message to the parent with which a process at a kill point requests its kill. */
+export interface KillRequest {
+  readonly kill_at: string;
 }
 
-/** Whether a process dies here; the moments end before the faults do, as {@link instant}. */
-export interface Deaths {
+/** The share of the kill points at which a process is killed, until a time as {@link instant}, which is before the end of the faults. */
+export interface KillPlan {
   readonly untilUs: number;
   readonly share: number;
   readonly random: () => number;
 }
 
-export const strikes = ({ untilUs, share, random }: Deaths): boolean =>
+export const isHit = ({ untilUs, share, random }: KillPlan): boolean =>
   random() < share && instant() < untilUs;
 
-/** Never resolves: nothing of this process runs on once the parent has been told. */
-export function die(moment: string): Promise<never> {
+/** Requests the kill and never resolves; after the request this process does nothing more. */
+export function killAt(point: string): Promise<never> {
   const forever = new Int32Array(new SharedArrayBuffer(4));
-  process.send?.({ dying: moment } satisfies Dying, () => void Atomics.wait(forever, 0, 0));
+  process.send?.({ kill_at: point } satisfies KillRequest, () => void Atomics.wait(forever, 0, 0));
   return new Promise(() => {});
 }
 
-/** By service, its moves by the names of their transactions. */
-const MOVES = {
+/** The labels of the transactions with kill points, by service. */
+const TRANSACTIONS = {
   coordinator: ["offer", "escalate", "lapse", "reject"],
   watchdog: ["note_failure", "attempt_recovery", "block_recovery", "quarantine"],
 } as const;
 
-/** A store whose process dies at times when a service is about to move a handoff or a recovery, or has just done so. */
-export function dyingStore(store: Store, service: keyof typeof MOVES, deaths: Deaths): Store {
-  const moves: readonly string[] = MOVES[service];
+/** A store with kill points before and after the transactions of handoffs and recoveries. */
+export function killableStore(store: Store, service: keyof typeof TRANSACTIONS, kills: KillPlan): Store {
+  const labels: readonly string[] = TRANSACTIONS[service];
   return wrappedStore(store, async (options, body) => {
-    if (!moves.includes(options.label)) return store.transact(options, body);
-    if (strikes(deaths)) return die(`${service} before ${options.label}`);
+    if (!labels.includes(options.label)) return store.transact(options, body);
+    if (isHit(kills)) return killAt(`${service} before ${options.label}`);
     const committed = await store.transact(options, body);
-    if (strikes(deaths)) return die(`${service} after ${options.label}`);
+    if (isHit(kills)) return killAt(`${service} after ${options.label}`);
     return committed;
   });
 }
@@ -52,18 +52,18 @@ export function dyingStore(store: Store, service: keyof typeof MOVES, deaths: De
 const COMMAND = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
 const IN_FLIGHT_MS = 20;
 
-/** A bus on which an agent dies between a request and its answer, or between an answer and whatever was to follow. */
-export function dyingBus(real: Bus, agent: string, deaths: Deaths): Bus {
+/** A bus with kill points between a request and its answer, and after an answer. */
+export function killableBus(real: Bus, agent: string, kills: KillPlan): Bus {
   const request: Bus["request"] = async (subject, out, options) => {
     const op = subject.startsWith(COMMAND) ? parseCommandSubject(subject).op : "";
-    const isMoment = op === "acknowledge" || op === "create";
-    if (isMoment && strikes(deaths)) {
+    const isKillPoint = op === "acknowledge" || op === "create";
+    if (isKillPoint && isHit(kills)) {
       void real.request(subject, out, options).catch(() => {});
-      await sleep(deaths.random() * IN_FLIGHT_MS);
-      return die(`${agent} during ${op}`);
+      await sleep(kills.random() * IN_FLIGHT_MS);
+      return killAt(`${agent} during ${op}`);
     }
     const answer = await real.request(subject, out, options);
-    if (isMoment && strikes(deaths)) return die(`${agent} after ${op}`);
+    if (isKillPoint && isHit(kills)) return killAt(`${agent} after ${op}`);
     return answer;
   };
   return new Proxy(real, {

@@ -1,4 +1,4 @@
-/** The bus under test: a real nats-server with Fleet's settings, killed, paused and started again on its port and its folder. */
+/** The bus under test: a real nats-server with Fleet's settings, which is killed, paused and restarted on the same port and folder. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { needsRestart } from "../../../../services/standalone/nats-health.ts";
 import { type NatsServer, startNatsServer } from "../../../../services/standalone/nats-server.ts";
@@ -6,8 +6,8 @@ import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { createLogger } from "../../../../shared/runtime/observability/log.ts";
 import { projectRoot } from "../../../harness/project-root.ts";
 
-const AGAIN_MS = 200;
-const LOOK_EVERY_MS = 1_000;
+const RETRY_MS = 200;
+const CHECK_EVERY_MS = 1_000;
 
 const log = createLogger({ service: "faults", level: "silent" });
 
@@ -21,7 +21,7 @@ const start = (dir: string, port: number): Promise<NatsServer> =>
     maxPayloadBytes: LIMITS.payload_bytes_max,
   });
 
-/** On a free port, with all its files in `dir`. */
+/** Starts a server on a free port, with all its files in `dir`. */
 export async function superviseNats(dir: string): Promise<SupervisedNats> {
   return new SupervisedNats(dir, await start(dir, -1));
 }
@@ -29,10 +29,10 @@ export async function superviseNats(dir: string): Promise<SupervisedNats> {
 export class SupervisedNats {
   readonly url: string;
   readonly port: number;
-  /** What it may use on disk, for the sizes of the streams. */
+  /** The storage limit of the server, which determines the sizes of the streams. */
   readonly storeBytesMax: number;
   readonly #dir: string;
-  readonly #looking: NodeJS.Timeout;
+  readonly #checking: NodeJS.Timeout;
   readonly #watching: Promise<void>;
   #server: NatsServer;
   #isUp = true;
@@ -49,19 +49,19 @@ export class SupervisedNats {
     this.port = server.port;
     this.storeBytesMax = server.storeBytesMax;
     this.#watching = this.#watch();
-    this.#looking = setInterval(() => void this.#look(), LOOK_EVERY_MS);
+    this.#checking = setInterval(() => void this.#check(), CHECK_EVERY_MS);
   }
 
   get starts(): number {
     return this.#starts;
   }
 
-  /** Ends that nobody asked for, and those of a server that had to be started again to work. */
+  /** The number of ends without a kill, including those of a server that needed a restart. */
   get ownEndings(): number {
     return this.#ownEndings;
   }
 
-  /** SIGKILL; it is started again after `downMs`, as often as it takes. */
+  /** Sends SIGKILL; the server is restarted after `downMs`, with retries. */
   kill(downMs: number): void {
     if (!this.#isUp) return;
     this.#killed = this.#server;
@@ -85,11 +85,11 @@ export class SupervisedNats {
 
   async stop(): Promise<void> {
     this.#isWanted = false;
-    clearInterval(this.#looking);
+    clearInterval(this.#checking);
     this.resume();
     await this.#server.stop();
     await this.#watching;
-    // A start that was under way meanwhile left a new one.
+    // A concurrent start may have left a new server.
     await this.#server.stop();
   }
 
@@ -100,23 +100,23 @@ export class SupervisedNats {
       if (!this.#isWanted) return;
       if (this.#killed === this.#server) await sleep(this.#downMs);
       else this.#ownEndings += 1;
-      while (this.#isWanted && !this.#isUp) await this.#startAgain();
+      while (this.#isWanted && !this.#isUp) await this.#restart();
     }
   }
 
-  async #startAgain(): Promise<void> {
+  async #restart(): Promise<void> {
     try {
       this.#server = await start(this.#dir, this.port);
       this.#starts += 1;
       this.#isUp = true;
     } catch {
-      // Its disk is full, or it is slow to read its store back: a supervisor tries again.
-      await sleep(AGAIN_MS);
+      // Its disk is full, or it reads its store slowly. A supervisor would retry.
+      await sleep(RETRY_MS);
     }
   }
 
-  /** As the standalone fleet's supervision does. */
-  async #look(): Promise<void> {
+  /** Checks the server as the supervision of the standalone fleet does. */
+  async #check(): Promise<void> {
     const server = this.#server;
     if (this.#isUp && (await needsRestart(server, this.#dir)) && this.#isUp) server.kill("SIGTERM");
   }

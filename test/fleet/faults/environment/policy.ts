@@ -1,6 +1,6 @@
-/** The fleet's policy under faults: everything that can run out does so within seconds. */
+/** The fleet's policy under faults: every deadline and timeout is a few seconds. */
 import { writeFileSync } from "node:fs";
-import { HIRED, WORKER } from "../workers/kinds.ts";
+import { LAUNCHED, WORKER } from "../workers/task-kinds.ts";
 
 export const POLICY = {
   defaults: {
@@ -17,12 +17,12 @@ export const POLICY = {
     },
   },
   tenants: {
-    // However many of them are dead, sooner or later one is there to take an offer.
+    // Many offers, because a worker may accept only after several of them were killed.
     default: {
       agent_types: {
         [WORKER]: { offer: { deadline_ms: 2_000, max_attempts: 60 } },
-        // A process has to be started for each.
-        [HIRED]: { offer: { deadline_ms: 5_000, max_attempts: 60 }, first_checkpoint_ms: 10_000 },
+        // The runner starts a process for each task.
+        [LAUNCHED]: { offer: { deadline_ms: 5_000, max_attempts: 60 }, first_checkpoint_ms: 10_000 },
       },
     },
   },

@@ -1,39 +1,39 @@
 /**
- * A supervised process of the fleet under test: started again when it is killed or ends by itself, as the system's supervisor would.
- * What was done to it and what it did by itself is counted apart.
+ * A supervised process of the fleet under test. It is restarted after a kill and after an own end, as a system's supervisor would do. Kills
+ * and own ends are counted separately.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { projectRoot } from "../../../harness/project-root.ts";
-import type { Dying } from "./kill-points.ts";
+import type { KillRequest } from "./kill-points.ts";
 
 export interface ProcessOptions {
   readonly name: string;
-  /** Relative to the project's folder. */
+  /** The path of the program, relative to the project's folder. */
   readonly program: string;
-  /** JSON for its first argument; told how often it was started before. */
+  /** Returns the program's first argument, as JSON; `incarnation` is the number of earlier starts. */
   readonly parameters: (incarnation: number) => object;
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
   readonly onMessage?: (message: unknown) => void;
-  /** Told of the moment that the process chose to be killed at. */
-  readonly onDying?: (moment: string) => void;
+  /** Called with the kill point at which the process requests its kill. */
+  readonly onKillPoint?: (point: string) => void;
 }
 
-/** An end that nobody asked for. */
+/** An end without a kill or a stop. */
 export interface OwnEnding {
   readonly process: string;
   readonly code: number | null;
   readonly signal: string | null;
-  /** Whether it had come up. A start that fails because a fault is on ends in one line and is tried again. */
+  /** Whether the process was running. A start may fail because of a fault; it is then repeated. */
   readonly wasReady: boolean;
 }
 
 const PAUSE_MS = { first: 100, last: 2_000 };
-/** Until a process is started again that asked to be killed. */
-const DEAD_MS = 200;
+/** The time until a process that requested its kill is restarted. */
+const RESTART_MS = 200;
 const STOP_MS = 30_000;
 
 export class SupervisedProcess {
@@ -64,18 +64,18 @@ export class SupervisedProcess {
     return this.#endings;
   }
 
-  /** Resolves when it is up, this time or after its next start. */
+  /** Resolves with true when the process is running, now or after its next start. */
   async ready(timeoutMs: number): Promise<boolean> {
     const until = performance.now() + timeoutMs;
     const { promise } = this.#isReady;
     const isUp = await Promise.race([promise.then(() => true), sleep(timeoutMs, false, { ref: false })]);
-    // It may have been killed and started again since.
+    // The process may have been killed and restarted meanwhile.
     return isUp && promise !== this.#isReady.promise
       ? this.ready(Math.max(0, until - performance.now()))
       : isUp;
   }
 
-  /** SIGKILL; it is started again after `downMs`. */
+  /** Sends SIGKILL; the process is restarted after `downMs`. */
   kill(downMs: number): void {
     this.#downUntil = performance.now() + downMs;
     this.#killed = this.#child;
@@ -90,31 +90,31 @@ export class SupervisedProcess {
     this.#child?.kill("SIGCONT");
   }
 
-  /** Lost when the process is down: whoever starts next begins in the usual mode. */
+  /** Sends a message, which is lost when the process is down; it restarts in the normal mode. */
   send(message: object): void {
     const child = this.#child;
     if (child?.connected) child.send(message, () => {});
   }
 
-  /** SIGTERM, or a message where the program knows one; SIGKILL after half a minute. How it ended; null when it ended well. */
+  /** Stops the process by SIGTERM or a message, after half a minute by SIGKILL. Resolves with its end; null after a clean stop. */
   async stop(
     how: "SIGTERM" | { readonly message: object },
   ): Promise<{ code: number | null; signal: string | null } | null> {
     this.#isWanted = false;
     const child = this.#child;
-    const isGone = child === undefined || child.exitCode !== null || child.signalCode !== null;
-    const hard = setTimeout(() => child?.kill("SIGKILL"), STOP_MS);
-    if (!isGone) {
+    const hasEnded = child === undefined || child.exitCode !== null || child.signalCode !== null;
+    const killTimer = setTimeout(() => child?.kill("SIGKILL"), STOP_MS);
+    if (!hasEnded) {
       if (how === "SIGTERM") child.kill(how);
       else this.send(how.message);
     }
     await this.#watching;
-    clearTimeout(hard);
-    if (isGone || child.exitCode === 0) return null;
+    clearTimeout(killTimer);
+    if (hasEnded || child.exitCode === 0) return null;
     return { code: child.exitCode, signal: child.signalCode };
   }
 
-  /** For the end of the program itself: at once, whatever state it is in. */
+  /** Kills the process at once, at the end of the program. */
   destroy(): void {
     this.#isWanted = false;
     this.#child?.kill("SIGKILL");
@@ -154,11 +154,11 @@ export class SupervisedProcess {
   }
 
   #start(): ChildProcess {
-    const { program, parameters, env, logFile, onMessage, onDying } = this.#options;
+    const { program, parameters, env, logFile, onMessage, onKillPoint } = this.#options;
     const log = openSync(logFile, "a");
     const child = spawn(process.execPath, [program, JSON.stringify(parameters(this.#starts))], {
       cwd: projectRoot,
-      env: { ...foreign(), ...env },
+      env: { ...inheritedEnvironment(), ...env },
       stdio: ["ignore", log, log, "ipc"],
     });
     closeSync(log);
@@ -169,22 +169,22 @@ export class SupervisedProcess {
       if ((message as { ready?: boolean }).ready === true) {
         this.#wasReady = true;
         this.#isReady.resolve();
-      } else if (typeof (message as Partial<Dying>).dying === "string") {
+      } else if (typeof (message as Partial<KillRequest>).kill_at === "string") {
         if (child !== this.#child) return;
-        onDying?.((message as Dying).dying);
-        this.kill(DEAD_MS);
+        onKillPoint?.((message as KillRequest).kill_at);
+        this.kill(RESTART_MS);
       } else onMessage?.(message);
     });
     return child;
   }
 
-  /** The end of its log, for people. */
+  /** The end of the log, for an error message. */
   logTail(): string {
     return readFileSync(this.#options.logFile, "utf8").slice(-2_000);
   }
 }
 
-/** Without the caller's settings: one that names a store in use would fill it. */
-function foreign(): NodeJS.ProcessEnv {
+/** The environment without the caller's settings: a setting that names a store in use would fill that store. */
+function inheritedEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("FLEET_")));
 }

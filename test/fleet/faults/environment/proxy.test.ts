@@ -1,4 +1,4 @@
-/** The proxy passes bytes unchanged and in order in any weather, holds one direction back while the other works, and cuts for real. */
+/** The proxy passes bytes unchanged and in order in every mode, holds one direction while the other works, and cuts connections. */
 import { once } from "node:events";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -51,15 +51,15 @@ test.each([
   { kind: "clear" },
   { kind: "delaying", ms: 5, jitterMs: 20 },
   { kind: "trickling", bytes: 400, everyMs: 1 },
-] as const)("bytes come back unchanged: $kind", async (weather) => {
-  proxy.set(weather);
+] as const)("bytes return unchanged: $kind", async (mode) => {
+  proxy.set(mode);
   const socket = await open();
   socket.write(bytes);
   expect(await echoed(socket, bytes.length)).toEqual(bytes);
   socket.destroy();
 });
 
-test("what is held back arrives when the weather clears", async () => {
+test("held bytes arrive when the mode is clear again", async () => {
   const socket = await open();
   socket.write("x");
   await echoed(socket, 1);

@@ -1,7 +1,6 @@
 /**
- * Program: a writer, a reader, a coordinator, a watchdog, or all of them in one process, wired like the main.ts of each, with a store between that
- * fails on command.
- * Commands come from the parent; when the parent is gone, so is this.
+ * Program: a writer, a reader, a coordinator, a watchdog, or all of them in one process, composed like their main.ts, over a store that
+ * fails on command. The commands come from the parent. The process ends with its parent.
  */
 
 import { coordinatorFields } from "../../../../services/coordinator/config.ts";
@@ -17,9 +16,9 @@ import { openPlatform } from "../../../../shared/service-host/platform.ts";
 import { readAgentRules } from "../../../../shared/service-host/policy-file.ts";
 import { clusterFields, platformFields } from "../../../../shared/service-host/service-settings.ts";
 import { seededRandom } from "../../../load/workload.ts";
-import { type BrokenName, brokenStore } from "./broken.ts";
+import { type BrokenName, brokenStore } from "./broken-builds.ts";
 import { deafBus } from "./broken-recoveries.ts";
-import { dyingStore } from "./kill-points.ts";
+import { killableStore } from "./kill-points.ts";
 import { type StoreMode, storeFaults } from "./store-faults.ts";
 
 export type Role = "writer" | "reader" | "coordinator" | "watchdog";
@@ -28,16 +27,16 @@ export interface ServiceArguments {
   readonly roles: readonly Role[];
   readonly seed: number;
   readonly broken: BrokenName | null;
-  /** What the server's streams may take on disk together. */
+  /** The storage limit of all streams of the server together. */
   readonly streamBytes: number;
-  /** No more deaths at chosen moments then, as `instant`. */
-  readonly deathsUntil: number;
+  /** The end of the kills at kill points, as `instant`. */
+  readonly killsUntil: number;
 }
 
-/** Of the moves of a service; one process that makes them all would else hardly ever be up. */
-const DEATH_SHARE = 0.005;
+/** The share of a service's kill points. With a higher share one process with all services would hardly ever run. */
+const KILL_SHARE = 0.005;
 
-const { roles, seed, broken, streamBytes, deathsUntil } = JSON.parse(process.argv[2]!) as ServiceArguments;
+const { roles, seed, broken, streamBytes, killsUntil } = JSON.parse(process.argv[2]!) as ServiceArguments;
 process.once("disconnect", () => process.exit());
 
 await runMain({
@@ -51,7 +50,7 @@ await runMain({
     const store = broken === null ? platform.store : brokenStore(broken, platform.store);
     const faults = storeFaults(store, seededRandom(seed));
     process.on("message", (mode) => faults.set(mode as StoreMode));
-    // Listening alone must not keep a stopped service alive.
+    // The channel to the parent must not keep a stopped service running.
     process.channel?.unref();
     const parts = {
       ...platform,
@@ -60,16 +59,16 @@ await runMain({
     };
     if (roles.includes("writer")) platform.closers.add("writer", await startWriter(parts));
     if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));
-    const deaths = { untilUs: deathsUntil, share: DEATH_SHARE, random: seededRandom(seed + 1) };
-    const dying = (service: "coordinator" | "watchdog") => ({
+    const kills = { untilUs: killsUntil, share: KILL_SHARE, random: seededRandom(seed + 1) };
+    const killable = (service: "coordinator" | "watchdog") => ({
       ...parts,
-      store: dyingStore(faults.store, service, deaths),
+      store: killableStore(faults.store, service, kills),
     });
     if (roles.includes("coordinator"))
-      platform.closers.add("coordinator", await startCoordinator(dying("coordinator")));
+      platform.closers.add("coordinator", await startCoordinator(killable("coordinator")));
     const bus = broken === "leases_ignored" ? deafBus(parts.bus) : parts.bus;
     if (roles.includes("watchdog"))
-      platform.closers.add("watchdog", await startWatchdog({ ...dying("watchdog"), bus }));
+      platform.closers.add("watchdog", await startWatchdog({ ...killable("watchdog"), bus }));
     process.send?.({ ready: true });
     return platform.stop;
   },

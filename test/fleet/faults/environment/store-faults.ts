@@ -1,38 +1,38 @@
 /**
- * A store that fails on command: away, hanging, or losing the results of its commits. It stands between a service and the real store,
- * whose transactions really run; only what the service learns of them is changed.
+ * A store with faults on command: unavailable, hanging, or without the results of its commits. It wraps the real store, whose transactions
+ * run. Only their results for the service change.
  */
 import type { Store } from "../../../../shared/store/store.ts";
 import { type Fault, faultyStore } from "../../../harness/stores/faulty-store.ts";
 import { type Outage, outageStore } from "../../../harness/stores/outage-store.ts";
 
 export type StoreMode =
-  | { readonly kind: "sound" }
+  | { readonly kind: "normal" }
   /** Every call fails at once; nothing is committed. */
-  | { readonly kind: "away" }
+  | { readonly kind: "unavailable" }
   /** No call is answered before its deadline; nothing is committed. */
   | { readonly kind: "hanging" }
-  /** This share of the commits ends without a result: some were applied, some not, some come late. */
+  /** This share of the commits has no result: some are applied, some are not, some are applied late. */
   | { readonly kind: "unknown"; readonly share: number };
 
 export interface StoreFaults {
   readonly store: Store;
   set(mode: StoreMode): void;
-  /** Commits whose result was taken away so far. */
+  /** The number of commits whose result was withheld so far. */
   unknown(): number;
 }
 
 const UNKNOWN: readonly Fault[] = ["applied", "lost", "late"];
-const AWAY: Readonly<Record<StoreMode["kind"], Outage>> = {
-  sound: "none",
-  away: "refuses",
+const OUTAGES: Readonly<Record<StoreMode["kind"], Outage>> = {
+  normal: "none",
+  unavailable: "refuses",
   hanging: "hangs",
   unknown: "none",
 };
 const SETTLE_EVERY_MS = 300;
 
 export function storeFaults(real: Store, random: () => number): StoreFaults {
-  let mode: StoreMode = { kind: "sound" };
+  let mode: StoreMode = { kind: "normal" };
   const faulty = faultyStore(real, () =>
     mode.kind === "unknown" && random() < mode.share
       ? UNKNOWN[Math.floor(random() * UNKNOWN.length)]!
@@ -41,7 +41,7 @@ export function storeFaults(real: Store, random: () => number): StoreFaults {
   const settling = setInterval(() => void faulty.settle(), SETTLE_EVERY_MS);
   settling.unref();
 
-  const store = outageStore(faulty, () => AWAY[mode.kind]);
+  const store = outageStore(faulty, () => OUTAGES[mode.kind]);
   return {
     store,
     set(next) {

@@ -1,29 +1,29 @@
-/** Carries out the plan: strikes when a fault's time comes, undoes it when its time is over, and keeps a log of both with times. */
+/** Executes the plan: it begins and ends each fault in time, and logs both. */
 import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { FoundationdbControl } from "../../../harness/stores/foundationdb.ts";
 import type { FaultFleet } from "../environment/fleet.ts";
 import type { SupervisedProcess } from "../environment/process.ts";
-import type { Weather } from "../environment/proxy.ts";
+import type { NetworkMode } from "../environment/proxy.ts";
+import type { RoundFolders } from "../environment/round-folders.ts";
 import type { StoreMode } from "../environment/store-faults.ts";
-import type { Zone } from "../environment/zone.ts";
 import type { Fault, FaultKind } from "./plan.ts";
 
-export interface Battlefield {
+export interface FaultEnvironment {
   readonly fleet: FaultFleet;
-  readonly zone: Zone;
+  readonly folders: RoundFolders;
   readonly smallDisk: boolean;
   readonly fdbserver: FoundationdbControl | undefined;
-  /** One JSON line for every beginning and end. */
+  /** The file with one JSON line for every beginning and end of a fault. */
   readonly faultLog: string;
 }
 
-/** What can be struck here. */
+/** The possible targets of each kind of fault. */
 export function targetsOf({
   fleet,
   smallDisk,
   fdbserver,
-}: Battlefield): Partial<Record<FaultKind, string[]>> {
+}: FaultEnvironment): Partial<Record<FaultKind, string[]>> {
   const services = fleet.services.map(({ name }) => name);
   const agents = [...fleet.agents, ...fleet.takers, ...fleet.workers].map(({ name }) => name);
   const connections = [...fleet.proxies.keys()];
@@ -40,7 +40,7 @@ export function targetsOf({
     delay_bytes: connections,
     trickle_bytes: connections,
     half_open: connections,
-    store_away: [...services, "all"],
+    store_unavailable: [...services, "all"],
     store_hangs: [...services, "all"],
     commit_unknown: services,
     disk_full: smallDisk ? ["disk"] : [],
@@ -49,8 +49,8 @@ export function targetsOf({
   };
 }
 
-/** Begins a fault and returns how it ends. */
-type Strike = (field: Battlefield, fault: Fault) => () => void | Promise<void>;
+/** Begins a fault and returns the function that ends it. */
+type StartFault = (environment: FaultEnvironment, fault: Fault) => () => void | Promise<void>;
 
 const named = (processes: readonly SupervisedProcess[], name: string): SupervisedProcess[] =>
   processes.filter((one) => name === "all" || one.name === name);
@@ -64,31 +64,31 @@ const everyProcess = ({ services, agents, takers, workers }: FaultFleet): Superv
   ...workers,
 ];
 
-const kill: Strike = ({ fleet }, { target, lastsMs }) => {
+const kill: StartFault = ({ fleet }, { target, lastsMs }) => {
   for (const one of named(everyProcess(fleet), target)) one.kill(lastsMs);
   return nothing;
 };
 
-const pause: Strike = ({ fleet }, { target }) => {
-  const struck = named(everyProcess(fleet), target);
-  for (const one of struck) one.pause();
+const pause: StartFault = ({ fleet }, { target }) => {
+  const targets = named(everyProcess(fleet), target);
+  for (const one of targets) one.pause();
   return () => {
-    for (const one of struck) one.resume();
+    for (const one of targets) one.resume();
   };
 };
 
 const storeMode =
-  (mode: (fault: Fault) => StoreMode): Strike =>
+  (mode: (fault: Fault) => StoreMode): StartFault =>
   ({ fleet }, fault) => {
-    const struck = named(fleet.services, fault.target);
-    for (const one of struck) one.send(mode(fault));
+    const targets = named(fleet.services, fault.target);
+    for (const one of targets) one.send(mode(fault));
     return () => {
-      for (const one of struck) one.send({ kind: "sound" } satisfies StoreMode);
+      for (const one of targets) one.send({ kind: "normal" } satisfies StoreMode);
     };
   };
 
-const weather =
-  (choose: (fault: Fault) => Weather): Strike =>
+const networkMode =
+  (choose: (fault: Fault) => NetworkMode): StartFault =>
   ({ fleet }, fault) => {
     const proxy = fleet.proxies.get(fault.target)!;
     proxy.set(choose(fault));
@@ -97,7 +97,7 @@ const weather =
     };
   };
 
-const STRIKES: Readonly<Record<FaultKind, Strike>> = {
+const FAULTS: Readonly<Record<FaultKind, StartFault>> = {
   kill_service: kill,
   pause_service: pause,
   kill_agents: kill,
@@ -120,8 +120,12 @@ const STRIKES: Readonly<Record<FaultKind, Strike>> = {
     proxy.cut();
     return () => proxy.set({ kind: "clear" });
   },
-  delay_bytes: weather(({ chance }) => ({ kind: "delaying", ms: 20 + 300 * chance, jitterMs: 200 * chance })),
-  trickle_bytes: weather(({ chance }) => ({
+  delay_bytes: networkMode(({ chance }) => ({
+    kind: "delaying",
+    ms: 20 + 300 * chance,
+    jitterMs: 200 * chance,
+  })),
+  trickle_bytes: networkMode(({ chance }) => ({
     kind: "trickling",
     bytes: 1 + Math.floor(300 * chance),
     everyMs: 3,
@@ -130,17 +134,17 @@ const STRIKES: Readonly<Record<FaultKind, Strike>> = {
     const proxy = fleet.proxies.get(target)!;
     proxy.set({ kind: "holding", direction: chance < 0.4 ? "up" : chance < 0.8 ? "down" : "both" });
     return () => {
-      // Either what was held back arrives late, or it never does.
+      // The held bytes arrive late, or are lost with their connection.
       if (Math.floor(chance * 1_000) % 2 === 0) proxy.cut();
       proxy.set({ kind: "clear" });
     };
   },
-  store_away: storeMode(() => ({ kind: "away" })),
+  store_unavailable: storeMode(() => ({ kind: "unavailable" })),
   store_hangs: storeMode(() => ({ kind: "hanging" })),
   commit_unknown: storeMode(({ chance }) => ({ kind: "unknown", share: 0.1 + 0.5 * chance })),
-  disk_full: ({ zone }) => {
-    zone.fill();
-    return () => zone.free();
+  disk_full: ({ folders }) => {
+    folders.fill();
+    return () => folders.free();
   },
   kill_fdbserver: ({ fdbserver }, { lastsMs }) => {
     const down = fdbserver!.kill().then(() => sleep(lastsMs));
@@ -153,24 +157,24 @@ const STRIKES: Readonly<Record<FaultKind, Strike>> = {
 };
 
 export class Nemesis {
-  readonly #field: Battlefield;
+  readonly #environment: FaultEnvironment;
   readonly #began = new Map<FaultKind, number>();
   readonly #kills: number[] = [];
   readonly #endings = new Set<Promise<void>>();
-  /** One fault at a time for each target of a kind that has a state: the end of one must not end the other. */
-  readonly #struck = new Set<string>();
+  /** The scopes with an open fault. One scope has one fault at a time, because the end of one must not end another. */
+  readonly #open = new Set<string>();
   #startedAt = 0;
 
-  constructor(field: Battlefield) {
-    this.#field = field;
+  constructor(environment: FaultEnvironment) {
+    this.#environment = environment;
   }
 
-  /** Faults that really began, by kind. */
+  /** The number of faults that began, by kind. */
   get counts(): Readonly<Record<string, number>> {
     return Object.fromEntries(this.#began);
   }
 
-  /** When something was killed, by the wall clock. */
+  /** The times of the kills, by the wall clock. */
   get kills(): readonly number[] {
     return this.#kills;
   }
@@ -179,7 +183,7 @@ export class Nemesis {
     return [...this.#began.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Resolves at the end of the plan, when the last fault is undone. */
+  /** Resolves at the end of the plan, when all faults have ended. */
   async run(plan: readonly Fault[], durationMs: number, signal: AbortSignal): Promise<void> {
     this.#startedAt = performance.now();
     const until = (ms: number): Promise<void> =>
@@ -187,47 +191,52 @@ export class Nemesis {
     for (const fault of plan) {
       await until(fault.atMs);
       if (signal.aborted) break;
-      this.#strike(fault, signal);
+      this.#begin(fault, signal);
     }
     await until(durationMs);
     await Promise.all(this.#endings);
   }
 
-  #strike(fault: Fault, signal: AbortSignal): void {
+  #begin(fault: Fault, signal: AbortSignal): void {
     const { kind, target, lastsMs } = fault;
-    const place = placeOf(fault);
-    if (this.#struck.has(place)) {
-      this.#say({ ...fault, what: "skipped" });
+    const scope = scopeOf(fault);
+    if (this.#open.has(scope)) {
+      this.#log({ ...fault, what: "skipped" });
       return;
     }
     if (kind.startsWith("kill_")) this.#kills.push(Date.now());
-    const end = STRIKES[kind](this.#field, fault);
-    this.#struck.add(place);
+    const end = FAULTS[kind](this.#environment, fault);
+    this.#open.add(scope);
     this.#began.set(kind, (this.#began.get(kind) ?? 0) + 1);
-    this.#say({ ...fault, what: "begins" });
+    this.#log({ ...fault, what: "begins" });
     const ending = sleep(lastsMs, undefined, { signal })
       .catch(nothing)
       .then(end)
       .then(() => {
-        this.#struck.delete(place);
-        this.#say({ kind, target, what: "ends" });
+        this.#open.delete(scope);
+        this.#log({ kind, target, what: "ends" });
       })
       .finally(() => this.#endings.delete(ending));
     this.#endings.add(ending);
   }
 
-  #say(fact: object): void {
+  #log(fact: object): void {
     const ms = Math.round(performance.now() - this.#startedAt);
-    appendFileSync(this.#field.faultLog, `${JSON.stringify({ ms, ...fact })}\n`);
+    appendFileSync(this.#environment.faultLog, `${JSON.stringify({ ms, ...fact })}\n`);
   }
 }
 
-const STORE_FAULTS: readonly FaultKind[] = ["store_away", "store_hangs", "commit_unknown"];
-const WEATHERS: readonly FaultKind[] = ["refuse_connections", "delay_bytes", "trickle_bytes", "half_open"];
+const STORE_FAULTS: readonly FaultKind[] = ["store_unavailable", "store_hangs", "commit_unknown"];
+const NETWORK_FAULTS: readonly FaultKind[] = [
+  "refuse_connections",
+  "delay_bytes",
+  "trickle_bytes",
+  "half_open",
+];
 
-function placeOf({ kind, target }: Fault): string {
+function scopeOf({ kind, target }: Fault): string {
   if (STORE_FAULTS.includes(kind)) return "stores";
-  if (WEATHERS.includes(kind)) return `weather of ${target}`;
+  if (NETWORK_FAULTS.includes(kind)) return `network of ${target}`;
   if (kind.endsWith("_fdbserver")) return "fdbserver";
   return `${kind} ${target}`;
 }

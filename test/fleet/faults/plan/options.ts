@@ -1,13 +1,13 @@
-/** What `npm run faults` is asked for on its command line. */
+/** The command line of `npm run faults`. */
 import { parseArgs } from "node:util";
-import { BROKEN_NAMES, type BrokenName } from "../environment/broken.ts";
+import { BROKEN_NAMES, type BrokenName } from "../environment/broken-builds.ts";
 import { FAULT_KINDS, type FaultKind } from "./plan.ts";
 
 export const ROUNDS = ["alone", "small-disk", "several", "foundationdb"] as const;
 export type RoundName = (typeof ROUNDS)[number];
 
 export interface Options {
-  /** For the faults of all rounds together. */
+  /** The duration of the faults of all rounds together. */
   readonly minutes: number;
   readonly seed: number;
   readonly json: string | null;
@@ -26,28 +26,28 @@ function listed(names: readonly string[]): string {
 
 export const HELP = `npm run faults -- [options]
 
-Runs real fleets, kills, pauses, cuts off and starves their parts while agents work, hand over to each other and are recovered, damages what they stored, and then
-checks that nothing was lost, nothing was applied twice, nobody who lives lost a task, and everything else that shared/protocol/SPEC.md promises.
+Runs real fleets. Kills, pauses, disconnects and slows their parts and damages their checkpoints, while agents work, hand off and recover.
+Then verifies that nothing was lost or applied twice, that no healthy agent lost a task, and the other guarantees of shared/protocol/SPEC.md.
 
-  --minutes N       time for the faults, over all rounds (default 2)
-  --seed N          the plan of the faults and of the work follows from it (default: a new one, which is printed)
-  --json FILE       write counts, faults and violations as JSON, too
+  --minutes N       duration of the faults of all rounds together (default 2)
+  --seed N          seed of the faults and of the agents' work (default: a random one, which is printed)
+  --json FILE       also write counts, faults and violations as JSON
   --rounds A,B      ${ROUNDS.join(", ")} (default: all that can run here)
-  --faults A,B      only these kinds of faults (default: all that can happen here); kill_agents is also the deaths that takers, workers,
-                    coordinators and watchdogs choose the moment of, and the mishaps of workers:
+  --faults A,B      only these kinds of faults (default: all that are possible here); kill_agents includes the kills of takers, workers,
+                    coordinators and watchdogs at kill points, and the random failures of workers:
                     ${listed(FAULT_KINDS)}
-  --broken NAME     run with one safeguard taken out, to see it caught:
+  --broken NAME     run a build without one safeguard, which a check must detect:
                     ${listed(BROKEN_NAMES)}
-  --keep            keep the evidence of rounds without violations, too
+  --keep            also keep the evidence of rounds without violations
   --help            this text
 
-Rounds: alone is one process with every service, small-disk the same on a disk that fills up, several is two of each service and a runner on one
-embedded store, where bits of checkpoints are turned over, foundationdb the same on a FoundationDB server.
+Rounds: alone has one process with every service; small-disk is the same on a disk that fills up; several has two of each service and a runner
+on one embedded store, in which bits of checkpoints are flipped; foundationdb is the same on a FoundationDB server.
 
-Exit code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
+ExitRecord code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
 `;
 
-/** null: help is asked for. Throws with one line that says what is wrong. */
+/** Returns null for --help; throws with a one-line message for invalid arguments. */
 export function readOptions(args: string[]): Options | null {
   const { values } = parseArgs({
     args,
@@ -83,7 +83,7 @@ export function readOptions(args: string[]): Options | null {
 function chosen<T extends string>(option: string, names: readonly string[], among: readonly T[]): T[] {
   const unknown = names.find((name) => !(among as readonly string[]).includes(name));
   if (unknown !== undefined)
-    throw new Error(`${option} does not know ${unknown}; there are ${among.join(", ")}`);
+    throw new Error(`${option}: unknown value ${unknown}; the values are ${among.join(", ")}`);
   return names as T[];
 }
 

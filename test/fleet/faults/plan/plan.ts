@@ -1,6 +1,6 @@
 /**
- * The plan of a round: which fault strikes whom, when and for how long. It follows from the seed alone, so the same seed gives the
- * same plan; what the processes do meanwhile is theirs. Every possible kind comes once before any comes twice.
+ * The plan of a round: the targets, times and durations of its faults. The seed alone determines the plan, but not the behaviour of the
+ * processes. Every possible kind occurs once before any kind occurs again.
  */
 import { seededRandom } from "../../../load/workload.ts";
 
@@ -16,7 +16,7 @@ export const FAULT_KINDS = [
   "delay_bytes",
   "trickle_bytes",
   "half_open",
-  "store_away",
+  "store_unavailable",
   "store_hangs",
   "commit_unknown",
   "disk_full",
@@ -28,15 +28,15 @@ export type FaultKind = (typeof FAULT_KINDS)[number];
 export interface Fault {
   readonly atMs: number;
   readonly kind: FaultKind;
-  /** Name of the process that it strikes; of its connection for the faults of the network. */
+  /** The name of the process, also for the faults of its connection. */
   readonly target: string;
   readonly lastsMs: number;
-  /** From 0 to 1: what else has to be chosen, such as a direction or a share, follows from it. */
+  /** A number from 0 to 1 that determines the other choices, such as a direction or a share. */
   readonly chance: number;
 }
 
-/** Shortest and longest in ms: from a blip to longer than a request's deadline or a lease. */
-const LASTS: Readonly<Record<FaultKind, readonly [number, number]>> = {
+/** The shortest and the longest duration in ms, some of them longer than a request's deadline or a lease. */
+const DURATIONS: Readonly<Record<FaultKind, readonly [number, number]>> = {
   kill_service: [50, 1_500],
   pause_service: [300, 7_000],
   kill_agents: [50, 1_000],
@@ -48,7 +48,7 @@ const LASTS: Readonly<Record<FaultKind, readonly [number, number]>> = {
   delay_bytes: [1_000, 4_000],
   trickle_bytes: [1_000, 3_000],
   half_open: [500, 5_000],
-  store_away: [500, 5_000],
+  store_unavailable: [500, 5_000],
   store_hangs: [500, 4_000],
   commit_unknown: [2_000, 6_000],
   disk_full: [500, 3_000],
@@ -59,9 +59,9 @@ const LASTS: Readonly<Record<FaultKind, readonly [number, number]>> = {
 export interface Planning {
   readonly seed: number;
   readonly durationMs: number;
-  /** What can be struck, by kind; a kind without targets does not occur. */
+  /** The possible targets by kind; a kind without targets does not occur. */
   readonly targets: Readonly<Partial<Record<FaultKind, readonly string[]>>>;
-  /** Mean time between the beginnings of two faults. Default 1,200. */
+  /** The mean time between the beginnings of two faults. Default: 1,200. */
   readonly everyMs?: number;
 }
 
@@ -73,7 +73,7 @@ export function planFaults({ seed, durationMs, targets, everyMs = 1_200 }: Plann
   if (kinds.length === 0) return [];
   const faults: Fault[] = [];
   let round: FaultKind[] = [];
-  // With few seconds for many kinds, they come faster: each kind is to be met once.
+  // In a short round faults begin faster, so that each kind occurs once.
   const pace = Math.min(everyMs, (0.8 * (durationMs - QUIET_AT_START_MS)) / kinds.length);
   for (let atMs = QUIET_AT_START_MS; ; ) {
     atMs += pace * (0.4 + 1.2 * random());
@@ -81,12 +81,12 @@ export function planFaults({ seed, durationMs, targets, everyMs = 1_200 }: Plann
     if (round.length === 0) round = shuffled(kinds, random);
     const kind = round.pop()!;
     const among = targets[kind]!;
-    const [shortest, longest] = LASTS[kind];
+    const [shortest, longest] = DURATIONS[kind];
     faults.push({
       atMs: Math.round(atMs),
       kind,
       target: among[Math.floor(random() * among.length)]!,
-      // Squared: mostly short, sometimes long.
+      // Squared, so that most faults are short and some are long.
       lastsMs: Math.round(Math.min(shortest + random() ** 2 * (longest - shortest), durationMs - atMs)),
       chance: random(),
     });

@@ -1,6 +1,6 @@
 /**
- * The calls of agents that leave their commands to the SDK: the first time that a command leaves it is a call that begins, and what the
- * fleet answers is its end. Stands in front of the recorder of bytes, so that the call is on disk before they are.
+ * The calls of agents whose commands the SDK sends. The first message of a command is the beginning of its call, and the answer is its end.
+ * This layer is over the recorder of bytes, so that the call is on disk before them.
  */
 import type { Bus } from "../../../../shared/bus/bus.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
@@ -30,7 +30,7 @@ export function withCalls(real: Bus, { history, nextCall }: CallsContext): Bus {
     const known = calls.get(command_id);
     if (known !== undefined) {
       known.sends += 1;
-      // Whatever was answered before says nothing about this time.
+      // An earlier answer does not apply to this message.
       if (!known.isCommitted) await end(known, { outcome: "unknown" });
       return known;
     }
@@ -42,13 +42,13 @@ export function withCalls(real: Bus, { history, nextCall }: CallsContext): Bus {
   };
 
   const end = async (call: Call, ending: Ending): Promise<void> => {
-    // What was committed stays so, whatever is said of a copy that came too late.
+    // A committed command stays committed, independent of the answer to a late copy.
     if (call.isCommitted) return;
     call.isCommitted = ending.outcome === "committed";
-    // The refusal of a second try says nothing about the first, which may still be on its way.
+    // The refusal of a second message does not apply to the first one, which may still be in flight.
     const isOpen = ending.outcome === "refused" && call.sends > 1;
-    const said = isOpen ? { ...ending, outcome: "unknown" as const } : ending;
-    await history.append({ line: "done", call: call.name, at: instant(), ...said });
+    const known = isOpen ? { ...ending, outcome: "unknown" as const } : ending;
+    await history.append({ line: "done", call: call.name, at: instant(), ...known });
   };
 
   const request: Bus["request"] = async (subject, out, options) => {
@@ -62,7 +62,7 @@ export function withCalls(real: Bus, { history, nextCall }: CallsContext): Bus {
     if (!subject.startsWith(QUEUED)) return real.publishDurable(subject, out, options);
     const call = await begin(`${COMMAND}${subject.slice(QUEUED.length)}`, Buffer.from(out.body).toString());
     const ack = await real.publishDurable(subject, out, options);
-    // Nobody was asked first: it comes out of the spool.
+    // Without an earlier request the command comes from the spool.
     await end(call, { outcome: call.sends === 1 ? "spooled" : "queued" });
     return ack;
   };

@@ -1,64 +1,64 @@
 /**
- * Program: several workers in one process, built with the SDK as agents are. Each takes one task after the other by offers, and carries
- * it out; whatever becomes of the process becomes of all of them.
+ * Program: several workers in one process, written with the SDK as agents are. Each accepts one offer after the other and executes the task.
+ * A fault of the process affects all of them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { classOfError } from "../../../../shared/sdk/agent/failure.ts";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { runAgent } from "../../../../shared/sdk/sdk.ts";
-import { Crew, type CrewArguments } from "../agents/crew.ts";
-import { type Deaths, die, dyingBus, strikes } from "../environment/kill-points.ts";
+import { AgentGroup, type AgentGroupArguments } from "../agents/agent-group.ts";
+import { isHit, type KillPlan, killAt, killableBus } from "../environment/kill-points.ts";
 import { withCalls } from "./calls.ts";
-import { HEARTBEAT_MS, WORKER } from "./kinds.ts";
-import { Trouble, work } from "./worker.ts";
+import { HEARTBEAT_MS, WORKER } from "./task-kinds.ts";
+import { WorkFailure, work } from "./worker.ts";
 
-export interface WorkersArguments extends CrewArguments {
+export interface WorkersArguments extends AgentGroupArguments {
   readonly workers: number;
-  /** No more deaths at chosen moments and no more mishaps then, as `instant`. */
-  readonly deathsUntil: number;
+  /** The end of the kills at kill points and of random failures, as `instant`. */
+  readonly killsUntil: number;
 }
 
-/** What a worker asks its parent for, before it is killed. */
-export interface DamageWish {
+/** The message to the parent with which a worker requests damage. */
+export interface DamageRequest {
   readonly damage: { readonly task: string; readonly checkpointId: string };
 }
 
-const DEATH_SHARE = 0.004;
-const AGAIN_MS = 300;
+const KILL_SHARE = 0.004;
+const RETRY_MS = 300;
 
 const o = JSON.parse(process.argv[2]!) as WorkersArguments;
-const crew = new Crew(o);
-const deaths: Deaths = { untilUs: o.deathsUntil, share: DEATH_SHARE, random: crew.random };
+const group = new AgentGroup(o);
+const kills: KillPlan = { untilUs: o.killsUntil, share: KILL_SHARE, random: group.random };
 
-async function live(place: number): Promise<FleetClient> {
-  const { client } = await crew.join(place, (bus) => dyingBus(withCalls(bus, crew), "worker", deaths));
-  const bench = {
-    ...{ agent: client.agentId, history: crew.history, random: crew.random, deaths, die },
+async function runOne(index: number): Promise<FleetClient> {
+  const { client } = await group.connect(index, (bus) => killableBus(withCalls(bus, group), "worker", kills));
+  const context = {
+    ...{ agent: client.agentId, history: group.history, random: group.random, kills, killAt },
     damage: (task: string, checkpointId: string) =>
-      void process.send?.({ damage: { task, checkpointId } } satisfies DamageWish),
+      void process.send?.({ damage: { task, checkpointId } } satisfies DamageRequest),
   };
-  while (!crew.stopping.aborted) {
+  while (!group.stopping.aborted) {
     try {
       await runAgent({
         fleet: client,
         type: WORKER,
         heartbeatMs: HEARTBEAT_MS,
-        signal: crew.stopping,
+        signal: group.stopping,
         checkpoints: { items: 1 },
         onOffer: async () => {
-          if (strikes(deaths)) await die("worker before acknowledge");
+          if (isHit(kills)) await killAt("worker before acknowledge");
           return true;
         },
-        work: (run) => work(run, bench),
-        classify: (error) => (error instanceof Trouble ? error.class : classOfError(error)),
+        work: (run) => work(run, context),
+        classify: (error) => (error instanceof WorkFailure ? error.class : classOfError(error)),
       });
     } catch (error) {
-      if (!(error instanceof Trouble)) crew.log.warn({ error }, "a worker came to an end");
-      await sleep(crew.random() * AGAIN_MS);
+      if (!(error instanceof WorkFailure)) group.log.warn({ error }, "a worker ended with an error");
+      await sleep(group.random() * RETRY_MS);
     }
   }
   return client;
 }
 
 process.send?.({ ready: true });
-await crew.leave(await Promise.all(Array.from({ length: o.workers }, (_, place) => live(place))));
+await group.stop(await Promise.all(Array.from({ length: o.workers }, (_, index) => runOne(index))));

@@ -1,60 +1,63 @@
-/** All that is left of one handoff: its record, and its entries among those of its task. */
+/** The history of one handoff: its record, and its entries among those of its task. */
 
 import type { Handoff } from "../../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../../shared/protocol/handoff-states.ts";
-import { type Command, type Entry, ownEntries, type Truth, type Violation } from "../evidence.ts";
+import { type Command, commandEntries, type Entry, type FinalState, type Violation } from "../evidence.ts";
 
-export interface HandoffStory {
+export interface HandoffHistory {
   readonly id: string;
   readonly task: string;
-  /** Its own entries, in order. */
+  /** The entries of the handoff, in order. */
   readonly moves: readonly Entry[];
-  /** All of its task. */
+  /** All entries of its task. */
   readonly entries: readonly Entry[];
   readonly record: Handoff | undefined;
 }
 
-export function storiesOf({ tasks, handoffs }: Truth): Map<string, HandoffStory> {
-  const stories = new Map<string, HandoffStory>();
+export function handoffHistories({ tasks, handoffs }: FinalState): Map<string, HandoffHistory> {
+  const histories = new Map<string, HandoffHistory>();
   for (const { task, entries } of tasks.values()) {
     const moves = entries.filter((entry) => entry.handoff_id !== undefined && entry.handoff_to !== undefined);
     for (const [id, own] of Map.groupBy(moves, ({ handoff_id }) => handoff_id!)) {
-      stories.set(id, { id, task, moves: own, entries, record: handoffs.get(id) });
+      histories.set(id, { id, task, moves: own, entries, record: handoffs.get(id) });
     }
   }
-  return stories;
+  return histories;
 }
 
-export const stateOf = ({ moves }: Pick<HandoffStory, "moves">): HandoffState =>
+export const stateOf = ({ moves }: Pick<HandoffHistory, "moves">): HandoffState =>
   moves.at(-1)!.handoff_to as HandoffState;
 
 export const timeOf = ({ at }: Pick<Entry, "at">): number => Date.parse(at);
 
-type Say = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;
+type Report = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;
 
-/** Adds violations of one handoff to those found. */
-export function sayingOf(found: Violation[], { id, task }: Pick<HandoffStory, "id" | "task">): Say {
+/** Returns a function that adds violations of one handoff to `found`. */
+export function handoffReporter(
+  found: Violation[],
+  { id, task }: Pick<HandoffHistory, "id" | "task">,
+): Report {
   return (kind, text, details = {}) => {
     found.push({ kind, task, text, details: { handoff_id: id, ...details } });
   };
 }
 
-/** The entry of the same command right before a move that a command makes besides its own transition. */
-export function causeOf({ entries }: HandoffStory, move: Entry): Entry | undefined {
-  const own = ownEntries(entries.slice(0, move.seq)).at(-1);
+/** The own transition of the command that made `move` as an additional transition. */
+export function causeOf({ entries }: HandoffHistory, move: Entry): Entry | undefined {
+  const own = commandEntries(entries.slice(0, move.seq)).at(-1);
   return own !== undefined && own.command_id === move.command_id ? own : undefined;
 }
 
-/** The checkpoints that whoever accepted wrote under the fence that it got, until the handoff's end. */
+/** The checkpoints of the accepting agent under its new fence, before the end of the handoff. */
 export function firstWrites(
-  { entries }: HandoffStory,
-  taken: Entry,
+  { entries }: HandoffHistory,
+  acceptance: Entry,
   end: Entry,
   commands: ReadonlyMap<string, Command>,
 ): Entry[] {
   return entries.filter(({ seq, op, command_id, fence }) => {
-    const isBetween = seq > taken.seq && seq < end.seq;
+    const isBetween = seq > acceptance.seq && seq < end.seq;
     const writer = commands.get(command_id ?? "")?.attempts[0]?.agent;
-    return isBetween && op === "create" && fence === taken.fence && writer === taken.owner_to;
+    return isBetween && op === "create" && fence === acceptance.fence && writer === acceptance.owner_to;
   });
 }

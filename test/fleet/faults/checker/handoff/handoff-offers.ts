@@ -1,44 +1,52 @@
-/** From an offer to who took it: offers are counted and stand until their deadline, one agent accepts, in time, and because it asked. */
+/** The checks of offers and acceptances: offers are numbered and open until their deadline, and one agent accepts in time by its own command. */
 import type { Command, Violation } from "../evidence.ts";
-import { type HandoffStory, sayingOf, timeOf } from "./handoff-history.ts";
+import { type HandoffHistory, handoffReporter, timeOf } from "./handoff-history.ts";
 
-/** Numbered from 1; none is made while the one before it stands. */
-export function checkOffers(story: HandoffStory): Violation[] {
+/** Checks that offers are numbered from 1, and that none is made while the previous one is open. */
+export function checkOffers(history: HandoffHistory): Violation[] {
   const found: Violation[] = [];
-  const say = sayingOf(found, story);
-  const offers = story.moves.filter(({ op }) => op === "offer");
+  const report = handoffReporter(found, history);
+  const offers = history.moves.filter(({ op }) => op === "offer");
   for (const [i, offer] of offers.entries()) {
     const before = offers[i - 1];
     const isEarly = before !== undefined && timeOf(offer) < Date.parse(before.deadline!);
     if (offer.attempt === i + 1 && !isEarly) continue;
     const { seq, attempt } = offer;
-    say("handoff_unjustified", "an offer is not the next one, or was made while the one before it stood", {
-      seq,
-      attempt,
-    });
+    report(
+      "handoff_unjustified",
+      "an offer has a wrong number, or was made while the previous one was open",
+      {
+        seq,
+        attempt,
+      },
+    );
   }
   return found;
 }
 
-export function checkTaking(story: HandoffStory, commands: ReadonlyMap<string, Command>): Violation[] {
+/** Checks that at most one agent accepts, before the deadline and by its own command. */
+export function checkAcceptance(
+  history: HandoffHistory,
+  commands: ReadonlyMap<string, Command>,
+): Violation[] {
   const found: Violation[] = [];
-  const say = sayingOf(found, story);
-  const taking = story.moves.filter(({ op }) => op === "acknowledge");
-  if (taking.length > 1) {
-    const agents = taking.map(({ owner_to }) => owner_to);
-    say("handoff_taken_twice", "a handoff was accepted more than once", { agents });
+  const report = handoffReporter(found, history);
+  const acceptances = history.moves.filter(({ op }) => op === "acknowledge");
+  if (acceptances.length > 1) {
+    const agents = acceptances.map(({ owner_to }) => owner_to);
+    report("handoff_taken_twice", "a handoff was accepted more than once", { agents });
   }
-  for (const taken of taking) {
-    const { seq, command_id } = taken;
-    const offer = story.moves.findLast((move) => move.op === "offer" && move.seq < seq);
-    const isInTime = offer !== undefined && timeOf(taken) <= Date.parse(offer.deadline!);
-    const asked = commands.get(command_id ?? "")?.attempts[0];
-    if (isInTime && asked?.op === "acknowledge" && asked.handoff === story.id) continue;
-    say("handoff_unjustified", "a handoff was accepted too late, or by nobody's asking", {
+  for (const acceptance of acceptances) {
+    const { seq, command_id } = acceptance;
+    const offer = history.moves.findLast((move) => move.op === "offer" && move.seq < seq);
+    const isInTime = offer !== undefined && timeOf(acceptance) <= Date.parse(offer.deadline!);
+    const command = commands.get(command_id ?? "")?.attempts[0];
+    if (isInTime && command?.op === "acknowledge" && command.handoff === history.id) continue;
+    report("handoff_unjustified", "a handoff was accepted too late, or without a command", {
       seq,
       command_id,
       deadline: offer?.deadline ?? null,
-      at: taken.at,
+      at: acceptance.at,
     });
   }
   return found;

@@ -1,217 +1,220 @@
-/** The checker is silent about handoffs that a correct fleet made, whichever end they came to, and names what a broken one did to them. */
+/** The checker reports nothing about the handoffs of a correct fleet, and every violation of a broken one. */
 import { describe, expect, test } from "vitest";
 import { judge } from "../checker.ts";
-import { DEADLINE_MS, FIRST_CHECKPOINT_MS, HandoffTelling } from "./handoff-script.ts";
+import { DEADLINE_MS, FIRST_CHECKPOINT_MS, ScriptedHandoffs } from "./scripted-handoffs.ts";
 
-const kinds = (story: HandoffTelling): string[] => [
-  ...new Set(judge(story.evidence()).violations.map(({ kind }) => kind)),
+const kinds = (history: ScriptedHandoffs): string[] => [
+  ...new Set(judge(history.evidence()).violations.map(({ kind }) => kind)),
 ];
 
-/** A task of `a`, handed off by its last checkpoint, and offered. */
-function offered(): { story: HandoffTelling; id: string } {
-  const story = new HandoffTelling();
-  story.write({ op: "take" });
-  story.write({ op: "create", fence: 1 });
-  const id = story.handOff({ fence: 1 });
-  story.offer(id);
-  return { story, id };
+/** A task of `a` with an offered handoff. */
+function offered(): { history: ScriptedHandoffs; id: string } {
+  const history = new ScriptedHandoffs();
+  history.write({ op: "take" });
+  history.write({ op: "create", fence: 1 });
+  const id = history.handOff({ fence: 1 });
+  history.offer(id);
+  return { history, id };
 }
 
-function accepted(): { story: HandoffTelling; id: string } {
-  const { story, id } = offered();
-  story.accept(id, "b");
-  return { story, id };
+function accepted(): { history: ScriptedHandoffs; id: string } {
+  const { history, id } = offered();
+  history.accept(id, "b");
+  return { history, id };
 }
 
 describe("a correct fleet", () => {
-  test("hands a task over, and the agent before is refused", () => {
-    const { story, id } = accepted();
-    story.refuse({ op: "create", fence: 1 }, "FENCED");
-    story.confirm(id, "b");
-    story.write({ op: "create", agent: "b", fence: 2 });
-    const verdict = judge(story.evidence(), [story.wallMs + 1]);
+  test("hands a task off, and refuses the superseded agent", () => {
+    const { history, id } = accepted();
+    history.refuse({ op: "create", fence: 1 }, "FENCED");
+    history.confirm(id, "b");
+    history.write({ op: "create", agent: "b", fence: 2 });
+    const verdict = judge(history.evidence(), [history.wallMs + 1]);
     expect(verdict.violations).toEqual([]);
     expect(verdict.zombies).toEqual({ tried: 1, refused: 1, unanswered: 0, after_handoff: 1 });
     expect(verdict.handoffs).toMatchObject({ requested: 1, accepted: 1, ends: { confirmed: 1 } });
   });
 
-  test("offers again what nobody took, and escalates it after the last offer", () => {
-    const { story, id } = offered();
-    story.wallMs += DEADLINE_MS;
-    story.offer(id);
-    const verdict = judge(story.evidence(), [story.wallMs]);
-    expect(verdict.handoffs).toMatchObject({ offered_again: 1, met_by_kills: { offered: 1 } });
-    story.wallMs += DEADLINE_MS;
-    story.escalate(id, "no_agent");
-    expect(kinds(story)).toEqual([]);
+  test("repeats an offer that no agent accepted, and escalates the last one", () => {
+    const { history, id } = offered();
+    history.wallMs += DEADLINE_MS;
+    history.offer(id);
+    const verdict = judge(history.evidence(), [history.wallMs]);
+    expect(verdict.handoffs).toMatchObject({ offered_again: 1, open_at_kills: { offered: 1 } });
+    history.wallMs += DEADLINE_MS;
+    history.escalate(id, "no_agent");
+    expect(kinds(history)).toEqual([]);
   });
 
-  test("lets one that nobody confirms lapse, and whoever accepted may write later", () => {
-    const { story, id } = accepted();
-    story.wallMs += FIRST_CHECKPOINT_MS;
-    story.lapse(id);
-    story.write({ op: "create", agent: "b", fence: 2 });
-    expect(kinds(story)).toEqual([]);
+  test("lets an unconfirmed handoff lapse, and accepts later checkpoints of its owner", () => {
+    const { history, id } = accepted();
+    history.wallMs += FIRST_CHECKPOINT_MS;
+    history.lapse(id);
+    history.write({ op: "create", agent: "b", fence: 2 });
+    expect(kinds(history)).toEqual([]);
   });
 
-  test("cancels one that is taken back, whose task is taken or ends, or that another follows", () => {
+  test("cancels a handoff on request, after a take, after the end of the task, and for another handoff", () => {
     const withdrawn = offered();
-    withdrawn.story.withdraw(withdrawn.id, "a", 1);
-    const again = withdrawn.story.initiate("a", 1);
-    const taking = withdrawn.story.write({ op: "take", agent: "c" });
-    withdrawn.story.cancelled(again, "taken", taking.command_id!);
-    expect(kinds(withdrawn.story)).toEqual([]);
+    withdrawn.history.withdraw(withdrawn.id, "a", 1);
+    const again = withdrawn.history.initiate("a", 1);
+    const taking = withdrawn.history.write({ op: "take", agent: "c" });
+    withdrawn.history.cancel(again, "taken", taking.command_id!);
+    expect(kinds(withdrawn.history)).toEqual([]);
 
     const ended = accepted();
-    const last = ended.story.write({ op: "finalize", agent: "b", fence: 2, checkpoint: ended.id });
-    ended.story.cancelled(ended.id, "task_ended", last.command_id!);
-    expect(kinds(ended.story)).toEqual([]);
+    const last = ended.history.write({ op: "finalize", agent: "b", fence: 2, checkpoint: ended.id });
+    ended.history.cancel(ended.id, "task_ended", last.command_id!);
+    expect(kinds(ended.history)).toEqual([]);
 
-    const { story, id } = offered();
-    const next = story.write({ op: "create", fence: 1 });
-    story.cancelled(id, "superseded", next.command_id!);
-    const followed = story.initiate("a", 1);
-    Object.assign(story.entries.at(-1)!, { command_id: next.command_id, handoff_id: next.command_id });
-    story.handoffs.set(next.command_id!, { ...story.handoffs.get(followed)!, handoff_id: next.command_id! });
-    story.handoffs.delete(followed);
-    story.attempts.pop();
+    const { history, id } = offered();
+    const next = history.write({ op: "create", fence: 1 });
+    history.cancel(id, "superseded", next.command_id!);
+    const followed = history.initiate("a", 1);
+    Object.assign(history.entries.at(-1)!, { command_id: next.command_id, handoff_id: next.command_id });
+    history.handoffs.set(next.command_id!, {
+      ...history.handoffs.get(followed)!,
+      handoff_id: next.command_id!,
+    });
+    history.handoffs.delete(followed);
+    history.attempts.pop();
     Object.assign(next, {
       handoff: next.command_id,
       committed: { ...next.committed, handoff: next.command_id },
     });
-    story.withdraw(next.command_id!, "a", 1);
-    expect(kinds(story)).toEqual([]);
+    history.withdraw(next.command_id!, "a", 1);
+    expect(kinds(history)).toEqual([]);
   });
 });
 
 describe("a broken fleet", () => {
-  test("loses a handoff that it answered", () => {
-    const { story, id } = offered();
-    story.withdraw(id, "a", 1);
-    const attempt = story.write({ op: "create", fence: 1 });
+  test("loses a committed handoff", () => {
+    const { history, id } = offered();
+    history.withdraw(id, "a", 1);
+    const attempt = history.write({ op: "create", fence: 1 });
     Object.assign(attempt, {
       handoff: attempt.command_id,
       committed: { ...attempt.committed, handoff: attempt.command_id },
     });
-    expect(kinds(story)).toEqual(["handoff_lost"]);
+    expect(kinds(history)).toEqual(["handoff_lost"]);
   });
 
-  test("has no record of one, or one that says something else", () => {
-    const { story, id } = accepted();
-    story.confirm(id, "b");
-    story.handoffs.get(id)!.accepted_by = "c";
-    expect(kinds(story)).toEqual(["handoff_lost"]);
-    story.handoffs.delete(id);
-    expect(kinds(story)).toEqual(["handoff_lost"]);
-    story.handoffs.set("nobody's", { handoff_id: "nobody's", task_id: "t", state: "offered" } as never);
-    expect(kinds(story)).toEqual(["handoff_lost"]);
+  test("loses the record of a handoff, or stores a different one", () => {
+    const { history, id } = accepted();
+    history.confirm(id, "b");
+    history.handoffs.get(id)!.accepted_by = "c";
+    expect(kinds(history)).toEqual(["handoff_lost"]);
+    history.handoffs.delete(id);
+    expect(kinds(history)).toEqual(["handoff_lost"]);
+    history.handoffs.set("unknown", { handoff_id: "unknown", task_id: "t", state: "offered" } as never);
+    expect(kinds(history)).toEqual(["handoff_lost"]);
   });
 
-  test("leaves one without an end, and its task on the way", () => {
-    const { story } = offered();
-    expect(kinds(story)).toEqual(["handoff_unfinished"]);
-    expect(judge(story.evidence()).violations).toHaveLength(2);
+  test("leaves a handoff and its task open", () => {
+    const { history } = offered();
+    expect(kinds(history)).toEqual(["handoff_unfinished"]);
+    expect(judge(history.evidence()).violations).toHaveLength(2);
   });
 
-  test("gives a task to two agents", () => {
-    const { story, id } = accepted();
-    story.handoffs.get(id)!.state = "offered";
-    story.accept(id, "c");
-    story.confirm(id, "c");
-    expect(kinds(story)).toEqual(expect.arrayContaining(["handoff_taken_twice", "state_wrong"]));
+  test("accepts a handoff twice", () => {
+    const { history, id } = accepted();
+    history.handoffs.get(id)!.state = "offered";
+    history.accept(id, "c");
+    history.confirm(id, "c");
+    expect(kinds(history)).toEqual(expect.arrayContaining(["handoff_taken_twice", "state_wrong"]));
   });
 
-  test("tells two agents that they have a task, and keeps what it told one of them", () => {
-    const { story, id } = accepted();
-    const second = story.acknowledge(id, "c");
+  test("answers two acceptances as committed and stores one of them", () => {
+    const { history, id } = accepted();
+    const second = history.acknowledge(id, "c");
     second.outcome = "committed";
-    second.committed = { ...story.attempts.at(-2)!.committed! };
-    story.confirm(id, "b");
-    expect(kinds(story)).toEqual(expect.arrayContaining(["handoff_taken_twice", "two_owners", "lost"]));
+    second.committed = { ...history.attempts.at(-2)!.committed! };
+    history.confirm(id, "b");
+    expect(kinds(history)).toEqual(expect.arrayContaining(["handoff_taken_twice", "two_owners", "lost"]));
   });
 
-  test("does not raise the fence, so that the agent before goes on writing", () => {
-    const { story, id } = offered();
-    story.accept(id, "b");
-    story.fence = 1;
-    story.entries.at(-1)!.fence = 1;
-    story.write({ op: "create", fence: 1 });
-    story.confirm(id, "b", 1);
-    expect(kinds(story)).toEqual(expect.arrayContaining(["two_owners", "zombie_accepted", "state_wrong"]));
+  test("does not raise the fence, so that the superseded agent can write", () => {
+    const { history, id } = offered();
+    history.accept(id, "b");
+    history.fence = 1;
+    history.entries.at(-1)!.fence = 1;
+    history.write({ op: "create", fence: 1 });
+    history.confirm(id, "b", 1);
+    expect(kinds(history)).toEqual(expect.arrayContaining(["two_owners", "zombie_accepted", "state_wrong"]));
   });
 
-  test("lets an agent write under another's fence, or gives a task to another than who asked", () => {
-    const { story, id } = accepted();
-    story.confirm(id, "b");
-    story.write({ op: "create", agent: "c", fence: 2 });
-    expect(kinds(story)).toEqual(["two_owners"]);
-    const other = new HandoffTelling();
+  test("accepts a write under another agent's fence, or gives a task to another agent than the caller", () => {
+    const { history, id } = accepted();
+    history.confirm(id, "b");
+    history.write({ op: "create", agent: "c", fence: 2 });
+    expect(kinds(history)).toEqual(["two_owners"]);
+    const other = new ScriptedHandoffs();
     other.write({ op: "take", agent: "a" });
     other.entries[0]!.owner_to = "b";
     other.owner = "b";
     expect(kinds(other)).toEqual(["two_owners"]);
   });
 
-  test("lets an agent accept too late, or what nobody offered", () => {
-    const { story, id } = offered();
-    story.wallMs += DEADLINE_MS + 1;
-    story.accept(id, "b");
-    story.confirm(id, "b");
-    expect(kinds(story)).toEqual(["handoff_unjustified"]);
-    const { story: another, id: that } = offered();
+  test("accepts a handoff too late, or without an offer", () => {
+    const { history, id } = offered();
+    history.wallMs += DEADLINE_MS + 1;
+    history.accept(id, "b");
+    history.confirm(id, "b");
+    expect(kinds(history)).toEqual(["handoff_unjustified"]);
+    const { history: another, id: that } = offered();
     another.acknowledge(that, "b").attempt = 2;
     Object.assign(another.attempts.at(-1)!, { outcome: "refused", code: "CONFLICT" });
     another.withdraw(that, "a", 1);
     expect(kinds(another)).toEqual(["event_unfounded"]);
   });
 
-  test("offers again while an offer stands", () => {
-    const { story, id } = offered();
-    story.wallMs += DEADLINE_MS - 1;
-    story.offer(id);
-    story.withdraw(id, "a", 1);
-    expect(kinds(story)).toEqual(["handoff_unjustified"]);
+  test("repeats an offer while the previous one is open", () => {
+    const { history, id } = offered();
+    history.wallMs += DEADLINE_MS - 1;
+    history.offer(id);
+    history.withdraw(id, "a", 1);
+    expect(kinds(history)).toEqual(["handoff_unjustified"]);
   });
 
-  test("confirms by a checkpoint of somebody else, or not by the first", () => {
-    const { story, id } = accepted();
-    const first = story.confirm(id, "b");
+  test("confirms by a checkpoint of another agent, or by a later one", () => {
+    const { history, id } = accepted();
+    const first = history.confirm(id, "b");
     first.agent = "c";
-    expect(kinds(story)).toEqual(expect.arrayContaining(["handoff_unjustified", "two_owners"]));
-    const { story: late, id: that } = accepted();
+    expect(kinds(history)).toEqual(expect.arrayContaining(["handoff_unjustified", "two_owners"]));
+    const { history: late, id: that } = accepted();
     late.write({ op: "create", agent: "b", fence: 2 });
     late.confirm(that, "b");
     expect(kinds(late)).toEqual(["handoff_unjustified"]);
   });
 
-  test("rejects what nobody damaged", () => {
-    const story = new HandoffTelling();
-    story.reject(story.handOff());
-    expect(kinds(story)).toEqual(["handoff_unjustified"]);
+  test("rejects an undamaged checkpoint", () => {
+    const history = new ScriptedHandoffs();
+    history.reject(history.handOff());
+    expect(kinds(history)).toEqual(["handoff_unjustified"]);
   });
 
-  test("escalates while an offer stands, or too soon, or what there are agents for", () => {
-    const { story, id } = offered();
-    story.wallMs += DEADLINE_MS;
-    story.escalate(id, "no_agent");
-    expect(kinds(story)).toEqual(["handoff_unjustified"]);
-    const { story: early, id: that } = offered();
+  test("escalates during an offer, before the last offer, or for a known agent type", () => {
+    const { history, id } = offered();
+    history.wallMs += DEADLINE_MS;
+    history.escalate(id, "no_agent");
+    expect(kinds(history)).toEqual(["handoff_unjustified"]);
+    const { history: early, id: that } = offered();
     early.wallMs += DEADLINE_MS;
     early.offer(that);
     early.escalate(that, "no_agent");
     expect(kinds(early)).toEqual(["handoff_unjustified"]);
-    const { story: known, id: one } = offered();
+    const { history: known, id: one } = offered();
     known.escalate(one, "agent_type_unknown");
     expect(kinds(known)).toEqual(["handoff_unjustified"]);
     known.handoffs.get(one)!.to_agent_type = "astronomy";
     expect(kinds(known)).toEqual([]);
   });
 
-  test("lets one lapse before its time, or although the taker had written", () => {
-    const { story, id } = accepted();
-    story.lapse(id);
-    expect(kinds(story)).toEqual(["handoff_unjustified"]);
-    const { story: written, id: that } = accepted();
+  test("lets a handoff lapse before its deadline, or after a checkpoint", () => {
+    const { history, id } = accepted();
+    history.lapse(id);
+    expect(kinds(history)).toEqual(["handoff_unjustified"]);
+    const { history: written, id: that } = accepted();
     written.write({ op: "create", agent: "b", fence: 2 });
     written.wallMs += FIRST_CHECKPOINT_MS;
     written.lapse(that);
@@ -220,34 +223,34 @@ describe("a broken fleet", () => {
 
   test("cancels without a cause", () => {
     for (const reason of ["withdrawn", "taken", "task_ended", "superseded"] as const) {
-      const { story, id } = offered();
-      const write = story.write({ op: "update", checkpoint: id, fence: 1 });
-      story.cancelled(id, reason, write.command_id!);
-      expect([reason, ...kinds(story)]).toEqual([reason, "handoff_unjustified"]);
+      const { history, id } = offered();
+      const write = history.write({ op: "update", checkpoint: id, fence: 1 });
+      history.cancel(id, reason, write.command_id!);
+      expect([reason, ...kinds(history)]).toEqual([reason, "handoff_unjustified"]);
     }
-    const { story, id } = accepted();
-    story.withdraw(id, "b", 2);
-    expect(kinds(story)).toEqual(["handoff_unjustified"]);
+    const { history, id } = accepted();
+    history.withdraw(id, "b", 2);
+    expect(kinds(history)).toEqual(["handoff_unjustified"]);
   });
 
-  test("tells nobody of a failure, or people of one that was none", () => {
-    const { story, id } = accepted();
-    story.wallMs += FIRST_CHECKPOINT_MS;
-    story.lapse(id);
-    const [alert] = story.alerts.splice(0);
-    expect(kinds(story)).toEqual(["alert_missing"]);
-    story.alerts.push({ ...alert!, severity: "critical" });
-    expect(kinds(story)).toEqual(["alert_missing"]);
-    const { story: sound, id: that } = accepted();
+  test("alerts no operator of a failure, or alerts without a failure", () => {
+    const { history, id } = accepted();
+    history.wallMs += FIRST_CHECKPOINT_MS;
+    history.lapse(id);
+    const [alert] = history.alerts.splice(0);
+    expect(kinds(history)).toEqual(["alert_missing"]);
+    history.alerts.push({ ...alert!, severity: "critical" });
+    expect(kinds(history)).toEqual(["alert_missing"]);
+    const { history: sound, id: that } = accepted();
     sound.confirm(that, "b");
     sound.alert(that, "escalated", "critical");
     expect(kinds(sound)).toEqual(["alert_unfounded"]);
   });
 
-  test("does not say that a handoff went on", () => {
-    const { story, id } = accepted();
-    story.confirm(id, "b");
-    story.events.splice(-1, 1);
-    expect(kinds(story)).toEqual(["event_missing"]);
+  test("does not publish the confirmation of a handoff", () => {
+    const { history, id } = accepted();
+    history.confirm(id, "b");
+    history.events.splice(-1, 1);
+    expect(kinds(history)).toEqual(["event_missing"]);
   });
 });

@@ -1,37 +1,37 @@
 /**
- * Handoffs: none is lost, every one has come to an end that its history justifies, and none was taken by two. It is checked on their
- * entries in the trails, their records, the alerts, and what the agents asked and were told. That the entries are a way through the
- * table of handoffs, and have an event each, is checked with the other entries.
+ * The checks of the handoffs: no handoff is lost, every handoff has ended for a cause in its history, and no handoff was accepted twice. The
+ * checks use the audit entries, the records, the alerts, and the commands and answers of the agents. The checks of the audit trail and of the
+ * events cover the transitions and their events.
  */
 
 import type { Handoff } from "../../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../../shared/protocol/handoff-states.ts";
 import type { Attempt } from "../../agents/history.ts";
-import type { Command, Evidence, Truth, Violation } from "../evidence.ts";
+import type { Command, Evidence, FinalState, Violation } from "../evidence.ts";
 import { checkEnd } from "./handoff-ends.ts";
-import { type HandoffStory, sayingOf, stateOf, storiesOf } from "./handoff-history.ts";
-import { checkOffers, checkTaking } from "./handoff-offers.ts";
+import { type HandoffHistory, handoffHistories, handoffReporter, stateOf } from "./handoff-history.ts";
+import { checkAcceptance, checkOffers } from "./handoff-offers.ts";
 
 export function checkHandoffs(evidence: Evidence, commands: ReadonlyMap<string, Command>): Violation[] {
-  const { truth, attempts, damages } = evidence;
-  const stories = storiesOf(truth);
+  const { finalState, attempts, damages } = evidence;
+  const histories = handoffHistories(finalState);
   return [
-    ...checkOpened(stories, commands),
-    ...checkRecords(truth, stories),
-    ...[...stories.values()].flatMap((story) => [
-      ...checkOffers(story),
-      ...checkTaking(story, commands),
-      ...checkEnd(story, commands, damages),
+    ...checkOpened(histories, commands),
+    ...checkRecords(finalState, histories),
+    ...[...histories.values()].flatMap((history) => [
+      ...checkOffers(history),
+      ...checkAcceptance(history, commands),
+      ...checkEnd(history, commands, damages),
     ]),
-    ...checkAnswers(attempts, stories, commands),
-    ...checkAlerts(truth, stories),
-    ...checkTasks(truth),
+    ...checkAnswers(attempts, histories, commands),
+    ...checkAlerts(finalState, histories),
+    ...checkTasks(finalState),
   ];
 }
 
-/** What was answered as begun has begun. */
+/** Checks that every handoff that was answered committed is in the audit trail. */
 function checkOpened(
-  stories: ReadonlyMap<string, HandoffStory>,
+  histories: ReadonlyMap<string, HandoffHistory>,
   commands: ReadonlyMap<string, Command>,
 ): Violation[] {
   const found: Violation[] = [];
@@ -39,9 +39,9 @@ function checkOpened(
     const { op, handoff } = attempts[0]!;
     const opens = op === "handoff" || op === "create";
     if (committed === undefined || handoff !== id || !opens) continue;
-    const story = stories.get(id);
-    if (committed.handoff === id && story?.task === task && story.moves[0]?.command_id === id) continue;
-    sayingOf(found, { id, task })(
+    const history = histories.get(id);
+    if (committed.handoff === id && history?.task === task && history.moves[0]?.command_id === id) continue;
+    handoffReporter(found, { id, task })(
       "handoff_lost",
       "a handoff that was answered committed is not in the trail",
       {
@@ -53,31 +53,31 @@ function checkOpened(
   return found;
 }
 
-/** Each record is what its entries come to, and there is no other. */
-function checkRecords({ handoffs }: Truth, stories: ReadonlyMap<string, HandoffStory>): Violation[] {
+/** Checks that each record equals the fold of its entries, and that there are no other records. */
+function checkRecords({ handoffs }: FinalState, histories: ReadonlyMap<string, HandoffHistory>): Violation[] {
   const found: Violation[] = [];
   for (const { handoff_id: id, task_id: task, state } of handoffs.values()) {
-    if (stories.has(id)) continue;
-    sayingOf(found, { id, task })("handoff_lost", "a handoff has a record and no entry", { state });
+    if (histories.has(id)) continue;
+    handoffReporter(found, { id, task })("handoff_lost", "a handoff has a record and no entry", { state });
   }
-  for (const story of stories.values()) {
-    const { record, moves } = story;
-    const say = sayingOf(found, story);
+  for (const history of histories.values()) {
+    const { record, moves } = history;
+    const report = handoffReporter(found, history);
     if (record === undefined) {
-      say("handoff_lost", "a handoff has entries and no record");
+      report("handoff_lost", "a handoff has entries and no record");
       continue;
     }
-    const taken = moves.findLast(({ op }) => op === "acknowledge");
+    const acceptance = moves.findLast(({ op }) => op === "acknowledge");
     const stored = summary(record);
-    const told = {
-      state: stateOf(story),
+    const folded = {
+      state: stateOf(history),
       attempt: moves.filter(({ op }) => op === "offer").length,
-      accepted_by: taken?.owner_to ?? null,
-      fence: taken?.fence ?? null,
+      accepted_by: acceptance?.owner_to ?? null,
+      fence: acceptance?.fence ?? null,
       first_checkpoint_id: moves.find(({ op }) => op === "confirm")?.first_checkpoint ?? null,
     };
-    if (JSON.stringify(stored) !== JSON.stringify(told)) {
-      say("handoff_lost", "a handoff's record is not what its entries come to", { stored, told });
+    if (JSON.stringify(stored) !== JSON.stringify(folded)) {
+      report("handoff_lost", "a handoff's record differs from the fold of its entries", { stored, folded });
     }
   }
   return found;
@@ -91,10 +91,10 @@ const summary = ({ state, attempt, accepted_by, fence, first_checkpoint_id }: Ha
   first_checkpoint_id,
 });
 
-/** Of all who asked for an offered task, one was told that it has it; and what they had in hand had been offered. */
+/** Checks that at most one accepting agent was answered committed, and that the accepted offers were made. */
 function checkAnswers(
   attempts: readonly Attempt[],
-  stories: ReadonlyMap<string, HandoffStory>,
+  histories: ReadonlyMap<string, HandoffHistory>,
   commands: ReadonlyMap<string, Command>,
 ): Violation[] {
   const found: Violation[] = [];
@@ -104,15 +104,15 @@ function checkAnswers(
   for (const [id, both] of Map.groupBy(granted, ({ committed }) => committed!.handoff!)) {
     if (both.length < 2) continue;
     const agents = both.map((one) => one.attempts[0]!.agent);
-    const say = sayingOf(found, { id, task: both[0]!.task });
-    say("handoff_taken_twice", "two agents were told that they have what one was to have", { agents });
+    const report = handoffReporter(found, { id, task: both[0]!.task });
+    report("handoff_taken_twice", "two acceptances of one handoff were answered committed", { agents });
   }
   for (const { op, task, handoff, attempt } of attempts) {
     if (op !== "acknowledge" || handoff === undefined || attempt === undefined) continue;
-    const offers = stories.get(handoff)?.moves.filter((move) => move.op === "offer") ?? [];
+    const offers = histories.get(handoff)?.moves.filter((move) => move.op === "offer") ?? [];
     if (offers.some((offer) => offer.attempt === attempt)) continue;
-    const say = sayingOf(found, { id: handoff, task });
-    say("event_unfounded", "an agent was offered what no audit entry offers", { attempt });
+    const report = handoffReporter(found, { id: handoff, task });
+    report("event_unfounded", "an agent received an offer without an audit entry", { attempt });
   }
   return found;
 }
@@ -123,40 +123,42 @@ const SEVERITY: Readonly<Partial<Record<HandoffState, string>>> = {
   lapsed: "warning",
 };
 
-/** Of each failure people were told, and of nothing else. */
-function checkAlerts({ alerts }: Truth, stories: ReadonlyMap<string, HandoffStory>): Violation[] {
+/** Checks that every failure has its alert, and that there are no other alerts. */
+function checkAlerts({ alerts }: FinalState, histories: ReadonlyMap<string, HandoffHistory>): Violation[] {
   const found: Violation[] = [];
-  const told = new Map(
+  const alerted = new Map(
     alerts.flatMap((alert) => {
       if (alert.type !== "HANDOFF_FAILED") return [];
       const { handoffId, state } = alert.data as { handoffId: string; state: string };
       return [[handoffId, { state, severity: alert.severity, task: alert.subject }]];
     }),
   );
-  for (const story of stories.values()) {
-    const state = stateOf(story);
+  for (const history of histories.values()) {
+    const state = stateOf(history);
     const severity = SEVERITY[state];
-    const alert = told.get(story.id);
+    const alert = alerted.get(history.id);
     if (severity === undefined) continue;
-    if (alert?.state === state && alert.severity === severity && alert.task === story.task) continue;
-    sayingOf(found, story)("alert_missing", "a handoff failed and nobody was told so", { state, alert });
+    if (alert?.state === state && alert.severity === severity && alert.task === history.task) continue;
+    handoffReporter(found, history)("alert_missing", "a handoff failed without an alert", { state, alert });
   }
-  for (const [id, { task, state }] of told) {
-    const story = stories.get(id);
-    if (story !== undefined && SEVERITY[stateOf(story)] !== undefined) continue;
-    sayingOf(found, { id, task })("alert_unfounded", "an alert tells of a failure that was none", { state });
+  for (const [id, { task, state }] of alerted) {
+    const history = histories.get(id);
+    if (history !== undefined && SEVERITY[stateOf(history)] !== undefined) continue;
+    handoffReporter(found, { id, task })("alert_unfounded", "an alert reports a handoff that did not fail", {
+      state,
+    });
   }
   return found;
 }
 
-/** No task is left on its way from one agent to the next. */
-function checkTasks({ tasks }: Truth): Violation[] {
+/** Checks that no task is in state `handing_off` at the end. */
+function checkTasks({ tasks }: FinalState): Violation[] {
   return [...tasks.values()]
     .filter(({ head }) => head.state === "handing_off")
     .map(({ task, head }) => ({
       kind: "handoff_unfinished",
       task,
-      text: "a task is still being handed off, with every fault undone",
+      text: "a task is still being handed off after all faults are undone",
       details: { handoff_id: head.handoff_id, owner: head.owner, fence: head.fence },
     }));
 }

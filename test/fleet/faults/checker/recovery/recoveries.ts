@@ -1,20 +1,20 @@
 /**
- * Recoveries: nobody who lives loses a task, nobody who is gone keeps one, nothing goes on from what is corrupt, and nothing goes on for
- * ever. It is checked on the entries in the trails, the commands as they were sent, the alerts, and what the agents went through.
+ * The checks of the recoveries: no healthy agent loses a task, no failed agent keeps one, no task continues from a corrupt checkpoint, and no
+ * task is attempted for ever. The checks use the audit entries, the sent commands, the alerts and the lifecycle of the agents.
  */
 import type { Evidence, Violation } from "../evidence.ts";
 import { checkBudgets } from "./recovery-budget.ts";
 import { checkContent } from "./recovery-content.ts";
 import { checkRecoveryEnds } from "./recovery-ends.ts";
 import { checkFailures } from "./recovery-failures.ts";
-import { recoveriesOf } from "./recovery-history.ts";
+import { recoveryHistories } from "./recovery-history.ts";
 
 export function checkRecoveries(evidence: Evidence): Violation[] {
-  const stories = recoveriesOf(evidence.truth);
+  const histories = recoveryHistories(evidence.finalState);
   return [
-    ...checkFailures(evidence, stories),
-    ...checkBudgets(evidence, stories),
-    ...checkRecoveryEnds(evidence, stories),
+    ...checkFailures(evidence, histories),
+    ...checkBudgets(evidence, histories),
+    ...checkRecoveryEnds(evidence, histories),
     ...checkContent(evidence),
   ];
 }

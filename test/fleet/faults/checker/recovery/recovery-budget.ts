@@ -1,10 +1,10 @@
 /**
- * The durable breaker: one attempt for each failure and none without one, counted before it is made, no more of them than the policy
- * grants between two progresses or in its window, and progress is nothing but more different items done than ever. What is progress is
- * read out of the commands as their agents sent them.
+ * The checks of the budget: one attempt for each failure and none without a failure, counted before it is made, and no more attempts than
+ * the policy allows between two events of progress or in its window. Progress means more different completed items than ever before, by the
+ * commands that the agents sent.
  */
 import { POLICY } from "../../environment/policy.ts";
-import { kindOf } from "../../workers/kinds.ts";
+import { kindOf } from "../../workers/task-kinds.ts";
 import type { Entry, Evidence, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
 import { lineagesOf } from "../lineage.ts";
@@ -12,58 +12,64 @@ import {
   isAttempt,
   isRestart,
   OVER,
+  type RecoveryHistory,
   type RecoveryMove,
-  type RecoveryStory,
-  sayingOf,
+  recoveryReporter,
 } from "./recovery-history.ts";
 
 const { recovery: RULES } = POLICY.defaults;
-/** Of a pause, the random part may take so much. */
-const PAUSE_LEAST = 0.5;
+/** The smallest share of a backoff that remains after its random reduction. */
+const BACK_OFF_LEAST = 0.5;
 const SLACK_MS = 50;
 
-export function checkBudgets(evidence: Evidence, stories: readonly RecoveryStory[]): Violation[] {
-  return stories.flatMap((story) => [
-    ...checkOrder(story),
-    ...checkAttempts(story),
-    ...checkProgress(story, evidence),
+export function checkBudgets(evidence: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
+  return histories.flatMap((history) => [
+    ...checkOrder(history),
+    ...checkAttempts(history),
+    ...checkProgress(history, evidence),
   ]);
 }
 
-/** From where a move of a recovery may begin. */
-const BEGINS: Readonly<Record<string, readonly string[]>> = {
+/** The states in which a recovery may make each transition. */
+const ALLOWED_FROM: Readonly<Record<string, readonly string[]>> = {
   fail: ["idle", "waiting", "attempted", "resumed"],
   retry: ["idle", "waiting", "attempted", "resumed", "blocked"],
   recover: ["waiting"],
   resume: ["attempted"],
   settle: ["idle", "waiting", "attempted", "resumed", "blocked"],
-  // From `idle`: a handoff had taken its place, and was taken back.
+  // From `idle`: a handoff had superseded the recovery and was cancelled.
   block: ["idle", "waiting", "attempted"],
 };
 
-function checkOrder(story: RecoveryStory): Violation[] {
+function checkOrder(history: RecoveryHistory): Violation[] {
   const found: Violation[] = [];
-  const say = sayingOf(found, story);
-  for (const { entry, from, to } of story.moves) {
+  const report = recoveryReporter(found, history);
+  for (const { entry, from, to } of history.moves) {
     const { seq, op, recovery_from = from, recovery_to = to, state_from } = entry;
-    if (!BEGINS[op]!.includes(from) || recovery_from !== from || recovery_to !== to) {
+    if (!ALLOWED_FROM[op]!.includes(from) || recovery_from !== from || recovery_to !== to) {
       const kind = op === "recover" ? "recovered_twice" : "recovery_unjustified";
-      say(kind, "a recovery does not go on from where it was", { seq, op, from, recovery_from, recovery_to });
+      report(kind, "a recovery does not continue from its state", {
+        seq,
+        op,
+        from,
+        recovery_from,
+        recovery_to,
+      });
     }
     if (op !== "settle" && OVER.has(state_from ?? "")) {
-      say("ended_restarted", "a task that was over was recovered", { seq, op, state_from });
+      report("ended_restarted", "an ended task was recovered", { seq, op, state_from });
     }
   }
   return found;
 }
 
-function checkAttempts(story: RecoveryStory): Violation[] {
+function checkAttempts(history: RecoveryHistory): Violation[] {
   const found: Violation[] = [];
-  const say = sayingOf(found, story);
+  const report = recoveryReporter(found, history);
   let attempts = 0;
   const rungs: Record<string, number> = {};
   const times: number[] = [];
-  for (const { entry, failure } of story.moves) {
+  for (const { entry, failure } of history.moves) {
     if (isProgress(entry)) {
       attempts = 0;
       for (const rung of Object.keys(rungs)) delete rungs[rung];
@@ -79,18 +85,18 @@ function checkAttempts(story: RecoveryStory): Violation[] {
       (rungs.previous ?? 0) <= RULES.previous_attempts &&
       lately <= RULES.window_attempts;
     if (!isWithin || attempt !== attempts) {
-      say("budget_overdrawn", "more was attempted than the policy grants, or it was not counted", {
+      report("budget_overdrawn", "an attempt exceeds the policy or was not counted", {
         ...{ seq, attempt, counted: attempts, rungs: { ...rungs }, lately },
       });
     }
     if (isRestart(entry)) continue;
-    const next = story.truth.entries[seq];
+    const next = history.finalTask.entries[seq];
     if (next?.op !== "handoff" || next.handoff_id !== handoff_id) {
-      say("recovery_unjustified", "an attempt was recorded and not made", { seq, next: next?.op ?? null });
+      report("recovery_unjustified", "an attempt was recorded and not made", { seq, next: next?.op ?? null });
     }
     const pauseMs = failure === null ? 0 : timeOf(entry) - timeOf(failure);
-    if (failure?.action === "back_off" && pauseMs < PAUSE_LEAST * RULES.back_off_ms - SLACK_MS) {
-      say("recovery_unjustified", "an attempt did not wait until its time", { seq, pause_ms: pauseMs });
+    if (failure?.action === "back_off" && pauseMs < BACK_OFF_LEAST * RULES.back_off_ms - SLACK_MS) {
+      report("recovery_unjustified", "an attempt was made before it was due", { seq, pause_ms: pauseMs });
     }
   }
   return found;
@@ -99,44 +105,44 @@ function checkAttempts(story: RecoveryStory): Violation[] {
 export const isProgress = ({ op, reason }: Entry): boolean => op === "settle" && reason === "progress";
 
 /**
- * The budget comes back with an entry for it, right behind a checkpoint with more different items than any before, and with each. Only
- * of workers: the others write what comes to their minds.
+ * Checks that the budget is restored by an entry directly after every checkpoint with more different items than before, and by nothing else.
+ * This applies to workers only, because the other agents write random items.
  */
-function checkProgress(story: RecoveryStory, { sent, damages }: Evidence): Violation[] {
+function checkProgress(history: RecoveryHistory, { sent, damages }: Evidence): Violation[] {
   const found: Violation[] = [];
-  if (kindOf(story.task) === null) return found;
-  const say = sayingOf(found, story);
+  if (kindOf(history.task) === null) return found;
+  const report = recoveryReporter(found, history);
   const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
-  const returned = new Set(
-    story.moves.flatMap(({ entry }) => (isProgress(entry) ? [entry.command_id!] : [])),
+  const restored = new Set(
+    history.moves.flatMap(({ entry }) => (isProgress(entry) ? [entry.command_id!] : [])),
   );
-  const after = afterEach(story);
+  const after = afterEach(history);
   let most = 0;
-  /** With what was lost afterwards: the fleet may have seen it, and need not count it twice. */
+  /** The maximum including items that were lost later: the fleet may have counted them before. */
   let ever = 0;
-  for (const { id, seq, items } of lineagesOf(story.truth, sent)) {
+  for (const { id, seq, items } of lineagesOf(history.finalTask, sent)) {
     if (items === null) continue;
     const isMore = items > most;
-    if (returned.has(id) && !isMore) {
-      say("budget_returned", "the budget was given back, and nothing new had got done", { seq, items, most });
+    if (restored.has(id) && !isMore) {
+      report("budget_returned", "the budget was restored without progress", { seq, items, most });
     }
-    if (!returned.has(id) && items > ever && after(seq) === "resumed") {
-      say("recovery_unjustified", "something new got done, and the budget was not given back", {
+    if (!restored.has(id) && items > ever && after(seq) === "resumed") {
+      report("recovery_unjustified", "the budget was not restored after progress", {
         seq,
         items,
       });
     }
     ever = Math.max(ever, items);
-    // What was lost may be done once more.
+    // A lost item may be completed again.
     if (!damaged.has(id)) most = Math.max(most, items);
   }
   return found;
 }
 
-/** The state of the recovery when an entry and what its command made besides is done. */
-function afterEach({ moves, truth }: RecoveryStory): (seq: number) => string {
+/** The state of the recovery after an entry and the additional transitions of its command. */
+function afterEach({ moves, finalTask }: RecoveryHistory): (seq: number) => string {
   return (seq) => {
-    const command = truth.entries[seq - 1]?.command_id;
+    const command = finalTask.entries[seq - 1]?.command_id;
     const isBy = ({ entry }: RecoveryMove): boolean => entry.seq < seq || entry.command_id === command;
     return moves.findLast(isBy)?.to ?? "idle";
   };

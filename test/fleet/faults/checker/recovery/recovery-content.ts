@@ -1,9 +1,9 @@
-/** Nothing is served that was not written: what agents go on from, and what they read, is byte for byte what was committed. */
+/** The check of the served content: every checkpoint that an agent read or resumed from equals a committed version. */
 import { type Evidence, type Violation, versionName } from "../evidence.ts";
 
-export function checkContent({ attempts, lives, truth }: Evidence): Violation[] {
+export function checkContent({ attempts, lifecycle, finalState }: Evidence): Violation[] {
   const written = new Map<string, string | null>();
-  for (const { task, entries } of truth.tasks.values()) {
+  for (const { task, entries } of finalState.tasks.values()) {
     for (const { checkpoint_id, version, new_hash } of entries)
       if (new_hash !== null) written.set(`${task} ${versionName(checkpoint_id, version)}`, new_hash);
   }
@@ -11,7 +11,7 @@ export function checkContent({ attempts, lives, truth }: Evidence): Violation[] 
     ...attempts.flatMap(({ task, agent, op, seen }) =>
       (seen?.versions ?? []).map((one) => ({ task, agent, op, ...one })),
     ),
-    ...lives.flatMap(({ task, agent, from }) =>
+    ...lifecycle.flatMap(({ task, agent, from }) =>
       from === undefined ? [] : [{ task, agent, op: "resume", ...from }],
     ),
   ];
@@ -23,7 +23,7 @@ export function checkContent({ attempts, lives, truth }: Evidence): Violation[] 
     .map(({ task, agent, op, checkpoint_id, version }) => ({
       kind: "corrupt_served",
       task,
-      text: "an agent was served a checkpoint that nobody wrote so",
+      text: "an agent received a checkpoint that was never written",
       details: { agent, op, checkpoint_id, version },
     }));
 }

@@ -1,11 +1,11 @@
-/** How the recoveries of a round went, for people. A recovery begins when a failure is noted, and ends when the next agent has written. */
-import { kindOf } from "../../workers/kinds.ts";
+/** The counts of the recoveries of a round. A recovery begins with a recorded failure and ends with the next agent's checkpoint. */
+import { kindOf } from "../../workers/task-kinds.ts";
 import type { Entry, Evidence } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
 import { detectableAt } from "./recovery-failures.ts";
-import { isAttempt, type RecoveryStory, recoveriesOf } from "./recovery-history.ts";
+import { isAttempt, type RecoveryHistory, recoveryHistories } from "./recovery-history.ts";
 
-/** In milliseconds. */
+/** A distribution of times in milliseconds. */
 export interface Spread {
   readonly count: number;
   readonly p50: number;
@@ -16,39 +16,39 @@ export interface Spread {
 export interface RecoveryCounts {
   readonly tried: number;
   readonly succeeded: number;
-  /** The task went another way meanwhile: somebody took it, or it ended. */
+  /** Recoveries that ended because another agent took the task, or because the task ended. */
   readonly superseded: number;
-  /** Rightly given up, by reason. */
+  /** Recoveries that were justifiably blocked, by reason. */
   readonly could_not: Readonly<Record<string, number>>;
-  /** Neither: the violations say more. */
+  /** Recoveries with another end; the violations have the details. */
   readonly failed: number;
   readonly attempts: number;
-  /** By class and signal. */
+  /** The failures by class and signal. */
   readonly failures: Readonly<Record<string, number>>;
-  /** From when it could be known that an agent failed until that was noted, by signal. */
+  /** The time from the moment at which a failure was detectable to its record, by signal. */
   readonly detect_ms: Readonly<Record<string, Spread>>;
-  /** From then until the next agent had written. */
+  /** The time from the record of a failure to the next agent's checkpoint. */
   readonly resume_ms: Spread;
-  /** Tasks of workers, by kind and end. */
+  /** The tasks of workers, by kind and end. */
   readonly tasks: Readonly<Record<string, number>>;
 }
 
 export function countRecoveries(evidence: Evidence): RecoveryCounts {
-  const stories = recoveriesOf(evidence.truth);
+  const histories = recoveryHistories(evidence.finalState);
   const counts = { tried: 0, succeeded: 0, superseded: 0, failed: 0, attempts: 0 };
   const [couldNot, failures, tasks]: Record<string, number>[] = [{}, {}, {}];
   const detected: [signal: string, ms: number][] = [];
   const resume: number[] = [];
-  for (const story of stories) {
-    for (const move of story.moves) {
+  for (const history of histories) {
+    for (const move of history.moves) {
       const { entry } = move;
       if (isAttempt(entry)) counts.attempts += 1;
       if (entry.op !== "fail") continue;
       add(failures!, `${entry.class} ${entry.signal}`);
-      const at = detectableAt(move, story, evidence);
+      const at = detectableAt(move, history, evidence);
       if (at !== null) detected.push([entry.signal!, Math.max(0, timeOf(entry) - at)]);
     }
-    for (const { begin, end } of runsOf(story)) {
+    for (const { begin, end } of runsOf(history)) {
       counts.tried += 1;
       if (end?.op === "resume") {
         counts.succeeded += 1;
@@ -58,7 +58,7 @@ export function countRecoveries(evidence: Evidence): RecoveryCounts {
       else counts.failed += 1;
     }
   }
-  for (const { task, head } of evidence.truth.tasks.values()) {
+  for (const { task, head } of evidence.finalState.tasks.values()) {
     const kind = kindOf(task);
     if (kind !== null) add(tasks!, `${kind} ${head.state}`);
   }
@@ -81,8 +81,8 @@ function add(counts: Record<string, number>, name: string): void {
   counts[name] = (counts[name] ?? 0) + 1;
 }
 
-/** From the first failure to the end, whatever comes between. */
-function runsOf({ moves }: RecoveryStory): { begin: Entry; end: Entry | null }[] {
+/** The recoveries of a task, each from its first failure to its end. */
+function runsOf({ moves }: RecoveryHistory): { begin: Entry; end: Entry | null }[] {
   const runs: { begin: Entry; end: Entry | null }[] = [];
   let begin: Entry | null = null;
   for (const { entry } of moves) {
@@ -101,7 +101,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { count: sorted.length, p50: at(0.5), p99: at(0.99), worst: at(1) };
 }
 
-/** With 95 % confidence, the share of those that could succeed that does is at least this: Wilson's bound; 1 - 3/n where none failed. */
+/** The lower 95 % confidence bound of the success rate of possible recoveries: Wilson's bound, or 1 - 3/n without a failure. */
 export function leastShare(succeeded: number, failed: number): number {
   const n = succeeded + failed;
   if (n === 0) return 0;

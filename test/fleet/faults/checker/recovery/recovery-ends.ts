@@ -1,79 +1,79 @@
 /**
- * Where the tasks ended: work that can be done is done, what cannot be done waits for a person who was told so, once, and for a reason
- * that is true.
+ * The checks of the final states: every possible task is completed, and every other task is blocked for a true reason, with one alert for an
+ * operator.
  */
 import type { Alert } from "../../../../../shared/protocol/alerts.ts";
 import { POLICY } from "../../environment/policy.ts";
-import { type Kind, kindOf } from "../../workers/kinds.ts";
-import type { Entry, Evidence, TaskTruth, Violation } from "../evidence.ts";
+import { kindOf, type TaskKind } from "../../workers/task-kinds.ts";
+import type { Entry, Evidence, FinalTask, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
 import { lineagesOf } from "../lineage.ts";
 import { isProgress } from "./recovery-budget.ts";
-import { isAttempt, type RecoveryMove, type RecoveryStory, sayingOf } from "./recovery-history.ts";
+import { isAttempt, type RecoveryHistory, type RecoveryMove, recoveryReporter } from "./recovery-history.ts";
 
 const { recovery: RULES } = POLICY.defaults;
 
-export function checkRecoveryEnds(evidence: Evidence, stories: readonly RecoveryStory[]): Violation[] {
+export function checkRecoveryEnds(evidence: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
   return [
-    ...stories.flatMap((story) => [
-      ...checkRest(story),
-      ...checkBlocks(story, evidence),
-      ...checkWithdrawn(story),
-      ...checkPoints(story, evidence),
+    ...histories.flatMap((history) => [
+      ...checkFinalState(history),
+      ...checkBlocks(history, evidence),
+      ...checkWithdrawn(history),
+      ...checkRecoveryPoints(history, evidence),
     ]),
-    ...checkAlerts(evidence, stories),
-    ...checkKinds(evidence, stories),
+    ...checkAlerts(evidence, histories),
+    ...checkKinds(evidence, histories),
   ];
 }
 
-function checkRest(story: RecoveryStory): Violation[] {
-  const { state, truth, moves } = story;
+function checkFinalState(history: RecoveryHistory): Violation[] {
+  const { state, finalTask, moves } = history;
   const isOpen = state === "waiting" || state === "attempted";
-  if (!isOpen && (truth.head.recovery?.state ?? "idle") === state) return [];
+  if (!isOpen && (finalTask.head.recovery?.state ?? "idle") === state) return [];
   const found: Violation[] = [];
-  const details = { state, stored: truth.head.recovery?.state ?? null, seq: moves.at(-1)?.entry.seq };
-  sayingOf(found, story)(
+  const details = { state, stored: finalTask.head.recovery?.state ?? null, seq: moves.at(-1)?.entry.seq };
+  recoveryReporter(found, history)(
     "recovery_unfinished",
-    "a recovery is not where its entries lead, or still going on, with every fault undone",
+    "a recovery is still open after all faults are undone, or differs from the fold of its entries",
     details,
   );
   return found;
 }
 
-export const blockOf = ({ moves }: RecoveryStory): Entry | undefined =>
+export const blockOf = ({ moves }: RecoveryHistory): Entry | undefined =>
   moves.findLast(({ to }) => to === "blocked")?.entry;
 
-function checkBlocks(story: RecoveryStory, evidence: Evidence): Violation[] {
+function checkBlocks(history: RecoveryHistory, evidence: Evidence): Violation[] {
   const found: Violation[] = [];
-  for (const [i, { entry, failure }] of story.moves.entries()) {
-    // What a handoff came to is checked with it.
+  for (const [i, { entry, failure }] of history.moves.entries()) {
+    // The checks of the handoffs cover the blocks of handoffs.
     if (entry.op !== "block" || entry.handoff_id !== undefined) continue;
-    if (isLeftAgain(story, entry)) continue;
+    if (isRepeated(history, entry)) continue;
     const problem = REASONS[entry.reason ?? ""]?.({
-      story,
+      history,
       entry,
       failure,
-      before: story.moves.slice(0, i),
+      before: history.moves.slice(0, i),
       evidence,
     });
     if (problem === null) continue;
     const { seq, reason } = entry;
-    const details = { seq, reason, problem: problem ?? "no such reason" };
-    sayingOf(found, story)("recovery_unjustified", "a task was blocked for a reason that is none", details);
+    const details = { seq, reason, problem: problem ?? "unknown reason" };
+    recoveryReporter(found, history)("recovery_unjustified", "a task was blocked without a cause", details);
   }
   return found;
 }
 
-/** Who took the blocked task failed, or let it go, before anything was written: it waits for what it waited for. */
-function isLeftAgain({ truth }: RecoveryStory, { seq, reason, alerted_seq: alerted }: Entry): boolean {
-  const cause = truth.entries[seq - 2];
-  const isLeft = (cause?.op === "fail" || cause?.op === "release") && cause.state_from === "blocked";
-  const first = truth.entries[(alerted ?? 0) - 1];
-  return isLeft && first !== undefined && (first.op !== "block" || first.reason === reason);
+/** Whether an agent took the blocked task and failed or released it before a checkpoint, so that the same block applies again. */
+function isRepeated({ finalTask }: RecoveryHistory, { seq, reason, alerted_seq: alerted }: Entry): boolean {
+  const cause = finalTask.entries[seq - 2];
+  const isUnwritten = (cause?.op === "fail" || cause?.op === "release") && cause.state_from === "blocked";
+  const first = finalTask.entries[(alerted ?? 0) - 1];
+  return isUnwritten && first !== undefined && (first.op !== "block" || first.reason === reason);
 }
 
-interface Blocked {
-  readonly story: RecoveryStory;
+interface BlockContext {
+  readonly history: RecoveryHistory;
   readonly entry: Entry;
   readonly failure: Entry | null;
   readonly before: readonly RecoveryMove[];
@@ -83,9 +83,10 @@ interface Blocked {
 const sinceProgress = (moves: readonly RecoveryMove[]): readonly RecoveryMove[] =>
   moves.slice(1 + moves.findLastIndex(({ entry }) => isProgress(entry)));
 
-/** What is wrong with a reason; null: nothing. */
-const REASONS: Readonly<Record<string, (blocked: Blocked) => string | null>> = {
-  unrecoverable: ({ failure }) => (failure?.class === "unrecoverable" ? null : "the failure was another"),
+/** Returns what is wrong with a reason, or null. */
+const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>> = {
+  unrecoverable: ({ failure }) =>
+    failure?.class === "unrecoverable" ? null : "the failure has another class",
   attempts_spent: ({ before }) => {
     const made = sinceProgress(before).filter(({ entry }) => isAttempt(entry));
     const on = (name: string) => made.filter(({ entry }) => entry.rung === name).length;
@@ -95,103 +96,108 @@ const REASONS: Readonly<Record<string, (blocked: Blocked) => string | null>> = {
     const lately = before.filter(
       (move) => isAttempt(move.entry) && timeOf(move.entry) > timeOf(entry) - RULES.window_ms,
     );
-    return lately.length >= RULES.window_attempts ? null : "there were not so many";
+    return lately.length >= RULES.window_attempts ? null : "there were fewer attempts";
   },
-  chain_broken: ({ story, entry, evidence }) => {
-    const damaged = damagedIn(story.truth, evidence, timeOf(entry));
-    if (damaged.size === 0) return "nobody damaged anything";
-    const before = lineagesOf(story.truth, evidence.sent).filter(({ seq }) => seq < entry.seq);
+  chain_broken: ({ history, entry, evidence }) => {
+    const damaged = damagedIn(history.finalTask, evidence, timeOf(entry));
+    if (damaged.size === 0) return "no checkpoint was damaged";
+    const before = lineagesOf(history.finalTask, evidence.sent).filter(({ seq }) => seq < entry.seq);
     const newest = before.findLast(({ id }) => !damaged.has(id));
     const isBroken = newest === undefined || [...newest.ancestors].some((id) => damaged.has(id));
-    return isBroken ? null : "the newest sound one goes back to nothing that was damaged";
+    return isBroken ? null : "the newest valid checkpoint has no damaged ancestor";
   },
-  no_checkpoint: ({ story, entry }) => {
-    const hasAny = story.truth.entries.some(({ op, seq }) => op === "create" && seq < entry.seq);
+  no_checkpoint: ({ history, entry }) => {
+    const hasAny = history.finalTask.entries.some(({ op, seq }) => op === "create" && seq < entry.seq);
     return hasAny ? "there are checkpoints" : null;
   },
-  withdrawn: ({ story, entry }) => {
-    const cause = story.truth.entries[entry.seq - 2];
+  withdrawn: ({ history, entry }) => {
+    const cause = history.finalTask.entries[entry.seq - 2];
     const isOwn = cause?.op === "cancel_handoff" && cause.command_id === entry.command_id;
-    return isOwn && cause.reason === "withdrawn" ? null : "nobody took a handoff back";
+    return isOwn && cause.reason === "withdrawn" ? null : "no agent cancelled a handoff";
   },
 };
 
-/** Whoever takes back what brings a task on leaves it to a person, in the same transaction. */
-function checkWithdrawn({ task, truth, withdrawn }: RecoveryStory): Violation[] {
+/** Checks that the cancellation of a handoff after a failure blocks the task in the same transaction. */
+function checkWithdrawn({ task, finalTask, withdrawn }: RecoveryHistory): Violation[] {
   const found: Violation[] = [];
   for (const { seq, command_id, handoff_id } of withdrawn) {
-    const next = truth.entries[seq];
+    const next = finalTask.entries[seq];
     if (next?.op === "block" && next.reason === "withdrawn" && next.command_id === command_id) continue;
     const details = { seq, handoff_id, next: next?.op ?? null };
-    sayingOf(found, { task })("recovery_unfinished", "a task was left to nobody after a failure", details);
-  }
-  return found;
-}
-
-/** How long after it was damaged a checkpoint may still be one that was looked at before. */
-const LOOKED_AT_MS = 2_000;
-
-/** Nothing goes on from what was damaged, or goes back to it. */
-function checkPoints(story: RecoveryStory, evidence: Evidence): Violation[] {
-  const found: Violation[] = [];
-  const lineages = new Map(lineagesOf(story.truth, evidence.sent).map((one) => [one.id, one]));
-  for (const { entry } of story.moves.filter((move) => move.entry.op === "recover")) {
-    const damaged = damagedIn(story.truth, evidence, timeOf(entry) - LOOKED_AT_MS);
-    const point = lineages.get(entry.from_checkpoint ?? "");
-    const used = point && [point.id, ...point.ancestors].filter((id) => damaged.has(id));
-    if (used?.length === 0) continue;
-    const details = { seq: entry.seq, from: entry.from_checkpoint, damaged: used ?? null };
-    sayingOf(found, story)(
-      "corrupt_served",
-      "an attempt goes on from what was damaged or is not there",
+    recoveryReporter(found, { task })(
+      "recovery_unfinished",
+      "a task has neither an owner nor a block after a failure",
       details,
     );
   }
   return found;
 }
 
-function damagedIn({ task }: TaskTruth, { damages }: Evidence, untilMs: number): Set<string> {
-  const own = damages.filter((one) => one.task === task && one.wall <= untilMs);
-  return new Set(own.map(({ checkpoint_id }) => checkpoint_id));
-}
+/** The time for which a verification from before the damage may be used. */
+const VERIFIED_MS = 2_000;
 
-/** Blocked again for the same, with nothing new done and nobody who asked for it in between, it is the same block. */
-function isSame(story: RecoveryStory, entry: Entry): boolean {
-  const { seq, reason, alerted_seq: alerted } = entry;
-  if (alerted === undefined) return false;
-  if (isLeftAgain(story, entry)) return true;
-  const [first, ...between] = story.truth.entries.slice(alerted - 1, seq - 1);
-  const isTold = first?.op === "block" ? first.reason === reason : first?.handoff_id !== undefined;
-  const isOther = (one: Entry): boolean => isProgress(one) || (one.op === "retry" && one.command_id !== null);
-  return isTold && !between.some(isOther);
-}
-
-/** Of each block people were told once, and of nothing else. */
-function checkAlerts({ truth }: Evidence, stories: readonly RecoveryStory[]): Violation[] {
+/** Checks that no recovery point is damaged or has a damaged ancestor. */
+function checkRecoveryPoints(history: RecoveryHistory, evidence: Evidence): Violation[] {
   const found: Violation[] = [];
-  const told = new Map(
-    truth.alerts.flatMap((alert: Alert) => (alert.type === "RECOVERY_BLOCKED" ? [[alert.id, alert]] : [])),
-  );
-  const byTask = Map.groupBy(told.values(), ({ subject }) => subject);
-  const isTold = (story: RecoveryStory, entry: Entry): boolean =>
-    entry.op === "block" && entry.handoff_id === undefined && !isSame(story, entry);
-  const blocksOf = (story: RecoveryStory): number =>
-    story.moves.filter(({ entry }) => isTold(story, entry)).length;
-  const expected = new Map(stories.map((story) => [story.task, blocksOf(story)]));
-  for (const task of new Set([...expected.keys(), ...byTask.keys()])) {
-    const [blocks, alerts] = [expected.get(task) ?? 0, byTask.get(task)?.length ?? 0];
-    const say = sayingOf(found, { task });
-    if (alerts < blocks)
-      say("alert_missing", "a task was blocked and nobody was told so", { blocks, alerts });
-    if (alerts > blocks)
-      say("alert_unfounded", "an alert tells of a block that was none", { blocks, alerts });
+  const lineages = new Map(lineagesOf(history.finalTask, evidence.sent).map((one) => [one.id, one]));
+  for (const { entry } of history.moves.filter((move) => move.entry.op === "recover")) {
+    const damaged = damagedIn(history.finalTask, evidence, timeOf(entry) - VERIFIED_MS);
+    const point = lineages.get(entry.from_checkpoint ?? "");
+    const used = point && [point.id, ...point.ancestors].filter((id) => damaged.has(id));
+    if (used?.length === 0) continue;
+    const details = { seq: entry.seq, from: entry.from_checkpoint, damaged: used ?? null };
+    recoveryReporter(found, history)(
+      "corrupt_served",
+      "an attempt continues from a damaged or missing checkpoint",
+      details,
+    );
   }
   return found;
 }
 
-/** What becomes of a task of a kind; null: it is done. Of any, the agents may have failed too often, which is checked with the block. */
-const EXPECTED: Readonly<Record<Exclude<Kind, "healthy">, readonly (string | null)[]>> = {
-  sound: [null],
+function damagedIn({ task }: FinalTask, { damages }: Evidence, untilMs: number): Set<string> {
+  const own = damages.filter((one) => one.task === task && one.wall <= untilMs);
+  return new Set(own.map(({ checkpoint_id }) => checkpoint_id));
+}
+
+/** Whether a block is the same as the alerted one: the same reason, without progress or a requested recovery in between. */
+function isSameBlock(history: RecoveryHistory, entry: Entry): boolean {
+  const { seq, reason, alerted_seq: alerted } = entry;
+  if (alerted === undefined) return false;
+  if (isRepeated(history, entry)) return true;
+  const [first, ...between] = history.finalTask.entries.slice(alerted - 1, seq - 1);
+  const isAlerted = first?.op === "block" ? first.reason === reason : first?.handoff_id !== undefined;
+  const isOther = (one: Entry): boolean => isProgress(one) || (one.op === "retry" && one.command_id !== null);
+  return isAlerted && !between.some(isOther);
+}
+
+/** Checks that every block has one alert, and that there are no other alerts. */
+function checkAlerts({ finalState }: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
+  const found: Violation[] = [];
+  const alerted = new Map(
+    finalState.alerts.flatMap((alert: Alert) =>
+      alert.type === "RECOVERY_BLOCKED" ? [[alert.id, alert]] : [],
+    ),
+  );
+  const byTask = Map.groupBy(alerted.values(), ({ subject }) => subject);
+  const needsAlert = (history: RecoveryHistory, entry: Entry): boolean =>
+    entry.op === "block" && entry.handoff_id === undefined && !isSameBlock(history, entry);
+  const blocksOf = (history: RecoveryHistory): number =>
+    history.moves.filter(({ entry }) => needsAlert(history, entry)).length;
+  const expected = new Map(histories.map((history) => [history.task, blocksOf(history)]));
+  for (const task of new Set([...expected.keys(), ...byTask.keys()])) {
+    const [blocks, alerts] = [expected.get(task) ?? 0, byTask.get(task)?.length ?? 0];
+    const report = recoveryReporter(found, { task });
+    if (alerts < blocks) report("alert_missing", "a task was blocked without an alert", { blocks, alerts });
+    if (alerts > blocks)
+      report("alert_unfounded", "an alert reports a block that does not exist", { blocks, alerts });
+  }
+  return found;
+}
+
+/** The possible ends of the kinds of tasks: a block reason, or null for completed. Every kind may also spend its budget; see {@link SPENT}. */
+const EXPECTED: Readonly<Record<Exclude<TaskKind, "healthy">, readonly (string | null)[]>> = {
+  normal: [null],
   corrupt: [null, "chain_broken"],
   loop: [],
   junk: [],
@@ -201,20 +207,20 @@ const EXPECTED: Readonly<Record<Exclude<Kind, "healthy">, readonly (string | nul
 };
 const SPENT: ReadonlySet<string> = new Set(["attempts_spent", "too_many_attempts", "no_checkpoint"]);
 
-function checkKinds({ truth, damages }: Evidence, stories: readonly RecoveryStory[]): Violation[] {
+function checkKinds({ finalState, damages }: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
   const found: Violation[] = [];
-  const byTask = new Map(stories.map((story) => [story.task, story]));
+  const byTask = new Map(histories.map((history) => [history.task, history]));
   const damaged = new Set(damages.map(({ task }) => task));
-  for (const { task, head } of truth.tasks.values()) {
+  for (const { task, head } of finalState.tasks.values()) {
     const kind = kindOf(task);
     if (kind === null || kind === "healthy") continue;
-    const story = byTask.get(task);
-    const reason = head.state === "completed" ? null : ((story && blockOf(story)?.reason) ?? head.state);
-    // Nobody could damage it in time: it went on as any other.
-    const isSpared = kind !== "broken" || reason !== null || !damaged.has(task);
-    if (SPENT.has(reason ?? "") || (EXPECTED[kind].includes(reason) && isSpared)) continue;
-    const say = sayingOf(found, { task });
-    say("recovery_unfinished", "a task did not come to the end that its kind comes to", {
+    const history = byTask.get(task);
+    const reason = head.state === "completed" ? null : ((history && blockOf(history)?.reason) ?? head.state);
+    // A task that was not damaged in time continues like any other.
+    const isUndamaged = kind !== "broken" || reason !== null || !damaged.has(task);
+    if (SPENT.has(reason ?? "") || (EXPECTED[kind].includes(reason) && isUndamaged)) continue;
+    const report = recoveryReporter(found, { task });
+    report("recovery_unfinished", "a task has another end than its kind", {
       ...{ kind, reason, state: head.state, owner: head.owner, fence: head.fence },
       recovery: head.recovery?.state ?? null,
     });

@@ -1,160 +1,165 @@
 /**
- * Failures: nobody was taken for dead who was heard, or had just written; what was reported had happened; and who lost a task had it. The
- * witness is a listener at the bus itself, and what the agents and their runners reported.
+ * The checks of the failures: no agent failed that had sent a heartbeat or a checkpoint in time, every report has a cause, and every failed
+ * agent was the owner. The evidence are the heartbeats recorded at the bus, and the reports of the agents and their runners.
  */
 import { POLICY } from "../../environment/policy.ts";
-import { kindOf } from "../../workers/kinds.ts";
-import type { Beat, Entry, Evidence, Exit, TaskTruth, Violation } from "../evidence.ts";
+import { kindOf } from "../../workers/task-kinds.ts";
+import type { Entry, Evidence, ExitRecord, FinalTask, HeartbeatRecord, Violation } from "../evidence.ts";
 import { timeOf } from "../handoff/handoff-history.ts";
-import { isTaking } from "../owners.ts";
-import { type RecoveryMove, type RecoveryStory, sayingOf } from "./recovery-history.ts";
+import { givesOwnership } from "../owners.ts";
+import { type RecoveryHistory, type RecoveryMove, recoveryReporter } from "./recovery-history.ts";
 
-/** Clocks of one machine are read at different moments, and a loaded one is slow to look. */
+/** Tolerance for clocks that are read at different times, and for the delays of a loaded machine. */
 const SLACK_MS = 300;
 const SILENCE_MS = POLICY.defaults.recovery.silence_ms;
 
-export function checkFailures(evidence: Evidence, stories: readonly RecoveryStory[]): Violation[] {
+export function checkFailures(evidence: Evidence, histories: readonly RecoveryHistory[]): Violation[] {
   const found: Violation[] = [];
-  const beats = Map.groupBy(evidence.beats, ({ task, fence }) => `${task} ${fence}`);
-  for (const story of stories) {
-    const say = sayingOf(found, story);
-    for (const { entry } of story.moves.filter((move) => move.entry.op === "fail")) {
+  const heartbeats = Map.groupBy(evidence.heartbeats, ({ task, fence }) => `${task} ${fence}`);
+  for (const history of histories) {
+    const report = recoveryReporter(found, history);
+    for (const { entry } of history.moves.filter((move) => move.entry.op === "fail")) {
       const { seq, signal, class: failureClass, owner_from: agent, fence } = entry;
-      const own = beats.get(`${story.task} ${fence - 1}`) ?? [];
-      const problem = PROBLEMS[signal ?? ""]?.({ entry, story, beats: own, evidence });
+      const own = heartbeats.get(`${history.task} ${fence - 1}`) ?? [];
+      const problem = PROBLEMS[signal ?? ""]?.({ entry, history, heartbeats: own, evidence });
       const details = { seq, signal, class: failureClass, agent, fence: fence - 1 };
-      // Whoever says itself that it cannot go on, for want of a disk, is not healthy any more, also when its report got lost for want of one.
-      const gaveUp = evidence.lives.some(
-        (life) => life.what === "fails" && life.task === story.task && life.fence === fence - 1,
+      // An agent that gives up, for example because its disk is full, is not healthy, even if the report was lost for the same reason.
+      const gaveUp = evidence.lifecycle.some(
+        (line) => line.what === "fails" && line.task === history.task && line.fence === fence - 1,
       );
-      const isOwnWord = (signal === "exit_report" || gaveUp) && problem === null;
+      const isOwnReport = (signal === "exit_report" || gaveUp) && problem === null;
       if (
-        kindOf(story.task) === "healthy" &&
-        !isOwnWord &&
-        (problem !== null || wasTold(entry, story, evidence))
+        kindOf(history.task) === "healthy" &&
+        !isOwnReport &&
+        (problem !== null || wasAnswered(entry, history, evidence))
       ) {
-        say("false_recovery", "an agent that nothing was done to lost its task", { ...details, problem });
+        report("false_recovery", "a healthy agent lost its task", { ...details, problem });
       } else if (problem !== null) {
         const kind = problem === undefined ? "recovery_unjustified" : problem.kind;
-        say(kind, problem?.text ?? "nobody knows such a signal", details);
+        report(kind, problem?.text ?? "the signal is unknown", details);
       }
     }
   }
   return found;
 }
 
-interface Failed {
+interface FailureContext {
   readonly entry: Entry;
-  readonly story: RecoveryStory;
-  /** Of the task, under the fence that the agent had. */
-  readonly beats: readonly Beat[];
+  readonly history: RecoveryHistory;
+  /** The heartbeats for the task under the agent's fence. */
+  readonly heartbeats: readonly HeartbeatRecord[];
   readonly evidence: Evidence;
 }
 
 type Problem = { readonly kind: "false_recovery" | "recovery_unjustified"; readonly text: string };
 
 const unjustified = (text: string): Problem => ({ kind: "recovery_unjustified", text });
-const untrue = (text: string): Problem => ({ kind: "false_recovery", text });
+const falseRecovery = (text: string): Problem => ({ kind: "false_recovery", text });
 
-/** By signal, what is wrong with a failure; null: nothing. */
-const PROBLEMS: Readonly<Record<string, (failed: Failed) => Problem | null>> = {
-  lease_lapsed: ({ entry, story, beats, evidence }) => {
+/** Returns what is wrong with a failure, or null, by signal. */
+const PROBLEMS: Readonly<Record<string, (failed: FailureContext) => Problem | null>> = {
+  lease_lapsed: ({ entry, history, heartbeats, evidence }) => {
     const at = timeOf(entry);
-    if (beats.length === 0 && !hasPromised(story.truth, entry, evidence))
-      return unjustified("an agent was missed that never said that it lives, nor that it would");
-    const isHeard = beats.some(
-      ({ sentAt, heardAt }) => sentAt > at - SILENCE_MS + SLACK_MS && heardAt < at - SLACK_MS,
+    if (heartbeats.length === 0 && !announcedHeartbeats(history.finalTask, entry, evidence))
+      return unjustified("an agent failed by silence that had neither sent nor announced a heartbeat");
+    const isAlive = heartbeats.some(
+      ({ sentAt, receivedAt }) => sentAt > at - SILENCE_MS + SLACK_MS && receivedAt < at - SLACK_MS,
     );
-    if (isHeard) return untrue("an agent that was heard counted as dead");
-    const wrote = lastWriteUnder(story.truth, entry);
+    if (isAlive) return falseRecovery("an agent failed by silence that had sent a heartbeat");
+    const wrote = lastWriteUnder(history.finalTask, entry);
     return wrote !== undefined && timeOf(wrote) > at - SILENCE_MS
-      ? untrue("an agent that had just written counted as dead")
+      ? falseRecovery("an agent failed by silence that had written a checkpoint")
       : null;
   },
-  step_overdue: ({ entry, beats }) => {
+  step_overdue: ({ entry, heartbeats }) => {
     const at = timeOf(entry);
-    const last = beats.findLast(({ heardAt }) => heardAt < at - SLACK_MS);
-    const declared = beats.some(({ stepDeadline }) => stepDeadline !== null && stepDeadline <= at);
-    if (!declared) return untrue("an agent that had declared no step, or had time, counted as hung");
-    return last?.stepDeadline === null ? untrue("an agent whose step had ended counted as hung") : null;
+    const last = heartbeats.findLast(({ receivedAt }) => receivedAt < at - SLACK_MS);
+    const declared = heartbeats.some(({ stepDeadline }) => stepDeadline !== null && stepDeadline <= at);
+    if (!declared)
+      return falseRecovery(
+        "an agent failed by an overdue step that had declared none, or before its deadline",
+      );
+    return last?.stepDeadline === null
+      ? falseRecovery("an agent failed by an overdue step that had ended")
+      : null;
   },
-  exit_report: ({ entry, story, evidence }) =>
-    reportOf(entry, story, evidence) === undefined
-      ? untrue("an agent that reported no failure counted as failed")
+  exit_report: ({ entry, history, evidence }) =>
+    reportOf(entry, history, evidence) === undefined
+      ? falseRecovery("an agent failed by a report that it did not send")
       : null,
-  handoff_lapsed: ({ entry, story }) => {
-    const lapse = story.truth.entries.findLast(({ op, seq }) => op === "lapse" && seq < entry.seq);
+  handoff_lapsed: ({ entry, history }) => {
+    const lapse = history.finalTask.entries.findLast(({ op, seq }) => op === "lapse" && seq < entry.seq);
     return lapse?.fence === entry.fence - 1 ? null : unjustified("no handoff had lapsed under that fence");
   },
-  handoff_rejected: ({ entry, story }) => {
-    const rejected = story.truth.entries.findLast(({ op, seq }) => op === "reject" && seq < entry.seq);
+  handoff_rejected: ({ entry, history }) => {
+    const rejected = history.finalTask.entries.findLast(({ op, seq }) => op === "reject" && seq < entry.seq);
     return rejected?.reason === "hash_broken" ? null : unjustified("no handoff had been rejected");
   },
 };
 
 function reportOf(
   { owner_from: agent, fence, class: failureClass }: Entry,
-  { task }: RecoveryStory,
-  { truth }: Pick<Evidence, "truth">,
-): Exit | undefined {
-  return truth.exits.find(
+  { task }: RecoveryHistory,
+  { finalState }: Pick<Evidence, "finalState">,
+): ExitRecord | undefined {
+  return finalState.exits.find(
     (exit) =>
       exit.task === task && exit.agent === agent && exit.fence === fence - 1 && exit.class === failureClass,
   );
 }
 
-function lastWriteUnder({ entries }: TaskTruth, failed: Entry): Entry | undefined {
+function lastWriteUnder({ entries }: FinalTask, failed: Entry): Entry | undefined {
   const own = entries.filter(
     ({ seq, fence, command_id }) => seq < failed.seq && fence === failed.fence - 1 && command_id !== null,
   );
   return own.at(-1);
 }
 
-/** Whoever was never told that it got the task does not know it as its own, and says nothing of it. */
-function wasTold(failed: Entry, { truth }: RecoveryStory, { attempts }: Evidence): boolean {
-  const taken = takingBefore(truth, failed);
+/** Whether the failed agent received the answer to its take. Without the answer it does not know the task and sends no heartbeats for it. */
+function wasAnswered(failed: Entry, { finalTask }: RecoveryHistory, { attempts }: Evidence): boolean {
+  const taken = takingBefore(finalTask, failed);
   return attempts.some(
     ({ command_id, copy, outcome }) =>
       command_id === taken?.command_id && copy === undefined && outcome === "committed",
   );
 }
 
-/** What gave the task to whoever failed. */
-function takingBefore({ entries }: TaskTruth, failed: Entry): Entry | undefined {
-  return entries.find((entry) => isTaking(entry) && entry.fence === failed.fence - 1);
+/** The entry that gave the task to the failed agent. */
+function takingBefore({ entries }: FinalTask, failed: Entry): Entry | undefined {
+  return entries.find((entry) => givesOwnership(entry) && entry.fence === failed.fence - 1);
 }
 
 interface SentTaking {
   readonly heartbeats?: boolean;
 }
 
-/** Whoever got the task under the fence that is over now said that it would be heard. */
-function hasPromised(truth: TaskTruth, failed: Entry, { sent }: Pick<Evidence, "sent">): boolean {
-  const body = sent.get(takingBefore(truth, failed)?.command_id ?? "")?.body;
+/** Whether the failed agent announced heartbeats when it took the task. */
+function announcedHeartbeats(finalTask: FinalTask, failed: Entry, { sent }: Pick<Evidence, "sent">): boolean {
+  const body = sent.get(takingBefore(finalTask, failed)?.command_id ?? "")?.body;
   return body !== undefined && (JSON.parse(body) as SentTaking).heartbeats === true;
 }
 
-/** When whoever failed gave its last sign, by the witness; null: it cannot be said. */
+/** The time from which the failure was detectable, by the recorded heartbeats; null: unknown. */
 export function detectableAt(
   { entry }: Pick<RecoveryMove, "entry">,
-  story: RecoveryStory,
-  evidence: Pick<Evidence, "beats" | "truth">,
+  history: RecoveryHistory,
+  evidence: Pick<Evidence, "heartbeats" | "finalState">,
 ): number | null {
   const fence = entry.fence - 1;
-  const beats = evidence.beats.filter((beat) => beat.task === story.task && beat.fence === fence);
+  const heartbeats = evidence.heartbeats.filter((one) => one.task === history.task && one.fence === fence);
   switch (entry.signal) {
     case "lease_lapsed": {
-      const last = beats.findLast(({ heardAt }) => heardAt < timeOf(entry));
-      const wrote = lastWriteUnder(story.truth, entry);
+      const last = heartbeats.findLast(({ receivedAt }) => receivedAt < timeOf(entry));
+      const wrote = lastWriteUnder(history.finalTask, entry);
       const signs = [last?.sentAt ?? 0, wrote === undefined ? 0 : timeOf(wrote)];
       return Math.max(...signs) + SILENCE_MS;
     }
     case "step_overdue":
-      return beats.findLast(({ stepDeadline }) => stepDeadline !== null)?.stepDeadline ?? null;
+      return heartbeats.findLast(({ stepDeadline }) => stepDeadline !== null)?.stepDeadline ?? null;
     case "exit_report":
-      return reportOf(entry, story, evidence)?.at ?? null;
+      return reportOf(entry, history, evidence)?.at ?? null;
     default: {
-      const cause = story.truth.entries.findLast(
+      const cause = history.finalTask.entries.findLast(
         ({ op, seq }) => (op === "lapse" || op === "reject") && seq < entry.seq,
       );
       return cause === undefined ? null : timeOf(cause);

@@ -1,32 +1,32 @@
-/** All that is left of the recoveries of one task: its entries of them, each with what had become of the recovery by then. */
-import type { Entry, TaskTruth, Truth, Violation } from "../evidence.ts";
-import { isTaking } from "../owners.ts";
+/** The history of the recoveries of one task: their entries, each with the state of the recovery. */
+import type { Entry, FinalState, FinalTask, Violation } from "../evidence.ts";
+import { givesOwnership } from "../owners.ts";
 
 export type RecoveryState = "idle" | "waiting" | "attempted" | "resumed" | "blocked";
 
-/** An entry that moves a recovery. */
+/** An entry that changes the state of a recovery. */
 export interface RecoveryMove {
   readonly entry: Entry;
-  /** Of the trail, counted by itself. */
+  /** The state by the earlier entries. */
   readonly from: RecoveryState;
   readonly to: RecoveryState;
-  /** The one that it is about: of a failure itself. */
+  /** The entry of the failure. */
   readonly failure: Entry | null;
 }
 
-export interface RecoveryStory {
+export interface RecoveryHistory {
   readonly task: string;
-  readonly truth: TaskTruth;
+  readonly finalTask: FinalTask;
   readonly moves: readonly RecoveryMove[];
-  /** What the moves come to. */
+  /** The state after all moves. */
   readonly state: RecoveryState;
-  /** Entries by which somebody took a handoff back while nothing else would have brought the task on after a failure. */
+  /** The entries that cancel a handoff on which the recovery depends. */
   readonly withdrawn: readonly Entry[];
 }
 
-/** Whoever failed was started again, and took the task by name before an attempt was made: that was it. */
+/** Whether the failed agent was restarted and took the task before an attempt; this counts as the attempt. */
 export const isRestart = ({ op, attempt }: Entry): boolean => op === "settle" && attempt !== undefined;
-/** What takes an attempt out of the budget. */
+/** Whether an entry spends an attempt of the budget. */
 export const isAttempt = (entry: Entry): boolean => entry.op === "recover" || isRestart(entry);
 
 export const OVER: ReadonlySet<string> = new Set(["completed", "failed", "cancelled"]);
@@ -40,21 +40,21 @@ const TO: Readonly<Record<string, RecoveryState>> = {
   block: "blocked",
 };
 
-/** Of the tasks that anything of the kind happened to. */
-export function recoveriesOf({ tasks }: Truth): RecoveryStory[] {
-  return [...tasks.values()].flatMap((truth) => {
-    const story = storyOf(truth);
-    return story.moves.length === 0 ? [] : [story];
+/** The histories of the tasks with a recovery. */
+export function recoveryHistories({ tasks }: FinalState): RecoveryHistory[] {
+  return [...tasks.values()].flatMap((finalTask) => {
+    const history = historyOf(finalTask);
+    return history.moves.length === 0 ? [] : [history];
   });
 }
 
-function storyOf(truth: TaskTruth): RecoveryStory {
+function historyOf(finalTask: FinalTask): RecoveryHistory {
   const moves: RecoveryMove[] = [];
   let state: RecoveryState = "idle";
   let failure: Entry | null = null;
-  /** Handoffs that are attempts at recovery. */
+  /** The handoffs that are attempts at recovery. */
   const attempts = new Set<string>();
-  for (const entry of truth.entries) {
+  for (const entry of finalTask.entries) {
     if (entry.op === "recover" && entry.handoff_id !== undefined) attempts.add(entry.handoff_id);
     if (!isMove(entry, attempts)) continue;
     if (entry.op === "fail") failure = entry;
@@ -62,33 +62,33 @@ function storyOf(truth: TaskTruth): RecoveryStory {
     moves.push({ entry, from: state, to, failure });
     state = to;
   }
-  return { task: truth.task, truth, moves, state, withdrawn: withdrawnIn(truth) };
+  return { task: finalTask.task, finalTask, moves, state, withdrawn: withdrawnIn(finalTask) };
 }
 
-/** Those after a failure, before anybody had the task again, or ended it. */
-function withdrawnIn({ entries }: TaskTruth): Entry[] {
+/** The cancelled handoffs between a failure and the next owner or the end of the task. */
+function withdrawnIn({ entries }: FinalTask): Entry[] {
   const withdrawn: Entry[] = [];
   let isLeft = false;
   for (const entry of entries) {
     const { op, state_to, reason } = entry;
     if (op === "fail" || op === "retry") isLeft = true;
-    if (isTaking(entry) || OVER.has(state_to)) isLeft = false;
+    if (givesOwnership(entry) || OVER.has(state_to)) isLeft = false;
     if (isLeft && op === "cancel_handoff" && reason === "withdrawn") withdrawn.push(entry);
   }
   return withdrawn;
 }
 
-/** A handoff that comes to nothing blocks its task; the recovery ends with it if it was an attempt, and not for the checkpoint alone. */
+/** A failed handoff blocks its task. The block ends the recovery if the handoff was an attempt that did not fail for its checkpoint alone. */
 function isMove(entry: Entry, attempts: ReadonlySet<string>): boolean {
   if (entry.op !== "block") return entry.op in TO;
   if (entry.handoff_id === undefined) return true;
   return attempts.has(entry.handoff_id) && entry.reason !== "hash_broken";
 }
 
-type Say = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;
+type Report = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;
 
-/** Adds violations of one task to those found. */
-export function sayingOf(found: Violation[], { task }: Pick<RecoveryStory, "task">): Say {
+/** Returns a function that adds violations of one task to `found`. */
+export function recoveryReporter(found: Violation[], { task }: Pick<RecoveryHistory, "task">): Report {
   return (kind, text, details = {}) => {
     found.push({ kind, task, text, details });
   };

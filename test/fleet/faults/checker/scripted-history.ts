@@ -1,5 +1,7 @@
-/** Hand-made histories for the checker's own tests: a story is told step by step, its store and its stream follow by the book, and a test
- * then bends one fact of it. */
+/**
+ * Scripted histories for the tests of the checker. A test writes a history step by step, of which the store and the stream follow, and then
+ * changes one fact.
+ */
 import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../../../shared/integrity/chain.ts";
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
@@ -10,14 +12,14 @@ import type {
   Attempt,
   CommittedFacts,
   DamageLine,
-  LifeLine,
+  LifecycleLine,
   SeenVersion,
   SentLine,
 } from "../agents/history.ts";
-import type { Beat, DeadLetter, Entry, Evidence, Exit, TaskTruth } from "./evidence.ts";
+import type { DeadLetter, Entry, Evidence, ExitRecord, FinalTask, HeartbeatRecord } from "./evidence.ts";
 import { versionName } from "./evidence.ts";
 
-/** Everything may be changed: that is what it is for. */
+/** All properties of T, writable. */
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 const TYPES: Record<string, FleetEvent["type"]> = {
@@ -43,7 +45,7 @@ const TYPES: Record<string, FleetEvent["type"]> = {
   settle: "RECOVERY_SETTLED",
 };
 
-interface Told {
+interface WriteFacts {
   readonly op: "create" | "update" | "finalize" | "take" | "release";
   readonly agent?: string;
   readonly checkpoint?: string;
@@ -51,28 +53,28 @@ interface Told {
   readonly expected?: number;
 }
 
-/** One task, `t` where it has no other name, written to by a correct fleet; each call takes ten units of time, and the next begins after it. */
-export class Story {
+/** The history of one task in a correct fleet; its default name is `t`. Each call takes ten units of time, and the calls do not overlap. */
+export class ScriptedHistory {
   readonly attempts: Mutable<Attempt>[] = [];
   readonly entries: Mutable<Entry>[] = [];
   readonly events: Mutable<FleetEvent>[] = [];
   readonly dead: DeadLetter[] = [];
-  readonly exits: Exit[] = [];
+  readonly exits: ExitRecord[] = [];
   readonly hashes = new Map<string, string>();
   readonly current: { checkpoint_id: string; version: number }[] = [];
   readonly handoffs = new Map<string, Mutable<Handoff>>();
   readonly alerts: Alert[] = [];
   readonly sent = new Map<string, SentLine>();
-  readonly lives: LifeLine[] = [];
+  readonly lifecycle: LifecycleLine[] = [];
   readonly damages: DamageLine[] = [];
-  readonly beats: Beat[] = [];
-  bells = 0;
-  /** As the head names it. */
+  readonly heartbeats: HeartbeatRecord[] = [];
+  transitions = 0;
+  /** The handoff of the head. */
   openHandoff: string | null = null;
-  /** As the head has them; null: no agent of the task ever failed. */
+  /** The recovery state of the head; null: no agent of the task has failed. */
   recovery: string | null = null;
   state = "active";
-  /** What the services' clocks say. */
+  /** The time of the services' clocks. */
   wallMs = Date.parse("2026-01-01T00:00:00Z");
   fence = 0;
   owner: string | null = null;
@@ -84,24 +86,24 @@ export class Story {
     this.task = task;
   }
 
-  /** A command that is applied and answered. */
-  write(told: Told): Mutable<Attempt> {
-    const attempt = this.ask(told);
+  /** A command that is committed and answered. */
+  write(facts: WriteFacts): Mutable<Attempt> {
+    const attempt = this.send(facts);
     attempt.outcome = "committed";
-    attempt.committed = this.apply(attempt, told.checkpoint);
+    attempt.committed = this.apply(attempt, facts.checkpoint);
     return attempt;
   }
 
   /** A command that is refused. */
-  refuse(told: Told, code: string): Mutable<Attempt> {
-    const attempt = this.ask(told);
+  refuse(facts: WriteFacts, code: string): Mutable<Attempt> {
+    const attempt = this.send(facts);
     attempt.outcome = "refused";
     attempt.code = code;
     return attempt;
   }
 
   /** A command whose outcome is open. */
-  ask({ op, agent = "a", fence, expected }: Told): Mutable<Attempt> {
+  send({ op, agent = "a", fence, expected }: WriteFacts): Mutable<Attempt> {
     return this.call({
       op,
       agent,
@@ -122,7 +124,7 @@ export class Story {
     });
   }
 
-  /** The same command once more. */
+  /** Another message of the same command. */
   copy(
     of: Attempt,
     ending: Pick<Attempt, "outcome" | "code" | "committed">,
@@ -156,7 +158,7 @@ export class Story {
     });
   }
 
-  /** What the transaction of a command would write. */
+  /** The writes of a command's transaction. */
   apply(attempt: Attempt, checkpoint: string | undefined): CommittedFacts {
     const { op, agent } = attempt;
     const id = op === "create" ? attempt.command_id! : (checkpoint ?? null);
@@ -166,7 +168,7 @@ export class Story {
     const hash = id === null ? null : sha256Hex(`${id}/${version}`);
     if (op === "take") this.fence += 1;
     if (op === "take" || op === "release") this.owner = op === "take" ? agent : null;
-    this.enter(op, {
+    this.transition(op, {
       command_id: attempt.command_id!,
       checkpoint_id: id,
       version,
@@ -193,7 +195,7 @@ export class Story {
   }
 
   /** One transition, with its event. */
-  protected enter(op: string, facts: Partial<Entry>, stateTo = this.state): void {
+  protected transition(op: string, facts: Partial<Entry>, stateTo = this.state): void {
     const stateFrom = this.entries.length === 0 ? null : this.state;
     this.state = stateTo;
     this.entries.push({
@@ -210,7 +212,7 @@ export class Story {
       fence: this.fence,
       ...facts,
     });
-    this.bells += 1;
+    this.transitions += 1;
     this.events.push({
       subject: this.task,
       sequence: this.entries.length,
@@ -219,7 +221,7 @@ export class Story {
     } as never);
   }
 
-  /** With a chain over the entries as they are now. */
+  /** The evidence of the history, with a chain over the current entries. */
   evidence(): Evidence {
     let prev = CHAIN_START;
     const records = this.entries.map((entry) => {
@@ -239,7 +241,7 @@ export class Story {
       audit_hash: prev,
     } as unknown as Task;
     const damaged = new Set(this.damages.map(({ checkpoint_id }) => checkpoint_id));
-    const task: TaskTruth = {
+    const task: FinalTask = {
       task: this.task,
       head,
       records,
@@ -247,15 +249,23 @@ export class Story {
       current: this.current.filter(({ checkpoint_id }) => !damaged.has(checkpoint_id)),
       hashes: this.hashes,
     };
-    const { bells, events, handoffs, alerts, dead, exits } = this;
-    const truth = { tasks: new Map([[this.task, task]]), bells, events, handoffs, alerts, dead, exits };
+    const { transitions, events, handoffs, alerts, dead, exits } = this;
+    const finalState = {
+      tasks: new Map([[this.task, task]]),
+      transitions,
+      events,
+      handoffs,
+      alerts,
+      dead,
+      exits,
+    };
     return {
       attempts: [...this.attempts].sort((a, b) => a.begin - b.begin),
-      truth,
+      finalState,
       sent: this.sent,
-      lives: this.lives,
+      lifecycle: this.lifecycle,
       damages: this.damages,
-      beats: this.beats,
+      heartbeats: this.heartbeats,
     };
   }
 

@@ -1,11 +1,11 @@
-/** Transactions of which some reads and writes are others than their authors think. */
+/** Transactions with altered reads and writes. */
 import tuple from "fdb-tuple";
 import type { Bytes, Store, Tx } from "../../../../shared/store/store.ts";
 
-/** From a store to how it makes its transactions instead. */
-export type Break = (store: Store) => Store["transact"];
+/** Returns the altered `transact` of a store. */
+export type AlteredTransact = (store: Store) => Store["transact"];
 
-/** The part of the key space that a key lies in: the second element of its tuple, of the system's keys the third. */
+/** The part of the key space of a key: the second element of its tuple, or the third of a system key. */
 export function subspaceOf(key: Bytes): unknown {
   const [, first, second] = tuple.unpack(Buffer.from(key)) as unknown[];
   return first === "s" ? second : first;
@@ -22,12 +22,13 @@ export function altered(tx: Tx, changes: Partial<Tx>): Tx {
   });
 }
 
-export function reading(
+/** The replaced read functions of {@link altered}. */
+export function alteredReads(
   tx: Tx,
-  see: (key: Bytes, value: Bytes | undefined) => Bytes | undefined,
+  alter: (key: Bytes, value: Bytes | undefined) => Bytes | undefined,
 ): Partial<Tx> {
   return {
-    get: async (key) => see(key, await tx.get(key)),
-    getMany: async (keys) => (await tx.getMany(keys)).map((value, i) => see(keys[i]!, value)),
+    get: async (key) => alter(key, await tx.get(key)),
+    getMany: async (keys) => (await tx.getMany(keys)).map((value, i) => alter(keys[i]!, value)),
   };
 }

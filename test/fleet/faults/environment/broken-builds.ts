@@ -1,6 +1,6 @@
 /**
- * Broken builds: the same services over a store that undoes one of their safeguards. They are the proof that the checker sees what it
- * is there to see; production code has no switch for any of this.
+ * Broken builds: the services over a store that removes one of their safeguards. They prove that the checker detects each violation.
+ * Production code has no switch for them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
@@ -18,38 +18,38 @@ import {
 } from "../../../../shared/store/store.ts";
 import { wrappedStore } from "../../../harness/stores/wrapped-store.ts";
 import type { ViolationKind } from "../checker/evidence.ts";
-import { altered, type Break, reading, subspaceOf } from "./altered.ts";
+import { type AlteredTransact, altered, alteredReads, subspaceOf } from "./altered-transactions.ts";
 import { forgettingAttempts, keepingFences, returningBudgets, withoutLeases } from "./broken-recoveries.ts";
 
-/** What each build leaves out, and the violation that it must be caught by. */
+/** Each broken build, with the violation that must reveal it. */
 export const BROKEN = {
-  fence_off: { breaking: withoutFences, caughtBy: "zombie_accepted" },
-  early_answer: { breaking: answeringEarly, caughtBy: "lost" },
-  audit_skipped: { breaking: skippingAudit, caughtBy: "chain_broken" },
-  handoff_unchecked: { breaking: acceptingAlways, caughtBy: "handoff_taken_twice" },
-  idempotency_off: { breaking: withoutIdempotency, caughtBy: "applied_twice" },
-  leases_ignored: { breaking: withoutLeases, caughtBy: "false_recovery" },
-  fence_kept: { breaking: keepingFences, caughtBy: "two_owners" },
-  budget_free: { breaking: returningBudgets, caughtBy: "budget_overdrawn" },
-  attempts_uncounted: { breaking: forgettingAttempts, caughtBy: "budget_overdrawn" },
-  // What is damaged fits its hash, as where nobody compares any.
-  unverified: { breaking: asItIs, caughtBy: "corrupt_served" },
-} as const satisfies Record<string, { breaking: Break; caughtBy: ViolationKind }>;
+  fence_off: { transact: withoutFences, revealedBy: "zombie_accepted" },
+  early_answer: { transact: answeringEarly, revealedBy: "lost" },
+  audit_skipped: { transact: skippingAudit, revealedBy: "chain_broken" },
+  handoff_unchecked: { transact: acceptingAlways, revealedBy: "handoff_taken_twice" },
+  idempotency_off: { transact: withoutIdempotency, revealedBy: "applied_twice" },
+  leases_ignored: { transact: withoutLeases, revealedBy: "false_recovery" },
+  fence_kept: { transact: keepingFences, revealedBy: "two_owners" },
+  budget_free: { transact: returningBudgets, revealedBy: "budget_overdrawn" },
+  attempts_uncounted: { transact: forgettingAttempts, revealedBy: "budget_overdrawn" },
+  // Damaged checkpoints match their hashes, which is the effect of a build that compares no hashes.
+  unverified: { transact: unchanged, revealedBy: "corrupt_served" },
+} as const satisfies Record<string, { transact: AlteredTransact; revealedBy: ViolationKind }>;
 export type BrokenName = keyof typeof BROKEN;
 
 export const BROKEN_NAMES = Object.keys(BROKEN) as BrokenName[];
 
 export function brokenStore(name: BrokenName, store: Store): Store {
-  return wrappedStore(store, BROKEN[name].breaking(store));
+  return wrappedStore(store, BROKEN[name].transact(store));
 }
 
-function asItIs(store: Store): Store["transact"] {
+function unchanged(store: Store): Store["transact"] {
   return (options, body) => store.transact(options, body);
 }
 
 const isCommand = ({ label }: TransactOptions): boolean => (COMMAND_OPS as readonly string[]).includes(label);
 
-/** One write of an audit entry in ten is left out. */
+/** Skips one in ten audit entries. */
 function skippingAudit(store: Store): Store["transact"] {
   let writes = 0;
   return (options, body) =>
@@ -65,20 +65,20 @@ function skippingAudit(store: Store): Store["transact"] {
     );
 }
 
-/** No command finds the record of its first time. */
+/** Hides the idempotency records from commands. */
 function withoutIdempotency(store: Store): Store["transact"] {
   return (options, body) =>
     store.transact(options, (tx) =>
       body(
         altered(
           tx,
-          reading(tx, (key, value) => (subspaceOf(key) === "idem" ? undefined : value)),
+          alteredReads(tx, (key, value) => (subspaceOf(key) === "idem" ? undefined : value)),
         ),
       ),
     );
 }
 
-/** A command with an old fence is shown a task that still has that fence. */
+/** Shows a command with a superseded fence a task that still has that fence. */
 function withoutFences(store: Store): Store["transact"] {
   return (options, body) =>
     store.transact(options, async (tx) => {
@@ -98,7 +98,7 @@ function withoutFences(store: Store): Store["transact"] {
         });
         return body(
           altered(tx, {
-            ...reading(tx, (key, value) =>
+            ...alteredReads(tx, (key, value) =>
               value !== undefined && subspaceOf(key) === "tasks"
                 ? encodeChecked(shown(decode<Task>(value)))
                 : value,
@@ -114,25 +114,25 @@ function withoutFences(store: Store): Store["transact"] {
     });
 }
 
-/** Whoever accepts an offered task is shown a handoff that nobody has accepted yet, and that never runs out. */
+/** Shows every accepting agent a handoff that is not accepted and that has no deadline. */
 function acceptingAlways(store: Store): Store["transact"] {
   const shown = (handoff: Handoff): Handoff =>
     handoff.state === "accepted"
       ? { ...handoff, state: "offered", deadline: new Date(8.64e15).toISOString() }
       : handoff;
-  const see = (key: Bytes, value: Bytes | undefined): Bytes | undefined =>
+  const shownHandoff = (key: Bytes, value: Bytes | undefined): Bytes | undefined =>
     value !== undefined && subspaceOf(key) === "handoffs"
       ? encodeChecked(shown(decode<Handoff>(value)))
       : value;
   return (options, body) =>
     options.label === "acknowledge"
-      ? store.transact(options, (tx) => body(altered(tx, reading(tx, see))))
+      ? store.transact(options, (tx) => body(altered(tx, alteredReads(tx, shownHandoff))))
       : store.transact(options, body);
 }
 
 const COMMIT_AFTER_MS = 150;
 
-/** The answer leaves as soon as the command is worked out; the commit follows, or fails, or is cut off. */
+/** Answers before the commit, which may then fail or be lost. */
 function answeringEarly(store: Store): Store["transact"] {
   return <T>(options: TransactOptions, body: (tx: Tx) => Promise<T>): Promise<CommitResult<T>> => {
     if (!isCommand(options)) return store.transact(options, body);

@@ -1,33 +1,33 @@
 /**
- * Where a round lives: the folder that the faults may hurt (store, bus), and beside it what they must not (history, logs). On request
- * the first is a small file system of its own, which can be filled to the last byte.
+ * The folders of a round: the data of store and bus, which the faults may damage, and the history and logs, which they must not touch. On
+ * request the data folder is a separate small file system, which can be filled completely.
  */
 import { execFileSync } from "node:child_process";
 import { closeSync, cpSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export interface Zone {
+export interface RoundFolders {
   readonly root: string;
-  /** Store and bus. */
+  /** The folder of the store and the bus. */
   readonly data: string;
   readonly history: string;
   readonly logs: string;
-  /** Takes all space that is left. Throws where the zone is on the machine's own disk. */
+  /** Fills the small disk. Throws when the data folder is on the machine's disk. */
   fill(): void;
   free(): void;
-  /** The folders stay, also what was on the small disk. */
-  rescue(): void;
-  /** Unmounts the small disk, with what is on it. */
+  /** Copies the content of the small disk, so that it survives `release`. */
+  keep(): void;
+  /** Unmounts the small disk and so deletes its content. */
   release(): void;
   remove(): void;
 }
 
-/** Small enough to be filled at once; large enough for the dead letters of a long round, which nobody sees to. */
+/** Small enough to be filled at once, and large enough for the dead letters of a long round. */
 const SMALL_DISK = "512m";
 const BLOCKS = [1024 * 1024, 4096, 1];
 
-/** Why no small disk can be made here, in one line; undefined when it can. */
+/** The reason why no small disk can be mounted here, in one line; undefined when it can. */
 export function missingSmallDisk(): string | undefined {
   const folder = mkdtempSync(join(tmpdir(), "fleet-mount-"));
   try {
@@ -45,7 +45,7 @@ function mount(folder: string): void {
   execFileSync("mount", ["-t", "tmpfs", "-o", `size=${SMALL_DISK}`, "tmpfs", folder], { stdio: "ignore" });
 }
 
-export function openZone(o: { readonly smallDisk: boolean }): Zone {
+export function openRoundFolders(o: { readonly smallDisk: boolean }): RoundFolders {
   const root = mkdtempSync(join(tmpdir(), "fleet-faults-"));
   const [data, history, logs] = ["data", "history", "logs"].map((name) => {
     mkdirSync(join(root, name));
@@ -68,7 +68,7 @@ export function openZone(o: { readonly smallDisk: boolean }): Zone {
     history,
     logs,
     fill() {
-      if (!isMounted) throw new Error("the machine's own disk is never filled");
+      if (!isMounted) throw new Error("the machine's disk is never filled");
       const fd = openSync(ballast, "w");
       for (const size of BLOCKS) {
         const block = Buffer.alloc(size);
@@ -82,9 +82,9 @@ export function openZone(o: { readonly smallDisk: boolean }): Zone {
     },
     free: () => rmSync(ballast, { force: true }),
     release,
-    rescue() {
+    keep() {
       if (!isMounted) return;
-      const kept = join(root, "rescued");
+      const kept = join(root, "kept");
       cpSync(data, kept, { recursive: true });
       release();
     },

@@ -1,6 +1,6 @@
 /**
- * What the agents of one process share: a history, copies of their commands, one connection's worth of randomness, and an end. It may be
- * killed or paused at any time; started again, its agents know nothing but their names. `{stop: true}` from the parent ends it well.
+ * The agents of one process share a history, the copies of their commands, random numbers and a regular stop, which the parent requests
+ * with `{stop: true}`. The process may be killed or paused at any time. After a restart its agents know nothing but their names.
  */
 import { join } from "node:path";
 import type { Bus } from "../../../../shared/bus/bus.ts";
@@ -8,13 +8,13 @@ import { createLogger, type Logger } from "../../../../shared/runtime/observabil
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { seededRandom } from "../../../load/workload.ts";
 import type { AgentContext } from "./agent.ts";
+import { BusRecorder } from "./bus-recorder.ts";
 import { connectAgent } from "./client.ts";
 import { Copies } from "./copies.ts";
 import { HistoryWriter } from "./history.ts";
-import { Recorder } from "./recording.ts";
-import { AgentMind } from "./workload.ts";
+import { AgentBehaviour } from "./workload.ts";
 
-export interface CrewArguments {
+export interface AgentGroupArguments {
   readonly name: string;
   readonly incarnation: number;
   readonly seed: number;
@@ -23,70 +23,70 @@ export interface CrewArguments {
   readonly spoolFolder: string;
 }
 
-/** Tells the parent what was done since the last time; the history holds the truth. */
+/** The message to the parent with the calls since the last message. It is for display; the verdict uses the history. */
 export interface Progress {
   readonly done: Readonly<Record<string, number>>;
 }
 
-const SAY_EVERY_MS = 500;
+const PROGRESS_EVERY_MS = 500;
 const FLUSH_MS = 15_000;
-/** Commands were left in a spool. */
+/** The exit code when commands were left in a spool. */
 const EXIT_SPOOLED = 3;
 
-export class Crew {
+export class AgentGroup {
   readonly random: () => number;
-  readonly recorder: Recorder;
+  readonly recorder: BusRecorder;
   readonly log: Logger;
-  readonly #options: CrewArguments;
+  readonly #options: AgentGroupArguments;
   readonly history: HistoryWriter;
   readonly #copies: Copies;
   readonly #stopping = new AbortController();
-  readonly #saying: NodeJS.Timeout;
+  readonly #progress: NodeJS.Timeout;
   #calls = 0;
   #done: Record<string, number> = {};
 
-  constructor(options: CrewArguments) {
+  constructor(options: AgentGroupArguments) {
     const { name, incarnation, seed, historyFolder } = options;
     this.#options = options;
     this.random = seededRandom(seed);
     this.log = createLogger({ service: name, level: "warn" });
     this.history = new HistoryWriter(join(historyFolder, `${name}-${incarnation}.jsonl`));
     this.#copies = new Copies({ history: this.history, random: this.random, nextCall: this.nextCall });
-    this.recorder = new Recorder(this.history, this.#copies);
+    this.recorder = new BusRecorder(this.history, this.#copies);
     process.once("disconnect", () => process.exit());
     process.on("message", (message) => {
       if ((message as { stop?: boolean }).stop === true) this.#stopping.abort();
     });
-    this.#saying = setInterval(() => this.#say(), SAY_EVERY_MS);
+    this.#progress = setInterval(() => this.#sendProgress(), PROGRESS_EVERY_MS);
   }
 
-  /** Aborted when the parent asks for the end. */
+  /** Aborted when the parent requests the stop. */
   get stopping(): AbortSignal {
     return this.#stopping.signal;
   }
 
-  /** An agent of this process; `wrapped`: what else stands between it and its recorded bus. */
-  async join(place: number, wrapped = (bus: Bus): Bus => bus): Promise<AgentContext> {
+  /** Connects an agent of this process; `wrapped` adds a layer over its recorded bus. */
+  async connect(index: number, wrapped = (bus: Bus): Bus => bus): Promise<AgentContext> {
     const { name, seed, url, spoolFolder } = this.#options;
-    const agentId = `${name}-${place}`;
+    const agentId = `${name}-${index}`;
     const recorded = (bus: Bus): Bus => wrapped(this.recorder.recorded(bus));
     const client = await connectAgent({ url, agentId, spoolFolder, log: this.log, recorded });
     return {
       client,
-      mind: new AgentMind(agentId, seed + place, this.random),
+      behaviour: new AgentBehaviour(agentId, seed + index, this.random),
       history: this.history,
       nextCall: this.nextCall,
       random: this.random,
       answerOf: (commandId) => this.recorder.answerOf(commandId),
       onDone: (op, outcome) => {
-        const what = `${op} ${outcome}`;
-        this.#done[what] = (this.#done[what] ?? 0) + 1;
+        const name = `${op} ${outcome}`;
+        this.#done[name] = (this.#done[name] ?? 0) + 1;
       },
     };
   }
 
-  /** The end that the parent asked for: nothing may stay behind on this machine. */
-  async leave(clients: readonly FleetClient[]): Promise<void> {
+  /** Stops the process regularly: waits for all copies, flushes the spools and closes the clients. */
+  async stop(clients: readonly FleetClient[]): Promise<void> {
     await this.#copies.settled();
     for (const client of clients) {
       const { commands } = await client.flush({ deadlineMs: FLUSH_MS });
@@ -94,19 +94,19 @@ export class Crew {
       await client.close();
     }
     await this.history.close();
-    clearInterval(this.#saying);
-    this.#say();
+    clearInterval(this.#progress);
+    this.#sendProgress();
     process.disconnect?.();
   }
 
-  /** A name that no other call of the round has. */
+  /** A name that is unique among the calls of the round. */
   readonly nextCall = (): string => {
     const { name, incarnation } = this.#options;
     this.#calls += 1;
     return `${name}/${incarnation}/${this.#calls}`;
   };
 
-  #say(): void {
+  #sendProgress(): void {
     process.send?.({ done: this.#done } satisfies Progress, () => {});
     this.#done = {};
   }

@@ -1,7 +1,6 @@
-/** When nothing more happens to a task by itself. */
 import type { Task } from "../../../../shared/protocol/task.ts";
 
-/** It is done, or waits for a person. */
+/** Whether nothing more happens to a task by itself: it has ended, or it waits for an operator. */
 export function hasEnded({ state, recovery }: Pick<Task, "state" | "recovery">): boolean {
   if (state !== "blocked") return state !== "active" && state !== "handing_off";
   return recovery === null || recovery.state === "blocked";

@@ -1,6 +1,6 @@
 /**
- * Damage to stored bytes, through a handle of its own: one bit of the row of a checkpoint is turned over. It is on record before it is
- * done, so whatever is said of the checkpoint from then on can be judged.
+ * Damage to stored bytes, through a separate store handle: it flips one bit of the row of a checkpoint. The damage is recorded before it is
+ * made, so that the verdict can judge every later answer about the checkpoint.
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -10,28 +10,28 @@ import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { openStore } from "../../../../shared/store/open.ts";
 import type { Store } from "../../../../shared/store/store.ts";
 import { HistoryWriter, instant } from "../agents/history.ts";
-import type { BrokenName } from "../environment/broken.ts";
-import type { Zone } from "../environment/zone.ts";
+import type { BrokenName } from "../environment/broken-builds.ts";
+import type { RoundFolders } from "../environment/round-folders.ts";
 
 const READ = { label: "damage", deadlineMs: 10_000 } as const;
 const TRANSACT = { ...READ, onUnknown: "unsafe" } as const;
 
-export interface Vandal {
-  /** False when there is no such checkpoint. */
+export interface StoreDamager {
+  /** Resolves with false when the checkpoint does not exist. */
   damage(task: string, checkpointId: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-export async function openVandal(
+export async function openStoreDamager(
   {
     storeUrl,
-    zone,
+    folders,
     broken,
-  }: { readonly storeUrl: string; readonly zone: Zone; readonly broken: BrokenName | null },
+  }: { readonly storeUrl: string; readonly folders: RoundFolders; readonly broken: BrokenName | null },
   random: () => number,
-): Promise<Vandal> {
+): Promise<StoreDamager> {
   const store = await openStore(storeUrl);
-  const history = new HistoryWriter(join(zone.history, "damage.jsonl"));
+  const history = new HistoryWriter(join(folders.history, "damage.jsonl"));
   return {
     async damage(task, id) {
       const key = tenantKeys(DEFAULT_TENANT).checkpoint(task, id);
@@ -57,7 +57,7 @@ type Row = [version: number, hash: Uint8Array, isCompressed: boolean, chunks: nu
 type OrderRow = [id: string, fallback: string | null, version: number, hash: Uint8Array];
 const ITEM = Buffer.from("item ");
 
-/** Another item in a checkpoint, and hashes that fit: what a build that compares none would take it for. */
+/** Changes an item of a checkpoint and all its hashes: the effect of a build that compares no hashes. */
 async function forge(
   store: Store,
   { task, id, row }: { readonly task: string; readonly id: string; readonly row: Uint8Array },

@@ -1,70 +1,70 @@
 /**
- * Program that no fault strikes, and whose connection none touches: it starts the tasks of the workers, reads what was damaged, and has
- * healthy agents of its own, which nobody may ever take for dead.
+ * Program without faults in its process or its connection: it starts the tasks of the workers, reads damaged checkpoints, and runs healthy
+ * agents, which must never lose a task.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import type { FleetClient } from "../../../../shared/sdk/client/client.ts";
 import { runAgent } from "../../../../shared/sdk/sdk.ts";
 import { type AgentContext, takeStep } from "../agents/agent.ts";
-import { Crew, type CrewArguments } from "../agents/crew.ts";
+import { AgentGroup, type AgentGroupArguments } from "../agents/agent-group.ts";
 import type { ReadStep } from "../agents/workload.ts";
 import { withCalls } from "./calls.ts";
 import {
   DAMAGED,
   HEALTHY,
   HEARTBEAT_MS,
-  HIRED,
-  HIRED_SHARE,
   ITEMS,
-  type Kind,
+  LAUNCHED,
+  LAUNCHED_SHARE,
   SHARES,
+  type TaskKind,
   taskName,
   WORKER,
-} from "./kinds.ts";
-import { hasEnded } from "./tasks.ts";
+} from "./task-kinds.ts";
+import { hasEnded } from "./task-state.ts";
 
-export interface OfficeArguments extends CrewArguments {
+export interface DispatcherArguments extends AgentGroupArguments {
   readonly healthy: number;
-  /** So many tasks of workers are under way at once. */
+  /** The number of concurrent tasks of workers. */
   readonly open: number;
-  /** Whether somebody can damage what is stored. */
+  /** Whether the store can be damaged. */
   readonly canDamage: boolean;
   readonly hasRunner: boolean;
 }
 
-/** To the parent: a task that was started. */
-export interface Started {
+/** The message to the parent about a started task. */
+export interface TaskStarted {
   readonly started: string;
 }
-/** From the parent: something was damaged; no more tasks are to be started. */
-export interface OfficeOrder {
+/** The message from the parent: a checkpoint was damaged, or no further tasks may start. */
+export interface DispatcherMessage {
   readonly damaged?: { readonly task: string; readonly checkpointId: string };
   readonly closing?: true;
 }
 
-const LOOK_EVERY_MS = 300;
-/** Longer than the silence that makes an agent count as dead: its heartbeat alone says that it lives. */
+const CHECK_EVERY_MS = 300;
+/** Longer than the silence timeout, so that heartbeats are the only sign of life. */
 const HEALTHY_ITEM_MS = 7_000;
 const READS_AFTER_MS = [0, 300, 3_000];
 
-const o = JSON.parse(process.argv[2]!) as OfficeArguments;
-const crew = new Crew(o);
+const o = JSON.parse(process.argv[2]!) as DispatcherArguments;
+const group = new AgentGroup(o);
 let isClosing = false;
 
 const kinds = SHARES.filter(([, kind]) => o.canDamage || !DAMAGED.has(kind));
-/** Each kind once, then by their shares. */
+/** Every kind once; after that the shares determine the kind. */
 const first = kinds.map(([, kind]) => kind);
 
-function nextKind(): Kind {
+function nextKind(): TaskKind {
   const next = first.pop();
   if (next !== undefined) return next;
-  let left = crew.random() * kinds.reduce((sum, [share]) => sum + share, 0);
+  let left = group.random() * kinds.reduce((sum, [share]) => sum + share, 0);
   for (const [share, kind] of kinds) {
     left -= share;
     if (left < 0) return kind;
   }
-  return "sound";
+  return "normal";
 }
 
 async function startTask(client: FleetClient, name: string, agentType: string): Promise<void> {
@@ -79,13 +79,13 @@ async function startTask(client: FleetClient, name: string, agentType: string): 
   } as const;
   await client.createCheckpoint({
     ...{ taskId: name, commandId: uuidv7(), checkpoint: checkpoint as never },
-    handoff: { toAgentType: agentType, reason: "to be done" },
+    handoff: { toAgentType: agentType, reason: "a new task" },
   });
 }
 
 async function startTasks(client: FleetClient): Promise<void> {
   const open = new Set<string>();
-  for (let n = 0; !isClosing && !crew.stopping.aborted; ) {
+  for (let n = 0; !isClosing && !group.stopping.aborted; ) {
     for (const name of open) {
       const task = await client.getTask(name, { deadlineMs: 1_000 }).catch(() => null);
       if (task !== null && hasEnded(task)) open.delete(name);
@@ -93,18 +93,18 @@ async function startTasks(client: FleetClient): Promise<void> {
     while (open.size < o.open && !isClosing) {
       const kind = nextKind();
       const name = taskName(kind, ++n);
-      const isHired = o.hasRunner && !DAMAGED.has(kind) && crew.random() < HIRED_SHARE;
+      const isLaunched = o.hasRunner && !DAMAGED.has(kind) && group.random() < LAUNCHED_SHARE;
       open.add(name);
-      process.send?.({ started: name } satisfies Started);
-      await startTask(client, name, isHired ? HIRED : WORKER).catch((error) =>
-        crew.log.warn({ error, name }, "a task may not be started"),
+      process.send?.({ started: name } satisfies TaskStarted);
+      await startTask(client, name, isLaunched ? LAUNCHED : WORKER).catch((error) =>
+        group.log.warn({ error, name }, "a task may not have started"),
       );
     }
-    await sleep(LOOK_EVERY_MS);
+    await sleep(CHECK_EVERY_MS);
   }
 }
 
-/** In every way that an agent would. */
+/** Reads a damaged checkpoint with every query of an agent. */
 async function readDamaged(reader: AgentContext, task: string, id: string): Promise<void> {
   const steps: ReadStep[] = [
     { op: "get", task, id },
@@ -117,14 +117,14 @@ async function readDamaged(reader: AgentContext, task: string, id: string): Prom
   }
 }
 
-async function liveOn(place: number): Promise<FleetClient> {
-  const { client } = await crew.join(place, (bus) => withCalls(bus, crew));
-  for (let n = 0; !crew.stopping.aborted; n += 1) {
-    const task = taskName("healthy", 1_000 * place + n);
+async function runHealthy(index: number): Promise<FleetClient> {
+  const { client } = await group.connect(index, (bus) => withCalls(bus, group));
+  for (let n = 0; !group.stopping.aborted; n += 1) {
+    const task = taskName("healthy", 1_000 * index + n);
     let fence = 0;
     try {
       await runAgent({
-        ...{ fleet: client, type: HEALTHY, heartbeatMs: HEARTBEAT_MS, signal: crew.stopping },
+        ...{ fleet: client, type: HEALTHY, heartbeatMs: HEARTBEAT_MS, signal: group.stopping },
         task,
         begin: { pending_items: Array.from({ length: 500 }, (_, i) => `item ${i}`) },
         checkpoints: { items: 1 },
@@ -137,30 +137,30 @@ async function liveOn(place: number): Promise<FleetClient> {
         },
       });
     } catch (error) {
-      // As when neither bus nor disk takes what it has done; the same may keep its report of that from everybody.
-      crew.log.warn({ error }, "a healthy agent came to an end");
-      await crew.history.append({
-        ...{ line: "life", at: Date.now(), agent: client.agentId, task, fence },
+      // For example, neither the bus nor the disk accepts its checkpoint. The same cause may suppress its exit report.
+      group.log.warn({ error }, "a healthy agent ended with an error");
+      await group.history.append({
+        ...{ line: "lifecycle", at: Date.now(), agent: client.agentId, task, fence },
         what: "fails",
       });
-      await sleep(LOOK_EVERY_MS);
+      await sleep(CHECK_EVERY_MS);
     }
   }
   return client;
 }
 
-const starter = await crew.join(0, (bus) => withCalls(bus, crew));
-const reader = await crew.join(1);
+const starter = await group.connect(0, (bus) => withCalls(bus, group));
+const reader = await group.connect(1);
 const reading = new Set<Promise<void>>();
-process.on("message", ({ damaged, closing }: OfficeOrder) => {
+process.on("message", ({ damaged, closing }: DispatcherMessage) => {
   if (closing) isClosing = true;
   if (damaged === undefined) return;
-  const underway = readDamaged(reader, damaged.task, damaged.checkpointId);
-  reading.add(underway.finally(() => reading.delete(underway)));
+  const done = readDamaged(reader, damaged.task, damaged.checkpointId);
+  reading.add(done.finally(() => reading.delete(done)));
 });
 process.send?.({ ready: true });
-const agents = Array.from({ length: o.healthy }, (_, place) => liveOn(2 + place));
+const agents = Array.from({ length: o.healthy }, (_, index) => runHealthy(2 + index));
 await startTasks(starter.client);
 const clients = await Promise.all(agents);
 await Promise.all(reading);
-await crew.leave([starter.client, reader.client, ...clients]);
+await group.stop([starter.client, reader.client, ...clients]);

@@ -1,10 +1,10 @@
-/** Hand-made histories of handoffs: what a correct fleet does to one, step by step, for a test to bend. */
+/** Scripted histories of handoffs: the steps of a correct fleet, of which a test changes a fact. */
 import type { Alert } from "../../../../../shared/protocol/alerts.ts";
 import type { Handoff } from "../../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../../shared/protocol/handoff-states.ts";
 import type { Attempt } from "../../agents/history.ts";
 import type { Entry } from "../evidence.ts";
-import { type Mutable, Story } from "../story.ts";
+import { type Mutable, ScriptedHistory } from "../scripted-history.ts";
 
 export const DEADLINE_MS = 2_000;
 export const FIRST_CHECKPOINT_MS = 3_000;
@@ -12,8 +12,8 @@ const OFFERS_MAX = 2;
 
 type Failure = NonNullable<Handoff["failure"]>["reason"];
 
-export class HandoffTelling extends Story {
-  /** The last checkpoint of an agent that hands off; returns the handoff's id. */
+export class ScriptedHandoffs extends ScriptedHistory {
+  /** Writes the checkpoint with which an agent hands off; returns the id of the handoff. */
   handOff(by: { readonly agent?: string; readonly fence?: number } = {}): string {
     const attempt = this.write({ op: "create", ...by });
     const id = attempt.command_id!;
@@ -23,7 +23,7 @@ export class HandoffTelling extends Story {
     return id;
   }
 
-  /** Somebody asks for a handoff of the task as it is; `first`: what the command does before. */
+  /** Requests a handoff of the latest checkpoint; `first` makes the earlier transitions of the command. */
   initiate(agent = "a", fence?: number, first: (command: string) => void = () => {}): string {
     const attempt = this.call({ op: "handoff", agent, ...(fence !== undefined && { fence }) });
     const id = attempt.command_id!;
@@ -34,7 +34,7 @@ export class HandoffTelling extends Story {
     return id;
   }
 
-  /** With the request alone; `command`: null when no agent asked for it. */
+  /** Requests a handoff; `command` is null for an attempt at recovery. */
   protected begin(id: string, command: string | null): void {
     this.handoffs.set(id, {
       ...{ handoff_id: id, task_id: this.task, state: "requested", attempt: 0, max_attempts: null },
@@ -43,7 +43,7 @@ export class HandoffTelling extends Story {
     } as Mutable<Handoff>);
     this.openHandoff = id;
     const named = { handoff_id: id, handoff_from: null, handoff_to: "requested", command_id: command };
-    this.enter("handoff", named, "handing_off");
+    this.transition("handoff", named, "handing_off");
   }
 
   #grant(attempt: Mutable<Attempt>, handoff: string, fence: number | null = null): void {
@@ -57,10 +57,10 @@ export class HandoffTelling extends Story {
     const named = { handoff_id: id, handoff_from: record.state, handoff_to: to };
     record.state = to;
     if (!["requested", "validated", "offered", "accepted"].includes(to)) this.openHandoff = null;
-    this.enter(op, { ...named, ...facts }, state);
+    this.transition(op, { ...named, ...facts }, state);
   }
 
-  /** As the coordinators do, validated first where it has not been. */
+  /** Offers a handoff as the coordinators do, after its validation. */
   offer(id: string): void {
     const record = this.handoffs.get(id)!;
     if (record.state === "requested") this.#move("validate", id, "validated");
@@ -71,7 +71,7 @@ export class HandoffTelling extends Story {
     this.#move("offer", id, "offered", { attempt: record.attempt, deadline });
   }
 
-  /** An agent asks for what was offered and is told that it has it. */
+  /** An agent accepts the offer and is answered committed. */
   accept(id: string, agent: string): Mutable<Attempt> {
     const attempt = this.acknowledge(id, agent);
     const record = this.handoffs.get(id)!;
@@ -85,12 +85,12 @@ export class HandoffTelling extends Story {
     return attempt;
   }
 
-  /** An agent asks for what was offered; what comes of it is open. */
+  /** An agent accepts the offer, with an open outcome. */
   acknowledge(id: string, agent: string): Mutable<Attempt> {
     return this.call({ op: "acknowledge", agent, handoff: id, attempt: this.handoffs.get(id)!.attempt });
   }
 
-  /** The first checkpoint of whoever accepted. */
+  /** Writes the first checkpoint of the accepting agent. */
   confirm(id: string, agent: string, fence = this.fence): Mutable<Attempt> {
     const attempt = this.write({ op: "create", agent, fence });
     const first = attempt.command_id!;
@@ -106,25 +106,25 @@ export class HandoffTelling extends Story {
       handoff: id,
       ...(fence !== undefined && { fence }),
     });
-    this.cancelled(id, "withdrawn", attempt.command_id!);
+    this.cancel(id, "withdrawn", attempt.command_id!);
     this.#grant(attempt, id);
     return attempt;
   }
 
-  /** Besides what a command did, or by one of its own. */
-  cancelled(id: string, reason: Failure, command: string): void {
+  /** Cancels the handoff as an additional transition of a command, or by a command for it. */
+  cancel(id: string, reason: Failure, command: string): void {
     this.#move("cancel_handoff", id, "cancelled", { reason, command_id: command }, "active");
   }
 
   escalate(id: string, reason: Failure): void {
     this.#move("escalate", id, "escalated", { reason });
-    this.enter("block", { reason, handoff_id: id }, "blocked");
+    this.transition("block", { reason, handoff_id: id }, "blocked");
     this.alert(id, "escalated", "critical");
   }
 
   reject(id: string): void {
     this.#move("reject", id, "rejected", { reason: "hash_broken" });
-    this.enter("block", { reason: "hash_broken", handoff_id: id }, "blocked");
+    this.transition("block", { reason: "hash_broken", handoff_id: id }, "blocked");
     this.alert(id, "rejected", "critical");
   }
 

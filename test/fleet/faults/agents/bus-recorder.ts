@@ -1,6 +1,6 @@
 /**
- * The bus as an agent has it, with a memory: the bytes of every command are on disk before they leave for the first time, to a writer or
- * into the queue, and what a command was answered with is kept for the agent's own record.
+ * The bus of an agent with a record: the bytes of every command are on disk before they are sent for the first time, to a writer or to the
+ * queue. The answer to a command is kept for the agent's call.
  */
 import type { Bus, Outgoing } from "../../../../shared/bus/bus.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
@@ -10,11 +10,11 @@ import type { CommittedFacts, HistoryWriter } from "./history.ts";
 const COMMAND = SUBJECTS.everyCommand.slice(0, SUBJECTS.everyCommand.indexOf("*"));
 const QUEUED = SUBJECTS.everyQueue.slice(0, SUBJECTS.everyQueue.indexOf("*"));
 
-export class Recorder {
+export class BusRecorder {
   readonly #history: HistoryWriter;
   readonly #copies: Copies;
-  readonly #known = new Set<string>();
-  readonly #again = new Set<string>();
+  readonly #sent = new Set<string>();
+  readonly #repeated = new Set<string>();
   readonly #answers = new Map<string, CommittedFacts>();
 
   constructor(history: HistoryWriter, copies: Copies) {
@@ -22,22 +22,22 @@ export class Recorder {
     this.#copies = copies;
   }
 
-  /** What a command was answered with, once: asking again gives nothing. */
+  /** Returns the answer to a command and forgets it. */
   answerOf(commandId: string): CommittedFacts | undefined {
     const answer = this.#answers.get(commandId);
     this.#answers.delete(commandId);
     return answer;
   }
 
-  /** Whether a command left more than once. */
-  wasSentAgain(commandId: string): boolean {
-    return this.#again.has(commandId);
+  /** Whether a command was sent more than once. */
+  wasRepeated(commandId: string): boolean {
+    return this.#repeated.has(commandId);
   }
 
   recorded(real: Bus): Bus {
     const request: Bus["request"] = async (subject, out, options) => {
       if (!subject.startsWith(COMMAND)) return real.request(subject, out, options);
-      const commandId = await this.#remember(real, subject, out);
+      const commandId = await this.#record(real, subject, out);
       const answer = await real.request(subject, out, options);
       const { committed } = endingOf(JSON.parse(Buffer.from(answer.body).toString()));
       if (committed !== undefined) this.#answers.set(commandId, committed);
@@ -46,9 +46,9 @@ export class Recorder {
     const publishDurable: Bus["publishDurable"] = async (subject, out, options) => {
       if (!subject.startsWith(QUEUED)) return real.publishDurable(subject, out, options);
       const command = `${COMMAND}${subject.slice(QUEUED.length)}`;
-      await this.#remember(real, command, out);
+      await this.#record(real, command, out);
       const ack = await real.publishDurable(subject, out, options);
-      this.#copies.considerQueued(real, command, { subject, out, messageId: options.messageId });
+      this.#copies.onQueued(real, command, { subject, out, messageId: options.messageId });
       return ack;
     };
     return new Proxy(real, {
@@ -61,16 +61,16 @@ export class Recorder {
     });
   }
 
-  async #remember(real: Bus, subject: string, out: Outgoing): Promise<string> {
+  async #record(real: Bus, subject: string, out: Outgoing): Promise<string> {
     const body = Buffer.from(out.body).toString();
     const { command_id } = JSON.parse(body) as { command_id: string };
-    if (this.#known.has(command_id)) {
-      this.#again.add(command_id);
+    if (this.#sent.has(command_id)) {
+      this.#repeated.add(command_id);
       return command_id;
     }
-    this.#known.add(command_id);
+    this.#sent.add(command_id);
     await this.#history.append({ line: "sent", command_id, subject, body });
-    this.#copies.consider(real, subject, body);
+    this.#copies.onSent(real, subject, body);
     return command_id;
   }
 }
