@@ -12,7 +12,7 @@ import { TestAgents } from "../../harness/processes/agents.ts";
 import { startNats } from "../../harness/processes/nats.ts";
 import { environmentOf, startService } from "../../harness/processes/services.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { RunbookFleet, TASK } from "../runbook/runbook.ts";
+import { RunbookFleet, TASK } from "../runbook/runbook-fleet.ts";
 import { sections } from "../runbook/runbook-steps.ts";
 
 /** Each command is a process of its own, and a busy machine takes seconds to start one. */
