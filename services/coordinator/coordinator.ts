@@ -1,8 +1,8 @@
 /**
  * The coordinator: moves a task from one agent to the next. It verifies the checkpoint that is handed over,
- * offers the task to agents of the next type, offers it again when none accepts in time, and escalates it to
- * operators in the end. Its whole state is in the store, so any number of coordinators run without a leader,
- * and one continues the handoffs that another leaves behind.
+ * offers the task to agents of the next type, offers it again when no agent accepts in time, and finally
+ * escalates it to operators. Its whole state is in the store, so any number of coordinators run without a
+ * leader, and one continues the handoffs that another left behind.
  */
 import { tokenizer } from "../../shared/prompts/tokens.ts";
 import type { Format } from "../../shared/records/kv/format.ts";
@@ -27,7 +27,7 @@ export interface CoordinatorContext extends EventContext {
 export async function start(context: CoordinatorContext): Promise<Stop> {
   const { log, config } = context;
   const repository = openRepository(context, { finder: "coordinator" });
-  // Loads its tables, which takes a while, before the first handoff needs them.
+  // Loads the tables of the tokenizer, which takes a while, before the first handoff needs them.
   tokenizer();
   const rules = { agentTypes: knownAgentTypes(config.agentTypes), policies: config.policies };
   const controller = startHandoffController(context, repository, createOfferBuilder(repository, rules));
@@ -35,7 +35,7 @@ export async function start(context: CoordinatorContext): Promise<Stop> {
   const stopGauges = startHandoffGauges(context);
   log.info({ instance: context.instance }, "coordinator started");
   return async () => {
-    // First the events, so that their runs are finished.
+    // The events stop first, so that the runs that they woke are finished.
     await stopEvents();
     await Promise.all([controller.stop(), stopGauges()]);
     log.info("coordinator stopped");

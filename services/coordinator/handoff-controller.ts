@@ -15,12 +15,14 @@ import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import { type HandoffStep, nextStep } from "./next-step.ts";
 import type { BuildOffer, Offerable } from "./offer-builder.ts";
 
-/** More steps than a handoff takes in a row: one more is a defect. */
+/** A handoff takes fewer steps in a row. More of them are a defect. */
 const STEPS_MAX = 8;
 
 type Repository = Pick<CheckpointRepository, "handoff" | "coordination">;
 
-/** Due are handoffs that were requested, whose offer has expired, or whose first checkpoint is late. */
+/**
+ * A handoff is due when it was requested, when its offer has expired, and when its first checkpoint is late.
+ */
 export function startHandoffController(
   context: ServiceContext,
   repository: Repository,

@@ -14,7 +14,7 @@ export type BuiltOffer<Offer> =
 export type HandoffStep<Offer> =
   /** The handoff has ended. */
   | { readonly do: "nothing" }
-  /** An agent has until then. */
+  /** An agent has until `untilMs` to act. */
   | { readonly do: "wait"; readonly untilMs: number }
   | { readonly do: "build_offer" }
   | { readonly do: "reject"; readonly failure: HandoffEnding }

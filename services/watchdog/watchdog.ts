@@ -78,7 +78,7 @@ export async function start(context: WatchdogContext): Promise<Stop> {
   log.info({ instance: context.instance }, "watchdog started");
   return async () => {
     await stopMonitor();
-    // First the sources of failures and requests, so that their recoveries are finished.
+    // The sources of failures and requests stop first, so that the recoveries that they woke are finished.
     await Promise.all(stops.map((stop) => stop()));
     await controller.stop();
     await observedClock.stop();

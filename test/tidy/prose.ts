@@ -26,8 +26,6 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
 /** Folders and files whose words have not been revised yet. */
 const PENDING: readonly string[] = [
   "README.md",
-  "services/watchdog/README.md",
-  "services/watchdog/RUNBOOK.md",
   "shared/protocol/handoff-",
   "shared/protocol/policy.ts",
   "shared/protocol/recovery-",

@@ -1,14 +1,14 @@
 /**
- * Reports a damaged head, or a damaged open handoff, that a failure was to be recorded in. No recovery can
- * continue such a task, and the next scrub may be a day away, so the damage is kept as a finding now and the
- * scrubber alerts operators. Once for each task in the life of this process.
+ * Reports a damaged head, or a damaged open handoff, that prevents the recording of a failure. No recovery
+ * can continue such a task, and the next scrub may be a day away, so the damage is kept as a finding now and
+ * the scrubber alerts operators. Each task is reported once in the life of this process.
  */
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { RecoveryPlace } from "../../../shared/records/recovery/due.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 
-/** Reported tasks that are remembered. Forgetting them costs a look. */
+/** Reported tasks that are remembered. A forgotten one is examined again. */
 const REPORTED_MAX = 10_000;
 
 /** Ignores an error that reports no damage. Never rejects: the error that led here is the one to handle. */

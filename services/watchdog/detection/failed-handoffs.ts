@@ -1,6 +1,6 @@
 /**
- * Handoffs that failed after an agent had accepted them, or because their checkpoint is corrupt. They count
- * as failures of an agent, so a recovery continues the task from an earlier checkpoint or with another agent.
+ * Handoffs that failed after an agent had accepted them, or because their checkpoint is corrupt. They are
+ * recorded as failures, so a recovery continues the task from an earlier checkpoint or with another agent.
  */
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";

@@ -41,7 +41,9 @@ export class HeartbeatMonitor {
   readonly #parts: HeartbeatMonitorParts;
   readonly #repository: Repository;
   readonly #claims = new OwnershipClaims();
-  /** The last heartbeat of each agent and its owner: a lookup by name costs more than all other work for it. */
+  /**
+   * The last heartbeat of each agent and its owner: a lookup by name costs more than all other work for it.
+   */
   readonly #last = new WeakMap<
     LatestHeartbeat,
     { readonly beat: LatestHeartbeat["beat"]; readonly owner: MonitoredOwner }

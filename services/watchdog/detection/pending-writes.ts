@@ -1,6 +1,6 @@
 /**
- * The pending writes of an agent: what its commands in the queue will write when its exit is reported.
- * Recording the failure first would refuse them, so the report waits until they are applied. The wait is
+ * The pending writes of an agent: its commands that are still in the queue when its exit is reported. After
+ * the failure was recorded they would be refused, so the report waits until they are applied. The wait is
  * measured by the clock of this process and is bounded: an agent that keeps writing to the queue must not
  * prevent the recovery of its task.
  */
@@ -13,8 +13,8 @@ import { areOwners, type Ownership } from "./ownership.ts";
 /** Long enough to drain a typical queue once the store has recovered. */
 const WAIT_MS_MAX = 30_000;
 /**
- * What counts of the time between two checks: while the store is down nothing is checked, and nothing leaves
- * the queue.
+ * Cap on the time counted between two checks: while the store is down there are none, and the queue stands
+ * still.
  */
 const CHECK_MS_MAX = 2_000;
 /** Waiting reports that are remembered. Forgetting one restarts its wait. */

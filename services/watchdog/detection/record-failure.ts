@@ -1,7 +1,4 @@
-/**
- * Records the failure of an agent and wakes the recovery if it is due. Of any number of watchdogs, one
- * records it.
- */
+/** Records the failure of an agent and wakes its recovery. Any number of watchdogs may try; one succeeds. */
 import type { DurableMessage } from "../../../shared/bus/bus.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";

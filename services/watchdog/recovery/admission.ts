@@ -5,16 +5,18 @@
  * others leave: the first such type half of the places, the second half of the rest. Nine types without any
  * agents fill a cap of 256.
  *
- * The cap holds for all watchdogs together, nearly: each reads the counts every so often.
+ * The cap is approximate, since it holds for all watchdogs together and each reads the counts periodically.
  */
 import type { AttemptKind } from "../../../shared/records/kv/counters.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 
 const READ_EVERY_MS = 250;
-/** How long a type counts as saturated: to look at each of thousands of its tasks would cost a whole core. */
+/**
+ * How long a type counts as saturated: examining thousands of its tasks each time would take a whole core.
+ */
 const SATURATED_MS = { min: 500, spread: 500 };
-/** Saturated types that are remembered. Forgetting them costs a look. */
+/** Saturated types that are remembered. The tasks of a forgotten one are examined again. */
 const SATURATED_MAX = 1_000;
 
 export interface AttemptAdmission {

@@ -17,17 +17,14 @@ import { currentTraceparent, withSpan } from "../../../shared/runtime/observabil
 import type { ServiceContext } from "../../../shared/runtime/process/service.ts";
 import type { AttemptAdmission } from "./admission.ts";
 
-/** More steps than a recovery takes in a row: one more is a defect. */
+/** A recovery takes fewer steps in a row. More of them are a defect. */
 const STEPS_MAX = 6;
 /** A further try would end in the same way. */
 const PERMANENT: ReadonlySet<string> = new Set(["CORRUPT", "TOO_LARGE", "INVALID"]);
 
 type Repository = Pick<CheckpointRepository, "recovery">;
 
-/**
- * Due are recoveries after a failure or a pause, by an operator's request, and those that a watchdog left
- * behind.
- */
+/** A recovery is due after a failure, after a pause, and at an operator's request. */
 export function startRecoveryController(
   context: Pick<ServiceContext, "clock" | "log">,
   repository: Repository,
