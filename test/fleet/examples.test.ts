@@ -106,6 +106,13 @@ test("the orchestrator without the SDK in API.md takes an offer", async () => {
   await expect.poll(async () => (await writer.bus.stream(STREAMS.offers).state()).messages).toBe(0);
 }, 60_000);
 
+test("the program in the README completes its task", async () => {
+  const [program = "", ...others] = programsOf("README.md", "ts");
+  expect(others).toEqual([]);
+  expect(await runProgram(program, "ts")).toMatch(/^completed [0-9a-f-]{36}$/m);
+  expect((await newest("dark-mode"))?.execution_state.completed_items).toHaveLength(2);
+}, 60_000);
+
 test("each program in the SDK's manual runs, one after the other", async () => {
   const [agent = "", handle = "", continuation = "", admin = "", ...others] = programsOf(
     "shared/sdk/README.md",

@@ -17,6 +17,7 @@ const TOP = [
 const LINES_OF_FILE = 400;
 const LINES_OF_FUNCTION = 70;
 const LINES_OF_MAIN = 30;
+const LINES_OF_README = 150;
 const VAGUE = /^(utils?|helpers?|common|misc|libs?|tools?|base|managers?|types?|index)$/;
 
 export const topLevel: Rule = {
@@ -63,6 +64,19 @@ export const fileLength: Rule = {
       ),
   broken: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE + 1))],
   kept: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE))],
+};
+
+export const readmeLength: Rule = {
+  name: `the README has at most ${LINES_OF_README} lines`,
+  check: (files) =>
+    files
+      .filter(({ path, text }) => path === "README.md" && lineCount(text) > LINES_OF_README)
+      .map(
+        ({ path, text }) =>
+          `${path}: ${lineCount(text)} lines, at most ${LINES_OF_README}; move a part to the document beside its code`,
+      ),
+  broken: [file("README.md", "x\n".repeat(LINES_OF_README + 1))],
+  kept: [file("README.md", "x\n".repeat(LINES_OF_README)), file("test/README.md", "x\n".repeat(200))],
 };
 
 /** The relative links of a document outside code blocks, with their anchors. */

@@ -25,7 +25,6 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
 
 /** Folders and files whose words have not been revised yet. */
 const PENDING: readonly string[] = [
-  "README.md",
   "shared/protocol/handoff-",
   "shared/protocol/policy.ts",
   "shared/protocol/recovery-",
