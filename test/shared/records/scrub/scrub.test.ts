@@ -49,12 +49,18 @@ const flip = async (key: Bytes) => {
   value[value.length >> 1]! ^= 1;
   await write(key, value);
 };
+const truncate = async (key: Bytes) => write(key, (await read(key)).subarray(0, 10));
+const rewrite = async (key: Bytes, change: (text: string) => string) => {
+  const text = decode<string>(await read(key));
+  expect(change(text)).not.toBe(text);
+  await write(key, encode(change(text)));
+};
 const update = (id: string, task = TASK) =>
   send(bench.repository, "update", { checkpoint_id: id, patch: { a: 1 } }, { task });
 const found = async () => {
   const { findings } = await scrub(bench);
   const lines = findings.map(({ kind, details, version }) => [kind, details, version] as const);
-  return lines.sort(([a], [b]) => (a < b ? -1 : 1));
+  return lines.sort((a, b) => (a.join() < b.join() ? -1 : 1));
 };
 
 describe.each(ENGINES)("the scrub on %s", (engine) => {
@@ -160,7 +166,24 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
       "link",
       /one of them/,
     ],
-    ["a damaged audit entry", () => flip(keys.audit(TASK, 3)), "audit", /^entry [34][: ]/],
+    [
+      "a damaged audit entry",
+      () => truncate(keys.audit(TASK, 3)),
+      "audit",
+      /^entry 3: its bytes are damaged/,
+    ],
+    [
+      "an audit entry with another fact",
+      () => rewrite(keys.audit(TASK, 3), (text) => text.replace('"fence":0', '"fence":1')),
+      "audit",
+      /^entry 4: it does not name the hash/,
+    ],
+    [
+      "an audit entry with another hash",
+      () => rewrite(keys.audit(TASK, 3), (text) => text.replace(/(?<="new_hash":")./, "g")),
+      "audit",
+      /^entry 3 made version 1 with another hash/,
+    ],
     ["a lost audit entry", () => remove(keys.audit(TASK, 3)), "audit", /^entry 4: an entry is missing/],
     [
       "a lost end of the trail",
