@@ -3,13 +3,14 @@
  * is none.
  */
 import pLimit from "p-limit";
+import { nextAgentType } from "../../shared/lifecycle/routing.ts";
 import { continuationPrompt } from "../../shared/prompts/continuation.ts";
 import type { Prompt } from "../../shared/prompts/prompt.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import type { Handoff } from "../../shared/protocol/handoff-record.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
-import { nextAgentType, type Policies, type Policy, policyOf } from "../../shared/protocol/policy.ts";
+import { type Policies, type Policy, policyOf } from "../../shared/protocol/policy.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { BuiltOffer } from "./next-step.ts";
 import { verify } from "./verification.ts";
@@ -53,14 +54,12 @@ export function createOfferBuilder(
   return (handoff) => limit(() => build(handoff));
 }
 
-/** The requested type; else the one that the policy of the previous agent's type names. */
+/** The type that was chosen with the request; a handoff from before that was done names none. */
 function chosenType(
   { to_agent_type, from_agent_type, next_phase, tenant }: Handoff,
   policies: Policies,
 ): string {
-  return (
-    to_agent_type ?? nextAgentType(policyOf(policies, tenant, from_agent_type), from_agent_type, next_phase)
-  );
+  return nextAgentType({ tenant, from: from_agent_type, nextPhase: next_phase, to: to_agent_type }, policies);
 }
 
 function offerFor(

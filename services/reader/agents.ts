@@ -3,11 +3,11 @@
  * it owns its task; then the owners of open tasks without heartbeats about them, by task.
  */
 
+import type { TaskRecord } from "../../shared/lifecycle/task.ts";
 import type { Agent, AgentPage } from "../../shared/protocol/agents.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import type { QueryParams } from "../../shared/protocol/queries.ts";
-import type { Task } from "../../shared/protocol/task.ts";
 import { openCursor, sealCursor } from "../../shared/records/kv/cursor.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { readHeads, readOwned } from "../../shared/records/task/task-list.ts";
@@ -105,7 +105,7 @@ async function listOwned(
   return { agents: page.map(silentAgent), next: end === null ? null : { part: "owned", after: end } };
 }
 
-function observedAgent(one: LatestHeartbeat, head: Task | null, nowMs: number): Agent {
+function observedAgent(one: LatestHeartbeat, head: TaskRecord | null, nowMs: number): Agent {
   const { beat, firstAt, lastAt } = one;
   const { agent_id, agent_type, task_id = null, fence = null } = beat;
   return {
@@ -124,7 +124,7 @@ function observedAgent(one: LatestHeartbeat, head: Task | null, nowMs: number): 
   };
 }
 
-function silentAgent(head: Task): Agent {
+function silentAgent(head: TaskRecord): Agent {
   return {
     agent_id: head.owner ?? "",
     // The head has the type of the last writing agent, which may not be the owner.

@@ -10,7 +10,7 @@ import {
   type ReceivedAlert,
 } from "../../shared/protocol/alerts.ts";
 import { hasRoomForLetter } from "../../shared/protocol/dead-letter.ts";
-import { TASK_TABLE, type Task } from "../../shared/protocol/task.ts";
+import { isEnded, type Task } from "../../shared/protocol/task.ts";
 
 export interface Evidence {
   /** The head of the alert's task. null: the task is not known, or its head is corrupt. */
@@ -31,7 +31,7 @@ const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   DEAD_LETTERS_FULL: { letters: hasRoomForLetter },
   HANDOFF_FAILED: {
     head: ({ id, time, data: { state } }, head) => {
-      if (TASK_TABLE[head.state].handoff === null) return true;
+      if (isEnded(head.state)) return true;
       return state === "lapsed" ? isAtOrAfter(head.recovery?.resumed_at, time) : isUnblocked(id, head);
     },
   },
@@ -61,8 +61,9 @@ function judgeOf(type: string): Judge<AlertType> | null {
  * True also for a task that was blocked again, because the new block has its own alert. A take alone does not
  * unblock a task: a supervisor that restarts a crashing agent would resolve its alert each time.
  */
-function isUnblocked(id: string, { state, block }: Task): boolean {
-  return state !== "blocked" || (block !== null && parseAlertId(id).occasion !== String(block.seq));
+function isUnblocked(id: string, { blocked }: Task): boolean {
+  if (blocked === null) return true;
+  return blocked.alert_seq !== null && parseAlertId(id).occasion !== String(blocked.alert_seq);
 }
 
 function isAtOrAfter(moment: string | null | undefined, time: string): boolean {

@@ -2,14 +2,17 @@
  * Alerts for operators: the alerts from their stream, and from the store which of them are acknowledged or
  * resolved. A tenant sees and acknowledges only its own, by the tenant in the subject.
  */
+
 import type { StoredBody, StreamView } from "../../shared/bus/bus.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
+import { type TaskRecord, viewOf } from "../../shared/lifecycle/task.ts";
 import type { AlertPage, AlertState } from "../../shared/protocol/alert-queries.ts";
 import { parseAlertId, type ReceivedAlert, readAlert } from "../../shared/protocol/alerts.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import type { QueryParams, QueryResults } from "../../shared/protocol/queries.ts";
 import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import type { Task } from "../../shared/protocol/task.ts";
 import { openCursor, sealCursor } from "../../shared/records/kv/cursor.ts";
 import { Transactions } from "../../shared/records/kv/transactions.ts";
 import { acknowledgeAlerts, readAcks } from "../../shared/records/task/alert-acks.ts";
@@ -147,7 +150,7 @@ async function withStates<A extends { readonly alert: ReceivedAlert }>(
     ...one,
     acknowledgement: acks[i] ?? null,
     resolved: isResolved(one.alert, {
-      head: headOf.get(one.alert.subject) ?? null,
+      head: viewIn(headOf, one.alert.subject),
       letters: lettersState,
     }),
   }));
@@ -186,4 +189,9 @@ async function findIn(
 
 function missing(ids: readonly string[]): never {
   throw new FleetError("NOT_FOUND", "there is no such alert", { details: { alert_ids: ids } });
+}
+
+function viewIn(heads: ReadonlyMap<string, TaskRecord | null>, task: string): Task | null {
+  const head = heads.get(task) ?? null;
+  return head && viewOf(head);
 }

@@ -3,9 +3,10 @@
  * refused, as in the command `recover`.
  */
 
+import { nextAgentType } from "../../shared/lifecycle/routing.ts";
 import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
 import { nextPhaseOf } from "../../shared/protocol/handoff-record.ts";
-import { nextAgentType, policyOf } from "../../shared/protocol/policy.ts";
+import { policyOf } from "../../shared/protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../shared/protocol/queries.ts";
 import type { Task } from "../../shared/protocol/task.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
@@ -25,7 +26,7 @@ export function createRecoveryQueries(
   /** The offer that the coordinator will make. */
   function offerOf(tenant: string, { metadata, execution_state }: Checkpoint, to: string | undefined) {
     const { agent_type: from } = metadata;
-    const type = to ?? nextAgentType(policyOf(policies, tenant, from), from, nextPhaseOf(execution_state));
+    const type = nextAgentType({ tenant, from, nextPhase: nextPhaseOf(execution_state), to }, policies);
     const { max_attempts, deadline_ms } = policyOf(policies, tenant, type).offer;
     return { agent_type: type, is_known: known.has(type), max_attempts, deadline_ms };
   }

@@ -88,6 +88,8 @@ export const BLOCKED_WORDS: Readonly<Record<BlockReason, string>> = {
   no_agent: "No agent accepted it. Start an agent of its type, then run the recovery again (recovery run).",
   withdrawn:
     "Its handoff was cancelled, and it has no owner. Take it, or let another agent continue (recovery run).",
+  checkpoint_corrupt:
+    "The checkpoint of its handoff is corrupt. The watchdogs continue from an earlier one; look again in a minute.",
 };
 
 /** Complete by compilation: a type of alert without words is a type error. */

@@ -170,10 +170,3 @@ type Said<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 function said<T extends object>(part: T | undefined): Said<T> {
   return Object.fromEntries(Object.entries(part ?? {}).filter(([, value]) => value !== undefined)) as Said<T>;
 }
-
-/** Who goes on after an agent of `agentType`: one of the same type, unless the phase changes and the policy names another for it. */
-export function nextAgentType(policy: Policy, agentType: string, nextPhase: string | null): string {
-  if (nextPhase === null) return agentType;
-  const named = policy.next_agent.by_next_phase as Readonly<Record<string, string | undefined>>;
-  return (Object.hasOwn(named, nextPhase) ? named[nextPhase] : undefined) ?? agentType;
-}

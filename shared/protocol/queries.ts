@@ -106,6 +106,8 @@ export const recoveryPointQuerySchema = z
     before: checkpointIdSchema.optional(),
     checkpoint_id: checkpointIdSchema.optional(),
     to_agent_type: tokenSchema.optional(),
+    /** Preview a recovery that takes the task from a living agent. */
+    force: z.boolean().default(false),
   })
   .refine(({ before, checkpoint_id }) => before === undefined || checkpoint_id === undefined, {
     path: ["before"],
@@ -235,6 +237,8 @@ export interface FoundPoint {
      */
     readonly alive_until: string | null;
   } | null;
+  /** Why a recovery would be refused now. null: it would not. */
+  readonly refused: Pick<ErrorBody, "code" | "message" | "details"> | null;
 }
 
 /** The result of a recovery that would run now. */

@@ -3,13 +3,7 @@ import { z } from "zod";
 import { FAILURE_CLASSES } from "./exit-report.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
-import {
-  BLOCK_REASONS,
-  FAILURE_SIGNALS,
-  RECOVERY_ACTIONS,
-  RECOVERY_RUNGS,
-  RECOVERY_STATES,
-} from "./recovery-states.ts";
+import { FAILURE_SIGNALS, RECOVERY_ACTIONS, RECOVERY_RUNGS, RECOVERY_STATES } from "./recovery-states.ts";
 
 const time = z.string().nullable();
 
@@ -34,8 +28,18 @@ const failureSchema = z.looseObject({
 });
 export type RecoveryFailure = z.output<typeof failureSchema>;
 
+const wishSchema = z.looseObject({
+  checkpoint_id: z.string().nullable(),
+  to_agent_type: z.string().nullable(),
+  reason: z.string().nullable(),
+  /** The agent or operator that asked; null: the policy. */
+  by: z.string().nullable(),
+});
+/** What was chosen for the next attempt. */
+export type RecoveryWish = z.output<typeof wishSchema>;
+
 /** Times are the acting service's. */
-export const recoverySchema = z.looseObject({
+export const taskRecoverySchema = z.looseObject({
   state: z.enum(RECOVERY_STATES),
   /** Since the budget was whole. */
   failures: z.int(),
@@ -56,15 +60,7 @@ export const recoverySchema = z.looseObject({
   /** The policy tries once more after a while: should that fail, the task is blocked again. */
   is_probe: z.boolean(),
   /** What a person chose for the next attempt; null: the policy decides. */
-  wish: z
-    .looseObject({
-      checkpoint_id: z.string().nullable(),
-      to_agent_type: z.string().nullable(),
-      reason: z.string().nullable(),
-      /** Who asked; null: nobody, the policy. */
-      by: z.string().nullable(),
-    })
-    .nullable(),
+  wish: wishSchema.nullable(),
   /** Of the newest attempt. */
   checkpoint_id: z.string().nullable(),
   handoff_id: z.string().nullable(),
@@ -72,11 +68,8 @@ export const recoverySchema = z.looseObject({
   due_at: time,
   attempted_at: time,
   resumed_at: time,
-  blocked: z
-    .looseObject({ reason: z.enum(BLOCK_REASONS), details: z.string().nullable(), at: z.string() })
-    .nullable(),
 });
-export type Recovery = z.output<typeof recoverySchema>;
+export type Recovery = z.output<typeof taskRecoverySchema>;
 
 /** A handoff that is an attempt at recovery. */
 export const recoveryAttemptSchema = z.looseObject({

@@ -1,91 +1,16 @@
-/**
- * Recovery of a task whose agent failed: what it is, and the complete tables of how it may change and what is done about which failure.
- * It lies in the head of its task: the durable breaker with its budget, decided on by every command of the task.
- */
+/** The words of recovery: its states, what signals a failure, what is done about it, and why a task is blocked. */
 import type { FailureClass } from "./exit-report.ts";
 
 /**
- * `idle`: nothing is going on. `waiting`: an agent failed and was deposed, the next attempt is due. `attempted`: a handoff from the
- * recovery point is open. `resumed`: the next agent has written; the budget comes back when it gets something done. `blocked`: a person decides.
+ * `idle`: no recovery is open. `waiting`: an agent failed and lost the task; the next attempt is due. `attempted`: a handoff from the
+ * recovery point was made. `resumed`: the next agent has written; progress restores the budget. `blocked`: an operator decides.
  */
 export const RECOVERY_STATES = ["idle", "waiting", "attempted", "resumed", "blocked"] as const;
 export type RecoveryState = (typeof RECOVERY_STATES)[number];
 
-/** Those in which something is going on, or somebody has to decide. */
+/** The states of an open recovery. */
 export const RECOVERING_STATES = RECOVERY_STATES.filter((state) => state !== "idle");
 export type RecoveringState = Exclude<RecoveryState, "idle">;
-
-export const RECOVERY_EVENTS = [
-  "fail",
-  "attempt",
-  "resume",
-  "progress",
-  "block",
-  "retry",
-  "supersede",
-  "end",
-] as const;
-export type RecoveryEvent = (typeof RECOVERY_EVENTS)[number];
-
-/**
- * Complete by compilation: a new state or event without a decision for every pair is a type error. null: refused. `retry`: a person, or
- * the policy after a while, wants another attempt. `supersede`: the task was taken or handed off; who resumed it goes on being watched, and
- * when an agent takes it while it waits, that counts as an attempt.
- */
-export const RECOVERY_TABLE: Readonly<
-  Record<RecoveryState, Readonly<Record<RecoveryEvent, RecoveryState | null>>>
-> = {
-  idle: {
-    fail: "waiting",
-    attempt: null,
-    resume: null,
-    progress: "idle",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "idle",
-    end: "idle",
-  },
-  waiting: {
-    fail: "waiting",
-    attempt: "attempted",
-    resume: null,
-    progress: "waiting",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "idle",
-    end: "idle",
-  },
-  attempted: {
-    fail: "waiting",
-    attempt: null,
-    resume: "resumed",
-    progress: "attempted",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "idle",
-    end: "idle",
-  },
-  resumed: {
-    fail: "waiting",
-    attempt: null,
-    resume: null,
-    progress: "idle",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "resumed",
-    end: "idle",
-  },
-  blocked: {
-    fail: null,
-    attempt: null,
-    resume: null,
-    progress: "blocked",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "idle",
-    end: "idle",
-  },
-};
 
 /** What says that an agent failed. */
 export const FAILURE_SIGNALS = [
@@ -156,5 +81,7 @@ export const BLOCK_REASONS = [
   "no_agent",
   /** Somebody took the handoff back that would have brought it on. */
   "withdrawn",
+  /** The checkpoint of a handoff is corrupt. The watchdogs recover the task from an earlier one. */
+  "checkpoint_corrupt",
 ] as const;
 export type BlockReason = (typeof BLOCK_REASONS)[number];

@@ -4,6 +4,9 @@
  * Errors are FleetErrors. A store that is away gives UNAVAILABLE; a transaction whose result cannot be known is tried again, which
  * its idempotency record makes harmless.
  */
+
+import { requireFence } from "../lifecycle/ownership.ts";
+import { viewOf } from "../lifecycle/task.ts";
 import type {
   AcknowledgedAnswer,
   CommittedAnswer,
@@ -52,22 +55,22 @@ import { type ThresholdsOf, thresholdsIn } from "./checkpoint/triggers.ts";
 import { updateCheckpoint } from "./checkpoint/update.ts";
 import { acknowledgeHandoff, cancelHandoff, initiateHandoff } from "./handoff/commands.ts";
 import { findHandoff, listHandoffs } from "./handoff/lists.ts";
-import { HandoffCoordination } from "./handoff-coordination.ts";
+import { HandoffActions } from "./handoff-actions.ts";
 import type { Format } from "./kv/format.ts";
 import { tenantKeys } from "./kv/keyspace.ts";
 import { asFleetError } from "./kv/store-errors.ts";
 import { Transactions } from "./kv/transactions.ts";
 import { recoverTask } from "./recovery/commands.ts";
 import { listRecoveries } from "./recovery/lists.ts";
-import { RecoveryCoordination } from "./recovery-coordination.ts";
+import { RecoveryActions } from "./recovery-actions.ts";
 import { listFindings } from "./scrub/findings.ts";
 import { keepMet } from "./scrub/reported-damage.ts";
 import type { FoundDamage } from "./scrub/scrub-reader.ts";
 import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./search/index-state.ts";
 import { search } from "./search/search.ts";
-import { type Refusal, recordRefusal } from "./task/audited-refusals.ts";
-import { type CommandContext, type Replay, requireFence } from "./task/command-transaction.ts";
+import { type AuditedRefusal, recordRefusal } from "./task/audited-refusals.ts";
+import type { CommandContext, Replay } from "./task/command-transaction.ts";
 import { appliedAt, type RememberedAnswer } from "./task/idempotency.ts";
 import { releaseTask, takeTask } from "./task/ownership.ts";
 import { Lanes } from "./task/task-mutex.ts";
@@ -106,9 +109,9 @@ export class CheckpointRepository {
   readonly #thresholdsOf: ThresholdsOf;
   readonly #findings: Findings;
   /** What only coordinators do. */
-  readonly coordination: HandoffCoordination;
+  readonly coordination: HandoffActions;
   /** What only watchdogs do. */
-  readonly recovery: RecoveryCoordination;
+  readonly recovery: RecoveryActions;
 
   constructor(options: RepositoryOptions) {
     const { store, format, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
@@ -118,21 +121,9 @@ export class CheckpointRepository {
     this.#store = store;
     this.#transactions = transactions;
     this.#findings = findings;
-    this.coordination = new HandoffCoordination({
-      transactions,
-      findings,
-      incarnation,
-      now,
-      service: finder,
-    });
-    this.recovery = new RecoveryCoordination({
-      transactions,
-      findings,
-      incarnation,
-      now,
-      service: finder,
-      policies,
-    });
+    const parts = { transactions, findings, incarnation, now, service: finder, policies };
+    this.coordination = new HandoffActions(parts);
+    this.recovery = new RecoveryActions(parts);
     this.#options = options;
     this.#policies = policies;
     this.#thresholdsOf = thresholdsIn(policies);
@@ -237,7 +228,7 @@ export class CheckpointRepository {
     const head = await this.#transactions.read("task", (reader) => readTask(reader, tenant, task));
     if (head === null)
       throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: task } });
-    return head;
+    return viewOf(head);
   }
 
   /** One page of a task's audit trail with the task's head from the same snapshot. */
@@ -249,7 +240,7 @@ export class CheckpointRepository {
       }
       const keys = tenantKeys(tenant);
       const page = await readAudit(reader, keys, query.task_id, query.from_seq, query.limit);
-      return { task, ...page };
+      return { task: viewOf(task), ...page };
     });
   }
 
@@ -359,7 +350,7 @@ export class CheckpointRepository {
   }
 
   /** Puts a refusal into the task's audit trail; false when there is no such task, or when it is there already. */
-  async recordRefusal(refusal: Refusal): Promise<boolean> {
+  async recordRefusal(refusal: AuditedRefusal): Promise<boolean> {
     const { incarnation } = this.#options.format;
     const { value } = await this.#transactions.transact("refuse", (tx) =>
       recordRefusal(tx, refusal, { nowMs: this.#options.now(), incarnation, traceparent: undefined }),

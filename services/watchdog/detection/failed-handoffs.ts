@@ -2,9 +2,9 @@
  * Handoffs that failed after an agent had accepted them, or because their checkpoint is corrupt. They are
  * recorded as failures, so a recovery continues the task from an earlier checkpoint or with another agent.
  */
+import { corruptFailure, lapsedFailure } from "../../../shared/lifecycle/recovery.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
-import type { Sighting } from "../../../shared/records/recovery/coordination.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { keptTrace } from "../../../shared/runtime/observability/trace-context.ts";
 import type { TraceCarrier } from "../../../shared/runtime/observability/tracing.ts";
@@ -41,20 +41,20 @@ async function recordFailedHandoff(
   { tenant, subject: task, data }: EventOf<"HANDOFF_FAILED">,
   carrier: TraceCarrier,
 ): Promise<void> {
-  const isRejected = data.state === "rejected" && data.reason === "hash_broken";
-  if (data.state !== "lapsed" && !isRejected) return;
+  const hasLapsed = data.state === "lapsed";
+  if (!hasLapsed && data.reason !== "hash_broken") return;
   const handoff = await newestHandoff(repository, tenant, task);
   // The task has been handed off again since.
   if (handoff?.handoff_id !== data.handoffId) return;
   const parent = handoff.traceparent === undefined ? carrier : keptTrace(handoff.traceparent);
-  if (data.state === "lapsed") {
-    await recordFailure({ tenant, task }, lapsed(handoff), parent);
+  if (hasLapsed) {
+    await recordFailure({ tenant, task }, lapsedFailure(handoff), parent);
     return;
   }
   const [head] = await repository.recovery.heads(tenant, [task]);
   // A task that is blocked for another reason waits for an operator already.
   if (head == null || head.recovery?.state === "blocked") return;
-  await recordFailure({ tenant, task }, rejected(handoff, head.fence), parent);
+  await recordFailure({ tenant, task }, corruptFailure(handoff, head.fence), parent);
 }
 
 async function newestHandoff(repository: Repository, tenant: string, task: string): Promise<Handoff | null> {
@@ -65,30 +65,4 @@ async function newestHandoff(repository: Repository, tenant: string, task: strin
     if (error instanceof FleetError && error.code === "NOT_FOUND") return null;
     throw error;
   }
-}
-
-function lapsed({ accepted_by, to_agent_type, fence, accepted_at }: Handoff): Sighting {
-  return {
-    class: "timeout",
-    signal: "handoff_lapsed",
-    agent_id: accepted_by,
-    agent_type: to_agent_type,
-    fence: fence ?? 0,
-    details: "it accepted the handoff and wrote no checkpoint",
-    resets_at: null,
-    last_sign_at: accepted_at,
-  };
-}
-
-function rejected({ to_agent_type, from_agent_type, failure, ended_at }: Handoff, fence: number): Sighting {
-  return {
-    class: "corrupt_state",
-    signal: "handoff_rejected",
-    agent_id: null,
-    agent_type: to_agent_type ?? from_agent_type,
-    fence,
-    details: failure?.details ?? null,
-    resets_at: null,
-    last_sign_at: ended_at,
-  };
 }

@@ -4,7 +4,8 @@
  * agent has failed when both have expired.
  */
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import type { Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
+import type { Sighting } from "../../../shared/records/recovery/observations.ts";
+import type { NotedFailure } from "../../../shared/records/recovery-actions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
 import { runWorker } from "../../../shared/runtime/worker.ts";
@@ -45,19 +46,18 @@ export function startFailureDetector(
       return owners.drop(owner);
     }
     switch (recorded.why) {
-      case "alive": {
-        const leftMs = Math.max(0, recorded.untilMs - clock.now());
+      case "agent_alive": {
+        const leftMs = Math.max(0, (recorded.untilMs ?? 0) - clock.now());
         return owners.postpone(owner, observedClock.now() + leftMs + JUST_AFTER_MS);
       }
       case "blocked":
       case "handing_off":
         return owners.postpone(owner, observedClock.now() + SEARCH_AGAIN_MS);
-      case "unknown":
+      case "unknown_task":
         // For instance after a restore of the store.
         await recovery.dropLeases([owner]);
         return owners.drop(owner);
-      case "superseded":
-      case "over":
+      default:
         return owners.drop(owner);
     }
   };
@@ -94,7 +94,7 @@ export function startFailureDetector(
 async function record(
   { recordFailure, log }: FailureDetectorParts,
   owner: MonitoredOwner,
-): Promise<Noted | null> {
+): Promise<NotedFailure | null> {
   const { tenant, task } = owner;
   try {
     return await recordFailure({ tenant, task }, failureOf(owner));

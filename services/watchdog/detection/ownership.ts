@@ -1,5 +1,5 @@
 /** Whether agents still own their tasks under their fences, with one read for each tenant. */
-import { TASK_TABLE, type Task } from "../../../shared/protocol/task.ts";
+import { isEnded, type Task } from "../../../shared/protocol/task.ts";
 import type { LeaseKey } from "../../../shared/records/recovery/leases.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 
@@ -24,6 +24,6 @@ export async function areOwners(
 }
 
 function isOwner(head: Task | null, { agentId, fence }: Ownership): boolean {
-  if (head === null || TASK_TABLE[head.state].handoff === null) return false;
+  if (head === null || isEnded(head.state)) return false;
   return head.owner === agentId && head.fence === fence;
 }

@@ -1,8 +1,9 @@
 /** Records the failure of an agent and wakes its recovery. Any number of watchdogs may try; one succeeds. */
 import type { DurableMessage } from "../../../shared/bus/bus.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
-import type { Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
 import type { RecoveryPlace } from "../../../shared/records/recovery/due.ts";
+import type { Sighting } from "../../../shared/records/recovery/observations.ts";
+import type { NotedFailure } from "../../../shared/records/recovery-actions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Controller } from "../../../shared/runtime/controller.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
@@ -21,7 +22,7 @@ export type RecordFailure = (
   place: RecoveryPlace,
   failure: Sighting,
   parent?: TraceCarrier,
-) => Promise<Noted>;
+) => Promise<NotedFailure>;
 
 export interface FailureRecorderParts {
   readonly controller: Pick<Controller<RecoveryPlace>, "wake">;

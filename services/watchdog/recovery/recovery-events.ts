@@ -10,6 +10,7 @@ import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import { BLOCK_REASONS } from "../../../shared/protocol/recovery-states.ts";
+import type { Task } from "../../../shared/protocol/task.ts";
 import type { RecoveryPlace } from "../../../shared/records/recovery/due.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { Controller } from "../../../shared/runtime/controller.ts";
@@ -58,7 +59,7 @@ export function startRecoveryEvents(
         if (event.type === "TASK_BLOCKED" && event.data.handoffId !== undefined) return;
         const [head] = await repository.recovery.heads(event.tenant, [event.subject]);
         const recovery = head?.recovery ?? null;
-        if (event.type === "TASK_BLOCKED") await alert(context, event, recovery);
+        if (event.type === "TASK_BLOCKED") await alert(context, event, head ?? null);
         count(context, event, recovery);
         logChange(context, event);
       },
@@ -97,11 +98,12 @@ function count({ metrics }: EventContext, event: RecoveryEvent, recovery: Recove
 async function alert(
   { backgroundBus: bus, metrics, log }: EventContext,
   event: FleetEvent<"TASK_BLOCKED">,
-  recovery: Recovery | null,
+  task: Task | null,
 ): Promise<void> {
   const reason = BLOCK_REASONS.find((one) => one === event.data.reason);
   // The alert of an earlier block for the same reason is open again.
   if (reason === undefined || event.data.alertedSeq !== undefined) return;
+  const recovery = task?.recovery ?? null;
   const failure = recovery?.failure ?? null;
   // After a request the previous agent has lost its task without having failed.
   const failed = failure?.signal === "request" ? null : failure;
@@ -116,7 +118,7 @@ async function alert(
       reason,
       class: failed?.class ?? null,
       agentId: failed?.agent_id ?? null,
-      details: detailsOf(recovery),
+      details: detailsOf(task),
       attempts: recovery?.attempts ?? 0,
     },
   });
@@ -124,8 +126,8 @@ async function alert(
 }
 
 /** Cleaned and cut: an alert leaves the fleet, for chats and pagers, and the text may come from an agent. */
-function detailsOf(recovery: Recovery | null): string | null {
-  const details = recovery?.blocked?.details ?? recovery?.failure?.details ?? null;
+function detailsOf(task: Task | null): string | null {
+  const details = task?.blocked?.details ?? task?.recovery?.failure?.details ?? null;
   if (details === null) return null;
   const { text, cut } = clean(details, LIMITS.alert_details_chars_max);
   return cut === 0 ? text : `${text} …`;

@@ -1,9 +1,11 @@
 /** The schemas of query results, for the generated documents and for clients that check their answers. */
+
 import { z } from "zod";
 import { agentSchema } from "../agents.ts";
 import { acknowledgedAlertsSchema, alertPageSchema, alertStateSchema } from "../alert-queries.ts";
 import { errorBodySchema } from "../answers.ts";
 import { checkpointSchema } from "../checkpoint.ts";
+import { ERROR_CODES } from "../errors.ts";
 import { handoffSchema } from "../handoff-record.ts";
 import type { QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
@@ -83,6 +85,13 @@ const recoveryPointSchema = z.looseObject({
       is_known: z.boolean(),
       max_attempts: z.int(),
       deadline_ms: z.int(),
+    })
+    .nullable(),
+  refused: z
+    .looseObject({
+      code: z.enum(ERROR_CODES),
+      message: z.string(),
+      details: z.record(z.string(), z.unknown()).exactOptional(),
     })
     .nullable(),
 });

@@ -4,61 +4,35 @@
  */
 import { canonicalText } from "../../integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../integrity/chain.ts";
+import type { AuditFacts, AuditOp, CheckpointChange } from "../../lifecycle/transition.ts";
 import type { AuditRecord } from "../../protocol/queries.ts";
 import type { TaskState } from "../../protocol/task.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { parseSeq, type TenantKeys } from "../kv/keyspace.ts";
 
-export const AUDIT_OPS = [
-  "create",
-  "update",
-  "finalize",
-  "link",
-  "take",
-  "release",
-  "quarantine",
-  "refuse",
-  "handoff",
-  "validate",
-  "reject",
-  "offer",
-  "acknowledge",
-  "confirm",
-  "escalate",
-  "lapse",
-  "cancel_handoff",
-  "block",
-  "fail",
-  "recover",
-  "resume",
-  "settle",
-  "retry",
-] as const;
-export type AuditOp = (typeof AUDIT_OPS)[number];
-
 export interface AuditActor {
   readonly id: string;
   readonly type: "agent" | "service" | "human";
 }
 
-/** What a verb says about its transition; place in the chain, tenant and task are added here. */
-export interface Transition {
+/** A transition as its audit entry states it; the place in the chain, tenant and task are added here. */
+export interface AuditedTransition {
   readonly op: AuditOp;
   readonly actor: AuditActor;
   readonly at: string;
   readonly commandId: string | null;
   /** null: the transition is about the task alone. */
-  readonly checkpointId: string | null;
-  readonly version: number | null;
-  readonly oldHash: string | null;
-  readonly newHash: string | null;
+  readonly checkpoint: CheckpointChange | null;
   readonly stateFrom: TaskState | null;
   readonly stateTo: TaskState;
   readonly fence: number;
   /** Further facts of this kind of transition: changed fields, final status, reason. */
-  readonly facts?: Readonly<Record<string, string | number | readonly string[] | null>>;
+  readonly facts: AuditFacts;
 }
+
+/** The version of an entry whose facts tell how the task stands after it; entries of version 1 lack some. */
+export const AUDIT_VERSION = 2;
 
 export interface ChainHead {
   readonly seq: number;
@@ -70,18 +44,19 @@ export function appendAudit(
   tx: Tx,
   keys: TenantKeys,
   place: { tenant: string; task: string; chain: ChainHead | null },
-  transition: Transition,
+  transition: AuditedTransition,
 ): ChainHead {
   const seq = (place.chain?.seq ?? 0) + 1;
+  const { checkpoint } = transition;
   // In the order of their names, which saves the sorting.
   const entry = canonicalText({
     actor: transition.actor,
     at: transition.at,
-    checkpoint_id: transition.checkpointId,
+    checkpoint_id: checkpoint?.id ?? null,
     command_id: transition.commandId,
     fence: transition.fence,
-    new_hash: transition.newHash,
-    old_hash: transition.oldHash,
+    new_hash: checkpoint?.newHash ?? null,
+    old_hash: checkpoint?.oldHash ?? null,
     op: transition.op,
     prev: place.chain?.hash ?? CHAIN_START,
     seq,
@@ -89,8 +64,8 @@ export function appendAudit(
     state_to: transition.stateTo,
     task: place.task,
     tenant: place.tenant,
-    v: 1,
-    version: transition.version,
+    v: AUDIT_VERSION,
+    version: checkpoint?.version ?? null,
     ...transition.facts,
   });
   tx.set(keys.audit(place.task, seq), encode(entry));

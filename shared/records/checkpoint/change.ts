@@ -2,25 +2,24 @@
  * Changing a checkpoint that exists: what update, finalize and link share. The current version is read, verified and kept as an
  * earlier version; the next one is sealed and takes its place. A finalized checkpoint never changes (NFR-014).
  */
-import { seal } from "../../integrity/seal.ts";
-import type { Checkpoint, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
+import { type Sealed, seal } from "../../integrity/seal.ts";
+import type { TaskRecord } from "../../lifecycle/task.ts";
+import type { AuditFacts, CheckpointChange, EventFact } from "../../lifecycle/transition.ts";
+import type { Checkpoint, FinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import type { Task, TaskEvent } from "../../protocol/task.ts";
 import type { Tx } from "../../store/store.ts";
-import type { Transition } from "../audit/audit.ts";
-import type { EventFact } from "../outbox/outbox.ts";
-import { isTakenBlocked } from "../recovery/blocks.ts";
-import { raised } from "../recovery/recovery-transitions.ts";
+import { readOpenHandoff } from "../handoff/record.ts";
+import type { TenantKeys } from "../kv/keyspace.ts";
 import {
   type Begun,
   begin,
   type CommandContext,
   complete,
+  decided,
   type Replay,
 } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
-import { type Head, nextState, type Step } from "../task/transitions.ts";
 import { writeRow } from "./body.ts";
 import { decodePlace } from "./checkpoint-location.ts";
 import { findAt } from "./lookup.ts";
@@ -29,7 +28,7 @@ import type { Advice } from "./triggers.ts";
 
 export interface Current {
   readonly begun: Begun;
-  readonly head: Task;
+  readonly head: TaskRecord;
   readonly checkpoint: Checkpoint;
   readonly row: Uint8Array;
 }
@@ -79,76 +78,90 @@ export async function current(
 }
 
 export interface Change {
-  /** The checkpoint as it shall be; version, time and log reference are set here. */
+  /** The next version; its number, time and log reference are set here. */
   readonly next: UnsealedCheckpoint;
-  readonly op: Transition["op"];
+  readonly op: "update" | "finalize" | "link";
   readonly event: EventFact;
-  readonly taskEvent: TaskEvent | null;
-  readonly facts?: NonNullable<Transition["facts"]>;
-  readonly succeeded?: boolean;
+  readonly facts: AuditFacts;
+  readonly finalStatus?: FinalStatus;
   readonly advised?: Advice;
-  /** What the command does besides, to the task as the change leaves it. */
-  readonly besides?: (head: Head) => readonly Step[];
 }
 
-/** Seals and writes the next version, keeps the one before it, and completes the transition. */
-export function change(tx: Tx, context: CommandContext, now: Current, change: Change): RememberedCheckpoint {
-  const { begun, head } = now;
-  const { task, tenant } = context.actor;
-  const { checkpoint_id: id, version: before, seq } = now.checkpoint.metadata;
-  const version = before + 1;
-  const at = new Date(context.nowMs).toISOString();
-  const next: UnsealedCheckpoint = {
-    ...change.next,
-    metadata: { ...change.next.metadata, version, committed_at: at },
-    compliance: {
-      ...unsealed(change.next.compliance),
-      event_log_ref: `audit/${tenant}/${task}#${head.audit_seq + 1}`,
-    },
-  };
-  // Finalising and linking must not fail for the few bytes that they add to a checkpoint of the largest size.
-  const sealed = seal(next, change.op === "update" ? 0 : LIMITS.writer_bytes_max);
-  tx.set(begun.keys.version(task, id, before), now.row);
-  writeRow(tx, begun.keys, task, id, version, sealed);
-  const fallback = next.recovery.last_successful_state ?? null;
-  writeOrder(tx, begun.keys, task, seq, { id, fallback, version, hash: sealed.hash });
-
-  const isLatest = head.latest_id === id;
-  // Who has taken a blocked task and writes goes on with it.
-  const taskEvent = change.taskEvent ?? (isTakenBlocked(head) ? "checkpoint" : null);
-  const worked = raised({ ...head, state: nextState(head, taskEvent) }, next);
-  const changed: Head = {
-    ...worked,
-    // One that is over waits for nobody.
-    block: change.taskEvent === null ? worked.block : null,
-    phase: isLatest ? next.execution_state.phase : head.phase,
-    last_successful_id: change.succeeded ? id : head.last_successful_id,
-    updated_at: at,
-  };
-  const transition: Step["transition"] = {
-    op: change.op,
-    checkpointId: id,
-    version,
-    oldHash: now.checkpoint.compliance.hash,
-    newHash: sealed.hash,
-    ...(change.facts && { facts: change.facts }),
-  };
+/** Writes the next version and completes the command. */
+export async function change(
+  tx: Tx,
+  context: CommandContext,
+  now: Current,
+  { next: wanted, op, event, facts, finalStatus, advised }: Change,
+): Promise<RememberedCheckpoint> {
+  const { begun, head: task } = now;
+  // Finalizing and linking must not fail for the few bytes that they add to a checkpoint of the largest size.
+  const allowance = op === "update" ? 0 : LIMITS.writer_bytes_max;
+  const { next, sealed, change } = writeNextVersion(tx, context, begun.keys, now, {
+    next: wanted,
+    auditSeq: task.audit_seq + 1,
+    allowance,
+  });
+  const handoff = await readOpenHandoff(tx, begun.keys, task);
+  const input = {
+    type: "change",
+    op,
+    change,
+    next,
+    event,
+    facts,
+    ...(finalStatus && { finalStatus }),
+  } as const;
+  const chain = decided(context, { task, handoff }, input);
   return complete(tx, context, begun, {
-    steps: [{ head: changed, transition, event: change.event }, ...(change.besides?.(changed) ?? [])],
+    transitions: chain.transitions,
     answer: {
-      task_id: task,
-      checkpoint_id: id,
-      version,
-      seq,
+      task_id: task.task_id,
+      checkpoint_id: change.id,
+      version: next.metadata.version,
+      seq: next.metadata.seq,
       hash: sealed.hash,
-      committed_at: at,
+      committed_at: chain.at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
-      ...change.advised,
+      ...advised,
     },
   });
 }
 
-/** The seal belongs to one version; it is no part of the next one's content. */
+interface NextVersion {
+  readonly next: UnsealedCheckpoint;
+  /** The number of the audit entry that records the version. */
+  readonly auditSeq: number;
+  /** Bytes over the limit of a checkpoint. */
+  readonly allowance: number;
+}
+
+/** Seals and writes the next version of a checkpoint, and keeps the one before it. */
+export function writeNextVersion(
+  tx: Tx,
+  { actor: { tenant, task }, nowMs }: Pick<CommandContext, "actor" | "nowMs">,
+  keys: TenantKeys,
+  { checkpoint, row }: Pick<Current, "checkpoint" | "row">,
+  { next: wanted, auditSeq, allowance }: NextVersion,
+): { readonly next: UnsealedCheckpoint; readonly sealed: Sealed; readonly change: CheckpointChange } {
+  const { checkpoint_id: id, version: before, seq } = checkpoint.metadata;
+  const version = before + 1;
+  const next: UnsealedCheckpoint = {
+    ...wanted,
+    metadata: { ...wanted.metadata, version, committed_at: new Date(nowMs).toISOString() },
+    compliance: {
+      ...unsealed(wanted.compliance),
+      event_log_ref: `audit/${tenant}/${task}#${auditSeq}`,
+    },
+  };
+  const sealed = seal(next, allowance);
+  tx.set(keys.version(task, id, before), row);
+  writeRow(tx, keys, task, id, version, sealed);
+  const fallback = next.recovery.last_successful_state ?? null;
+  writeOrder(tx, keys, task, seq, { id, fallback, version, hash: sealed.hash });
+  return { next, sealed, change: { id, version, oldHash: checkpoint.compliance.hash, newHash: sealed.hash } };
+}
+
 function unsealed(compliance: UnsealedCheckpoint["compliance"]): UnsealedCheckpoint["compliance"] {
   const { hash: _hash, signature: _signature, ...rest } = compliance;
   return rest;

@@ -1,5 +1,6 @@
 /** create_checkpoint: a new checkpoint at the end of its task's order, linked to its parents. Seed 000 FR-002, step 2.1. */
 import { seal } from "../../integrity/seal.ts";
+import { isNextAgent } from "../../lifecycle/checkpoints.ts";
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { CreateCommand } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
@@ -8,22 +9,20 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { requireSupported } from "../../protocol/migrations.ts";
 import { DEFAULT_RETENTION } from "../../protocol/retention.ts";
 import type { Tx } from "../../store/store.ts";
-import { readOpen } from "../handoff/record.ts";
+import { readOpenHandoff } from "../handoff/record.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
-import { staysBlocked } from "../recovery/blocks.ts";
-import { raised } from "../recovery/recovery-transitions.ts";
-import { isTakers, sequel } from "../sequel.ts";
 import {
   type Begun,
   begin,
   type CommandContext,
   complete,
+  decided,
   type Replay,
 } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
-import { type Head, nextState, type Step } from "../task/transitions.ts";
 import { writeRow } from "./body.ts";
 import { decodePlace, writePlace } from "./checkpoint-location.ts";
+import { finalizeDraft } from "./finalize.ts";
 import { writeOrder } from "./order.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
@@ -38,7 +37,7 @@ export async function createCheckpoint(
   requireNew(begun);
   requireIdentity(context, command);
   requireExpected(begun, command.expected_version);
-  const open = await readOpen(tx, begun.keys, begun.head);
+  const open = await readOpenHandoff(tx, begun.keys, begun.head);
   const links = await linksOf(tx, context, begun, command, open);
   const checkpoint = withTriggers(composed(context, command, begun, links), context.thresholdsOf);
   const sealed = seal(checkpoint);
@@ -52,45 +51,21 @@ export async function createCheckpoint(
   tx.addI64(systemKeys.count("checkpoints"), 1n);
   if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
 
-  const at = checkpoint.metadata.committed_at;
-  const created: Head = {
-    task_id: task,
-    tenant: context.actor.tenant,
-    state: nextState(begun.head, staysBlocked(begun.head) ? null : "checkpoint"),
-    phase: checkpoint.execution_state.phase,
-    agent_id: context.actor.agent,
-    agent_type: checkpoint.metadata.agent_type,
-    latest_id: id,
-    last_successful_id: begun.head?.last_successful_id ?? null,
-    seq,
-    owner: begun.head?.owner ?? null,
-    fence: begun.head?.fence ?? 0,
-    handoff_id: begun.head?.handoff_id ?? null,
-    recovery: begun.head?.recovery ?? null,
-    block: begun.head?.block ?? null,
-    created_at: begun.head?.created_at ?? at,
-    updated_at: at,
-  };
-  const head = raised(created, checkpoint);
-  const creating: Step = {
-    head,
-    transition: { op: "create", checkpointId: id, version: 1, oldHash: null, newHash: sealed.hash },
-    event: {
-      type: "CHECKPOINT_CREATED",
-      data: { checkpointId: id, taskId: task, agentId: context.actor.agent },
-    },
-  };
-  const written = { checkpoint, hash: sealed.hash, wish: command.handoff };
-  const steps = [creating, ...sequel(tx, context, begun, { head, open, written })];
+  const written = { checkpoint, hash: sealed.hash, wish: command.handoff, fence: context.fence };
+  const chain = decided(context, { task: begun.head, handoff: open }, { type: "create", ...written });
+  if (open !== null && chain.transitions.some(({ op }) => op === "confirm")) {
+    const handedOver = { id: open.checkpoint_id, status: "handed_off" } as const;
+    await finalizeDraft(tx, context, begun.keys, chain, handedOver);
+  }
   return complete(tx, context, begun, {
-    steps,
+    transitions: chain.transitions,
     answer: {
       task_id: task,
       checkpoint_id: id,
       version: 1,
       seq,
       hash: sealed.hash,
-      committed_at: at,
+      committed_at: chain.at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
       ...advisedBy(checkpoint),
       ...(checkpoint.execution_state.phase === "handoff" && { handoff_id: id }),
@@ -164,7 +139,9 @@ async function linksOf(
 ): Promise<Links> {
   const { metadata, recovery } = command.checkpoint;
   const latest =
-    open !== null && isTakers(open, context) ? open.checkpoint_id : (begun.head?.latest_id ?? null);
+    open !== null && isNextAgent(open, { agent: context.actor.agent, fence: context.fence })
+      ? open.checkpoint_id
+      : (begun.head?.latest_id ?? null);
   const parents = [...new Set(metadata.parent_ids ?? (latest === null ? [] : [latest]))];
   const named = new Map<string, string>();
   for (const [i, id] of (metadata.parent_ids ?? []).entries()) named.set(id, `metadata.parent_ids.${i}`);

@@ -1,57 +1,94 @@
-/** finalize_checkpoint: immutable from here on, kept as long as its retention policy says. Seed 000 FR-002, NFR-013, NFR-014. */
+/**
+ * finalize_checkpoint: the checkpoint never changes again and is kept as long as its retention policy states. Seed 000 FR-002, NFR-013,
+ * NFR-014.
+ */
+
+import { completedItems } from "../../lifecycle/budget.ts";
+import type { Chain } from "../../lifecycle/chain.ts";
+import type { Checkpoint, FinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { FinalizeCommand } from "../../protocol/commands.ts";
+import { LIMITS } from "../../protocol/limits.ts";
 import { retentionDays } from "../../protocol/retention.ts";
-import { finalizeEvent } from "../../protocol/task.ts";
 import type { Tx } from "../../store/store.ts";
-import { cancel } from "../handoff/handoff-transitions.ts";
-import { readOpen, write } from "../handoff/record.ts";
-import { systemKeys } from "../kv/keyspace.ts";
-import { supersede } from "../recovery/recovery-transitions.ts";
+import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
-import { change, current } from "./change.ts";
+import { change, current, writeNextVersion } from "./change.ts";
+import { findInTask } from "./lookup.ts";
 
 const DAY_MS = 86_400_000;
 
 export async function finalizeCheckpoint(
   tx: Tx,
   context: CommandContext,
-  command: FinalizeCommand,
+  { checkpoint_id: id, status, retention_policy, expected_version }: FinalizeCommand,
 ): Promise<RememberedCheckpoint | Replay> {
-  const id = command.checkpoint_id;
-  const now = await current(tx, context, id, command.expected_version);
+  const now = await current(tx, context, id, expected_version);
   if ("replay" in now) return now;
-  const { checkpoint } = now;
-  const { tenant, task } = context.actor;
-  const policy = command.retention_policy ?? checkpoint.compliance.retention_policy;
+  const policy = retention_policy ?? now.checkpoint.compliance.retention_policy;
+  const next = finalized(tx, context, now.checkpoint, status, policy);
+  return change(tx, context, now, {
+    next,
+    op: "finalize",
+    event: finalizedEvent(id, status),
+    facts: { final_status: status, retention_policy: policy },
+    finalStatus: status,
+  });
+}
+
+/** The checkpoint as finalized, with its entry in the index of retention. */
+function finalized(
+  tx: Tx,
+  { actor: { tenant, task }, nowMs }: Pick<CommandContext, "actor" | "nowMs">,
+  checkpoint: Checkpoint,
+  status: FinalStatus,
+  policy: Checkpoint["compliance"]["retention_policy"],
+): UnsealedCheckpoint {
+  const { checkpoint_id: id } = checkpoint.metadata;
   const days = retentionDays(policy);
-  const endMs = days === null ? null : context.nowMs + days * DAY_MS;
+  const endMs = days === null ? null : nowMs + days * DAY_MS;
   if (endMs !== null) {
     tx.set(systemKeys.retention(Math.ceil(endMs / DAY_MS), tenant, task, id), new Uint8Array(0));
   }
-  const taskEvent = finalizeEvent(command.status, checkpoint.execution_state.phase);
-  const open = taskEvent === null ? null : await readOpen(tx, now.begun.keys, now.head);
-  const at = new Date(context.nowMs).toISOString();
-  const ended = { reason: "task_ended", details: taskEvent } as const;
-  return change(tx, context, now, {
-    next: {
-      ...checkpoint,
-      metadata: { ...checkpoint.metadata, status: "finalized", final_status: command.status },
-      compliance: {
-        ...checkpoint.compliance,
-        retention_policy: policy,
-        ...(endMs !== null && { retain_until: new Date(endMs).toISOString() }),
-      },
+  return {
+    ...checkpoint,
+    metadata: { ...checkpoint.metadata, status: "finalized", final_status: status },
+    compliance: {
+      ...checkpoint.compliance,
+      retention_policy: policy,
+      ...(endMs !== null && { retain_until: new Date(endMs).toISOString() }),
     },
-    op: "finalize",
-    taskEvent,
-    event: { type: "CHECKPOINT_FINALIZED", data: { checkpointId: id, status: command.status } },
-    facts: { final_status: command.status, retention_policy: policy },
-    succeeded: command.status === "succeeded",
-    besides: (head) => {
-      if (taskEvent === null) return [];
-      const steps = open === null ? [] : write(tx, now.begun.keys, cancel(head, open, ended, at));
-      return [...steps, ...supersede(steps.at(-1)?.head ?? head, "end", at)];
-    },
+  };
+}
+
+function finalizedEvent(checkpointId: string, status: FinalStatus) {
+  return { type: "CHECKPOINT_FINALIZED", data: { checkpointId, status } } as const;
+}
+
+/**
+ * Finalizes a draft on behalf of the fleet, within the transaction of another command. Nothing happens to a checkpoint that is finalized
+ * already, or corrupt: it is found by the next read.
+ */
+export async function finalizeDraft(
+  tx: Tx,
+  context: Pick<CommandContext, "actor" | "nowMs">,
+  keys: TenantKeys,
+  chain: Chain,
+  { id, status }: { readonly id: string; readonly status: FinalStatus },
+): Promise<void> {
+  const found = await findInTask(tx, keys, context.actor.task, id);
+  if (!found.sound || found.checkpoint.metadata.status === "finalized") return;
+  const { checkpoint } = found;
+  const policy = checkpoint.compliance.retention_policy;
+  const { change: version, next } = writeNextVersion(tx, context, keys, found, {
+    next: finalized(tx, context, checkpoint, status, policy),
+    auditSeq: chain.task.audit_seq + 1,
+    allowance: LIMITS.writer_bytes_max,
+  });
+  const { phase } = next.execution_state;
+  chain.add("finalize", {
+    checkpoint: version,
+    facts: { final_status: status, retention_policy: policy, phase, items: completedItems(next) },
+    event: finalizedEvent(id, status),
   });
 }

@@ -37,7 +37,6 @@ export async function linkCheckpoints(
   return change(tx, context, now, {
     next: { ...now.checkpoint, metadata: { ...metadata, parent_ids: parents } },
     op: "link",
-    taskEvent: null,
     event: { type: "CHECKPOINT_UPDATED", data: { checkpointId: child, fields: ["metadata.parent_ids"] } },
     facts: { parent_id: parent },
   });

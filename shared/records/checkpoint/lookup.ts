@@ -2,11 +2,12 @@
  * Reading checkpoints: by id, the latest sound one of a task, and a task's history. Every checkpoint is verified before it leaves
  * here; what is corrupt is named beside what is sound, so that a caller can tell (guarantee 7).
  */
+
+import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { CheckpointPage, CorruptCheckpoint, LatestResult, QueryParams } from "../../protocol/queries.ts";
-import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Reader } from "../../store/store.ts";
 import { type CursorKind, openCursor, sealCursor } from "../kv/cursor.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -18,7 +19,7 @@ import { decodeOrder, type OrderEntry, readOrder } from "./order.ts";
 /** Rows read at once: enough to keep the store busy, few enough to stop early at the size of a reply. */
 const SLICE = 64;
 
-export async function readTask(reader: Reader, tenant: string, task: string): Promise<Task | null> {
+export async function readTask(reader: Reader, tenant: string, task: string): Promise<TaskRecord | null> {
   const value = await reader.get(tenantKeys(tenant).task(task));
   return value ? decodeHead(value) : null;
 }

@@ -2,13 +2,14 @@
  * Quarantine: a checkpoint version that did not verify is marked, audited and announced, once, in one transaction. The mark keeps
  * it from being served even if its bytes should verify later; only a person lifts it.
  */
+import { annotate } from "../../lifecycle/chain.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { Tx } from "../../store/store.ts";
 import { encode } from "../kv/codec.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { isNewest } from "../task/command-transaction.ts";
 import { decodeHead } from "../task/head.ts";
-import { advance, OF_NO_CHECKPOINT, type Step } from "../task/transitions.ts";
+import { writeTransitions } from "../task/transitions.ts";
 
 export interface Finding {
   readonly tenant: string;
@@ -37,14 +38,14 @@ export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const at = new Date(finding.nowMs).toISOString();
   tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder }));
   const { checkpoint_id: checkpointId, version, reason } = corrupt;
-  const step: Step = {
-    head: { ...head, updated_at: at },
-    transition: { ...OF_NO_CHECKPOINT, op: "quarantine", checkpointId, version, facts: { reason } },
-    event: { type: "CHECKPOINT_CORRUPTED", data: { checkpointId, error: reason } },
-  };
   const actor = { id: finding.finder, type: "service" } as const;
   const { nowMs, incarnation, traceparent } = finding;
-  const maker = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent };
-  advance(tx, keys, maker, head, [step]);
+  const transitions = annotate(head, actor.id, nowMs, "quarantine", {
+    checkpoint: { id: checkpointId, version, oldHash: null, newHash: null },
+    facts: { reason },
+    event: { type: "CHECKPOINT_CORRUPTED", data: { checkpointId, error: reason } },
+  });
+  const author = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent };
+  writeTransitions(tx, keys, author, head, transitions);
   return true;
 }

@@ -6,7 +6,6 @@ import { type FieldProblem, FleetError } from "../../protocol/errors.ts";
 import { requireSupported } from "../../protocol/migrations.ts";
 import { validate } from "../../protocol/validation.ts";
 import type { Tx } from "../../store/store.ts";
-import { progress } from "../recovery/recovery-transitions.ts";
 import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { change, current } from "./change.ts";
@@ -70,10 +69,8 @@ export async function updateCheckpoint(
   return change(tx, context, now, {
     next,
     op: "update",
-    taskEvent: null,
     event: { type: "CHECKPOINT_UPDATED", data: { checkpointId: command.checkpoint_id, fields: named } },
     facts: { fields: named },
     advised: advisedBy(next),
-    besides: (head) => progress(head, next, head.updated_at),
   });
 }

@@ -1,4 +1,5 @@
 /** Reading handoffs: one, a page of them, and those that are due. */
+import { openHandoffOf } from "../../lifecycle/task.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { isCheckpointId } from "../../protocol/ids.ts";
@@ -34,7 +35,7 @@ export async function findHandoff(
 /** Ids are made by callers, so the open one may not have the latest. */
 async function idOfTask(reader: Reader, keys: TenantKeys, task: string): Promise<string | null> {
   const value = await reader.get(keys.task(task));
-  const open = value === undefined ? null : decodeHead(value).handoff_id;
+  const open = value === undefined ? null : openHandoffOf(decodeHead(value));
   if (open !== null) return open;
   const { rows } = await reader.getRange(keys.taskHandoffs(task), { limit: 1, reverse: true });
   return rows[0] === undefined ? null : endingId(rows[0].key);

@@ -4,7 +4,7 @@
  * only wakes the relay, which would find the entry by polling too.
  */
 import { FleetError } from "../../protocol/errors.ts";
-import type { EventData, EventType, FleetEvent } from "../../protocol/events.ts";
+import type { FleetEvent } from "../../protocol/events.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../../protocol/offer.ts";
 import { type KeyWakeOptions, wakeOnChange } from "../../store/key-wake.ts";
@@ -12,9 +12,6 @@ import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
-
-/** What a verb says happened; identity, order and time are added by the transition. */
-export type EventFact = { [T in EventType]: { type: T; data: EventData<T> } }[EventType];
 
 export interface OutboxEntry {
   readonly key: Bytes;

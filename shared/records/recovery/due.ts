@@ -1,5 +1,6 @@
-/** What leads to the recoveries that lie in the heads of tasks: which are going on, which are due and when, and how many there are. */
-import type { Recovery } from "../../protocol/recovery-record.ts";
+/** The index of recoveries, which lie in the heads of their tasks: the open ones, the due ones by time, and how many there are. */
+import { type Budget, recoveryDueOf, recoveryStateOf, type TaskRecord } from "../../lifecycle/task.ts";
+import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import { type AttemptKind, countAttempt, countRecovery } from "../kv/counters.ts";
@@ -9,27 +10,47 @@ import { decodeSoundHead } from "../task/head.ts";
 
 const NOTHING = new Uint8Array(0);
 
-/** Of which type the agent should be that goes on, as far as that is known before the handoff is examined; "" when nobody said. */
-export function wantedType({ recovery, agent_type }: Pick<Task, "recovery" | "agent_type">): string {
-  return recovery?.wish?.to_agent_type ?? agent_type ?? "";
+/** The type of agent that should continue the task, as far as it is known before a handoff is requested; "" if it is not. */
+export function wantedType({
+  budget,
+  agent_type,
+}: {
+  readonly budget: Pick<Budget, "wish"> | null;
+  readonly agent_type: string | null;
+}): string {
+  return budget?.wish?.to_agent_type ?? agent_type ?? "";
 }
 
-/** null: no attempt is open. */
-function attemptOf(head: Task | null): AttemptKind | null {
-  if (head?.recovery?.state !== "attempted") return null;
-  return { tenant: head.tenant, agentType: wantedType(head) };
+interface Indexed {
+  readonly state: RecoveryState;
+  readonly dueAt: string | null;
+  readonly wanted: AttemptKind;
 }
 
-/** Of a head that is about to be written. */
-export function keepRecovery(tx: Tx, keys: TenantKeys, before: Task | null, head: Task): void {
-  const was: Recovery | null = before?.recovery ?? null;
-  const { recovery: is, tenant, task_id: task } = head;
-  countAttempt(tx, attemptOf(before), attemptOf(head));
-  if (is === null || (is === was && before !== null && wantedType(before) === wantedType(head))) return;
+/** null: no agent of the task has failed. */
+function indexedAs(task: TaskRecord | null): Indexed | null {
+  if (task === null || task.budget === null) return null;
+  const wanted = { tenant: task.tenant, agentType: wantedType(task) };
+  return { state: recoveryStateOf(task), dueAt: recoveryDueOf(task), wanted };
+}
+
+function attemptOf(indexed: Indexed | null): AttemptKind | null {
+  return indexed?.state === "attempted" ? indexed.wanted : null;
+}
+
+/** Keeps the index for a head that is about to be written. */
+export function indexRecovery(tx: Tx, keys: TenantKeys, before: TaskRecord | null, head: TaskRecord): void {
+  const [was, is] = [indexedAs(before), indexedAs(head)];
+  if (is === null) return;
+  const { tenant, task_id: task } = head;
+  countAttempt(tx, attemptOf(was), attemptOf(is));
+  const isSame =
+    was?.state === is.state && was.dueAt === is.dueAt && was.wanted.agentType === is.wanted.agentType;
+  if (isSame) return;
   const due = (at: string): Bytes => systemKeys.recoveryDue(Date.parse(at), tenant, task);
-  const dueBefore = was?.due_at ?? null;
-  if (dueBefore !== null && dueBefore !== is.due_at) tx.clear(due(dueBefore));
-  if (is.due_at !== null) tx.set(due(is.due_at), Buffer.from(wantedType(head)));
+  const dueBefore = was?.dueAt ?? null;
+  if (dueBefore !== null && dueBefore !== is.dueAt) tx.clear(due(dueBefore));
+  if (is.dueAt !== null) tx.set(due(is.dueAt), Buffer.from(is.wanted.agentType));
   if (is.state === "idle") tx.clear(keys.recovering(task));
   else tx.set(keys.recovering(task), NOTHING);
   countRecovery(tx, was?.state ?? null, is.state);
@@ -40,15 +61,15 @@ export interface RecoveryPlace {
   readonly task: string;
 }
 
-/** A recovery that is due, and whom it waits for: enough to pass it over without a look at its task. */
+/** A due recovery and the agents it waits for, so that it can be skipped without reading its task. */
 export type DuePlace = RecoveryPlace & AttemptKind;
 
-export function duePlaceOf(head: Task): DuePlace {
-  return { tenant: head.tenant, task: head.task_id, agentType: wantedType(head) };
+export function duePlaceOf({ tenant, task_id: task, recovery, agent_type }: Task): DuePlace {
+  return { tenant, task, agentType: wantedType({ budget: recovery, agent_type }) };
 }
 
-/** Tasks whose recovery somebody has to look at by then. */
-export function recoveriesDue(untilMs: number): DueIndex<DuePlace, Task> {
+/** Tasks whose recovery is due by then. */
+export function recoveriesDue(untilMs: number): DueIndex<DuePlace, TaskRecord> {
   return {
     range: systemKeys.recoveriesDueBefore(untilMs + 1),
     placeOf: ({ key, value }) => ({ ...parseRecoveryDue(key), agentType: Buffer.from(value).toString() }),

@@ -2,8 +2,9 @@
  * Until when agents count as alive, as the watchdogs heard them: one row for each task that somebody owns and says so, under its fence.
  * Beside what a watchdog has heard itself this is the second witness: one that hears nothing any more finds here what others heard.
  */
+
+import type { TaskRecord } from "../../lifecycle/task.ts";
 import { type Policies, type Policy, policyOf } from "../../protocol/policy.ts";
-import type { Task } from "../../protocol/task.ts";
 import type { Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { after, parseAgentLease, systemKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -23,7 +24,7 @@ export interface AgentLease {
 type Row = [agentId: string, agentType: string, lapsesAt: number];
 
 /** Of who promises to be heard: it is over already, and what its agent has just written is a sign of life for as long as any other. */
-export function writePromise(tx: Tx, promise: Omit<AgentLease, "lapsesAt">, nowMs: number): void {
+export function promiseHeartbeats(tx: Tx, promise: Omit<AgentLease, "lapsesAt">, nowMs: number): void {
   writeLeases(tx, [{ ...promise, lapsesAt: nowMs }]);
 }
 
@@ -52,7 +53,7 @@ export async function readLease(
 
 /** Until when the agent of a task counts as alive, as far as the store knows: by its lease, or by whatever was last written, and as long as silence is allowed. */
 export function aliveUntil(
-  { updated_at }: Pick<Task, "updated_at">,
+  { updated_at }: Pick<TaskRecord, "updated_at">,
   lease: Pick<AgentLease, "lapsesAt"> | null,
   { silence_ms: silenceMs }: Pick<Policy["recovery"], "silence_ms">,
   nowMs: number,
@@ -64,7 +65,7 @@ export function aliveUntil(
 /** By the lease of the task's owner, and the policy for agents of its type; 0: nobody owns it. */
 export async function ownerAliveUntil(
   reader: Reader,
-  head: Task,
+  head: TaskRecord,
   policies: Policies,
   nowMs: number,
 ): Promise<number> {

@@ -1,4 +1,6 @@
 /** Reading recoveries for people: a page of those that are going on, and who would lose a task by one. */
+
+import { recoveryStateOf, viewOf } from "../../lifecycle/task.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../protocol/queries.ts";
@@ -36,9 +38,10 @@ export async function listRecoveries(
     const heads = await readHeads(reader, tenant, names);
     for (const [i, head] of heads.entries()) {
       last = names[i] as string;
-      if (!head?.recovery || (state !== undefined && head.recovery.state !== state)) continue;
-      tasks.push(head);
-      bytes += Buffer.byteLength(JSON.stringify(head));
+      if (!head?.budget || (state !== undefined && recoveryStateOf(head) !== state)) continue;
+      const view = viewOf(head);
+      tasks.push(view);
+      bytes += Buffer.byteLength(JSON.stringify(view));
       if (tasks.length < limit && bytes < PAGE_BYTES) continue;
       const isLast = !more && i === names.length - 1;
       return { tasks, ...(!isLast && { cursor: sealCursor(kind, last) }) };

@@ -3,13 +3,14 @@
  * may take several snapshots: order and audit trail only grow, so what stood in them when the task was begun is verified up to there, and
  * what is written meanwhile belongs to the next pass.
  */
+import { viewOf } from "../../lifecycle/task.ts";
 import { type Task, taskSchema } from "../../protocol/task.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
 import { UnreadableValue } from "../kv/codec.ts";
 import { parseSeq } from "../kv/keyspace.ts";
-import { decodeHead } from "../task/head.ts";
+import { decodeHead, isFirstHead } from "../task/head.ts";
 import { verifyRecovery } from "./recovery.ts";
 import { ofTask, type Sight } from "./scrub-reader.ts";
 
@@ -50,13 +51,15 @@ function readHead(sight: Sight, value: Bytes | undefined): Task | null {
     sight.note(ofTask("head", "the head is lost"));
     return null;
   }
-  const head = readable(() => decodeHead(value));
-  const read = taskSchema.safeParse(head);
+  const read = taskSchema.safeParse(readable(() => viewOf(decodeHead(value))));
   if (!read.success) {
     sight.note(ofTask("head", "the head cannot be read"));
     return null;
   }
-  if (read.data.task_id === sight.task && read.data.tenant === sight.tenant) return read.data;
+  if (read.data.task_id === sight.task && read.data.tenant === sight.tenant) {
+    if (isFirstHead(value)) sight.step.earlierHeads.push({ tenant: sight.tenant, task: sight.task });
+    return read.data;
+  }
   sight.note(ofTask("head", "the head is of another task"));
   return null;
 }

@@ -1,4 +1,5 @@
 /** What leads from one record of a task to another and is no checkpoint: from parents to children, and to the task's handoffs. */
+import { openHandoffOf } from "../../lifecycle/task.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { handoffSchema } from "../../protocol/handoff-record.ts";
 import { isOpenHandoff } from "../../protocol/handoff-states.ts";
@@ -39,7 +40,7 @@ export async function verifyHandoffs(sight: Sight, from: LinksAt): Promise<Links
   const { reader, keys, task } = sight;
   // Whichever is open now: read in each snapshot anew, because handoffs open and end at any time.
   const head = await reader.get(keys.task(task));
-  const open = head === undefined ? undefined : readable(() => decodeHead(head))?.handoff_id;
+  const open = head === undefined ? undefined : readable(() => openHandoffOf(decodeHead(head)));
   return verifyRange(sight, keys.taskHandoffs(task), from, async (found) => {
     const ids = found.map(endingId);
     const values = await reader.getMany(ids.map((id) => keys.handoff(id)));
@@ -51,7 +52,7 @@ export async function verifyHandoffs(sight: Sight, from: LinksAt): Promise<Links
 export async function verifyOpenHandoff(sight: Sight): Promise<void> {
   const { reader, keys, task } = sight;
   const head = await reader.get(keys.task(task));
-  const open = head === undefined ? null : (readable(() => decodeHead(head))?.handoff_id ?? null);
+  const open = head === undefined ? null : readable(() => openHandoffOf(decodeHead(head)));
   if (open !== null) await verifyHandoff(sight, open, await reader.get(keys.handoff(open)), open);
 }
 

@@ -45,6 +45,8 @@ export class ScrubStep {
   readonly tally: Tally = { ...NOTHING };
   readonly damages: FoundDamage[] = [];
   readonly corrupt: CorruptVersion[] = [];
+  /** Tasks whose head has the form of an earlier layout. */
+  readonly earlierHeads: { readonly tenant: string; readonly task: string }[] = [];
   /** When the pass began: what was quarantined before is known. */
   readonly passBeganMs: number;
   readonly #bytesMax: number;

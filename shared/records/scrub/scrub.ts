@@ -6,6 +6,8 @@
 import { LIMITS } from "../../protocol/limits.ts";
 import type { ScrubPass, ScrubTally } from "../../protocol/scrub.ts";
 import type { Store, Tx } from "../../store/store.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
+import { decodeHead, encodeHead, isFirstHead } from "../task/head.ts";
 import { forgetOthers, type KeptFinding, keepFindings, markTold, readUntold } from "./findings.ts";
 import { type CorruptVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
 import { isDue, readScrubState, type ScrubSettings, type ScrubState, writeScrubState } from "./state.ts";
@@ -79,6 +81,7 @@ async function walk(scrubbing: Scrubbing, state: ScrubState, current: Current): 
   };
   let fresh: readonly FoundDamage[] = [];
   const isWritten = await write(scrubbing, state, async (tx) => {
+    await upgradeHeads(tx, step.earlierHeads);
     fresh = await keepFindings(tx, step.damages, { pass: current.pass, nowMs: now() });
     const untold = fresh.filter(({ quarantined }) => !quarantined).length;
     return { ...state, current: gone, settings, untold: state.untold + untold };
@@ -89,6 +92,18 @@ async function walk(scrubbing: Scrubbing, state: ScrubState, current: Current): 
     read: step.tally,
     fresh: isWritten ? fresh : [],
   };
+}
+
+/** Writes heads of an earlier layout in the present one. What leads to them stays as it is. */
+async function upgradeHeads(
+  tx: Tx,
+  tasks: readonly { readonly tenant: string; readonly task: string }[],
+): Promise<void> {
+  for (const { tenant, task } of tasks) {
+    const key = tenantKeys(tenant).task(task);
+    const value = await tx.get(key);
+    if (value !== undefined && isFirstHead(value)) tx.set(key, encodeHead(decodeHead(value)));
+  }
 }
 
 async function forget(scrubbing: Scrubbing, state: ScrubState, current: Current): Promise<ScrubStepDone> {

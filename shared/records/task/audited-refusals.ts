@@ -4,15 +4,16 @@
  * a crash makes it be said again.
  */
 import { sha256Hex } from "../../integrity/canonical.ts";
+import { annotate } from "../../lifecycle/chain.ts";
 import type { Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
 import { formatUuid, tenantKeys } from "../kv/keyspace.ts";
 import { requireNewest } from "./command-transaction.ts";
 import { decodeHead } from "./head.ts";
 import { rememberOccasion } from "./idempotency.ts";
-import { advance, OF_NO_CHECKPOINT, type Step } from "./transitions.ts";
+import { writeTransitions } from "./transitions.ts";
 
-export interface Refusal {
+export interface AuditedRefusal {
   readonly tenant: string;
   readonly task: string;
   /** The agent whose command it was. */
@@ -32,7 +33,11 @@ export interface RefusalContext {
 }
 
 /** False when there is no such task, or when it is on record already. */
-export async function recordRefusal(tx: Tx, refusal: Refusal, context: RefusalContext): Promise<boolean> {
+export async function recordRefusal(
+  tx: Tx,
+  refusal: AuditedRefusal,
+  context: RefusalContext,
+): Promise<boolean> {
   const { tenant, task, agent, commandId, reason } = refusal;
   const keys = tenantKeys(tenant);
   const mark = markOf(refusal.occasion);
@@ -40,15 +45,13 @@ export async function recordRefusal(tx: Tx, refusal: Refusal, context: RefusalCo
   if (seen !== undefined || headValue === undefined) return false;
   const head = decodeHead(headValue);
   await requireNewest(tx, keys, task, head);
-  const at = new Date(context.nowMs).toISOString();
   rememberOccasion(tx, keys, { tenant, mark, nowMs: context.nowMs });
-  const maker = { tenant, task, actor: refusal.actor, commandId, ...context };
-  const step: Step = {
-    head: { ...head, updated_at: at },
-    transition: { op: "refuse", ...OF_NO_CHECKPOINT, facts: { reason, agent_id: agent } },
+  const { actor } = refusal;
+  const transitions = annotate(head, actor.id, context.nowMs, "refuse", {
+    facts: { reason, agent_id: agent },
     event: { type: "COMMAND_REFUSED", data: { commandId, agentId: agent, reason } },
-  };
-  advance(tx, keys, maker, head, [step]);
+  });
+  writeTransitions(tx, keys, { tenant, task, actor, commandId, ...context }, head, transitions);
   return true;
 }
 

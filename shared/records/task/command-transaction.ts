@@ -3,17 +3,23 @@
  * writes that no command may lack: its transitions with all that belongs to them, and its idempotency record. Because they share one
  * transaction, a crash at any point leaves either all of them or none (guarantees 1, 2, 3, 6 and 9).
  */
+
+import type { Aggregate, Chain, Circumstances } from "../../lifecycle/chain.ts";
+import { decide } from "../../lifecycle/decide.ts";
+import type { CommandInput } from "../../lifecycle/input.ts";
+import { requireFence } from "../../lifecycle/ownership.ts";
+import type { TaskRecord } from "../../lifecycle/task.ts";
+import type { Transition } from "../../lifecycle/transition.ts";
 import type { Actor } from "../../protocol/commands.ts";
-import { FleetError, invalid } from "../../protocol/errors.ts";
+import { FleetError } from "../../protocol/errors.ts";
 import type { Policies } from "../../protocol/policy.ts";
-import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
 import type { ThresholdsOf } from "../checkpoint/triggers.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
 import { decodeHead } from "./head.ts";
 import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
-import { advance, type Step } from "./transitions.ts";
+import { writeTransitions } from "./transitions.ts";
 
 /** One command as a verb sees it: who, what, and the hash that tells a retry from a misuse of its id. */
 export interface CommandContext {
@@ -32,7 +38,7 @@ export interface CommandContext {
 
 export interface Begun {
   readonly keys: TenantKeys;
-  readonly head: Task | null;
+  readonly head: TaskRecord | null;
   /** Values of the keys that the verb asked for, in their order. */
   readonly values: readonly (Bytes | undefined)[];
 }
@@ -66,7 +72,7 @@ export async function begin(
 }
 
 /** Throws CORRUPT unless it is the newest. */
-export async function readNewestHead(tx: Tx, keys: TenantKeys, task: string): Promise<Task | null> {
+export async function readNewestHead(tx: Tx, keys: TenantKeys, task: string): Promise<TaskRecord | null> {
   const value = await tx.get(keys.task(task));
   const head = value === undefined ? null : decodeHead(value);
   await requireNewest(tx, keys, task, head);
@@ -81,7 +87,7 @@ export async function requireNewest(
   tx: Tx,
   keys: TenantKeys,
   task: string,
-  head: Task | null,
+  head: TaskRecord | null,
 ): Promise<void> {
   if (await isNewest(tx, keys, task, head)) return;
   throw new FleetError("CORRUPT", "the task's head is older than its records; a person must decide", {
@@ -89,7 +95,12 @@ export async function requireNewest(
   });
 }
 
-export async function isNewest(tx: Tx, keys: TenantKeys, task: string, head: Task | null): Promise<boolean> {
+export async function isNewest(
+  tx: Tx,
+  keys: TenantKeys,
+  task: string,
+  head: TaskRecord | null,
+): Promise<boolean> {
   // Whoever writes these keys also writes the head, so the head's read conflict covers them.
   const [audit, order] = await tx.snapshot.getMany([
     keys.audit(task, (head?.audit_seq ?? 0) + 1),
@@ -98,29 +109,21 @@ export async function isNewest(tx: Tx, keys: TenantKeys, task: string, head: Tas
   return audit === undefined && order === undefined;
 }
 
-/**
- * The fence alone decides, not the agent's name: who was given the current fence (a tool, a hook) acts for the owner, and the audit
- * trail says who it was. A task without owner asks for none, but refuses an old one.
- */
-export function requireFence(head: Task | null, fence: number | undefined, supersedes: boolean): void {
-  const current = head?.fence ?? 0;
-  const owner = head?.owner ?? null;
-  if (fence === current) return;
-  if (fence === undefined) {
-    if (owner === null || supersedes) return;
-    throw new FleetError("FENCED", "the task has an owner; its fence is needed", {
-      details: { owner, fence: current, given: null },
-    });
-  }
-  if (fence > current) throw invalid("fence", `at most the task's fence, ${current}`, fence);
-  throw new FleetError("FENCED", "another agent has taken this task over", {
-    details: { owner, fence: current, given: fence },
-  });
+/** What `decide` needs to know of a command besides the task and the input. */
+export function circumstancesOf({ actor, nowMs, policies, traceparent }: CommandContext): Circumstances {
+  const { tenant, task, agent } = actor;
+  return { tenant, task, actor: agent, nowMs, policies, random: Math.random, traceparent };
 }
 
-export interface Outcome<A extends RememberedAnswer> {
-  /** What the command does to the task, in this order; each is a transition of its own. */
-  readonly steps: readonly Step[];
+/** Throws the refusal's error. */
+export function decided(context: CommandContext, state: Aggregate, input: CommandInput): Chain {
+  const decision = decide(state, input, circumstancesOf(context));
+  if ("refused" in decision) throw decision.error;
+  return decision;
+}
+
+export interface CommandOutcome<A extends RememberedAnswer> {
+  readonly transitions: readonly Transition[];
   readonly answer: A;
 }
 
@@ -129,13 +132,13 @@ export function complete<A extends RememberedAnswer>(
   tx: Tx,
   context: CommandContext,
   begun: Begun,
-  outcome: Outcome<A>,
+  outcome: CommandOutcome<A>,
 ): A {
   const { tenant, task, agent } = context.actor;
   const { commandId, requestHash, nowMs, incarnation, traceparent } = context;
   const actor = { id: agent, type: "agent" } as const;
-  const maker = { tenant, task, actor, commandId, nowMs, incarnation, traceparent };
-  advance(tx, begun.keys, maker, begun.head, outcome.steps);
+  const author = { tenant, task, actor, commandId, nowMs, incarnation, traceparent };
+  writeTransitions(tx, begun.keys, author, begun.head, outcome.transitions);
   remember(tx, begun.keys, { tenant, command: commandId, requestHash, answer: outcome.answer, nowMs });
   return outcome.answer;
 }

@@ -1,18 +1,15 @@
 /** Tasks by who has them: the heads of some tasks, and a bounded walk over all of a tenant's. */
-import type { TASK_STATES, Task } from "../../protocol/task.ts";
+import { isEndedWork, type TaskRecord } from "../../lifecycle/task.ts";
 import type { Reader } from "../../store/store.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { decodeSoundHead } from "./head.ts";
-
-/** An owner has nothing more to do with a task that is over. */
-const OVER: ReadonlySet<(typeof TASK_STATES)[number]> = new Set(["completed", "failed", "cancelled"]);
 
 /** In the order asked for; null where there is no such task, or its head is damaged. */
 export async function readHeads(
   reader: Reader,
   tenant: string,
   tasks: readonly string[],
-): Promise<(Task | null)[]> {
+): Promise<(TaskRecord | null)[]> {
   const keys = tenantKeys(tenant);
   const rows = await reader.getMany(tasks.map((task) => keys.task(task)));
   return rows.map((row) => (row === undefined ? null : decodeSoundHead(row)));
@@ -27,13 +24,13 @@ export async function readOwned(
   tenant: string,
   after: string | null,
   scan: number,
-): Promise<{ tasks: Task[]; last: string | null }> {
+): Promise<{ tasks: TaskRecord[]; last: string | null }> {
   const keys = tenantKeys(tenant);
   const { begin, end } = keys.tasks();
   const from = after === null ? begin : Buffer.concat([keys.task(after), Buffer.from([0x00])]);
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit: scan });
   const heads = rows.flatMap(({ value }) => decodeSoundHead(value) ?? []);
-  const tasks = heads.filter(({ owner, state }) => owner !== null && !OVER.has(state));
+  const tasks = heads.filter((head) => head.owner !== null && !isEndedWork(head));
   const last = rows.at(-1);
   return { tasks, last: more && last !== undefined ? parseTask(last.key) : null };
 }

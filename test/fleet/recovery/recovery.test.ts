@@ -269,13 +269,13 @@ test("an agent that a supervisor restarts after every crash spends the budget, a
   for (const failure of ["silence", "report"]) {
     const { fence } = await cluster.command("take", task, { heartbeats: true }, { tenant, agent });
     if (failure === "report") await report(task, agent, fence as number, "crash", tenant);
-    const { state, recovery, block } = await until(task, ({ owner }) => owner === null, tenant);
-    expect({ state, reason: recovery?.blocked?.reason }).toEqual({
+    const { state, recovery, blocked } = await until(task, ({ owner }) => owner === null, tenant);
+    expect({ state, reason: blocked?.reason }).toEqual({
       state: "blocked",
       reason: "attempts_spent",
     });
     expect(recovery).toMatchObject({ attempts: 5, failure: { agent_id: agent } });
-    expect(alert?.id).toBe(`${tenant}/${task}/${block?.seq}`);
+    expect(alert?.id).toBe(`${tenant}/${task}/${blocked?.alert_seq}`);
   }
   const blocks = await ofType("TASK_BLOCKED", task, tenant);
   expect(blocks.map(({ data }) => data.alertedSeq)).toEqual([

@@ -1,9 +1,9 @@
 /** The steps of a handoff for tests, by the calls that agents and coordinators make. */
 import { uuidv7 } from "uuidv7";
+import type { Offering } from "../../../shared/lifecycle/handoff.ts";
 import type { HandoffAnswer } from "../../../shared/protocol/answers.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
-import type { Offering } from "../../../shared/records/handoff/handoff-transitions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { create, input, type SendOptions, send, type TestRecords } from "./records.ts";
 

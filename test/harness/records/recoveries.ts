@@ -2,7 +2,8 @@
 import { uuidv7 } from "uuidv7";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
-import type { Made, Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
+import type { Sighting } from "../../../shared/records/recovery/observations.ts";
+import type { NotedFailure, ObservedTask } from "../../../shared/records/recovery-actions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 
 export const items = (count: number, name = "item"): string[] =>
@@ -27,13 +28,13 @@ export async function noteFailure(
   repository: CheckpointRepository,
   task: string,
   changes: Partial<Sighting> = {},
-): Promise<Noted> {
+): Promise<NotedFailure> {
   const sighting = sightingOf(await repository.task("default", task), changes);
   return repository.recovery.noteFailure({ tenant: "default", task }, sighting);
 }
 
 /** Advances a due recovery, as a watchdog does: makes an attempt from the recovery point, or blocks the task. */
-export async function advanceRecovery(repository: CheckpointRepository, task: string): Promise<Made> {
+export async function advanceRecovery(repository: CheckpointRepository, task: string): Promise<ObservedTask> {
   const place = { tenant: "default", task };
   const head = await repository.task("default", task);
   const { rung, avoid_id, wish, due_at } = head.recovery as Recovery;

@@ -14,7 +14,8 @@ import {
   tenantKeys,
 } from "../../../shared/records/kv/keyspace.ts";
 import { type OutboxEntry, readOutbox } from "../../../shared/records/outbox/outbox.ts";
-import type { Made, Noted, Sighting } from "../../../shared/records/recovery/coordination.ts";
+import type { Sighting } from "../../../shared/records/recovery/observations.ts";
+import type { NotedFailure, ObservedTask } from "../../../shared/records/recovery-actions.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { KeyRange, Store } from "../../../shared/store/store.ts";
 import { acknowledge, handoffInput, offer } from "./handoffs.ts";
@@ -82,10 +83,11 @@ export class TestTasks {
     return this.repository.handoff("default", { handoff_id: id });
   }
 
-  async recovery(task: string): Promise<Recovery> {
-    const { recovery } = await this.head(task);
+  /** The task's recovery, with the block that it ended in. */
+  async recovery(task: string): Promise<Recovery & Pick<Task, "blocked">> {
+    const { recovery, blocked } = await this.head(task);
     if (recovery === null) throw new Error("no agent of the task has failed yet");
-    return recovery;
+    return { ...recovery, blocked };
   }
 
   async trail(task: string): Promise<AuditRecord[]> {
@@ -172,12 +174,12 @@ export class TestTasks {
     return task;
   }
 
-  fail(task: string, changes: Partial<Sighting> = {}): Promise<Noted> {
+  fail(task: string, changes: Partial<Sighting> = {}): Promise<NotedFailure> {
     return noteFailure(this.repository, task, changes);
   }
 
   /** Moves the clock to the moment at which the recovery is due, and advances it. */
-  async attempt(task: string): Promise<Made> {
+  async attempt(task: string): Promise<ObservedTask> {
     const { due_at } = await this.recovery(task);
     this.now = Math.max(this.now, Date.parse(due_at ?? ""));
     return advanceRecovery(this.repository, task);

@@ -175,9 +175,9 @@ test("resolved alerts are separated, also across pages, as blocked tasks continu
     await create(repository, { tenant, task, fence: 1 });
     const failure = sightingOf(await repository.task(tenant, task), { class: "unrecoverable" });
     await repository.recovery.noteFailure({ tenant, task }, failure);
-    const { recovery, audit_seq } = await repository.task(tenant, task);
+    const { blocked: block, audit_seq } = await repository.task(tenant, task);
     const blocked = alertOf("RECOVERY_BLOCKED", "critical", {
-      ...{ tenant, task, occasion: String(audit_seq), nowMs: Date.parse(recovery?.blocked?.at ?? "") },
+      ...{ tenant, task, occasion: String(audit_seq), nowMs: Date.parse(block?.at ?? "") },
       data: {
         ...{ taskId: task, reason: "unrecoverable", class: "unrecoverable", attempts: 0 },
         ...{ agentId: "agent-1", details: null },

@@ -1,6 +1,7 @@
 // The table of handoffs, pair by pair, and the policy that decides to whom and how long.
 
 import { describe, expect, test } from "vitest";
+import { nextAgentType } from "../../../shared/lifecycle/routing.ts";
 import { createCommandSchema, handoffCommandSchema } from "../../../shared/protocol/commands.ts";
 import {
   HANDOFF_EVENTS,
@@ -12,13 +13,7 @@ import {
 } from "../../../shared/protocol/handoff-states.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { promptSchema } from "../../../shared/protocol/offer.ts";
-import {
-  DEFAULT_POLICIES,
-  DEFAULT_POLICY,
-  nextAgentType,
-  policyOf,
-  policySchema,
-} from "../../../shared/protocol/policy.ts";
+import { DEFAULT_POLICIES, DEFAULT_POLICY, policyOf, policySchema } from "../../../shared/protocol/policy.ts";
 import {
   offerConsumer,
   parseExitSubject,
@@ -121,7 +116,7 @@ describe("policy", () => {
     ["qa", "complete", "documentation"],
     ["painter", "toString", "painter"],
   ])("after %s, in phase %s, comes %s", (from, phase, next) => {
-    expect(nextAgentType(DEFAULT_POLICY, from, phase)).toBe(next);
+    expect(nextAgentType({ tenant: "default", from, nextPhase: phase }, DEFAULT_POLICIES)).toBe(next);
   });
 });
 

@@ -7,53 +7,9 @@ import { DEFAULT_POLICY, policyOf, policySchema } from "../../../shared/protocol
 import {
   DEFAULT_ACTIONS,
   RECOVERY_ACTIONS,
-  RECOVERY_EVENTS,
-  RECOVERY_STATES,
-  RECOVERY_TABLE,
   type RecoveryAction,
-  type RecoveryEvent,
-  type RecoveryState,
 } from "../../../shared/protocol/recovery-states.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
-
-/** Every allowed move; what is not here is refused. */
-const allowed: Record<RecoveryState, Partial<Record<RecoveryEvent, RecoveryState>>> = {
-  idle: {
-    fail: "waiting",
-    progress: "idle",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "idle",
-    end: "idle",
-  },
-  waiting: {
-    fail: "waiting",
-    attempt: "attempted",
-    progress: "waiting",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "idle",
-    end: "idle",
-  },
-  attempted: {
-    fail: "waiting",
-    resume: "resumed",
-    progress: "attempted",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "idle",
-    end: "idle",
-  },
-  resumed: {
-    fail: "waiting",
-    progress: "idle",
-    block: "blocked",
-    retry: "waiting",
-    supersede: "resumed",
-    end: "idle",
-  },
-  blocked: { progress: "blocked", block: "blocked", retry: "waiting", supersede: "idle", end: "idle" },
-};
 
 const actions: Record<FailureClass, RecoveryAction[]> = {
   completed: ["retry", "back_off"],
@@ -67,30 +23,6 @@ const actions: Record<FailureClass, RecoveryAction[]> = {
   unrecoverable: ["block"],
   not_started: ["back_off"],
 };
-
-describe("the table", () => {
-  const pairs = RECOVERY_STATES.flatMap((state) => RECOVERY_EVENTS.map((event) => [state, event] as const));
-
-  test.each(pairs)("%s + %s", (state, event) => {
-    expect(RECOVERY_TABLE[state][event]).toBe(allowed[state][event] ?? null);
-  });
-
-  test("has these states and events and no other", () => {
-    expect(Object.keys(RECOVERY_TABLE).sort()).toEqual([...RECOVERY_STATES].sort());
-    for (const row of Object.values(RECOVERY_TABLE))
-      expect(Object.keys(row).sort()).toEqual([...RECOVERY_EVENTS].sort());
-  });
-
-  test("an attempt is made only while one is waited for, and only an attempt can be resumed", () => {
-    expect(RECOVERY_STATES.filter((state) => RECOVERY_TABLE[state].attempt !== null)).toEqual(["waiting"]);
-    expect(RECOVERY_STATES.filter((state) => RECOVERY_TABLE[state].resume !== null)).toEqual(["attempted"]);
-  });
-
-  test("no failure leads out of blocked, and the end of the task ends every recovery", () => {
-    expect(RECOVERY_TABLE.blocked.fail).toBe(null);
-    for (const state of RECOVERY_STATES) expect(RECOVERY_TABLE[state].end).toBe("idle");
-  });
-});
 
 describe("what is done about a failure", () => {
   test.each(FAILURE_CLASSES)("%s", (failureClass) => {

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { hashOf, open, seal } from "../../../shared/integrity/seal.ts";
 import { errorAnswerSchema } from "../../../shared/protocol/answers.ts";
-import { FINAL_STATUSES, PHASES, SCHEMA_VERSION } from "../../../shared/protocol/checkpoint.ts";
+import { SCHEMA_VERSION } from "../../../shared/protocol/checkpoint.ts";
 import {
   ERROR_CODES,
   ERROR_TABLE,
@@ -21,13 +21,7 @@ import {
   retentionDays,
   retentionSchema,
 } from "../../../shared/protocol/retention.ts";
-import {
-  finalizeEvent,
-  TASK_STATES,
-  TASK_TABLE,
-  type TaskEvent,
-  type TaskState,
-} from "../../../shared/protocol/task.ts";
+import {} from "../../../shared/protocol/task.ts";
 import { unsealed } from "../integrity/checkpoint.ts";
 
 describe("errors", () => {
@@ -180,98 +174,6 @@ describe("limits", () => {
   ];
   test.each(below)("%s is below %s", (smaller, larger) =>
     expect(LIMITS[smaller]).toBeLessThan(LIMITS[larger]),
-  );
-});
-
-describe("tasks", () => {
-  /** Every allowed change of state; what is not here is refused. */
-  const allowed: Record<TaskState, Partial<Record<TaskEvent, TaskState>>> = {
-    active: {
-      checkpoint: "active",
-      handoff: "handing_off",
-      accept: "active",
-      withdraw: "active",
-      take: "active",
-      block: "blocked",
-      complete: "completed",
-      fail: "failed",
-      cancel: "cancelled",
-    },
-    handing_off: {
-      checkpoint: "handing_off",
-      handoff: "handing_off",
-      accept: "active",
-      withdraw: "active",
-      take: "active",
-      block: "blocked",
-      complete: "completed",
-      fail: "failed",
-      cancel: "cancelled",
-    },
-    blocked: {
-      checkpoint: "active",
-      handoff: "handing_off",
-      accept: "active",
-      withdraw: "blocked",
-      take: "blocked",
-      block: "blocked",
-      unblock: "active",
-      complete: "completed",
-      fail: "failed",
-      cancel: "cancelled",
-    },
-    completed: { checkpoint: "active", take: "completed", complete: "completed", fail: "failed" },
-    failed: {
-      checkpoint: "active",
-      take: "failed",
-      complete: "completed",
-      fail: "failed",
-      cancel: "cancelled",
-    },
-    cancelled: { checkpoint: "active", take: "cancelled", cancel: "cancelled" },
-  };
-  const EVENTS: TaskEvent[] = [
-    "checkpoint",
-    "handoff",
-    "accept",
-    "withdraw",
-    "take",
-    "block",
-    "unblock",
-    "complete",
-    "fail",
-    "cancel",
-  ];
-  const pairs = TASK_STATES.flatMap((state) =>
-    EVENTS.map((event) => [state, event, allowed[state][event] ?? null] as const),
-  );
-
-  test.each(pairs)("%s + %s → %s", (state, event, next) => expect(TASK_TABLE[state][event]).toBe(next));
-
-  test("the table has these states and events and no other", () => {
-    expect(Object.keys(TASK_TABLE).sort()).toEqual([...TASK_STATES].sort());
-    for (const row of Object.values(TASK_TABLE)) expect(Object.keys(row).sort()).toEqual([...EVENTS].sort());
-  });
-
-  test("every state can be reached from active, and left again by a checkpoint", () => {
-    const reached = new Set<TaskState>(["active"]);
-    for (const state of reached)
-      for (const next of Object.values(TASK_TABLE[state])) if (next) reached.add(next);
-    expect([...reached].sort()).toEqual([...TASK_STATES].sort());
-    for (const state of TASK_STATES) expect(TASK_TABLE[state].checkpoint).not.toBeNull();
-  });
-
-  test.each(FINAL_STATUSES.flatMap((status) => PHASES.map((phase) => [status, phase] as const)))(
-    "a checkpoint finalized as %s in phase %s",
-    (status, phase) => {
-      const ends = {
-        succeeded: phase === "complete" ? "complete" : null,
-        failed: "fail",
-        cancelled: "cancel",
-        handed_off: null,
-      };
-      expect(finalizeEvent(status, phase)).toBe(ends[status]);
-    },
   );
 });
 

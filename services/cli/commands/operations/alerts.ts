@@ -122,10 +122,10 @@ async function show(session: Session, id: string): Promise<void> {
 
 /** The id of the alert for the current block of the task; null if the task is not blocked. */
 async function newerAlert(task: Task | null): Promise<string | null> {
-  if (task?.state !== "blocked" || task.block === null) return null;
+  if (task?.blocked?.alert_seq == null) return null;
   const { alertId } = await import("../../../../shared/protocol/alerts.ts");
-  const { tenant, task_id, block } = task;
-  return alertId({ tenant, task: task_id, occasion: String(block.seq) });
+  const { tenant, task_id, blocked } = task;
+  return alertId({ tenant, task: task_id, occasion: String(blocked.alert_seq) });
 }
 
 async function acknowledge(

@@ -65,11 +65,12 @@ async function dryRun(session: Session, taskId: string, flags: Flags): Promise<v
     checkpointId: flags.from,
     before: onPrevious ? (recovery?.avoid_id ?? undefined) : undefined,
     toAgentType: flags.to,
+    force: flags.force,
   });
   const { presenceOf } = await import("./agent-presence.ts");
   const presence = point.offer && (await presenceOf(session, client, point.offer.agent_type));
   const { dryRunOf, renderDryRun } = await import("../../rendering/recovery/recovery-preview.ts");
-  const preview = dryRunOf(task, point, { force: flags.force, presence });
+  const preview = dryRunOf(task, point, presence);
   session.exitCode = preview.refused === null ? 0 : ERROR_TABLE[preview.refused.code].exit;
   await session.show(preview, () => renderDryRun(preview, session.view));
 }

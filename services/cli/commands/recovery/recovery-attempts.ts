@@ -9,9 +9,9 @@ export async function attemptsOf(
   client: FleetClient,
   tasks: readonly Task[],
 ): Promise<Handoff[]> {
-  const found = tasks.map(async ({ owner, recovery }) => {
-    const isShown = recovery?.state === "attempted" || recovery?.blocked?.reason === "no_agent";
-    if (!isShown || owner !== null || recovery.handoff_id === null) return null;
+  const found = tasks.map(async ({ owner, recovery, blocked }) => {
+    const isShown = recovery?.state === "attempted" || blocked?.reason === "no_agent";
+    if (!isShown || owner !== null || recovery == null || recovery.handoff_id === null) return null;
     return client.handoff(recovery.handoff_id, session.deadline).catch(() => null);
   });
   return (await Promise.all(found)).filter((one) => one !== null);

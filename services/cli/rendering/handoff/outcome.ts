@@ -48,8 +48,8 @@ export function renderCancelled(
   ].join("\n");
 }
 
-function ownerText({ state, owner, fence, recovery }: Task): string {
-  if (state === "blocked" && recovery?.blocked?.reason === "withdrawn")
+function ownerText({ state, owner, fence, blocked }: Task): string {
+  if (state === "blocked" && blocked?.reason === "withdrawn")
     return "its agent had failed and it has no owner; operators are alerted";
   return owner === null ? "still without an owner" : `still owned by ${plain(owner)} under fence ${fence}`;
 }

@@ -46,8 +46,8 @@ export function renderBlocked(
 }
 
 function tableOf(tasks: readonly Task[], view: View): string[] {
-  const rows = tasks.map(({ task_id, agent_type, recovery }) => {
-    const { blocked = null, failure = null } = recovery ?? {};
+  const rows = tasks.map(({ task_id, agent_type, recovery, blocked }) => {
+    const { failure = null } = recovery ?? {};
     return [
       plain(task_id),
       inWords(blocked?.reason ?? "-"),
@@ -62,8 +62,8 @@ function tableOf(tasks: readonly Task[], view: View): string[] {
 
 /** A task that would be retried, as JSON. */
 export function blockedData(task: Task): object {
-  const { task_id, agent_type, recovery } = task;
-  const { blocked = null, failure = null } = recovery ?? {};
+  const { task_id, agent_type, recovery, blocked } = task;
+  const { failure = null } = recovery ?? {};
   return {
     dry_run: true,
     task_id,

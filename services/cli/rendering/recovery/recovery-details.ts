@@ -18,6 +18,7 @@ import {
   recoveryFailureText,
   recoveryStateText,
   typeSuffix,
+  waitingBlock,
 } from "./recovery-text.ts";
 
 export interface RecoveryDetails {
@@ -33,9 +34,9 @@ export function awaitedAgentType({
   task,
   handoff,
 }: Pick<RecoveryDetails, "task" | "handoff">): string | null {
-  const { state, blocked } = task.recovery ?? { state: "idle", blocked: null };
+  const { state } = task.recovery ?? { state: "idle" };
   if (state === "waiting") return expectedAgentType(task);
-  const wasOffered = state === "attempted" || blocked?.reason === "no_agent";
+  const wasOffered = state === "attempted" || waitingBlock(task)?.reason === "no_agent";
   return wasOffered ? (handoff?.to_agent_type ?? expectedAgentType(task)) : null;
 }
 
@@ -49,7 +50,8 @@ export function renderRecovery(
   const { now, colors } = view;
   const fact = (name: string, value: string | null): string[] => optionalField(name, value, view);
   const at = (time: string | null): string | null => (time === null ? null : exactly(time, now));
-  const { state, failure, blocked, wish } = recovery;
+  const { state, failure, wish } = recovery;
+  const blocked = waitingBlock(task);
   const type = awaitedAgentType({ task, handoff });
   const from = `the ${recovery.rung} sound checkpoint`;
   const failed = recovery.failures === 0 ? "" : ` after ${counted(recovery.failures, "failure")}`;
@@ -106,7 +108,8 @@ function failureLines(failure: NonNullable<Recovery["failure"]>, view: View): st
 }
 
 /** The next step for an operator, with commands to copy; nothing if the recovery needs no help. */
-function adviceOn(task: Task, { state, blocked, handoff_id }: Recovery, fleet: string, view: View): string[] {
+function adviceOn(task: Task, { state, handoff_id }: Recovery, fleet: string, view: View): string[] {
+  const blocked = waitingBlock(task);
   const { task_id: id, owner, latest_id } = task;
   const steps = (text: string, calls: readonly string[]): string[] => [
     "",
@@ -148,4 +151,5 @@ const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>
   ],
   no_agent: (task) => ["agents list", `handoffs show ${task}`, `recovery run ${task}`],
   withdrawn: (task) => [`handoffs show ${task}`, `recovery run ${task}`],
+  checkpoint_corrupt: (task) => [`recovery status ${task}`, `audit verify ${task}`],
 };

@@ -3,7 +3,6 @@
 
 import type { ErrorCode } from "../../../../shared/protocol/errors.ts";
 import type { CorruptCheckpoint, RecoveryPreview } from "../../../../shared/protocol/queries.ts";
-import { TASK_TABLE } from "../../../../shared/protocol/task.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
 import { field, optionalField } from "../terminal/fields.ts";
@@ -37,16 +36,7 @@ export interface RecoveryDryRun {
   readonly refused: { readonly code: ErrorCode; readonly reason: string } | null;
 }
 
-export interface PreviewOptions {
-  readonly force?: boolean | undefined;
-  readonly presence: Presence | null;
-}
-
-export function dryRunOf(
-  task: Task,
-  point: RecoveryPreview,
-  { force = false, presence }: PreviewOptions,
-): RecoveryDryRun {
+export function dryRunOf(task: Task, point: RecoveryPreview, presence: Presence | null): RecoveryDryRun {
   const found = point.checkpoint;
   return {
     dry_run: true,
@@ -65,29 +55,18 @@ export function dryRunOf(
     passed_over: point.passed_over,
     owner: point.owner,
     handoff_id: task.handoff_id,
-    refused: refusal(task, point, force),
+    refused: refusal(point),
   };
 }
 
-/** Applies the fleet's own conditions. */
-function refusal(
-  { state }: Task,
-  { reason, details, owner }: RecoveryPreview,
-  force: boolean,
-): RecoveryDryRun["refused"] {
-  if (TASK_TABLE[state].handoff === null)
-    return {
-      code: "CONFLICT",
-      reason: `the task has ended (${state}); a new checkpoint opens it again`,
-    };
-  if (reason !== null)
-    return { code: reason === "chain_broken" ? "CORRUPT" : "NOT_FOUND", reason: details ?? reason };
-  const until = owner?.alive_until ?? null;
-  if (until === null || force) return null;
-  return {
-    code: "CONFLICT",
-    reason: `its owner counts as alive until ${until}; --force takes the task from it`,
-  };
+/** The fleet's own answer, with the option that would change it. */
+function refusal({ refused }: RecoveryPreview): RecoveryDryRun["refused"] {
+  if (refused === null) return null;
+  const { code, message, details = {} } = refused;
+  const { state, alive_until: until } = details;
+  if (typeof until === "string")
+    return { code, reason: `its owner counts as alive until ${until}; --force takes the task from it` };
+  return { code, reason: typeof state === "string" ? `${message} (${state})` : message };
 }
 
 export function renderDryRun(preview: RecoveryDryRun, view: View): string {

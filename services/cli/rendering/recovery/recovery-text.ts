@@ -47,8 +47,8 @@ export const typeSuffix = (type: string | null | undefined): string =>
 
 /** The next step of a recovery, in a few words. `type`: the type of the next agent. */
 export function nextStepText(
-  { owner }: Task,
-  { state, due_at, blocked }: Recovery,
+  { owner, blocked }: Task,
+  { state, due_at }: Recovery,
   type: string | null,
   { now }: View,
 ): string {
@@ -74,4 +74,9 @@ export function recoveryLine(task: Task, recovery: Recovery, view: View): string
   const next = state === "idle" ? "" : `; ${nextStepText(task, recovery, expectedAgentType(task), view)}`;
   const made = max === null ? counted(attempts, "attempt") : `${attemptsText(recovery)} attempts`;
   return `${recoveryStateText(state, view)}, ${made}${after}${next}`;
+}
+
+/** The block that waits for an operator. null: the task is not blocked, or an agent has taken it since. */
+export function waitingBlock({ blocked }: Pick<Task, "blocked">): Task["blocked"] {
+  return blocked?.taken_by == null ? blocked : null;
 }

@@ -9,7 +9,7 @@ import {
   type HandoffState,
   isOpenHandoff,
 } from "../../../../shared/protocol/handoff-states.ts";
-import { TASK_TABLE, type TaskState } from "../../../../shared/protocol/task.ts";
+import { isEnded, TASK_STATES, type TaskState } from "../../../../shared/protocol/task.ts";
 import {
   type Entry,
   type Evidence,
@@ -184,5 +184,9 @@ function checkHandoffTransition(
 
 function isStep(from: string | null, to: string): boolean {
   if (from === null) return to === "active";
-  return from === to || Object.values(TASK_TABLE[from as TaskState] ?? {}).includes(to as TaskState);
+  const isKnown = [from, to].every((state) => TASK_STATES.includes(state as TaskState));
+  // An ended task is only opened again, by a checkpoint, or ended otherwise.
+  return (
+    isKnown && (from === to || !isEnded(from as TaskState) || to === "active" || isEnded(to as TaskState))
+  );
 }

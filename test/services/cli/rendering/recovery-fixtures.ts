@@ -35,7 +35,6 @@ export const recovery: Recovery = {
   due_at: "2026-01-04T15:35:30.000Z",
   attempted_at: "2026-01-04T15:30:00.000Z",
   resumed_at: null,
-  blocked: null,
 };
 
 export const task: Task = {
@@ -52,7 +51,7 @@ export const task: Task = {
   fence: 3,
   handoff_id: null,
   recovery,
-  block: null,
+  blocked: null,
   audit_seq: 9,
   audit_hash: "0".repeat(64),
   created_at: "2026-01-04T15:00:00.000Z",

@@ -25,16 +25,17 @@ describe("a dry run", () => {
     passed_over: [{ checkpoint_id: A, version: 1, reason: "its hash is another one" }],
     owner: { agent_id: "agent-8", fence: 3, alive_until: "2026-01-04T15:35:05.000Z" },
     offer: { agent_type: "qa", is_known: true, max_attempts: 2, deadline_ms: 90_000 },
+    refused: null,
   };
   const free = { agent_type: "qa", is_free: true, agents: [idle("agent-9")] };
   const dryRun = (
     changes: Partial<RecoveryPreview>,
-    { head = task, presence = free, force }: { head?: Task; presence?: Presence; force?: boolean } = {},
-  ) => renderDryRun(dryRunOf(head, { ...point, ...changes }, { force, presence }), view);
+    { head = task, presence = free }: { head?: Task; presence?: Presence } = {},
+  ) => renderDryRun(dryRunOf(head, { ...point, ...changes }, presence), view);
 
   test("names the recovery point, the checkpoints that are passed over and the owner", () => {
     const open = { ...task, handoff_id: A };
-    expect(dryRun({}, { head: open, force: true })).toBe(
+    expect(dryRun({}, { head: open })).toBe(
       [
         "The task would continue. Nothing was changed.",
         "Task: auth, active",
@@ -52,43 +53,24 @@ describe("a dry run", () => {
   test.each([
     [
       "the owner is alive",
-      {},
-      task,
-      "CONFLICT",
+      { code: "CONFLICT", message: "alive", details: { alive_until: "2026-01-04T15:35:05.000Z" } },
       "until 2026-01-04T15:35:05.000Z; --force takes the task from it",
     ],
     [
       "the task has ended",
-      {},
-      { ...task, state: "failed" } as Task,
-      "CONFLICT",
+      { code: "CONFLICT", message: "the task has ended", details: { state: "failed" } },
       "the task has ended (failed)",
     ],
-    [
-      "the chain is broken",
-      { checkpoint: null, offer: null, reason: "chain_broken", details: "x is corrupt" } as const,
-      task,
-      "CORRUPT",
-      "x is corrupt",
-    ],
-    [
-      "there is no checkpoint",
-      { checkpoint: null, offer: null, reason: "no_checkpoint", details: "nothing was written yet" } as const,
-      task,
-      "NOT_FOUND",
-      "nothing was written yet",
-    ],
-  ])("shows a refusal: %s", (_why, changes, head, code, words) => {
-    expect(dryRunOf(head, { ...point, ...changes }, { presence: null }).refused).toMatchObject({
-      code,
-    });
-    expect(dryRun(changes, { head })).toMatch(/^The recovery would be refused: /);
-    expect(dryRun(changes, { head })).toContain(words);
-    expect(`${dryRun(changes, { head })}\n`).toContain("\nOwner: agent-8, fence 3\n");
+    ["the chain is broken", { code: "CORRUPT", message: "x is corrupt" }, "x is corrupt"],
+  ] as const)("shows a refusal: %s", (_why, refused, words) => {
+    expect(dryRunOf(task, { ...point, refused }, null).refused).toMatchObject({ code: refused.code });
+    expect(dryRun({ refused })).toMatch(/^The recovery would be refused: /);
+    expect(dryRun({ refused })).toContain(words);
+    expect(`${dryRun({ refused })}\n`).toContain("\nOwner: agent-8, fence 3\n");
   });
 
   test("shows the available agents, and the effect if there is none", () => {
-    const none = { force: true, presence: { agent_type: "qa", is_free: false, agents: [] } };
+    const none = { presence: { agent_type: "qa", is_free: false, agents: [] } };
     expect(dryRun({}, none).split("\n")).toEqual([
       "The task would wait for an agent. Nothing was changed.",
       ...["Task: auth, active", `From: chk-${A}, checkpoint 4 of the task, in phase testing`],
@@ -100,11 +82,11 @@ describe("a dry run", () => {
       "Owner: agent-8, fence 3, would lose the task",
     ]);
     // The refusal comes first.
-    const refused = dryRun({}, { ...none, force: false });
+    const refused = dryRun({ refused: { code: "CONFLICT", message: "refused" } }, none);
     expect(refused).toContain("\nAvailable agents: none");
     expect(refused).not.toContain("If none accepts");
     const unknown = { agent_type: "qa", is_free: null, agents: [] };
-    expect(dryRun({}, { force: true, presence: unknown })).toMatch(
+    expect(dryRun({}, { presence: unknown })).toMatch(
       /^The task would continue\. .*\nAvailable agents: unknown, /s,
     );
   });
@@ -116,7 +98,7 @@ describe("a dry run", () => {
       idle("agent-9", { state: "working", task_id: "bil\u001bling" }),
       idle("agent-10", { state: "starting" }),
     ];
-    const text = dryRun({}, { force: true, presence: { agent_type: "qa", is_free: false, agents } });
+    const text = dryRun({}, { presence: { agent_type: "qa", is_free: false, agents } });
     expect(text).toMatch(/^The task would wait for an agent\. /);
     expect(text).toContain(
       "\nAvailable agents: agent-7 (stopping, 4s ago), agent-8 (on this task, 4s ago), agent-9 (on task bil\ufffdling, 4s ago), and 1 other\n",
@@ -125,7 +107,7 @@ describe("a dry run", () => {
 
   test("reports an agent type that no longer exists", () => {
     const offer = { agent_type: "writer", is_known: false, max_attempts: 3, deadline_ms: 60_000 };
-    const text = dryRun({ offer }, { force: true });
+    const text = dryRun({ offer }, {});
     expect(text).toMatch(/^The task would be blocked, because the agent type does not exist\. /);
     expect(text).toContain("\nUnknown type: FLEET_AGENT_TYPES no longer contains it\n");
   });

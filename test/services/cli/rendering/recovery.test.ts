@@ -31,7 +31,10 @@ const blocked = {
     rung: "previous",
     due_at: null,
     action: "block",
-    blocked: { reason: "attempts_spent", details: "killed", at: "2026-01-04T15:34:55.000Z" },
+  },
+  blocked: {
+    ...{ reason: "attempts_spent", details: "killed", at: "2026-01-04T15:34:55.000Z" },
+    ...{ alert_seq: 9, taken_by: null },
   },
 } as const satisfies Task;
 
@@ -67,7 +70,7 @@ describe("the details of a recovery", () => {
 
   test("that no agent accepted suggest another offer within the budget", () => {
     const reason = { reason: "no_agent", details: null, at: "2026-01-04T15:34:55.000Z" } as const;
-    const one = { ...blocked, recovery: { ...blocked.recovery, blocked: reason } };
+    const one = { ...blocked, blocked: { ...blocked.blocked, ...reason } };
     expect(renderRecovery(one, "fleet")).toMatch(
       /\n\nNo agent accepted it\. .*\n {2}fleet agents list\n {2}fleet handoffs show auth\n {2}fleet recovery run auth$/,
     );
@@ -101,7 +104,11 @@ describe("the details of a recovery", () => {
   test("without a checkpoint show how to write one, and name no next agent", () => {
     const reason = { reason: "no_checkpoint", details: null, at: "2026-01-04T15:34:55.000Z" } as const;
     const wish = { checkpoint_id: null, to_agent_type: "qa", reason: null, by: "anna" };
-    const text = renderRecovery({ ...blocked, recovery: { ...blocked.recovery, blocked: reason, wish } });
+    const text = renderRecovery({
+      ...blocked,
+      blocked: { ...blocked.blocked, ...reason },
+      recovery: { ...blocked.recovery, wish },
+    });
     expect(text).not.toContain("Waits for");
     expect(text).toMatch(
       /\n {2}fleet checkpoint --task auth --type qa --phase planning --next "Begin"\n {2}fleet recovery run auth$/,
@@ -122,7 +129,7 @@ describe("the details of a recovery", () => {
   test.each(BLOCK_REASONS)("that is blocked for %s name that reason", (reason) => {
     const one = {
       ...blocked,
-      recovery: { ...blocked.recovery, blocked: { ...blocked.recovery.blocked, reason } },
+      blocked: { ...blocked.blocked, reason },
     };
     expect(renderRecovery(one, "fleet")).toContain(`Blocked: ${reason.replaceAll("_", " ")}, `);
   });

@@ -125,7 +125,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
       expect(named.checkpoint_id).toBe(one.checkpoint_id);
       expect(await place.handoff(named.handoff_id)).toMatchObject({
         checkpoint_hash: one.hash,
-        to_agent_type: null,
+        to_agent_type: "implementation",
       });
     });
 

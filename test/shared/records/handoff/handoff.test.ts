@@ -119,6 +119,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       ["acknowledge", "accepted"],
       ["create", undefined],
       ["confirm", "confirmed"],
+      ["finalize", undefined],
     ]);
     const events = (await place.outbox(task))
       .filter((entry) => !isOffer(entry))
@@ -130,6 +131,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       "HANDOFF_ACKNOWLEDGED",
       "CHECKPOINT_CREATED",
       "HANDOFF_CONFIRMED",
+      "CHECKPOINT_FINALIZED",
     ]);
   });
 
@@ -228,11 +230,11 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       for (const result of results) expect(result.handoff?.state).toBe("rejected");
       expect(await place.head(task)).toMatchObject({ state: "blocked", handoff_id: null, owner: "giver" });
       expect((await place.trail(task)).slice(-2)).toMatchObject([
-        { op: "reject", actor: { type: "service" }, command_id: null, state_to: "handing_off" },
-        { op: "block", state_from: "handing_off", state_to: "blocked" },
+        { op: "reject", actor: { type: "service" }, command_id: null, state_to: "active" },
+        { op: "block", state_from: "active", state_to: "blocked" },
       ]);
       expect((await place.outbox(task)).slice(-2).map(({ event }) => event.data)).toEqual([
-        { handoffId: id, state: "rejected", reason: "chain_broken" },
+        { handoffId: id, state: "rejected", reason: "chain_broken", toAgentType: "implementation" },
         { taskId: task, reason: "chain_broken", handoffId: id },
       ]);
       await create(place.repository, { task, agent: "giver", fence: 1 });

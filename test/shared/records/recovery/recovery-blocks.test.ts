@@ -75,7 +75,12 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
         const after = await place.head(task);
         expect(after).toMatchObject({
           state: "blocked",
-          block: { seq: before.block?.seq, reason, fence: after.fence },
+          blocked: {
+            alert_seq: before.blocked?.alert_seq,
+            reason,
+            details: before.blocked?.details,
+            taken_by: null,
+          },
           recovery: {
             state: "blocked",
             attempts: before.recovery?.attempts,
@@ -83,12 +88,11 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
             rung_attempts: before.recovery?.rung_attempts,
             due_at: null,
             failure: { signal, agent_id: "agent-1", details: "killed" },
-            blocked: { reason, details: before.recovery?.blocked?.details },
           },
         });
         expect((await place.trail(task)).slice(-2)).toMatchObject([
           { op: "fail", state_from: "blocked", state_to: "active", signal, action: "block" },
-          { op: "block", state_to: "blocked", reason, alerted_seq: before.block?.seq },
+          { op: "block", state_to: "blocked", reason, alerted_seq: before.blocked?.alert_seq },
         ]);
         expect(await place.recovering()).toContain(task);
       },
@@ -102,8 +106,8 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       expect(await place.head(task)).toMatchObject({
         state: "blocked",
         owner: null,
-        block: { seq: before.block?.seq },
-        recovery: { state: "blocked", blocked: { reason, details: before.recovery?.blocked?.details } },
+        blocked: { reason, details: before.blocked?.details, alert_seq: before.blocked?.alert_seq },
+        recovery: { state: "blocked" },
       });
     });
 
@@ -112,8 +116,8 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       const before = await place.head(task);
       const { checkpoint_id: id } = await place.write(task, "anna", { completed: 9 });
       const after = await place.head(task);
-      expect(after).toMatchObject({ state: "blocked", latest_id: id, owner: null, block: before.block });
-      expect(after.recovery).toEqual(before.recovery);
+      expect(after).toMatchObject({ state: "blocked", latest_id: id, owner: null, blocked: before.blocked });
+      expect(after.recovery).toEqual({ ...before.recovery, completed_items: 9 });
       await recover(task, { reset: true });
       await place.attempt(task);
       expect(await place.recovery(task)).toMatchObject({ state: "attempted", checkpoint_id: id });
@@ -135,7 +139,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     const { fence } = await take(task);
     const patch = { execution_state: { completed_items: ["item 1", "item 2"] } };
     await send(place.repository, "update", { checkpoint_id: id, patch }, { task, fence });
-    expect(await place.head(task)).toMatchObject({ state: "active", block: null });
+    expect(await place.head(task)).toMatchObject({ state: "active", blocked: null });
     await place.fail(task, { class: "unrecoverable" });
     expect((await blocks(task)).map(({ isNew }) => isNew)).toEqual([true, true]);
   });
@@ -143,15 +147,15 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   test("whoever had it when its handoff came to nothing has done its part; who takes it then has not", async () => {
     const { task, id } = await place.requested();
     await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });
-    const alerted = (await place.head(task)).block?.seq;
+    const alerted = (await place.head(task)).blocked?.alert_seq;
     expect(await place.fail(task)).toEqual({ applied: false, why: "blocked" });
     await take(task, "agent-2");
     expect(await place.fail(task)).toMatchObject({ applied: true });
     expect(await place.head(task)).toMatchObject({
       state: "blocked",
       owner: null,
-      block: { seq: alerted },
-      recovery: { state: "blocked", blocked: { reason: "chain_broken" } },
+      blocked: { alert_seq: alerted, reason: "chain_broken" },
+      recovery: { state: "blocked" },
     });
   });
 
@@ -179,7 +183,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     const { handoff_id: id } = await place.head(task);
     await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
     await place.write(task, "anna", {});
-    expect((await place.head(task)).state).toBe("blocked");
+    expect((await place.recovery(task)).state).toBe("attempted");
     const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
     expect(await place.fail(task, rejected)).toMatchObject({ applied: true });
     expect((await place.recovery(task)).state).toBe("waiting");
@@ -269,7 +273,7 @@ test("a breaker that half-opens tells of one block, and goes on by itself when a
     tenants: {},
   });
   const task = await place.spent(1);
-  const alerted = (await place.head(task)).block?.seq;
+  const alerted = (await place.head(task)).blocked?.alert_seq;
   const key = { tenant: "default", task };
   for (let n = 0; n < 3; n += 1) {
     const dueAt = (await place.recovery(task)).due_at as string;
@@ -278,7 +282,7 @@ test("a breaker that half-opens tells of one block, and goes on by itself when a
     await place.attempt(task);
     await place.takeOver(task, "agent-9");
     await place.fail(task);
-    expect(await place.head(task)).toMatchObject({ state: "blocked", block: { seq: alerted } });
+    expect(await place.head(task)).toMatchObject({ state: "blocked", blocked: { alert_seq: alerted } });
   }
   await send(place.repository, "take", {}, { task, agent: "agent-1" });
   expect((await place.recovery(task)).due_at).toBe(null);

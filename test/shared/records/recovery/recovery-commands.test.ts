@@ -89,7 +89,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     await place.attempt(task);
     const { handoff_id } = await place.head(task);
     expect(await place.handoff(handoff_id as string)).toMatchObject({
-      reason: "asked for",
+      reason: "requested",
       recovery: { attempt: 1, class: null },
     });
   });

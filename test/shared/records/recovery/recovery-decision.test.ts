@@ -2,13 +2,13 @@
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { afterFailure } from "../../../../shared/lifecycle/budget.ts";
 import { FAILURE_CLASSES, type FailureClass } from "../../../../shared/protocol/exit-report.ts";
 import { DEFAULT_POLICY, type Policy } from "../../../../shared/protocol/policy.ts";
 import { RECOVERY_ACTIONS } from "../../../../shared/protocol/recovery-states.ts";
-import { analyse } from "../../../../shared/records/recovery/recovery-decision.ts";
 
-type Before = Parameters<typeof analyse>[0];
-type Failed = Parameters<typeof analyse>[1];
+type Before = Parameters<typeof afterFailure>[0];
+type Failed = Parameters<typeof afterFailure>[1];
 
 const NOW = Date.UTC(2026, 0, 1);
 const DAY_MS = 24 * 3_600_000;
@@ -33,7 +33,7 @@ function decide(
     random?: number;
   },
 ) {
-  return analyse(
+  return afterFailure(
     { ...whole, ...before },
     { class: failureClass, agent_type: null, resets_at: null, ...failure },
     { ...default_, ...policy },
@@ -178,7 +178,7 @@ describe("the ladder", () => {
     for (let nowMs = NOW; recent.length < 30; ) {
       const before = { ...whole, is_probe: true, recent };
       const failure = { class: "crash", agent_type: null, resets_at: null } as const;
-      const { dueMs } = analyse(before, failure, { ...default_, ...policy }, { nowMs, random: () => 0 });
+      const { dueMs } = afterFailure(before, failure, { ...default_, ...policy }, { nowMs, random: () => 0 });
       expect(dueMs).toBeGreaterThanOrEqual(nowMs + policy.half_open_ms);
       nowMs = dueMs as number;
       recent.push(iso(nowMs));
@@ -252,7 +252,7 @@ describe("whatever fails in whatever order", () => {
   function play(
     policy: Policy["recovery"],
     failures: typeof happenings extends fc.Arbitrary<infer T> ? T : never,
-    seen: (one: { decision: ReturnType<typeof analyse>; nowMs: number; before: Before }) => void,
+    seen: (one: { decision: ReturnType<typeof afterFailure>; nowMs: number; before: Before }) => void,
   ) {
     let [before, nowMs] = [whole, NOW];
     let next: string | null = "qa";
@@ -261,7 +261,10 @@ describe("whatever fails in whatever order", () => {
       const failed = { ...happened, agent_type: happened.agent_type ?? next };
       nowMs += afterMs;
       const resets_at = resetsInMs === null ? null : iso(nowMs + resetsInMs);
-      const decision = analyse(before, { ...failed, resets_at }, policy, { nowMs, random: () => random });
+      const decision = afterFailure(before, { ...failed, resets_at }, policy, {
+        nowMs,
+        random: () => random,
+      });
       seen({ decision, nowMs, before });
       if (decision.do === "block") return;
       nowMs = Math.ceil(decision.dueMs);
@@ -310,7 +313,7 @@ describe("whatever fails in whatever order", () => {
           random: 0,
           progress: false,
         } as const;
-        const decisions: ReturnType<typeof analyse>[] = [];
+        const decisions: ReturnType<typeof afterFailure>[] = [];
         play(
           policy,
           Array.from({ length: 40 }, () => ({ ...refused, agent_type: null })),

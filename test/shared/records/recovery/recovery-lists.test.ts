@@ -62,7 +62,7 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
     const task = await place.owned(3);
     const { latest_id } = await place.head(task);
     await flip(place.store, task, latest_id as string);
-    const point = await place.repository.recoveryPoint("default", { task_id: task });
+    const point = await place.repository.recoveryPoint("default", { task_id: task, force: false });
     expect(point).toMatchObject({
       checkpoint: { metadata: { seq: 2 } },
       reason: null,
@@ -75,7 +75,7 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
     });
     expect(place.corrupt).toMatchObject([{ checkpoint_id: latest_id }]);
     place.now += SILENCE_MS + 1;
-    const later = await place.repository.recoveryPoint("default", { task_id: task });
+    const later = await place.repository.recoveryPoint("default", { task_id: task, force: false });
     // The quarantine of a moment ago was nobody's sign of life, but it is as far as the store can tell.
     expect(later.owner).toMatchObject({ agent_id: "agent-1", alive_until: null });
   });
@@ -83,13 +83,15 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
   test("no point says why", async () => {
     const task = place.fresh();
     await send(place.repository, "take", {}, { task });
-    expect(await place.repository.recoveryPoint("default", { task_id: task })).toMatchObject({
+    expect(await place.repository.recoveryPoint("default", { task_id: task, force: false })).toMatchObject({
       checkpoint: null,
       reason: "no_checkpoint",
       details: "nothing was written yet",
       owner: { agent_id: "agent-1" },
     });
-    expect(await place.repository.recoveryPoint("default", { task_id: "nowhere" })).toMatchObject({
+    expect(
+      await place.repository.recoveryPoint("default", { task_id: "nowhere", force: false }),
+    ).toMatchObject({
       checkpoint: null,
       owner: null,
     });
@@ -98,7 +100,7 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
   test("looking changes nothing", async () => {
     const task = await place.spent();
     const before = await place.head(task);
-    await place.repository.recoveryPoint("default", { task_id: task });
+    await place.repository.recoveryPoint("default", { task_id: task, force: false });
     expect(await place.head(task)).toEqual(before);
   });
 });

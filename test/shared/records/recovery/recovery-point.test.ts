@@ -67,7 +67,8 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     await advanceRecovery(place.repository, task);
     expect(await place.head(task)).toMatchObject({
       state: "blocked",
-      recovery: { state: "blocked", blocked: { reason: "chain_broken" }, attempts: 0 },
+      recovery: { state: "blocked", attempts: 0 },
+      blocked: { reason: "chain_broken" },
     });
     expect((await place.outbox(task)).at(-1)?.event).toMatchObject({
       type: "TASK_BLOCKED",

@@ -36,11 +36,11 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     const nowhere = { tenant: "default", task: "nowhere" };
     expect(await place.repository.recovery.noteFailure(nowhere, sighting)).toEqual({
       applied: false,
-      why: "unknown",
+      why: "unknown_task",
     });
     const elsewhere = { tenant: "acme", task: "task-1" };
     expect(await place.repository.recovery.noteFailure(elsewhere, sighting)).toMatchObject({
-      why: "unknown",
+      why: "unknown_task",
     });
   });
 
@@ -64,7 +64,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     const task = await place.owned();
     const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "complete" });
     await finalize(place.repository, id, status, { task, fence: 1 });
-    expect(await place.fail(task)).toEqual({ applied: false, why: "over" });
+    expect(await place.fail(task)).toEqual({ applied: false, why: "ended" });
   });
 
   test("of an agent that has handed its task off: it has done its part", async () => {
@@ -86,7 +86,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     for (const signal of ["lease_lapsed", "step_overdue"] as const) {
       expect(await place.fail(task, { ...lapsed, signal })).toEqual({
         applied: false,
-        why: "alive",
+        why: "agent_alive",
         untilMs: until,
       });
     }
@@ -108,7 +108,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     place.now += 5;
     expect(await place.fail(task, lapsed)).toEqual({
       applied: false,
-      why: "alive",
+      why: "agent_alive",
       untilMs: written + SILENCE_MS,
     });
     place.now = written + SILENCE_MS;

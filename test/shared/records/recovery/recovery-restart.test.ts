@@ -39,7 +39,8 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
       expect(failures).toBe(5);
       expect(await place.head(task)).toMatchObject({
         state: "blocked",
-        recovery: { state: "blocked", attempts: 5, failures: 6, blocked: { reason: "attempts_spent" } },
+        recovery: { state: "blocked", attempts: 5, failures: 6 },
+        blocked: { reason: "attempts_spent" },
       });
       const trail = await place.trail(task);
       const counted = trail.flatMap(({ op, attempt, rung }) =>

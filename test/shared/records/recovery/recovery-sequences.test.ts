@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
+import { replacesRecovery } from "../../../../shared/lifecycle/handoff.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import { FAILURE_CLASSES } from "../../../../shared/protocol/exit-report.ts";
 import { isOpenHandoff } from "../../../../shared/protocol/handoff-states.ts";
@@ -11,13 +12,11 @@ import { DEFAULT_POLICY, type Policies } from "../../../../shared/protocol/polic
 import {
   FAILURE_SIGNALS,
   RECOVERY_STATES,
-  RECOVERY_TABLE,
   type RecoveryState,
 } from "../../../../shared/protocol/recovery-states.ts";
-import { TASK_TABLE, type Task } from "../../../../shared/protocol/task.ts";
-import { bringsOn } from "../../../../shared/records/handoff/handoff-transitions.ts";
+import { isEnded, type Task } from "../../../../shared/protocol/task.ts";
 import { systemKeys } from "../../../../shared/records/kv/keyspace.ts";
-import { wantedType } from "../../../../shared/records/recovery/due.ts";
+import { duePlaceOf } from "../../../../shared/records/recovery/due.ts";
 import { acknowledge, offering } from "../../../harness/records/handoffs.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
 import { advanceRecovery } from "../../../harness/records/recoveries.ts";
@@ -54,6 +53,8 @@ const step = fc.record({
   agent_type: fc.constantFrom("qa", "legal", null),
 });
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+const wanted = (task: Task): string => duePlaceOf(task).agentType;
 
 describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   let place: TestTasks;
@@ -145,7 +146,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   /** What must hold after every step. */
   async function requireSound(task: string): Promise<void> {
     const head = await place.head(task);
-    const { recovery, owner, state, handoff_id, block } = head;
+    const { recovery, owner, state, handoff_id, blocked } = head;
     const [due, recovering] = await Promise.all([place.dueRecoveries(), place.recovering()]);
     const dueAt = recovery?.due_at ?? null;
     expect(due.filter((one) => one.task === task).map(({ key }) => key)).toEqual(
@@ -157,19 +158,18 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     const open = handoff_id === null ? null : await place.handoff(handoff_id);
     if (open !== null) expect(isOpenHandoff(open.state)).toBe(true);
     // Whoever has the task goes on with it when its handoff is taken back.
-    if (open !== null && bringsOn(open) && open.state !== "accepted") expect(owner).toBe(null);
-    if (state === "blocked") expect(block).not.toBe(null);
-    if (TASK_TABLE[state].handoff === null) expect(block).toBe(null);
-    expect(block?.fence ?? 0).toBeLessThanOrEqual(head.fence);
+    if (open !== null && replacesRecovery(open) && open.state !== "accepted") expect(owner).toBe(null);
+    expect(blocked !== null).toBe(state === "blocked");
+    if (blocked?.taken_by != null) expect(owner).toBe(blocked.taken_by);
     if (recovery === null) {
       expect(open?.recovery ?? null).toBe(null);
       return;
     }
     if (open !== null && open.recovery !== null)
       expect(recovery).toMatchObject({ state: "attempted", handoff_id });
-    if (TASK_TABLE[state].handoff === null) expect(recovery.state).toBe("idle");
+    if (isEnded(state)) expect(recovery.state).toBe("idle");
     expect(recovery.rung_attempts).toBeLessThanOrEqual(recovery.attempts);
-    expect(recovery.blocked !== null).toBe(recovery.state === "blocked");
+    if (recovery.state === "blocked") expect(blocked).toMatchObject({ taken_by: null });
     switch (recovery.state) {
       case "waiting":
         expect({ owner, handoff_id, state }).toEqual({ owner: null, handoff_id: null, state: "active" });
@@ -180,7 +180,6 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         break;
       case "blocked":
         expect({ state, owner, handoff_id }).toEqual({ state: "blocked", owner: null, handoff_id: null });
-        expect(block?.reason).toBe(recovery.blocked?.reason);
         break;
       default:
         expect(dueAt).toBe(null);
@@ -189,19 +188,24 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
 
   /** While nobody has had the task since its agent failed, something brings it on, or a person was told. */
   async function requireBroughtOn(task: string): Promise<boolean> {
-    const { state, owner, handoff_id, recovery } = await place.head(task);
+    const { state, owner, handoff_id, recovery, blocked } = await place.head(task);
     let isLeft = false;
     for (const entry of (await place.trail(task)) as Record<string, string>[]) {
       const { op, state_to } = entry;
       if (op === "fail" || op === "retry" || entry.recovery_to === "blocked") isLeft = true;
       // One that is over needs nobody.
-      const isOver = TASK_TABLE[state_to as Task["state"]].handoff === null;
+      const isOver = isEnded(state_to as Task["state"]);
       if (op === "take" || op === "acknowledge" || isOver) isLeft = false;
     }
     if (!isLeft) return false;
     expect(owner).toBe(null);
-    if (handoff_id === null && state !== "blocked") expect(recovery?.state).toBe("waiting");
-    return recovery?.blocked?.reason === "withdrawn";
+    if (handoff_id === null && state !== "blocked") {
+      const last = await place.repository.handoff("default", { task_id: task }).catch(() => null);
+      // The watchdogs record the failure of an attempt whose checkpoint broke after it was chosen.
+      const isCorrupt = recovery?.state === "attempted" && last?.failure?.reason === "hash_broken";
+      if (!isCorrupt) expect(recovery?.state).toBe("waiting");
+    }
+    return blocked?.reason === "withdrawn";
   }
 
   /** What the audit trail says: the table is kept to, and no loop is longer than the budget (guarantee 11). */
@@ -219,8 +223,6 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     for (const entry of entries as Record<string, string>[]) {
       if (entry.recovery_to === undefined) continue;
       expect(entry.recovery_from).toBe(state);
-      const ways = Object.values(RECOVERY_TABLE[state]);
-      expect(ways).toContain(entry.recovery_to);
       state = entry.recovery_to as RecoveryState;
       if (entry.attempt !== undefined && entry.op !== "resume") attempts += 1;
       // A person, or the policy's half-opening, grants one more than the budget at a time.
@@ -241,7 +243,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
       expect(first).not.toHaveProperty("alerted_seq");
       expect(between.filter((one) => one.op === "settle" && one.reason === "progress")).toEqual([]);
       expect(between.filter((one) => one.op === "retry" && one.command_id !== null)).toEqual([]);
-      expect(between.filter((one) => TASK_TABLE[one.state_to as Task["state"]].handoff === null)).toEqual([]);
+      expect(between.filter((one) => isEnded(one.state_to as Task["state"]))).toEqual([]);
     }
   }
 
@@ -260,8 +262,8 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     const states = heads.flatMap(({ recovery }) => (recovery === null ? [] : [recovery.state]));
     const counted = RECOVERY_STATES.map((state) => [state, states.filter((one) => one === state).length]);
     expect(await place.repository.recovery.counts()).toEqual(Object.fromEntries(counted));
-    const open = heads.filter(({ recovery }) => recovery?.state === "attempted").map(wantedType);
-    for (const agentType of new Set(heads.map(wantedType))) {
+    const open = heads.filter(({ recovery }) => recovery?.state === "attempted").map(wanted);
+    for (const agentType of new Set(heads.map(wanted))) {
       const attempts = await place.repository.recovery.attempts({ tenant: "default", agentType });
       expect(attempts).toBe(open.filter((one) => one === agentType).length);
     }

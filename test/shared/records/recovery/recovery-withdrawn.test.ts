@@ -72,7 +72,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({
       attempts: 1,
       failures: 1,
-      blocked: { details: "anna took its handoff back: the release is off" },
+      blocked: { details: "anna cancelled the handoff: the release is off" },
     });
     expect((await place.trail(task)).slice(-2)).toMatchObject([
       { op: "cancel_handoff", handoff_to: "cancelled", reason: "withdrawn", state_to: "active" },
@@ -89,7 +89,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
       await cancel(task);
       await requireWithdrawn(task);
       expect(await place.recovery(task)).toMatchObject({
-        blocked: { details: "anna took its handoff back" },
+        blocked: { details: "anna cancelled the handoff" },
       });
     }
   });
@@ -220,7 +220,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     const taken = await place.attempted();
     await cancel(taken);
     await take(taken);
-    expect(await place.recovery(taken)).toMatchObject({ state: "idle", blocked: null });
+    expect(await place.recovery(taken)).toMatchObject({ state: "idle", blocked: { taken_by: "anna" } });
     const written = await place.attempted();
     await cancel(written);
     const { checkpoint_id: id } = await place.write(written, "anna", { completed: 1 });

@@ -1,0 +1,351 @@
+/**
+ * What a transition makes of its task. The only function that changes a task: `decide` uses it to go forward, `replay` to fold an audit
+ * trail. It reads nothing but the task before, the entry's own facts and, for free text, what is not audited.
+ */
+import type { FinalStatus } from "../protocol/checkpoint.ts";
+import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";
+import {
+  type BlockedWork,
+  type Budget,
+  budgetOf,
+  isLeftToRecovery,
+  type TaskRecord,
+  takenBlock,
+  WHOLE_BUDGET,
+  type Work,
+} from "./task.ts";
+import type { AuditOp, Texts } from "./transition.ts";
+
+/** A transition as its audit entry states it. */
+export interface AuditedChange {
+  readonly op: AuditOp;
+  readonly at: string;
+  readonly actor: string;
+  readonly checkpointId: string | null;
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+/** An entry lacks a fact: an earlier version wrote it. */
+export class MissingFact extends Error {
+  constructor(op: AuditOp, name: string) {
+    super(`the audit entry of "${op}" has no ${name}`);
+    this.name = "MissingFact";
+  }
+}
+
+type Rule = (task: TaskRecord, change: AuditedChange, texts: Texts) => Partial<TaskRecord>;
+
+const UNCHANGED: Rule = () => ({});
+
+const RULES: Readonly<Record<AuditOp, Rule>> = {
+  create: (task, change) => ({
+    ...worked(task, change, reopened(task)),
+    phase: textOf(change, "phase"),
+    agent_id: change.actor,
+    agent_type: textOf(change, "agent_type"),
+    latest_id: change.checkpointId,
+    seq: task.seq + 1,
+    ...(task.owner !== null && { owned_seq: task.seq + 1 }),
+  }),
+  update: (task, change) => ({
+    ...worked(task, change, resumedByTaker(task)),
+    ...(change.checkpointId === task.latest_id && { phase: textOf(change, "phase") }),
+  }),
+  link: (task, change) => worked(task, change, resumedByTaker(task)),
+  finalize: (task, change) => {
+    const status = textOf(change, "final_status") as FinalStatus;
+    const ended = endOf(status, textOf(change, "phase"));
+    const succeeded = status === "succeeded" && { last_successful_id: change.checkpointId };
+    if (ended === null) return { ...worked(task, change, resumedByTaker(task)), ...succeeded };
+    return {
+      ...worked(task, change, task.work),
+      ...succeeded,
+      work: { kind: "ended", as: ended },
+      alerted: null,
+      budget: task.budget && { ...task.budget, resumed: false, wish: null },
+    };
+  },
+  take: (task, change) => ({
+    owner: textOf(change, "owner_to"),
+    fence: task.fence + 1,
+    taken_seq: task.owned_seq,
+    work: taken(task.work, textOf(change, "owner_to")),
+  }),
+  release: (task) => {
+    const block = takenBlock(task);
+    return { owner: null, ...(block !== null && { work: { ...block, taken_by: null } }) };
+  },
+  quarantine: UNCHANGED,
+  refuse: UNCHANGED,
+  handoff: (task, change) => {
+    const id = textOf(change, "handoff_id");
+    if (task.work.kind === "recovering") return { work: { ...task.work, handoff_id: id, accepted: false } };
+    const replaces = change.facts.supersedes_recovery === "yes";
+    return {
+      work: { kind: "handing_off", handoff_id: id, accepted: false },
+      alerted: replaces ? null : alertOf(task),
+    };
+  },
+  validate: UNCHANGED,
+  offer: UNCHANGED,
+  acknowledge: (task, change) => ({
+    owner: textOf(change, "owner_to"),
+    fence: task.fence + 1,
+    taken_seq: task.owned_seq,
+    ...(hasHandoff(task.work) && { work: { ...task.work, accepted: true } }),
+  }),
+  confirm: closed,
+  reject: closed,
+  escalate: closed,
+  lapse: closed,
+  cancel_handoff: closed,
+  block: (task, change, { details = null }) => {
+    const by = textOf(change, "by") as BlockedWork["by"];
+    const seq = numberOf(change, "alert_seq");
+    return {
+      work: {
+        kind: "blocked",
+        reason: textOf(change, "reason") as BlockReason,
+        details,
+        at: change.at,
+        alert_seq: seq,
+        taken_by: null,
+        by,
+        due_at: orNull(change, "due_at"),
+      },
+      alerted: null,
+      ...(by === "recovery" && { budget: { ...budgetOf(task), resumed: false } }),
+    };
+  },
+  fail: (task, change, { failure = null, wish = null }) => {
+    const budget = budgetOf(task);
+    const rung = textOf(change, "rung") as RecoveryRung;
+    return {
+      ...revoked(task),
+      alerted: alertOf(task),
+      work: waiting(orNull(change, "due_at")),
+      budget: {
+        ...budget,
+        failures: budget.failures + 1,
+        attempts_max: numberOf(change, "attempts_max"),
+        rung,
+        rung_attempts: rung === budget.rung ? budget.rung_attempts : 0,
+        avoid_id: orNull(change, "avoid_id"),
+        action: textOf(change, "action") as RecoveryAction,
+        resumed: false,
+        failure,
+        wish,
+        handoff_id: null,
+      },
+    };
+  },
+  recover: (task, change) => ({
+    work: { kind: "recovering", stage: "attempted", due_at: null, handoff_id: null, accepted: false },
+    budget: {
+      ...counted(budgetOf(task), change),
+      avoid_id: task.budget?.avoid_id ?? textOf(change, "from_checkpoint"),
+      checkpoint_id: textOf(change, "from_checkpoint"),
+      handoff_id: textOf(change, "handoff_id"),
+    },
+  }),
+  resume: (task, change) => ({
+    work: { kind: "open" },
+    budget: { ...budgetOf(task), resumed: true, resumed_at: change.at },
+  }),
+  settle: (task, change) => {
+    const work = settled(task.work);
+    const budget = budgetOf(task);
+    if (change.facts.reason === "progress") {
+      return {
+        work,
+        budget: { ...budget, ...FRESH, resumed: false },
+        ...(isOpenWork(work) && { alerted: null }),
+      };
+    }
+    const isAttempt = typeof change.facts.attempt === "number";
+    const spent = isAttempt ? { ...counted(budget, change), checkpoint_id: null, resumed: false } : budget;
+    return { work, budget: { ...spent, wish: null } };
+  },
+  retry: (task, change, { failure = null, wish = null }) => {
+    const budget = budgetOf(task);
+    const isProbe = change.facts.probe === "yes";
+    return {
+      ...revoked(task),
+      alerted: isProbe ? alertOf(task) : null,
+      work: waiting(change.at),
+      budget: {
+        ...budget,
+        ...(change.facts.reset === "yes" && { ...FRESH, recent: [] }),
+        is_probe: isProbe,
+        action: "retry",
+        resumed: false,
+        failure: failure ?? budget.failure,
+        wish,
+        handoff_id: null,
+      },
+    };
+  },
+};
+
+/** `task` null: the transition begins the task. */
+export function apply(
+  task: TaskRecord | null,
+  place: { readonly tenant: string; readonly task: string },
+  change: AuditedChange,
+  texts: Texts = {},
+): TaskRecord {
+  const before = task ?? newTask(place, change.at);
+  return {
+    ...before,
+    ...RULES[change.op](before, change, texts),
+    audit_seq: before.audit_seq + 1,
+    updated_at: change.at,
+  };
+}
+
+function newTask({ tenant, task }: { tenant: string; task: string }, at: string): TaskRecord {
+  return {
+    task_id: task,
+    tenant,
+    work: { kind: "open" },
+    phase: null,
+    agent_id: null,
+    agent_type: null,
+    latest_id: null,
+    last_successful_id: null,
+    seq: 0,
+    owner: null,
+    fence: 0,
+    owned_seq: 0,
+    taken_seq: 0,
+    completed_items: 0,
+    budget: null,
+    alerted: null,
+    audit_seq: 0,
+    audit_hash: "",
+    created_at: at,
+    updated_at: at,
+  };
+}
+
+/** What finalizing a checkpoint ends its task as; null: it does not. A success ends the task only in phase `complete`. */
+export function endOf(status: FinalStatus, phase: string): "completed" | "failed" | "cancelled" | null {
+  switch (status) {
+    case "succeeded":
+      return phase === "complete" ? "completed" : null;
+    case "failed":
+      return "failed";
+    case "cancelled":
+      return "cancelled";
+    case "handed_off":
+      return null;
+  }
+}
+
+/** The parts of a budget that progress or an operator's reset restores. */
+const FRESH = {
+  failures: WHOLE_BUDGET.failures,
+  attempts: WHOLE_BUDGET.attempts,
+  rung: WHOLE_BUDGET.rung,
+  rung_attempts: WHOLE_BUDGET.rung_attempts,
+  avoid_id: WHOLE_BUDGET.avoid_id,
+  is_probe: WHOLE_BUDGET.is_probe,
+} as const;
+
+/** A new checkpoint opens an ended task, and a blocked one that an agent will continue. */
+function reopened(task: TaskRecord): Work {
+  const { work } = task;
+  if (work.kind === "ended") return { kind: "open" };
+  if (work.kind === "blocked" && !isLeftToRecovery(task)) return { kind: "open" };
+  return work;
+}
+
+/** An operator or agent that took a blocked task continues it with the first thing it writes. */
+function resumedByTaker(task: TaskRecord): Work {
+  return takenBlock(task) === null ? task.work : { kind: "open" };
+}
+
+/** A checkpoint was written: `work` after it, and the number of completed items, of which more are progress. */
+function worked(task: TaskRecord, change: AuditedChange, work: Work): Partial<TaskRecord> {
+  const items = numberOf(change, "items");
+  const isProgress = items > task.completed_items;
+  const alerted = task.work.kind === "blocked" && work.kind !== "blocked" ? alertOf(task) : task.alerted;
+  return {
+    work,
+    completed_items: isProgress ? items : task.completed_items,
+    // After progress the next block is a new one, of which operators are alerted again.
+    alerted: isProgress && isOpenWork(work) ? null : alerted,
+  };
+}
+
+function isOpenWork({ kind }: Work): boolean {
+  return kind === "open" || kind === "handing_off" || kind === "ended";
+}
+
+type WithHandoff = Extract<Work, { handoff_id: unknown }>;
+
+function hasHandoff(work: Work): work is WithHandoff {
+  return work.kind === "handing_off" || work.kind === "recovering";
+}
+
+function taken(work: Work, owner: string): Work {
+  if (work.kind === "handing_off") return { kind: "open" };
+  return work.kind === "blocked" ? { ...work, taken_by: owner, due_at: null } : work;
+}
+
+function closed({ work }: TaskRecord, change: AuditedChange): Partial<TaskRecord> {
+  if (!hasHandoff(work) || work.handoff_id !== textOf(change, "handoff_id")) return {};
+  if (work.kind === "handing_off") return { work: { kind: "open" } };
+  return { work: { ...work, handoff_id: null, accepted: false } };
+}
+
+/** The owner loses the task: no command under its fence is accepted any more. */
+function revoked({ fence }: TaskRecord): Partial<TaskRecord> {
+  return { owner: null, fence: fence + 1 };
+}
+
+/** The recovery is over. A blocked task stays blocked until its taker writes or another handoff is requested. */
+function settled(work: Work): Work {
+  if (work.kind === "recovering") return { kind: "open" };
+  return work.kind === "blocked" ? { ...work, by: "handoff", due_at: null } : work;
+}
+
+function waiting(dueAt: string | null): Work {
+  return { kind: "recovering", stage: "waiting", due_at: dueAt, handoff_id: null, accepted: false };
+}
+
+/** The block whose alert still holds. */
+function alertOf({ work, alerted }: TaskRecord): TaskRecord["alerted"] {
+  return work.kind === "blocked" ? { reason: work.reason, seq: work.alert_seq } : alerted;
+}
+
+/** One attempt more, of which `window` lie in the policy's window, this one included. */
+function counted(budget: Budget, change: AuditedChange): Budget {
+  const inWindow = numberOf(change, "window");
+  return {
+    ...budget,
+    attempts: budget.attempts + 1,
+    rung_attempts: budget.rung_attempts + 1,
+    recent: [...budget.recent, change.at].slice(-inWindow),
+    attempted_at: change.at,
+    resumed_at: null,
+  };
+}
+
+function textOf(change: AuditedChange, name: string): string {
+  const value = change.facts[name];
+  if (typeof value !== "string") throw new MissingFact(change.op, name);
+  return value;
+}
+
+function numberOf(change: AuditedChange, name: string): number {
+  const value = change.facts[name];
+  if (typeof value !== "number") throw new MissingFact(change.op, name);
+  return value;
+}
+
+function orNull(change: AuditedChange, name: string): string | null {
+  const value = change.facts[name];
+  if (value === undefined) throw new MissingFact(change.op, name);
+  return value === null ? null : String(value);
+}

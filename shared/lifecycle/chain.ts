@@ -1,0 +1,121 @@
+/** The transitions of one transaction: each begins with the task that the one before it left. */
+import type { Handoff } from "../protocol/handoff-record.ts";
+import type { Offer } from "../protocol/offer.ts";
+import { DEFAULT_POLICIES, type Policies } from "../protocol/policy.ts";
+import type { RecoveryState } from "../protocol/recovery-states.ts";
+import { apply } from "./apply.ts";
+import { recoveryStateOf, type TaskRecord } from "./task.ts";
+import type {
+  AuditFacts,
+  AuditOp,
+  CheckpointChange,
+  EventFact,
+  HandoffUpdate,
+  Texts,
+  Transition,
+} from "./transition.ts";
+
+/** What a decision depends on besides the task and the input. */
+export interface Circumstances {
+  readonly tenant: string;
+  readonly task: string;
+  /** The agent or service that acts. */
+  readonly actor: string;
+  readonly nowMs: number;
+  readonly policies: Policies;
+  /** From 0 to 1. */
+  readonly random: () => number;
+  /** Kept in handoffs and failures, so that a trace crosses the bus. */
+  readonly traceparent?: string | undefined;
+}
+
+/** The task with its open handoff; null: the task does not exist, no handoff is open. */
+export interface Aggregate {
+  readonly task: TaskRecord | null;
+  readonly handoff: Handoff | null;
+}
+
+interface Link {
+  readonly facts?: AuditFacts;
+  readonly event: EventFact;
+  readonly checkpoint?: CheckpointChange;
+  readonly handoff?: HandoffUpdate;
+  readonly offer?: Offer;
+  readonly texts?: Texts;
+}
+
+/** Transitions that state the recovery's state before and after them. */
+const OF_RECOVERY: ReadonlySet<AuditOp> = new Set(["fail", "recover", "resume", "settle", "retry", "block"]);
+
+export class Chain {
+  readonly transitions: Transition[] = [];
+  readonly circumstances: Circumstances;
+  readonly at: string;
+  #task: TaskRecord | null;
+  #handoff: Handoff | null;
+  #recovery: RecoveryState;
+
+  constructor(circumstances: Circumstances, { task, handoff }: Aggregate) {
+    this.circumstances = circumstances;
+    this.at = new Date(circumstances.nowMs).toISOString();
+    this.#task = task;
+    this.#handoff = handoff;
+    this.#recovery = task === null ? "idle" : recoveryStateOf(task);
+  }
+
+  /** The task as it is now. Only for a task that exists. */
+  get task(): TaskRecord {
+    return this.#task as TaskRecord;
+  }
+
+  /** The open handoff as it is now. */
+  get handoff(): Handoff | null {
+    return this.#handoff;
+  }
+
+  add(op: AuditOp, { facts = {}, event, checkpoint, handoff, offer, texts }: Link): this {
+    const { actor } = this.circumstances;
+    const change = { op, at: this.at, actor, checkpointId: checkpoint?.id ?? null, facts };
+    const after = apply(this.#task, this.circumstances, change, texts);
+    const told = OF_RECOVERY.has(op) ? this.#recoveryFacts(op, after, facts) : {};
+    this.transitions.push({
+      op,
+      checkpoint: checkpoint ?? null,
+      facts: { ...told, ...facts },
+      event,
+      ...(handoff !== undefined && { handoff }),
+      ...(offer !== undefined && { offer }),
+      task: after,
+    });
+    this.#task = after;
+    if (handoff !== undefined) this.#handoff = handoff.after.ended_at === null ? handoff.after : null;
+    return this;
+  }
+
+  #recoveryFacts(op: AuditOp, after: TaskRecord, { by }: AuditFacts): AuditFacts {
+    if (op === "block" && by !== "recovery") return {};
+    const from = this.#recovery;
+    this.#recovery = recoveryStateOf(after);
+    return { recovery_from: from, recovery_to: this.#recovery };
+  }
+}
+
+/** A transition that only adds an entry to the trail of the task. */
+export function annotate(
+  task: TaskRecord,
+  actor: string,
+  nowMs: number,
+  op: "quarantine" | "refuse",
+  link: Link,
+): readonly Transition[] {
+  const { tenant, task_id } = task;
+  const circumstances = {
+    tenant,
+    task: task_id,
+    actor,
+    nowMs,
+    policies: DEFAULT_POLICIES,
+    random: Math.random,
+  };
+  return new Chain(circumstances, { task, handoff: null }).add(op, link).transitions;
+}

@@ -1,0 +1,139 @@
+/**
+ * What a written checkpoint does to its task. The first checkpoint of the agent that accepted a handoff confirms it and completes a
+ * recovery. A checkpoint in phase `handoff` requests a handoff and cancels an open one. More completed items than ever before restore
+ * the budget.
+ */
+import type { FinalStatus, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
+import { FleetError } from "../protocol/errors.ts";
+import type { Handoff, HandoffWish } from "../protocol/handoff-record.ts";
+import { endOf } from "./apply.ts";
+import { completedItems, isSpent } from "./budget.ts";
+import type { Chain } from "./chain.ts";
+import { cancel, confirm, request } from "./handoff.ts";
+import { resume, settle } from "./recovery.ts";
+import { conflict, type Refusal } from "./refusal.ts";
+import { budgetOf, isLeftToRecovery, recoveryStateOf, type TaskRecord } from "./task.ts";
+import type { AuditFacts, CheckpointChange, EventFact } from "./transition.ts";
+
+export interface CreatedCheckpoint {
+  readonly checkpoint: UnsealedCheckpoint;
+  readonly hash: string;
+  readonly wish: HandoffWish | undefined;
+  /** The fence that the command carries. */
+  readonly fence: number | undefined;
+}
+
+/** True if the caller has accepted the open handoff and still owns the task by it. */
+export function isNextAgent(
+  open: Pick<Handoff, "state" | "accepted_by" | "fence">,
+  { agent, fence }: { readonly agent: string; readonly fence: number | undefined },
+): boolean {
+  return open.state === "accepted" && open.accepted_by === agent && open.fence === fence;
+}
+
+export function checkpointCreated(
+  chain: Chain,
+  before: TaskRecord | null,
+  { checkpoint, hash, wish, fence }: CreatedCheckpoint,
+): Chain {
+  const { checkpoint_id: id, agent_type, parent_ids: parents } = checkpoint.metadata;
+  const { actor: agent, task: taskId } = chain.circumstances;
+  const { phase } = checkpoint.execution_state;
+  const items = completedItems(checkpoint);
+  const open = chain.handoff;
+  const requestsHandoff = phase === "handoff";
+  chain.add("create", {
+    checkpoint: { id, version: 1, oldHash: null, newHash: hash },
+    facts: { phase, agent_type, items },
+    event: { type: "CHECKPOINT_CREATED", data: { checkpointId: id, taskId, agentId: agent } },
+  });
+  if (open !== null && isNextAgent(open, { agent, fence }) && parents.length > 0) {
+    confirm(chain, id);
+    if (isAttempted(chain.task)) resume(chain, id);
+  } else if (open !== null && requestsHandoff) {
+    cancel(chain, { reason: "superseded", details: id });
+  } else if (isAttempted(chain.task) && chain.handoff === null && chain.task.owner !== null) {
+    // The handoff of the attempt has lapsed, and its agent writes before the watchdogs have recorded that.
+    resume(chain, id);
+  }
+  settleProgress(chain, before, items);
+  if (requestsHandoff) {
+    if (chain.task.work.kind === "recovering" || recoveryStateOf(chain.task) === "blocked")
+      settle(chain, "superseded");
+    const supersedesRecovery = before !== null && isLeftToRecovery(before, open);
+    request(chain, { id, checkpoint, hash, wish: wish ?? {}, supersedesRecovery });
+  }
+  return chain;
+}
+
+function isAttempted({ work }: TaskRecord): boolean {
+  return work.kind === "recovering" && work.stage === "attempted";
+}
+
+/** Restores the budget after progress; while an attempt is due or open, no agent works whose budget it could be. */
+function settleProgress(chain: Chain, before: TaskRecord | null, items: number): void {
+  if (before === null || items <= before.completed_items) return;
+  const state = recoveryStateOf(chain.task);
+  if ((state === "resumed" || state === "idle") && isSpent(budgetOf(chain.task))) settle(chain, "progress");
+}
+
+export interface ChangedCheckpoint {
+  readonly op: "update" | "finalize" | "link";
+  readonly change: CheckpointChange;
+  readonly next: UnsealedCheckpoint;
+  readonly event: EventFact;
+  readonly facts: AuditFacts;
+  readonly finalStatus?: FinalStatus;
+}
+
+/** Refused for a draft of an earlier owner, unless the task has no owner now. */
+export function checkpointChanged(
+  chain: Chain,
+  before: TaskRecord,
+  { op, change: written, next, event, facts, finalStatus }: ChangedCheckpoint,
+): Chain | Refusal {
+  const refused = earlierOwner(chain, before, next) ?? notEndable(before, finalStatus, next);
+  if (refused !== null) return refused;
+  const items = completedItems(next);
+  const { phase } = next.execution_state;
+  chain.add(op, { checkpoint: written, event, facts: { ...facts, ...(op !== "link" && { phase }), items } });
+  const as = finalStatus === undefined ? null : endOf(finalStatus, phase);
+  if (as === null) {
+    if (op === "update") settleProgress(chain, before, items);
+    return chain;
+  }
+  if (chain.handoff !== null) cancel(chain, { reason: "task_ended", details: as });
+  if (recoveryStateOf(before) !== "idle") settle(chain, "superseded");
+  return chain;
+}
+
+function earlierOwner(
+  chain: Chain,
+  { owner, taken_seq }: TaskRecord,
+  { metadata }: UnsealedCheckpoint,
+): Refusal | null {
+  const { actor } = chain.circumstances;
+  const { agent_id: author } = metadata;
+  if (owner === null || metadata.seq > taken_seq || author === owner || author === actor) return null;
+  return conflict("earlier_owner", "the draft belongs to an earlier owner of the task", {
+    checkpoint_id: metadata.checkpoint_id,
+    agent_id: metadata.agent_id,
+    owner,
+  });
+}
+
+/** A completed task cannot be cancelled, a cancelled one can neither complete nor fail. */
+function notEndable(
+  { work }: TaskRecord,
+  status: FinalStatus | undefined,
+  { execution_state }: UnsealedCheckpoint,
+): Refusal | null {
+  const as = status === undefined ? null : endOf(status, execution_state.phase);
+  if (as === null || work.kind !== "ended" || work.as === as || work.as === "failed") return null;
+  if (work.as === "completed" && as === "failed") return null;
+  const details = { state: work.as, event: as };
+  return {
+    refused: "ended",
+    error: new FleetError("CONFLICT", "the task's state does not allow this", { details }),
+  };
+}

@@ -1,0 +1,318 @@
+/**
+ * The transitions of a handoff. `HANDOFF_TABLE` says which of them its state allows; the callers in `decide.ts` ask it first.
+ */
+import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
+import type { EventData } from "../protocol/events.ts";
+import type { Handoff, HandoffEnding, HandoffWish } from "../protocol/handoff-record.ts";
+import { HANDOFF_TABLE, type HandoffEvent, type HandoffState } from "../protocol/handoff-states.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { OFFER_TYPE, type Offer } from "../protocol/offer.ts";
+import { DEFAULT_POLICY } from "../protocol/policy.ts";
+import type { BlockReason } from "../protocol/recovery-states.ts";
+import { block } from "./block.ts";
+import type { Chain } from "./chain.ts";
+import { nextAgentType } from "./routing.ts";
+import type { AuditFacts, AuditOp } from "./transition.ts";
+
+/** null: the handoff's state does not allow it. */
+export function handoffStateAfter(handoff: Pick<Handoff, "state">, event: HandoffEvent): HandoffState | null {
+  return HANDOFF_TABLE[handoff.state][event];
+}
+
+/** True if only this handoff can continue the task after a failure, until an agent accepts it. */
+export function replacesRecovery({ recovery, supersedes_recovery }: Handoff): boolean {
+  return recovery !== null || supersedes_recovery;
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+export interface HandoffRequest {
+  readonly id: string;
+  readonly checkpoint: UnsealedCheckpoint;
+  readonly hash: string;
+  readonly wish: HandoffWish;
+  /** The attempt at recovery that this handoff makes. */
+  readonly recovery?: NonNullable<Handoff["recovery"]>;
+  readonly supersedesRecovery?: boolean;
+  /** Default: the task's owner, else the author of the checkpoint. */
+  readonly fromAgent?: string | undefined;
+}
+
+export function request(
+  chain: Chain,
+  { id, checkpoint, hash, wish, recovery, supersedesRecovery = false, fromAgent }: HandoffRequest,
+): void {
+  const { task, at } = chain;
+  const { nowMs, policies, traceparent } = chain.circumstances;
+  const { checkpoint_id: checkpointId, agent_id, agent_type, handoff_triggers } = checkpoint.metadata;
+  const fired = handoff_triggers?.[0];
+  const nextPhase = wish.next_phase ?? null;
+  const route = { tenant: task.tenant, from: agent_type, nextPhase, to: wish.to_agent_type };
+  const toAgentType = nextAgentType(route, policies);
+  const after: Handoff = {
+    handoff_id: id,
+    tenant: task.tenant,
+    task_id: task.task_id,
+    state: "requested",
+    from_agent: fromAgent ?? task.owner ?? agent_id,
+    from_agent_type: agent_type,
+    checkpoint_id: checkpointId,
+    checkpoint_hash: hash,
+    to_agent_type: toAgentType,
+    reason: wish.reason ?? null,
+    trigger: fired === undefined ? null : triggerOf(fired),
+    next_phase: nextPhase,
+    recovery: recovery ?? null,
+    supersedes_recovery: supersedesRecovery,
+    attempt: 0,
+    max_attempts: null,
+    fence_to_be: null,
+    accepted_by: null,
+    fence: null,
+    first_checkpoint_ms: null,
+    first_checkpoint_id: null,
+    failure: null,
+    deadline: null,
+    due_at: iso(nowMs + LIMITS.handoff_overlooked_ms),
+    requested_at: at,
+    validated_at: null,
+    offered_at: null,
+    accepted_at: null,
+    ended_at: null,
+    ...(traceparent !== undefined && { traceparent }),
+  };
+  const { task_id: taskId } = task;
+  const { from_agent: fromAgentId, reason } = after;
+  move(chain, "handoff", null, after, {
+    facts: {
+      from_checkpoint: checkpointId,
+      to_agent_type: toAgentType,
+      ...(supersedesRecovery && { supersedes_recovery: "yes" }),
+    },
+    event: {
+      type: "AGENT_HANDOFF",
+      data: {
+        handoffId: id,
+        taskId,
+        fromCheckpoint: checkpointId,
+        fromAgent: fromAgentId,
+        toAgent: toAgentType,
+        reason,
+      },
+    },
+  });
+}
+
+/** Further members that a checkpoint's trigger carries stay in the checkpoint. */
+function triggerOf({ reason, value, threshold }: NonNullable<Handoff["trigger"]>): Handoff["trigger"] {
+  return { reason, ...(value !== undefined && { value }), ...(threshold !== undefined && { threshold }) };
+}
+
+export function validate(chain: Chain, toAgentType: string): void {
+  const before = chain.handoff as Handoff;
+  const after: Handoff = {
+    ...before,
+    state: "validated",
+    to_agent_type: toAgentType,
+    validated_at: chain.at,
+    due_at: iso(chain.circumstances.nowMs + LIMITS.handoff_overlooked_ms),
+  };
+  const { handoff_id: handoffId, checkpoint_id: checkpointId } = before;
+  move(chain, "validate", before, after, {
+    facts: { to_agent_type: toAgentType },
+    event: { type: "HANDOFF_VALIDATED", data: { handoffId, checkpointId, toAgent: toAgentType } },
+  });
+}
+
+export interface Offering {
+  /** The number of this offer. Of two coordinators that offer at the same time, one is refused by it. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** The version that the prompt was made from. */
+  readonly checkpoint: Offer["data"]["checkpoint"];
+  readonly prompt: string;
+  readonly promptStyle: string;
+  readonly promptTokens: number;
+  /** How long the offer can be accepted. */
+  readonly deadlineMs: number;
+  readonly firstCheckpointMs: number;
+}
+
+export function offer(chain: Chain, toAgent: string, offering: Offering): void {
+  const before = chain.handoff as Handoff;
+  const { attempt, maxAttempts, firstCheckpointMs, deadlineMs } = offering;
+  const deadline = iso(chain.circumstances.nowMs + deadlineMs);
+  const fence = chain.task.fence + 1;
+  const after: Handoff = {
+    ...before,
+    state: "offered",
+    attempt,
+    max_attempts: maxAttempts,
+    fence_to_be: fence,
+    first_checkpoint_ms: firstCheckpointMs,
+    deadline,
+    due_at: deadline,
+    offered_at: chain.at,
+  };
+  const data = { handoffId: before.handoff_id, toAgent, attempt, deadline };
+  move(chain, "offer", before, after, {
+    facts: { attempt, deadline },
+    event: { type: "HANDOFF_OFFERED", data },
+    offer: offerOf(after, toAgent, offering),
+  });
+}
+
+function offerOf(handoff: Handoff, toAgent: string, offering: Offering): Offer {
+  const { handoff_id, tenant, task_id, from_agent, reason, trigger, next_phase, recovery, traceparent } =
+    handoff;
+  return {
+    specversion: "1.0",
+    id: `${handoff_id}/${offering.attempt}`,
+    source: "fleet",
+    type: OFFER_TYPE,
+    subject: task_id,
+    time: handoff.offered_at as string,
+    datacontenttype: "application/json",
+    tenant,
+    ...(traceparent !== undefined && { traceparent }),
+    data: {
+      handoff_id,
+      tenant,
+      task_id,
+      agent_type: toAgent,
+      checkpoint: offering.checkpoint,
+      from_agent,
+      reason,
+      trigger,
+      next_phase,
+      recovery,
+      prompt: offering.prompt,
+      prompt_style: offering.promptStyle,
+      prompt_tokens: offering.promptTokens,
+      fence_to_be: handoff.fence_to_be as number,
+      attempt: offering.attempt,
+      max_attempts: offering.maxAttempts,
+      deadline: handoff.deadline as string,
+      first_checkpoint_ms: offering.firstCheckpointMs,
+    },
+  };
+}
+
+/** Gives the task to the next agent, under the next fence. */
+export function accept(chain: Chain): void {
+  const before = chain.handoff as Handoff;
+  const { task, at } = chain;
+  const { actor: agent, nowMs } = chain.circumstances;
+  const deadline = iso(nowMs + (before.first_checkpoint_ms ?? DEFAULT_POLICY.first_checkpoint_ms));
+  const fence = task.fence + 1;
+  const after: Handoff = {
+    ...before,
+    state: "accepted",
+    accepted_by: agent,
+    fence,
+    deadline,
+    due_at: deadline,
+    accepted_at: at,
+  };
+  const { handoff_id: handoffId, checkpoint_id: fromCheckpoint } = before;
+  move(chain, "acknowledge", before, after, {
+    facts: { owner_from: task.owner, owner_to: agent },
+    event: {
+      type: "HANDOFF_ACKNOWLEDGED",
+      data: { handoffId, fromCheckpoint, agentId: agent, fence, previousOwner: task.owner },
+    },
+  });
+}
+
+export function confirm(chain: Chain, firstId: string): void {
+  const before = chain.handoff as Handoff;
+  const after: Handoff = { ...before, ...ended("confirmed", chain.at), first_checkpoint_id: firstId };
+  const data = {
+    handoffId: before.handoff_id,
+    checkpointId: firstId,
+    agentId: chain.circumstances.actor,
+  };
+  move(chain, "confirm", before, after, {
+    facts: { first_checkpoint: firstId },
+    event: { type: "HANDOFF_CONFIRMED", data },
+  });
+}
+
+function ended(state: HandoffState, at: string) {
+  return { state, deadline: null, due_at: null, ended_at: at } as const;
+}
+
+type FailedState = EventData<"HANDOFF_FAILED">["state"];
+
+function end(chain: Chain, op: AuditOp, state: FailedState, failure: HandoffEnding): void {
+  const before = chain.handoff as Handoff;
+  const after: Handoff = { ...before, ...ended(state, chain.at), failure };
+  const { handoff_id: handoffId, to_agent_type, accepted_by, recovery } = before;
+  const { reason } = failure;
+  move(chain, op, before, after, {
+    facts: { reason },
+    event: {
+      type: "HANDOFF_FAILED",
+      data: {
+        handoffId,
+        state,
+        reason,
+        ...(to_agent_type !== null && { toAgentType: to_agent_type }),
+        ...(accepted_by !== null && { acceptedBy: accepted_by }),
+        ...(recovery !== null && { recoveryAttempt: recovery.attempt }),
+      },
+    },
+  });
+}
+
+/** The owner keeps the task. */
+export function cancel(chain: Chain, failure: HandoffEnding): void {
+  end(chain, "cancel_handoff", "cancelled", failure);
+}
+
+export function lapse(chain: Chain): void {
+  const { accepted_by: details } = chain.handoff as Handoff;
+  end(chain, "lapse", "lapsed", { reason: "no_first_checkpoint", details });
+}
+
+/** Rejects or escalates, and blocks the task: operators are alerted of the handoff's end. */
+export function failHandoff(chain: Chain, op: "reject" | "escalate", failure: HandoffEnding): void {
+  const handoff = chain.handoff as Handoff;
+  end(chain, op, op === "reject" ? "rejected" : "escalated", failure);
+  const reason = blockReasonOf(failure.reason);
+  const isAttempt = handoff.recovery !== null;
+  // The watchdogs note a failed attempt, and continue from an earlier checkpoint.
+  if (isAttempt && reason === "checkpoint_corrupt") return;
+  block(chain, {
+    reason,
+    details: failure.details ?? failure.reason,
+    by: replacesRecovery(handoff) && reason !== "checkpoint_corrupt" ? "recovery" : "handoff",
+    alertSeq: chain.task.audit_seq,
+    handoffId: handoff.handoff_id,
+  });
+}
+
+function blockReasonOf(reason: HandoffEnding["reason"]): BlockReason {
+  switch (reason) {
+    case "hash_broken":
+      return "checkpoint_corrupt";
+    case "chain_broken":
+      return "chain_broken";
+    default:
+      return "no_agent";
+  }
+}
+
+type MoveLink = Omit<Parameters<Chain["add"]>[1], "handoff" | "facts"> & { readonly facts: AuditFacts };
+
+function move(
+  chain: Chain,
+  op: AuditOp,
+  before: Handoff | null,
+  after: Handoff,
+  { facts, ...link }: MoveLink,
+): void {
+  const { handoff_id, state } = after;
+  const named = { handoff_id, handoff_from: before?.state ?? null, handoff_to: state };
+  chain.add(op, { ...link, facts: { ...named, ...facts }, handoff: { before, after } });
+}

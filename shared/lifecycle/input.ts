@@ -1,0 +1,77 @@
+/** What `decide` is asked about: commands of clients, observations of services. */
+import type { Handoff, HandoffEnding, HandoffWish } from "../protocol/handoff-record.ts";
+import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
+import type { PointFailure } from "../protocol/recovery-states.ts";
+import type { ChangedCheckpoint, CreatedCheckpoint } from "./checkpoints.ts";
+import type { HandoffRequest, Offering } from "./handoff.ts";
+import type { Take } from "./ownership.ts";
+import type { RecoveryPoint } from "./recovery.ts";
+
+/** What an agent, an orchestrator or an operator asks for. */
+export type CommandInput =
+  | ({ readonly type: "create" } & CreatedCheckpoint)
+  | ({ readonly type: "change" } & ChangedCheckpoint)
+  | ({ readonly type: "take" } & Take)
+  | { readonly type: "release" }
+  | {
+      readonly type: "handoff";
+      readonly request: Pick<HandoffRequest, "id" | "checkpoint" | "hash"> & { readonly wish: HandoffWish };
+    }
+  | {
+      readonly type: "acknowledge";
+      readonly named: Handoff;
+      readonly agentType: string;
+      readonly checkpointId: string;
+    }
+  /** `named` null: the open handoff. */
+  | { readonly type: "cancel_handoff"; readonly named: Handoff | null; readonly reason: string | null }
+  | ({ readonly type: "recover" } & RecoverInput);
+
+export interface RecoverInput {
+  readonly wish: RecoveryWish;
+  readonly reset: boolean;
+  readonly force: boolean;
+  /** Until when the owner counts as alive, in milliseconds since the epoch; 0: no owner, or not known. */
+  readonly aliveUntilMs: number;
+}
+
+/** What a service saw. */
+export type ObservationInput =
+  | ({ readonly type: "agent_failed" } & FailureSighting)
+  | {
+      readonly type: "attempt_due";
+      readonly dueAt: string;
+      readonly handoffId: string;
+      readonly point: RecoveryPoint;
+    }
+  | {
+      readonly type: "no_recovery_point";
+      readonly dueAt: string;
+      readonly reason: PointFailure;
+      readonly details: string | null;
+    }
+  | { readonly type: "probe_due"; readonly dueAt: string }
+  | { readonly type: "offer_ready"; readonly toAgentType: string | undefined; readonly offering: Offering }
+  | { readonly type: "handoff_invalid"; readonly failure: HandoffEnding }
+  /** `attempt`: the offer that no agent accepted; 0: the handoff cannot be offered. */
+  | {
+      readonly type: "not_accepted";
+      readonly attempt: number;
+      readonly toAgentType: string | undefined;
+      readonly failure: HandoffEnding;
+    }
+  | { readonly type: "validated"; readonly toAgentType: string }
+  | { readonly type: "first_checkpoint_overdue" };
+
+export interface FailureSighting {
+  readonly failure: Pick<
+    RecoveryFailure,
+    "class" | "signal" | "agent_id" | "agent_type" | "fence" | "details" | "resets_at" | "last_sign_at"
+  >;
+  /** Until when the agent counts as alive; asked for silence only. */
+  readonly aliveUntilMs: number;
+  /** Something was written under the task's fence; asked for a lapsed handoff only. */
+  readonly hasWritten: boolean;
+}
+
+export type Input = CommandInput | ObservationInput;

@@ -1,0 +1,231 @@
+/** The transitions of a recovery: a failure, an attempt, its success, and its end for another reason. */
+
+import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
+import type { Handoff } from "../protocol/handoff-record.ts";
+import { nextPhaseOf } from "../protocol/handoff-record.ts";
+import { LIMITS } from "../protocol/limits.ts";
+import { type Policy, policyOf } from "../protocol/policy.ts";
+import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
+import { type FailureDecision, within } from "./budget.ts";
+import type { Chain } from "./chain.ts";
+import { request } from "./handoff.ts";
+import { type Budget, budgetOf, type TaskRecord } from "./task.ts";
+import type { AuditFacts } from "./transition.ts";
+
+export function recoveryPolicy(chain: Chain, agentType: string | null): Policy["recovery"] {
+  const { policies, tenant } = chain.circumstances;
+  return policyOf(policies, tenant, agentType ?? "").recovery;
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+/** Revokes ownership and raises the fence. `decision` is made already; a block is a transition of its own. */
+export function fail(
+  chain: Chain,
+  failure: RecoveryFailure,
+  decision: FailureDecision,
+  attemptsMax: number,
+): void {
+  const { task } = chain;
+  const budget = budgetOf(task);
+  const isAttempt = decision.do === "attempt";
+  const rung = isAttempt ? decision.rung : budget.rung;
+  const avoidId = isAttempt && rung === "previous" ? (budget.avoid_id ?? task.latest_id) : budget.avoid_id;
+  const dueAt = isAttempt ? iso(decision.dueMs) : null;
+  const { agent_id: agentId, class: failureClass, signal, fence } = failure;
+  const to = isAttempt ? decision.toAgentType : null;
+  chain.add("fail", {
+    facts: {
+      owner_from: task.owner,
+      owner_to: null,
+      class: failureClass,
+      signal,
+      action: isAttempt ? decision.action : "block",
+      rung,
+      avoid_id: avoidId,
+      attempts_max: attemptsMax,
+      due_at: dueAt,
+    },
+    event: {
+      type: "AGENT_FAILED",
+      data: { taskId: task.task_id, agentId, class: failureClass, signal, fence, dueAt },
+    },
+    texts: {
+      failure,
+      wish: to === null ? null : { checkpoint_id: null, to_agent_type: to, reason: null, by: null },
+    },
+  });
+}
+
+export interface RecoveryPoint {
+  readonly checkpoint: UnsealedCheckpoint;
+  readonly hash: string;
+}
+
+/** Makes an attempt: it is counted, and a handoff from the recovery point is requested. */
+export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): void {
+  const { metadata, execution_state } = point.checkpoint;
+  const { failure, wish } = budgetOf(chain.task);
+  const { checkpoint_id: checkpointId } = metadata;
+  const counted = countedAttempt(chain, metadata.agent_type);
+  const reason = attemptReason(budgetOf(chain.task), counted.attempt);
+  chain.add("recover", {
+    facts: {
+      attempt: counted.attempt,
+      rung: budgetOf(chain.task).rung,
+      from_checkpoint: checkpointId,
+      handoff_id: handoffId,
+      window: counted.window,
+    },
+    event: {
+      type: "RECOVERY_INITIATED",
+      data: { checkpointId, reason, taskId: chain.task.task_id, handoffId, attempt: counted.attempt },
+    },
+  });
+  const nextPhase = nextPhaseOf(execution_state);
+  request(chain, {
+    id: handoffId,
+    ...point,
+    wish: {
+      reason: reason.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed(),
+      ...(wish?.to_agent_type && { to_agent_type: wish.to_agent_type }),
+      ...(nextPhase !== null && { next_phase: nextPhase }),
+    },
+    recovery: {
+      attempt: counted.attempt,
+      class: failure?.signal === "request" ? null : (failure?.class ?? null),
+    },
+    fromAgent: failure?.agent_id ?? undefined,
+  });
+}
+
+/** The number of the next attempt, and how many attempts then lie in the policy's window. */
+function countedAttempt(chain: Chain, agentType: string | null): { attempt: number; window: number } {
+  const { attempts, recent } = budgetOf(chain.task);
+  const { window_ms: windowMs } = recoveryPolicy(chain, agentType);
+  const { nowMs } = chain.circumstances;
+  return { attempt: attempts + 1, window: within(recent, windowMs, nowMs).length + 1 };
+}
+
+/** Why the task is handed over, for the next agent and for operators. */
+function attemptReason({ failure, wish }: Budget, attempts: number): string {
+  const asked = wish?.reason ?? null;
+  if (failure === null || failure.signal === "request") return asked ?? "requested";
+  const { class: failureClass, details, agent_id: agent } = failure;
+  const failed = `attempt ${attempts} after ${agent ?? "the previous agent"} failed: ${failureClass}`;
+  return [failed, details, asked].filter((part) => part !== null).join(", ");
+}
+
+/** The next agent has written its first checkpoint. */
+export function resume(chain: Chain, firstId: string): void {
+  const { task } = chain;
+  const { checkpoint_id, attempts } = budgetOf(task);
+  chain.add("resume", {
+    facts: { attempt: attempts, first_checkpoint: firstId },
+    event: {
+      type: "RECOVERY_COMPLETED",
+      data: {
+        checkpointId: checkpoint_id ?? firstId,
+        newAgentId: chain.circumstances.actor,
+        taskId: task.task_id,
+        firstCheckpointId: firstId,
+        attempt: attempts,
+      },
+    },
+  });
+}
+
+/** Ends an open recovery without changing its budget, or restores the budget after progress. */
+export function settle(chain: Chain, reason: "progress" | "superseded", facts: AuditFacts = {}): void {
+  const { task_id: taskId } = chain.task;
+  chain.add("settle", {
+    facts: { reason, ...facts },
+    event: { type: "RECOVERY_SETTLED", data: { taskId, reason } },
+  });
+}
+
+/**
+ * Settles the recovery of a task that an agent took by name. If the recovery waited and an agent took the task, this counts as the
+ * attempt that was due; otherwise an agent that crashes at every start would never spend the budget. An agent is a taker that promises
+ * heartbeats, under any name, or that has the name of the failed one. An operator's take counts nothing.
+ */
+export function settleTaken(chain: Chain, before: TaskRecord, promisesHeartbeats: boolean): void {
+  const { work, budget } = before;
+  if (work.kind !== "recovering" && !(work.kind === "blocked" && work.by === "recovery")) return;
+  if (work.kind === "blocked" && work.taken_by !== null) return;
+  const failure = budget?.failure ?? null;
+  const isFailed = failure?.agent_id === chain.circumstances.actor;
+  const isAttempt =
+    work.kind === "recovering" &&
+    work.stage === "waiting" &&
+    failure !== null &&
+    failure.signal !== "request" &&
+    (promisesHeartbeats || isFailed);
+  const agentType = failure?.agent_type ?? before.agent_type;
+  const { rung } = budgetOf(before);
+  settle(chain, "superseded", isAttempt ? { ...countedAttempt(chain, agentType), rung } : {});
+}
+
+export interface Retry {
+  readonly wish: RecoveryWish | null;
+  /** Restores the whole budget. */
+  readonly reset: boolean;
+  /** The policy's own attempt at a blocked task; if it fails, the task is blocked again. */
+  readonly isProbe: boolean;
+  /** The failure of the owner that loses the task by it. */
+  readonly failure: RecoveryFailure | null;
+}
+
+/** Makes another attempt due now. */
+export function retry(chain: Chain, { wish, reset, isProbe, failure }: Retry): void {
+  const { task } = chain;
+  chain.add("retry", {
+    facts: {
+      owner_from: task.owner,
+      owner_to: null,
+      reset: reset ? "yes" : "no",
+      ...(isProbe && { probe: "yes" }),
+    },
+    event: {
+      type: "RECOVERY_REQUESTED",
+      data: {
+        taskId: task.task_id,
+        previousOwner: task.owner,
+        fence: task.fence + 1,
+        reason: wish?.reason ?? null,
+      },
+    },
+    texts: { failure, wish },
+  });
+}
+
+/** The failure that an accepted handoff's lapse stands for. */
+export function lapsedFailure({ accepted_by, to_agent_type, fence, accepted_at }: Handoff) {
+  return {
+    class: "timeout",
+    signal: "handoff_lapsed",
+    agent_id: accepted_by,
+    agent_type: to_agent_type,
+    fence: fence ?? 0,
+    details: "it accepted the task and wrote no checkpoint",
+    resets_at: null,
+    last_sign_at: accepted_at,
+  } as const;
+}
+
+/** The failure that a handoff of a corrupt checkpoint stands for. */
+export function corruptFailure(
+  { to_agent_type, from_agent_type, failure, ended_at }: Handoff,
+  fence: number,
+) {
+  return {
+    class: "corrupt_state",
+    signal: "handoff_rejected",
+    agent_id: null,
+    agent_type: to_agent_type ?? from_agent_type,
+    fence,
+    details: failure?.details ?? null,
+    resets_at: null,
+    last_sign_at: ended_at,
+  } as const;
+}

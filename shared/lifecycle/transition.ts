@@ -1,0 +1,75 @@
+/**
+ * A transition: one change of a task, as data. Its facts go into the audit trail, so that the trail alone tells how the task stands
+ * (`replay.ts`); free text stays in the head and in the records it belongs to.
+ */
+import type { EventData, EventType } from "../protocol/events.ts";
+import type { Handoff } from "../protocol/handoff-record.ts";
+import type { Offer } from "../protocol/offer.ts";
+import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
+import type { TaskRecord } from "./task.ts";
+
+export const AUDIT_OPS = [
+  "create",
+  "update",
+  "finalize",
+  "link",
+  "take",
+  "release",
+  "quarantine",
+  "refuse",
+  "handoff",
+  "validate",
+  "reject",
+  "offer",
+  "acknowledge",
+  "confirm",
+  "escalate",
+  "lapse",
+  "cancel_handoff",
+  "block",
+  "fail",
+  "recover",
+  "resume",
+  "settle",
+  "retry",
+] as const;
+export type AuditOp = (typeof AUDIT_OPS)[number];
+
+export type AuditFacts = Readonly<Record<string, string | number | readonly string[] | null>>;
+
+/** An event before it has a place in the task's trail. */
+export type EventFact = { [T in EventType]: { type: T; data: EventData<T> } }[EventType];
+
+export interface CheckpointChange {
+  readonly id: string;
+  /** null: it cannot be read. */
+  readonly version: number | null;
+  readonly oldHash: string | null;
+  readonly newHash: string | null;
+}
+
+export interface HandoffUpdate {
+  /** null: the handoff begins. */
+  readonly before: Handoff | null;
+  readonly after: Handoff;
+}
+
+/** What a transition adds to the head that the audit trail must not hold. */
+export interface Texts {
+  readonly failure?: RecoveryFailure | null;
+  readonly wish?: RecoveryWish | null;
+  readonly details?: string | null;
+}
+
+export interface Transition {
+  readonly op: AuditOp;
+  /** null: the transition is about the task alone. */
+  readonly checkpoint: CheckpointChange | null;
+  readonly facts: AuditFacts;
+  readonly event: EventFact;
+  readonly handoff?: HandoffUpdate;
+  /** The offer that leaves with the transition. */
+  readonly offer?: Offer;
+  /** The task after the transition. */
+  readonly task: TaskRecord;
+}

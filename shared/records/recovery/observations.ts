@@ -1,0 +1,147 @@
+/**
+ * What the watchdogs observe, each one transaction: an agent failed, an attempt or a probe is due, no recovery point is left. A transition is
+ * made only from the state where it begins, so any number of watchdogs may try it, and again after a crash.
+ */
+import { decide } from "../../lifecycle/decide.ts";
+import type { FailureSighting, ObservationInput } from "../../lifecycle/input.ts";
+import type { Why } from "../../lifecycle/refusal.ts";
+import type { TaskRecord } from "../../lifecycle/task.ts";
+import type { AuditOp } from "../../lifecycle/transition.ts";
+import { type Policies, policyOf } from "../../protocol/policy.ts";
+import type { FailureSignal } from "../../protocol/recovery-states.ts";
+import type { Reader, Tx } from "../../store/store.ts";
+import { readOpenHandoff } from "../handoff/record.ts";
+import { decode } from "../kv/codec.ts";
+import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
+import { readNewestHead } from "../task/command-transaction.ts";
+import { writeTransitions } from "../task/transitions.ts";
+import { aliveUntil, clearLease, readLease } from "./leases.ts";
+
+export interface RecoveryObserver {
+  readonly tenant: string;
+  readonly task: string;
+  /** The service that acts, for the audit trail. */
+  readonly service: string;
+  readonly nowMs: number;
+  readonly incarnation: number;
+  readonly policies: Policies;
+  /** From 0 to 1. */
+  readonly random: () => number;
+  readonly traceparent?: string | undefined;
+}
+
+/** The failed agent, its fence, and the sign of its failure. `agent_type` null: the type of the newest checkpoint's author. */
+export type Sighting = FailureSighting["failure"];
+
+/** `applied: false`: nothing was written. `alive`: the agent was heard; look again at `untilMs`. */
+export type RecordedFailure =
+  | { readonly applied: true; readonly head: TaskRecord }
+  | { readonly applied: false; readonly why: Why; readonly untilMs?: number };
+
+/** Signals that the lease in the store must confirm. */
+const NEEDS_LEASE: ReadonlySet<FailureSignal> = new Set(["lease_lapsed", "step_overdue"]);
+
+export async function recordFailure(
+  tx: Tx,
+  by: RecoveryObserver,
+  failure: Sighting,
+): Promise<RecordedFailure> {
+  const { tenant, task: taskId, nowMs, policies } = by;
+  const { keys, task } = await readTaskOf(tx, by);
+  const lease = { tenant, task: taskId, fence: failure.fence };
+  const handoff = await readOpenHandoff(tx, keys, task);
+  const sighting: FailureSighting = {
+    failure,
+    aliveUntilMs: 0,
+    hasWritten: task !== null && failure.signal === "handoff_lapsed" && (await hasWritten(tx, keys, task)),
+  };
+  const aliveUntilMs =
+    task !== null && NEEDS_LEASE.has(failure.signal)
+      ? aliveUntil(
+          task,
+          await readLease(tx, lease),
+          policyOf(policies, tenant, failure.agent_type ?? task.agent_type ?? "").recovery,
+          nowMs,
+        )
+      : 0;
+  const decision = decide(
+    { task, handoff },
+    { type: "agent_failed", ...sighting, aliveUntilMs },
+    circumstances(by),
+  );
+  if ("refused" in decision) {
+    const { refused: why, untilMs } = decision;
+    // No agent will write under this fence any more.
+    if (why === "superseded" || why === "ended") clearLease(tx, lease);
+    return { applied: false, why, ...(untilMs !== undefined && { untilMs }) };
+  }
+  clearLease(tx, lease);
+  return { applied: true, head: write(tx, by, keys, task, decision.transitions) };
+}
+
+const WRITES: ReadonlySet<unknown> = new Set(["create", "update", "finalize", "link"] satisfies AuditOp[]);
+/** Entries that are read: under one fence an agent that writes nothing makes few. */
+const ENTRIES_MAX = 100;
+
+/** True if anything was written under the task's current fence. */
+async function hasWritten(
+  reader: Reader,
+  keys: TenantKeys,
+  { task_id: task, fence }: TaskRecord,
+): Promise<boolean> {
+  const { rows } = await reader.getRange(keys.auditRange(task), { limit: ENTRIES_MAX, reverse: true });
+  for (const { value } of rows) {
+    const entry = JSON.parse(decode<string>(value)) as { op: string; fence: number };
+    if (entry.fence < fence) return false;
+    if (WRITES.has(entry.op)) return true;
+  }
+  return rows.length === ENTRIES_MAX;
+}
+
+export type ObservedRecovery = { readonly applied: boolean; readonly head: TaskRecord | null };
+
+/** `dueAt`: the due time as it was found; another one means that another watchdog was faster. */
+export type DueObservation = Extract<
+  ObservationInput,
+  { type: "attempt_due" | "no_recovery_point" | "probe_due" }
+>;
+
+export async function observeRecovery(
+  tx: Tx,
+  by: RecoveryObserver,
+  observation: DueObservation,
+): Promise<ObservedRecovery> {
+  const { keys, task } = await readTaskOf(tx, by);
+  const decision = decide({ task, handoff: null }, observation, circumstances(by));
+  if ("refused" in decision) return { applied: false, head: task };
+  return { applied: true, head: write(tx, by, keys, task, decision.transitions) };
+}
+
+function circumstances({
+  tenant,
+  task,
+  service: actor,
+  nowMs,
+  policies,
+  random,
+  traceparent,
+}: RecoveryObserver) {
+  return { tenant, task, actor, nowMs, policies, random, traceparent };
+}
+
+async function readTaskOf(tx: Tx, { tenant, task }: RecoveryObserver) {
+  const keys = tenantKeys(tenant);
+  return { keys, task: await readNewestHead(tx, keys, task) };
+}
+
+function write(
+  tx: Tx,
+  { tenant, task, service, nowMs, incarnation, traceparent }: RecoveryObserver,
+  keys: TenantKeys,
+  before: TaskRecord | null,
+  transitions: Parameters<typeof writeTransitions>[4],
+): TaskRecord {
+  const actor = { id: service, type: "service" } as const;
+  const author = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent };
+  return writeTransitions(tx, keys, author, before, transitions);
+}
