@@ -75,9 +75,15 @@ test("blocked tasks are listed with the reasons of their blocks", () => {
   const failure = { class: "tool_error", signal: "exit_report", agent_id: "agent-7", agent_type: "qa" };
   const blocked = { reason: "attempts_spent", details: null, at: "2026-01-04T15:30:00.000Z" };
   const taskOf = (task_id: string, recovery: object): Task =>
-    ({ task_id, latest_id: "one", agent_type: "implementation", recovery: recovery as Recovery }) as Task;
+    ({
+      task_id,
+      latest_id: "one",
+      agent_type: "implementation",
+      blocked,
+      recovery: recovery as Recovery,
+    }) as Task;
   const session = { view, programName: "fleet" };
-  const tasks = [taskOf("auth", { blocked, failure }), taskOf("billing", { blocked, failure: null })];
+  const tasks = [taskOf("auth", { failure }), taskOf("billing", { failure: null })];
   expect(renderBlocked(tasks, [], session).split("\n")).toEqual([
     "TASK     BLOCK           SINCE   AGENT TYPE      LAST FAILURE",
     "auth     attempts spent  5m ago  qa              tool error of agent-7",
