@@ -1,5 +1,5 @@
-// Keeps the project tidy by rule, not by memory. Each rule is shown a project that breaks it and one that keeps it
-// before it judges ours, so that none can pass by accident.
+// The rules of the project's layout, names and words. Each rule first checks a project that violates it and one that follows
+// it, so that no rule can pass by accident.
 
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -8,11 +8,11 @@ import * as layers from "./tidy/layers.ts";
 import * as layout from "./tidy/layout.ts";
 import * as names from "./tidy/names.ts";
 import * as prose from "./tidy/prose.ts";
+import * as singleSource from "./tidy/single-source.ts";
 import { projectFiles, type Rule } from "./tidy/source.ts";
-import * as words from "./tidy/words.ts";
 
 const files = projectFiles(fileURLToPath(new URL("..", import.meta.url)));
-const rules: Rule[] = [layout, layers, words, names, prose, dependencies].flatMap((chapter) =>
+const rules: Rule[] = [layout, layers, singleSource, names, prose, dependencies].flatMap((chapter) =>
   Object.values(chapter),
 );
 
@@ -22,13 +22,13 @@ test("the project was found", () => {
 });
 
 describe.each(rules)("$name", (rule) => {
-  test("sees what breaks it", () => {
+  test("reports a violation", () => {
     const offences = rule.check(rule.broken);
     expect(offences).not.toEqual([]);
     for (const offence of offences) expect(offence).toMatch(/^[\w./-]+(:\d+)?: ./);
   });
 
-  test("accepts what keeps it", () => expect(rule.check(rule.kept)).toEqual([]));
+  test("accepts a project that follows it", () => expect(rule.check(rule.kept)).toEqual([]));
 
-  test("is kept here", () => expect(rule.check(files)).toEqual([]));
+  test("holds in this project", () => expect(rule.check(files)).toEqual([]));
 });

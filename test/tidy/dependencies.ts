@@ -1,4 +1,4 @@
-// The dependencies are explained and locked.
+// The documentation and the lock file of the dependencies.
 
 import { type File, file, type Rule } from "./source.ts";
 
@@ -23,10 +23,10 @@ export const explained: Rule = {
     return [
       ...names
         .filter((name) => !listed.some((row) => matches(row, name)))
-        .map((name) => `${PAGE}: has no row for ${name}; add one, with its job`),
+        .map((name) => `${PAGE}: has no row for ${name}; add one with its job`),
       ...listed
         .filter((row) => !names.some((name) => matches(row, name)))
-        .map((row) => `${PAGE}: has a row for ${row}, which package.json does not name; take it out`),
+        .map((row) => `${PAGE}: has a row for ${row}, which is not in package.json; remove it`),
     ];
   },
   broken: [
@@ -44,7 +44,7 @@ interface Locked {
   optionalDependencies?: Record<string, string>;
 }
 
-// npm leaves a platform's package out when the registry in use does not have it; `npm ci` then refuses to work.
+// npm omits a platform's package when the registry does not have it, and then `npm ci` fails.
 export const locked: Rule = {
   name: "the lock file is complete for every platform",
   check: (files) => {

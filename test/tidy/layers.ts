@@ -1,5 +1,5 @@
-// Who may import whom. The table is the architecture: dependencies point one way, outsiders can do only what the
-// API can, and each library has one home, so that replacing it means opening one folder.
+// The allowed imports. The table is the architecture: dependencies point in one direction, outsiders can do only what the
+// API can, and each library has one home, so that its replacement concerns one folder.
 
 import { type File, file, imports, isCode, isProduction, type Rule, resolveImport } from "./source.ts";
 
@@ -42,7 +42,7 @@ const LAYERS: Record<string, readonly string[]> = {
   "deploy/local": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
 
-/** Package (or scope with a star) → where production code may import it. */
+/** Package (or scope with a star) → the places where production code may import it. */
 const HOMES: Record<string, readonly string[]> = {
   zod: ["shared/protocol/"],
   "@nats-io/*": ["shared/bus/"],
@@ -86,7 +86,7 @@ export const layers: Rule = {
     files.filter(isProduction).flatMap((one) => {
       const own = folderOf(one.path);
       const allowed = LAYERS[own];
-      if (!allowed) return [`${one.path}: ${own} has no row in LAYERS of test/tidy/layers.ts; give it one`];
+      if (!allowed) return [`${one.path}: ${own} has no row in LAYERS of test/tidy/layers.ts; add one`];
       return imports(one)
         .filter(isRelative)
         .map((specifier) => folderOf(resolveImport(one, specifier)))
@@ -110,7 +110,7 @@ export const packageHomes: Rule = {
       imports(one)
         .filter((specifier) => !isRelative(specifier) && !specifier.startsWith("node:"))
         .map(packageOf)
-        .flatMap((name) => offence(one, name, known)),
+        .flatMap((name) => violationsOf(one, name, known)),
     );
   },
   broken: [
@@ -123,13 +123,13 @@ export const packageHomes: Rule = {
   ],
 };
 
-function offence(one: File, name: string, known: ReadonlySet<string>): string[] {
+function violationsOf(one: File, name: string, known: ReadonlySet<string>): string[] {
   if (!known.has(name)) return [`${one.path}: ${name} is not in package.json; add it there`];
   if (!isProduction(one)) return [];
   const homes = HOMES[name] ?? HOMES[`${name.split("/")[0]}/*`];
-  if (!homes) return [`${one.path}: ${name} has no row in HOMES of test/tidy/layers.ts; give it one`];
+  if (!homes) return [`${one.path}: ${name} has no row in HOMES of test/tidy/layers.ts; add one`];
   if (homes.some((home) => one.path.startsWith(home))) return [];
-  return [`${one.path}: must not import ${name}; go through ${homes.join(" or ")}`];
+  return [`${one.path}: must not import ${name}; use ${homes.join(" or ")}`];
 }
 
 function dependencyNames(files: readonly File[]): ReadonlySet<string> {
@@ -149,7 +149,7 @@ export const cycles: Rule = {
       if (!one || done.has(path)) return;
       if (trail.includes(path)) {
         const loop = [...trail.slice(trail.indexOf(path)), path].join(" → ");
-        found.push(`${path}: import cycle ${loop}; move what both need into a file of its own`);
+        found.push(`${path}: import cycle ${loop}; move the shared part to a separate file`);
         return;
       }
       for (const specifier of imports(one).filter(isRelative))

@@ -1,4 +1,4 @@
-// Where files lie, what they are called and how long they are.
+// The places, names and lengths of files.
 
 import { posix } from "node:path";
 import { type File, file, isCode, lineCount, type Node, type Rule, visit } from "./source.ts";
@@ -21,7 +21,7 @@ const LINES_OF_README = 150;
 const VAGUE = /^(utils?|helpers?|common|misc|libs?|tools?|base|managers?|types?|index)$/;
 
 export const topLevel: Rule = {
-  name: "the top level holds what it should and nothing else",
+  name: "the top level has the listed entries only",
   check: (files) => {
     const present = new Set(
       files.map(({ path }) => path.split("/")[0]!).filter((name) => !name.startsWith(".")),
@@ -29,9 +29,7 @@ export const topLevel: Rule = {
     return [
       ...[...present]
         .filter((name) => !TOP.includes(name))
-        .map(
-          (name) => `${name}: does not belong at the top level; move it to services, shared, deploy or test`,
-        ),
+        .map((name) => `${name}: is not a top-level entry; move it to services, shared, deploy or test`),
       ...TOP.filter((name) => !present.has(name)).map((name) => `${name}: is missing at the top level`),
     ];
   },
@@ -47,7 +45,7 @@ export const fileNames: Rule = {
         .split("/")
         .map((part) => part.split(".")[0]!)
         .filter((part) => VAGUE.test(part));
-      return vague.map((name) => `${path}: "${name}" says nothing; name it after what it holds`);
+      return vague.map((name) => `${path}: "${name}" has no meaning; name it after its content`);
     }),
   broken: [file("shared/bus/utils.ts")],
   kept: [file("shared/bus/request/request.ts")],
@@ -60,7 +58,7 @@ export const fileLength: Rule = {
       .filter((one) => isCode(one) && lineCount(one.text) > LINES_OF_FILE)
       .map(
         ({ path, text }) =>
-          `${path}: ${lineCount(text)} lines, at most ${LINES_OF_FILE}; split it by the nouns it handles`,
+          `${path}: ${lineCount(text)} lines, at most ${LINES_OF_FILE}; split it by its nouns`,
       ),
   broken: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE + 1))],
   kept: [file("shared/bus/long.ts", "let a;\n".repeat(LINES_OF_FILE))],
@@ -83,7 +81,7 @@ export const readmeLength: Rule = {
 const LINK = /\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)/g;
 
 export const links: Rule = {
-  name: "links between documents lead to a file and a heading",
+  name: "links between documents have an existing target",
   check: (files) => {
     const paths = new Set(files.map(({ path }) => path));
     const anchors = new Map(files.filter(isDocument).map((one) => [one.path, headings(one)]));
@@ -92,9 +90,9 @@ export const links: Rule = {
     return files.filter(isDocument).flatMap((one) =>
       [...prose(one).matchAll(LINK)].flatMap(([, target = "", anchor]) => {
         const path = target === "" ? one.path : posix.join(posix.dirname(one.path), target);
-        if (!isThere(path)) return [`${one.path}: links to ${path}, which is not there`];
+        if (!isThere(path)) return [`${one.path}: links to ${path}, which does not exist`];
         if (anchor === undefined || anchors.get(path)?.has(anchor)) return [];
-        return [`${one.path}: links to the heading #${anchor} of ${path}, which has none`];
+        return [`${one.path}: links to the heading #${anchor} of ${path}, which does not exist`];
       }),
     );
   },
@@ -105,7 +103,7 @@ export const links: Rule = {
 const isDocument = ({ path }: File): boolean => path.endsWith(".md");
 const prose = ({ text }: File): string => text.replace(/^```[\s\S]*?^```$/gm, "");
 
-/** The anchors of a document's headings, in the form that GitHub gives them. */
+/** The anchors of a document's headings, as GitHub writes them. */
 const headings = (one: File): ReadonlySet<string> =>
   new Set(
     [...prose(one).matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) =>
@@ -129,7 +127,7 @@ export const functionLength: Rule = {
         if (lines <= LINES_OF_FUNCTION) return;
         const line = lineCount(one.text.slice(0, node.start + 1));
         found.push(
-          `${one.path}:${line}: a function of ${lines} lines, at most ${LINES_OF_FUNCTION}; take a step out of it`,
+          `${one.path}:${line}: a function of ${lines} lines, at most ${LINES_OF_FUNCTION}; extract a step`,
         );
       });
       return found;
@@ -141,7 +139,7 @@ export const functionLength: Rule = {
 const isFunction = ({ type }: Node): boolean =>
   /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/.test(type);
 
-// The body of a describe block is a list, not a step of a program.
+// The body of a describe block is a list of tests and not a step of a program.
 const isSuite = (path: string, parent: Node | undefined): boolean =>
   path.startsWith("test/") && parent?.type === "CallExpression" && /^describe/.test(String(calleeOf(parent)));
 
@@ -170,12 +168,12 @@ export const serviceFolders: Rule = {
       return [
         ...(main ? [] : [`services/${name}: has no main.ts; every service is a process`]),
         ...(main && lineCount(main.text) > LINES_OF_MAIN
-          ? [`${main.path}: ${lineCount(main.text)} lines, at most ${LINES_OF_MAIN}; it only wires`]
+          ? [`${main.path}: ${lineCount(main.text)} lines, at most ${LINES_OF_MAIN}; it composes only`]
           : []),
         ...(own.some(({ path }) => path === `services/${name}/config.ts`)
           ? []
-          : [`services/${name}: has no config.ts; its settings belong there`]),
-        // A command runs to its end; everything else is started and stopped by its host.
+          : [`services/${name}: has no config.ts; add it with the settings`]),
+        // A command runs to its end. All other services are started and stopped by their host.
         ...(starts || name === "cli"
           ? []
           : [`services/${name}: exports no start(context); the standalone process needs it`]),
@@ -191,17 +189,17 @@ export const serviceFolders: Rule = {
 };
 
 export const scripts: Rule = {
-  name: "the scripts of package.json lead somewhere",
+  name: "the scripts of package.json have existing targets",
   check: (files) => {
     const manifest = JSON.parse(files.find(({ path }) => path === "package.json")?.text ?? "{}");
     const commands: Record<string, string> = { ...manifest.scripts, ...manifest.bin };
     return Object.entries(commands).flatMap(([name, command]) => [
       ...[...command.matchAll(/[\w.-]+(?:\/[\w.-]+)+\.\w+/g)]
         .filter(([path]) => !files.some((one) => one.path === path))
-        .map(([path]) => `package.json: "${name}" names ${path}, which is not there`),
+        .map(([path]) => `package.json: "${name}" names ${path}, which does not exist`),
       ...[...command.matchAll(/npm run (?:-\S+ )*([\w:-]+)/g)]
         .filter(([, script]) => !(script! in (manifest.scripts ?? {})))
-        .map(([, script]) => `package.json: "${name}" runs the script ${script}, which is not there`),
+        .map(([, script]) => `package.json: "${name}" runs the script ${script}, which does not exist`),
     ]);
   },
   broken: [file("package.json", '{"scripts":{"start":"node services/all/main.ts"}}')],
@@ -212,14 +210,14 @@ export const scripts: Rule = {
 };
 
 export const portable: Rule = {
-  name: "nothing points outside the project or at one machine",
+  name: "no file refers to a path outside the project or of one machine",
   check: (files) =>
     files.flatMap((one) => {
       const depth = one.path.split("/").length - 1;
       const climbs = [...one.text.matchAll(/(?:\.\.\/)+/g)].filter(([steps]) => steps.length / 3 > depth);
       const machine = [...one.text.matchAll(MACHINE)];
       return [...climbs, ...machine].map(
-        ([found]) => `${one.path}: mentions ${found.trim()}, which is outside the project; take it out`,
+        ([found]) => `${one.path}: mentions ${found.trim()}, which is outside the project; remove it`,
       );
     }),
   broken: [
@@ -229,18 +227,18 @@ export const portable: Rule = {
   kept: [file("services/writer/main.ts", 'import "../../shared/bus/connect.ts";')],
 };
 
-// Spelled in parts, because this file is checked too.
+// Written in parts, because the rule also checks this file.
 const MACHINE = new RegExp(
   ["/wo" + "rk/", "/opt/f" + "db", "shared/(?:desi" + "gn|refer" + "ence)/"].join("|"),
   "g",
 );
 
 export const finished: Rule = {
-  name: "nothing is left for later",
+  name: "no work is deferred",
   check: (files) =>
     files
       .filter(({ path, text }) => path !== "package-lock.json" && LATER.test(text))
-      .map(({ path, text }) => `${path}: has a ${LATER.exec(text)![0]}; do it or drop it`),
+      .map(({ path, text }) => `${path}: has a ${LATER.exec(text)![0]}; do it or remove it`),
   broken: [file("shared/bus/a.ts", `// ${"TO" + "DO"}: retry`)],
   kept: [file("shared/bus/a.ts", "// retries")],
 };

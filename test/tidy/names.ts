@@ -28,7 +28,7 @@ export const crowdedFolders: Rule = {
   kept: Array.from({ length: FILES_IN_FOLDER }, (_, i) => file(`shared/bus/part-${i}.ts`)),
 };
 
-/** What the service rule asks every service to export. */
+/** The names that every service exports by the rule of services. */
 const SHARED_NAMES = new Set(["start"]);
 
 const EXPORTED =

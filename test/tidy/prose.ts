@@ -35,7 +35,6 @@ const PENDING: readonly string[] = [
   "test/shared/protocol/recovery.test.ts",
   "test/shared/protocol/tables.test.ts",
   "test/shared/records/",
-  "test/tidy",
 ];
 
 interface Passage {
@@ -69,7 +68,7 @@ export const bannedWords: Rule = {
   ],
 };
 
-/** What people read: comments and sentences in strings of code, and all lines of a document. */
+/** The text for readers: comments and sentences in strings of code, and all lines of a document. */
 function passages(one: File): Passage[] {
   if (one.path.endsWith(".md")) return one.text.split("\n").map((text, i) => ({ line: i + 1, text }));
   if (!isCode(one)) return [];

@@ -1,4 +1,4 @@
-// What the rules read: the project's files, and a parsed view of the code among them.
+// The input of the rules: the project's files, and a parsed view of the code.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -6,15 +6,15 @@ import { join, posix } from "node:path";
 import { parseAst } from "vitest/node";
 
 export interface File {
-  /** Relative to the project's folder, with slashes. */
+  /** The path relative to the project's folder, with slashes. */
   readonly path: string;
   readonly text: string;
 }
 
-/** A rule about all files. `broken` and `kept` are the smallest projects that break and keep it. */
+/** A rule about all files. `broken` and `kept` are small projects that violate and follow it. */
 export interface Rule {
   readonly name: string;
-  /** One message for each offence: the file, what is wrong, what to do. */
+  /** Returns one message for each violation: the file, the problem and the remedy. */
   check(files: readonly File[]): string[];
   readonly broken: readonly File[];
   readonly kept: readonly File[];
@@ -22,7 +22,7 @@ export interface Rule {
 
 export const file = (path: string, text = ""): File => ({ path, text });
 
-/** Every file that git tracks or would add; without git, every file that is no product of a run. */
+/** All files that git tracks or would add; without git, all files that no run has produced. */
 export function projectFiles(root: string): File[] {
   return paths(root)
     .filter((path) => existsSync(join(root, path)))
@@ -55,11 +55,11 @@ export interface Node {
 }
 
 /** Visits every node of a file's syntax tree, parents first. */
-export function visit(one: File, see: (node: Node, parent: Node | undefined) => void): void {
+export function visit(one: File, onNode: (node: Node, parent: Node | undefined) => void): void {
   const walk = (value: unknown, parent: Node | undefined): void => {
     if (Array.isArray(value)) for (const item of value) walk(item, parent);
     else if (isNode(value)) {
-      see(value, parent);
+      onNode(value, parent);
       for (const child of Object.values(value)) walk(child, value);
     }
   };
@@ -75,7 +75,7 @@ function tree(one: File): unknown {
   return trees.get(one);
 }
 
-/** The text of every string and of every fixed part of a template, import paths included. */
+/** The text of every string and every fixed part of a template, including import paths. */
 export function strings(one: File): string[] {
   const found: string[] = [];
   visit(one, (node) => {
@@ -85,7 +85,7 @@ export function strings(one: File): string[] {
   return found;
 }
 
-/** What a file imports or re-exports, types and dynamic imports included, as written. */
+/** The import specifiers of a file, including those of re-exports, types and dynamic imports. */
 export function imports(one: File): string[] {
   const found: string[] = [];
   visit(one, (node) => {
@@ -96,6 +96,6 @@ export function imports(one: File): string[] {
   return found;
 }
 
-/** The project path that a relative import of a file leads to. */
+/** The project path of a relative import. */
 export const resolveImport = (from: File, specifier: string): string =>
   posix.join(posix.dirname(from.path), specifier);

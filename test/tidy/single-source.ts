@@ -1,4 +1,4 @@
-// Words that have one home: a subject, a key, a limit or a setting spelled in two places will differ one day.
+// Subjects, keys, limits and settings have one source, because two copies of a value differ sooner or later.
 
 import { file, isProduction, type Node, type Rule, strings, visit } from "./source.ts";
 
@@ -7,7 +7,7 @@ const KEYSPACE = "shared/records/kv/keyspace.ts";
 const LIMITS = ["shared/protocol/limits.ts", "shared/store/store.ts"];
 
 export const subjects: Rule = {
-  name: `subjects are spelled only in ${SUBJECTS}`,
+  name: `subjects are written only in ${SUBJECTS}`,
   check: (files) => {
     const source = files.find(({ path }) => path === SUBJECTS)?.text ?? "";
     const heads = [...new Set([...source.matchAll(/\bfleet\.([a-z_]+)\./g)].map(([, head]) => head!))];
@@ -17,7 +17,7 @@ export const subjects: Rule = {
       .flatMap((one) =>
         strings(one)
           .filter((text) => heads.length > 0 && subject.test(text))
-          .map((text) => `${one.path}: spells the subject "${text}"; take it from ${SUBJECTS}`),
+          .map((text) => `${one.path}: writes the subject "${text}"; use the one of ${SUBJECTS}`),
       );
   },
   broken: [
@@ -31,14 +31,14 @@ export const subjects: Rule = {
 };
 
 export const keys: Rule = {
-  name: `keys are spelled only in ${KEYSPACE}`,
+  name: `keys are written only in ${KEYSPACE}`,
   check: (files) =>
     files
       .filter((one) => isProduction(one) && one.path !== KEYSPACE)
       .flatMap((one) =>
         strings(one)
           .filter((text) => /\bcoditect\b/i.test(text))
-          .map(() => `${one.path}: spells the root of the keys; take the key from ${KEYSPACE}`),
+          .map(() => `${one.path}: writes the root of the keys; use the key of ${KEYSPACE}`),
       ),
   broken: [file("shared/records/audit/audit.ts", 'const key = ["coditect", "audit"];')],
   kept: [
@@ -57,7 +57,7 @@ export const limits: Rule = {
         visit(one, (node) => {
           const name = node.type === "Property" ? keyName(node.key as Node) : "";
           if (LIMIT.test(name) && isNumber(node.value as Node)) {
-            found.push(`${one.path}: sets the limit ${name}; take it from ${LIMITS[0]}`);
+            found.push(`${one.path}: sets the limit ${name}; use the one of ${LIMITS[0]}`);
           }
         });
         return found;
@@ -66,7 +66,7 @@ export const limits: Rule = {
   kept: [file("shared/bus/a.ts", "const limits = { batch_count_max: LIMITS.batch_count_max };")],
 };
 
-// By the naming of the limits: the unit stands before max or min. What has none is another word, such as an opcode.
+// The names of limits have a unit before max or min. Names without a unit are other words, such as opcodes.
 const LIMIT = /_(bytes|ms|count|chars|rows|items|words|limit|depth)_(max|min)$/;
 
 const keyName = (key: Node): string => String(key.name ?? key.value ?? "");
@@ -78,17 +78,19 @@ function isNumber(node: Node): boolean {
 }
 
 export const testSwitches: Rule = {
-  name: "production code does not know whether it is tested",
+  name: "production code has no switch for tests",
   check: (files) =>
     files.filter(isProduction).flatMap((one) => {
       const found = /\b__test\w*|\bNODE_ENV\b|\bVITEST\w*/.exec(one.text);
-      return found ? [`${one.path}: has the switch ${found[0]}; pass in what the test needs instead`] : [];
+      return found
+        ? [`${one.path}: has the switch ${found[0]}; pass the dependency of the test instead`]
+        : [];
     }),
   broken: [file("shared/bus/a.ts", 'if (process.env.NODE_ENV === "test") skip();')],
   kept: [file("test/shared/bus/a.test.ts", "process.env.VITEST_POOL_ID"), file("shared/bus/a.ts", "go();")],
 };
 
-/** Names that belong to the system or to other programs; ours begin with FLEET_. */
+/** The environment variables of the system and of other programs; those of Fleet begin with FLEET_. */
 const FOREIGN =
   /^(PATH|HOME|TERM|CI|NO_COLOR|FORCE_COLOR|COLUMNS|HOSTNAME|USER|npm_\w+|OTEL_\w+|NODE_\w+|KUBERNETES_\w+|XDG_\w+|TMPDIR|EDITOR)$/;
 
@@ -110,7 +112,7 @@ export const settings: Rule = {
     return [
       ...[...read]
         .filter(([name]) => !name.startsWith("FLEET_"))
-        .map(([name, path]) => `${path}: reads ${name}; settings of ours begin with FLEET_`),
+        .map(([name, path]) => `${path}: reads ${name}; the settings of Fleet begin with FLEET_`),
       ...[...read]
         .filter(([name]) => name.startsWith("FLEET_") && !documented.has(name))
         .map(
@@ -119,7 +121,7 @@ export const settings: Rule = {
         ),
       ...[...documented]
         .filter((name) => !read.has(name))
-        .map((name) => `${SETTINGS}: describes ${name}, which no program reads; take its field out`),
+        .map((name) => `${SETTINGS}: describes ${name}, which no program reads; remove its field`),
     ];
   },
   broken: [
