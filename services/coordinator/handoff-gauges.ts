@@ -1,5 +1,5 @@
 /** Metrics of the handoffs in the store, by state. Every instance reports the same numbers. */
-import { HANDOFF_STATES, isOpenHandoff } from "../../shared/protocol/handoff-states.ts";
+import { HANDOFF_STATES, type HandoffState, isOpenHandoff } from "../../shared/protocol/handoff-states.ts";
 import { readHandoffCounts } from "../../shared/records/kv/counters.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
@@ -19,13 +19,19 @@ export function startHandoffGauges(context: ServiceContext & { readonly store: S
         { label: "handoff_counts", deadlineMs: READ_DEADLINE_MS },
         readHandoffCounts,
       );
-      const ended = HANDOFF_STATES.filter((state) => !isOpenHandoff(state));
       for (const state of HANDOFF_STATES.filter(isOpenHandoff))
         metrics.handoffsOpen.set({ state }, counts[state]);
-      const all = ended.reduce((sum, state) => sum + counts[state], 0);
-      if (all > 0) metrics.handoffSuccessRate.set(counts.confirmed / all);
+      const rate = successRateOf(counts);
+      if (rate !== null) metrics.handoffSuccessRate.set(rate);
     },
     clock,
     log,
   });
+}
+
+/** The share of confirmed handoffs. A cancelled handoff neither succeeded nor failed. null: none has ended. */
+export function successRateOf(counts: Readonly<Record<HandoffState, number>>): number | null {
+  const { confirmed, rejected, escalated, lapsed } = counts;
+  const all = confirmed + rejected + escalated + lapsed;
+  return all > 0 ? confirmed / all : null;
 }

@@ -98,8 +98,8 @@ test("a task is handed to the next agent, and the metrics count it", async () =>
   expect(list.out).toMatch(new RegExp(`${id} +\\S.* confirmed +one +implementation +next +counted\n`));
 
   const metrics = async () => await (await fetch(`${server.opsUrl()}/metrics`)).text();
-  // Two handoffs have ended, and one of them was cancelled.
-  await expect.poll(metrics, { timeout: 30_000 }).toMatch(/^handoff_success_rate(\{.*\})? 0\.5$/m);
+  // Another handoff was cancelled, which is no failure.
+  await expect.poll(metrics, { timeout: 30_000 }).toMatch(/^handoff_success_rate(\{.*\})? 1$/m);
   await expect.poll(metrics, { timeout: 30_000 }).toMatch(/^fleet_handoff_duration_ms_count(\{.*\})? 1$/m);
   const text = await metrics();
   for (const state of ["requested", "validated", "offered", "accepted"]) {
