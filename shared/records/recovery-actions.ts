@@ -4,7 +4,6 @@
 
 import { decide } from "../lifecycle/decide.ts";
 import type { RecoveryPoint } from "../lifecycle/recovery.ts";
-import { viewOf } from "../lifecycle/task.ts";
 import type { FoundPoint, QueryParams } from "../protocol/queries.ts";
 import type { PointFailure, RecoveryState } from "../protocol/recovery-states.ts";
 import type { Task } from "../protocol/task.ts";
@@ -34,6 +33,7 @@ import {
 } from "./recovery/observations.ts";
 import { findRecoveryPoint, type PointSearch, type PointWish } from "./recovery/recovery-point.ts";
 import { readHeads } from "./task/task-list.ts";
+import { redactedView } from "./task/task-view.ts";
 
 /** The due time as it was found. */
 type Due = { readonly dueAt: string };
@@ -53,7 +53,7 @@ export class RecoveryActions {
     const recorded = await this.#transact("note_failure", place, traceparent, (tx, by) =>
       recordFailure(tx, by, failure),
     );
-    return recorded.applied ? { applied: true, head: viewOf(recorded.head) } : recorded;
+    return recorded.applied ? { applied: true, head: redactedView(recorded.head) } : recorded;
   }
 
   attempt(
@@ -82,7 +82,7 @@ export class RecoveryActions {
     const due = await this.#parts.transactions.read("due_recoveries", (reader) =>
       readDue(reader, recoveriesDue(untilMs), limit, passOver),
     );
-    return due.map(viewOf);
+    return due.map(redactedView);
   }
 
   /** What does not verify on the way is quarantined. */
@@ -143,7 +143,7 @@ export class RecoveryActions {
     const heads = await this.#parts.transactions.read("recovery_heads", (reader) =>
       readHeads(reader, tenant, tasks),
     );
-    return heads.map((head) => head && viewOf(head));
+    return heads.map((head) => head && redactedView(head));
   }
 
   /** How many recoveries are in each state, of all tenants; not to be decided by in a transaction. */
@@ -181,7 +181,7 @@ export class RecoveryActions {
     const { applied, head } = await this.#transact(op, place, traceparent, (tx, by) =>
       observeRecovery(tx, by, observation),
     );
-    return { applied, head: head && viewOf(head) };
+    return { applied, head: head && redactedView(head) };
   }
 
   async #transact<T>(

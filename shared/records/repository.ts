@@ -6,7 +6,6 @@
  */
 
 import { requireFence } from "../lifecycle/ownership.ts";
-import { viewOf } from "../lifecycle/task.ts";
 import type {
   AcknowledgedAnswer,
   CommittedAnswer,
@@ -74,6 +73,7 @@ import type { CommandContext, Replay } from "./task/command-transaction.ts";
 import { appliedAt, type RememberedAnswer } from "./task/idempotency.ts";
 import { releaseTask, takeTask } from "./task/ownership.ts";
 import { Lanes } from "./task/task-mutex.ts";
+import { redactedView } from "./task/task-view.ts";
 
 /** What the caller of a command knows; time, incarnation and policy are the repository's. */
 export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "thresholdsOf" | "policies"> & {
@@ -228,7 +228,7 @@ export class CheckpointRepository {
     const head = await this.#transactions.read("task", (reader) => readTask(reader, tenant, task));
     if (head === null)
       throw new FleetError("NOT_FOUND", "there is no such task", { details: { task_id: task } });
-    return viewOf(head);
+    return redactedView(head);
   }
 
   /** One page of a task's audit trail with the task's head from the same snapshot. */
@@ -240,7 +240,7 @@ export class CheckpointRepository {
       }
       const keys = tenantKeys(tenant);
       const page = await readAudit(reader, keys, query.task_id, query.from_seq, query.limit);
-      return { task: viewOf(task), ...page };
+      return { task: redactedView(task), ...page };
     });
   }
 

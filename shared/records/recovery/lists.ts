@@ -1,6 +1,6 @@
 /** Reading recoveries for people: a page of those that are going on, and who would lose a task by one. */
 
-import { recoveryStateOf, viewOf } from "../../lifecycle/task.ts";
+import { recoveryStateOf } from "../../lifecycle/task.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../protocol/queries.ts";
@@ -10,6 +10,7 @@ import { readTask } from "../checkpoint/lookup.ts";
 import { type CursorKind, openCursor, sealCursor } from "../kv/cursor.ts";
 import { after, parseRecovering, tenantKeys } from "../kv/keyspace.ts";
 import { readHeads } from "../task/task-list.ts";
+import { redactedView } from "../task/task-view.ts";
 import type { RecoveryPlace } from "./due.ts";
 import { ownerAliveUntil } from "./leases.ts";
 
@@ -39,7 +40,7 @@ export async function listRecoveries(
     for (const [i, head] of heads.entries()) {
       last = names[i] as string;
       if (!head?.budget || (state !== undefined && recoveryStateOf(head) !== state)) continue;
-      const view = viewOf(head);
+      const view = redactedView(head);
       tasks.push(view);
       bytes += Buffer.byteLength(JSON.stringify(view));
       if (tasks.length < limit && bytes < PAGE_BYTES) continue;

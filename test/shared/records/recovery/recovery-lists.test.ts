@@ -6,6 +6,7 @@ import { RECOVERING_STATES } from "../../../../shared/protocol/recovery-states.t
 import { refusal } from "../../../harness/records/handoffs.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
+import { SECRETS } from "../../integrity/secrets.ts";
 import { flip } from "../search/corpus.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
@@ -51,6 +52,26 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
     expect(seen).toEqual([waiting, attempted, resumed, blocked]);
     const other = { state: "waiting", cursor: (await list({ limit: 1 })).cursor };
     expect((await refusal(list(other))).fields[0]?.path).toBe("cursor");
+  });
+
+  test("the texts of agents and operators are shown without their secrets", async () => {
+    const secret = SECRETS["URL with a password"] as string;
+    const task = await place.owned();
+    await place.fail(task, { class: "unrecoverable", details: `cannot connect to ${secret}` });
+    const details = expect.stringMatching(/^cannot connect to \S+\[redacted: password\]@/);
+    const recovery = { failure: { details } };
+    expect(await place.head(task)).toMatchObject({ recovery, blocked: { details } });
+    expect((await list()).tasks).toMatchObject([{ recovery, blocked: { details } }]);
+
+    await send(place.repository, "recover", { reason: `now ${secret} works` }, { task, agent: "operator" });
+    const reason = expect.stringMatching(/^now \S+\[redacted: password\]@\S+ works$/);
+    const { task: audited } = await place.repository.audit("default", {
+      task_id: task,
+      from_seq: 1,
+      limit: 1,
+    });
+    expect(audited).toMatchObject({ recovery: { ...recovery, wish: { reason } } });
+    expect((await list()).tasks).toMatchObject([{ recovery: { wish: { reason } } }]);
   });
 
   test("of this tenant alone", async () => {
