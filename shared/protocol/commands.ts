@@ -5,9 +5,9 @@
  */
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
-import { handoffReasonSchema, handoffWish, handoffWishSchema } from "./handoff-record.ts";
+import { handoffFields, handoffReasonSchema, handoffWishSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, commandIdSchema, tokenSchema } from "./ids.ts";
-import { recoverWish } from "./recovery-record.ts";
+import { recoverFields } from "./recovery-record.ts";
 import { retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
 
@@ -90,7 +90,7 @@ export const releaseCommandSchema = z.looseObject({
 export const handoffCommandSchema = z.looseObject({
   ...envelope,
   checkpoint_id: checkpointIdSchema.optional(),
-  ...handoffWish,
+  ...handoffFields,
 });
 
 /**
@@ -121,7 +121,7 @@ export const cancelHandoffCommandSchema = z.looseObject({
 export const recoverCommandSchema = z.looseObject({
   command_id: commandIdSchema,
   fence: z.int().min(0).optional(),
-  ...recoverWish,
+  ...recoverFields,
 });
 
 export const COMMAND_SCHEMAS = {

@@ -1,6 +1,6 @@
 /**
- * A handoff: one task on its way from one agent to the next. It has the id of the command that opened it; a task has at most one that
- * is open. Its states, and how it goes from one to the next: handoff.ts.
+ * A handoff: one task on its way from one agent to the next. Its id is the id of the command that opened it.
+ * A task has at most one open handoff. Its states and their transitions are in handoff-states.ts.
  */
 import { z } from "zod";
 import { type Checkpoint, firedTriggerSchema, PHASES } from "./checkpoint.ts";
@@ -9,12 +9,15 @@ import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { recoveryAttemptSchema } from "./recovery-record.ts";
 
-/** The phases that a task can go on in; `handoff` is the way there. */
+/** The phases in which a task can continue after a handoff. */
 const NEXT_PHASES = PHASES.filter((phase) => phase !== "handoff");
 
 export const nextPhaseSchema = z.enum(NEXT_PHASES, { error: `one of ${NEXT_PHASES.join(", ")}` });
 
-/** In which phase a task goes on from a checkpoint that was written to hand it off; null: that says none, or was written for something else. */
+/**
+ * The phase in which a task continues from a checkpoint of the phase `handoff`; null: it names none, or its
+ * phase is another one.
+ */
 export function nextPhaseOf({
   phase,
   resume_pointer: pointer,
@@ -26,26 +29,32 @@ export const handoffReasonSchema = z
   .string()
   .max(LIMITS.handoff_reason_chars_max, `at most ${LIMITS.handoff_reason_chars_max} characters`);
 
-/** What whoever asks for a handoff may say about it; absent, the policy decides who is next. */
-export const handoffWish = {
+/**
+ * The caller's choices for a handoff; without `to_agent_type`, the policy decides which agents it is offered
+ * to.
+ */
+export const handoffFields = {
   to_agent_type: tokenSchema.optional(),
   next_phase: nextPhaseSchema.optional(),
   reason: handoffReasonSchema.optional(),
 };
 
-export const handoffWishSchema = z.looseObject(handoffWish);
+export const handoffWishSchema = z.looseObject(handoffFields);
 export type HandoffWish = z.output<typeof handoffWishSchema>;
 
 const failureSchema = z.looseObject({
   reason: z.enum(HANDOFF_FAILURES),
-  /** For people: what was broken, or what somebody said. */
+  /** For operators: the broken record, or the reason that was given. */
   details: z.string().nullable(),
 });
 export type HandoffEnding = z.output<typeof failureSchema>;
 
 const time = z.string().nullable();
 
-/** The record of a handoff, as it is stored and answered. Times are the acting service's. */
+/**
+ * The record of a handoff, as it is stored and returned. Times are by the clock of the service that wrote
+ * them.
+ */
 export const handoffSchema = z.looseObject({
   handoff_id: z.string(),
   tenant: z.string(),
@@ -54,37 +63,37 @@ export const handoffSchema = z.looseObject({
   from_agent: z.string(),
   from_agent_type: z.string(),
   checkpoint_id: z.string(),
-  /** Of the version that was current when the handoff was asked for. */
+  /** The hash of the version that was current when the handoff was requested. */
   checkpoint_hash: z.string(),
-  /** null until somebody has chosen: the request, or the validation. */
+  /** null until the request or the validation has chosen it. */
   to_agent_type: z.string().nullable(),
   reason: z.string().nullable(),
-  /** The threshold that was crossed; null: it was asked for. */
+  /** The threshold that was crossed; null: the handoff was requested. */
   trigger: firedTriggerSchema.nullable(),
   next_phase: nextPhaseSchema.nullable(),
-  /** null: no agent failed. */
+  /** The attempt at recovery that this handoff is; null: no agent failed. */
   recovery: recoveryAttemptSchema.nullable(),
-  /** Nobody had the task since a failure, and this took the place of what would have brought it on. */
+  /** The task had no owner after a failure, and this handoff replaced the open recovery. */
   supersedes_recovery: z.boolean(),
-  /** How often it was offered. */
+  /** The number of offers so far. */
   attempt: z.int(),
   max_attempts: z.int().nullable(),
-  /** The fence that the taker will get; null until it is offered. */
+  /** The fence that the next agent will get; null until it is offered. */
   fence_to_be: z.int().nullable(),
   accepted_by: z.string().nullable(),
-  /** The fence that the taker got. */
+  /** The fence of the agent that accepted. */
   fence: z.int().nullable(),
-  /** How long the taker has for its first checkpoint; null until it is offered. */
+  /** The time that the next agent has for its first checkpoint; null until it is offered. */
   first_checkpoint_ms: z.int().nullable(),
   first_checkpoint_id: z.string().nullable(),
   failure: failureSchema.nullable(),
-  /** Until when an offer can be taken, or the first checkpoint be written; null in other states. */
+  /** The end of the offer, or of the time for the first checkpoint; null in other states. */
   deadline: time,
-  /** When the coordinators look at it again, whatever they heard until then; null at its end. */
+  /** The time at which the coordinators check it again, even without an event; null once it has ended. */
   due_at: time,
   requested_at: z.string(),
   validated_at: time,
-  /** The latest offer. */
+  /** The time of the latest offer. */
   offered_at: time,
   accepted_at: time,
   ended_at: time,

@@ -1,6 +1,6 @@
 /**
- * The states of a handoff, and the complete table of how it may change. Without zod, so that whoever needs only the words (the help of
- * the command line, a metric's label) does not wait for the schemas of the record in handoff-record.ts.
+ * The states of a handoff, and the complete table of its transitions. Without zod: programs that need only
+ * the names (the help of the command line, a metric's label) do not load the schemas in handoff-record.ts.
  */
 
 export const HANDOFF_STATES = [
@@ -44,9 +44,9 @@ const ENDED: Row = {
 };
 
 /**
- * Complete by compilation: a new state or event without a decision for every pair is a type error. null: refused.
- * `cancel` is somebody's wish and comes too late once an agent has accepted; `supersede` is a fact: the task was taken, ended, or
- * handed off anew, and an open handoff of it can come to nothing any more. An end is for ever.
+ * Complete by compilation: a new state or event without a decision for every pair is a type error. null:
+ * refused. `cancel` is a request, and is refused once an agent has accepted. `supersede` is a fact: the task
+ * was taken, ended or handed off again, so its open handoff is void. An ended handoff never changes.
  */
 export const HANDOFF_TABLE: Readonly<Record<HandoffState, Row>> = {
   requested: {

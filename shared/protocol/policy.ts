@@ -1,6 +1,7 @@
 /**
- * The policy of handoffs and recoveries: when an agent should hand off, to whom, how long things may take, and what is done when an agent fails. One default for all; a tenant, and in it an
- * agent type, may differ in any part of it. What is not said stays as it is.
+ * The policy of handoffs and recoveries: when an agent should hand off and to which type, the deadlines, and
+ * the actions after a failure. One default holds for all. A tenant, and an agent type in it, may override any
+ * part; a part that is not given keeps its value.
  */
 import { z } from "zod";
 import { PHASES } from "./checkpoint.ts";
@@ -12,27 +13,30 @@ import { DEFAULT_ACTIONS, RECOVERY_ACTIONS } from "./recovery-states.ts";
 
 const MINUTE_MS = 60_000;
 
-const times = z.int().min(1_000).max(LIMITS.policy_ms_max);
+const duration = z.int().min(1_000).max(LIMITS.policy_ms_max);
 
 const HALF_OPEN = `${LIMITS.half_open_ms_min} to ${LIMITS.policy_ms_max}, or null`;
 
 const triggers = {
   /** A fraction of the context window; null: never. */
   context_utilization: z.number().min(0).max(1).nullable(),
-  /** So many errors; null: never. */
+  /** A number of errors; null: never. */
   error_count: z.int().min(1).nullable(),
   phase_complete: z.boolean(),
   rate_limit: z.boolean(),
 };
 
 const nextAgent = {
-  /** Who goes on in a phase. Without a next phase, or for one that is not here, an agent of the same type goes on. */
+  /**
+   * The agent type for each phase. Without a next phase, or for a phase that is not listed, an agent of the
+   * same type continues.
+   */
   by_next_phase: z.partialRecord(z.enum(PHASES), tokenSchema),
 };
 
 const offer = {
-  /** How long an offer stands before it is made again. */
-  deadline_ms: times,
+  /** The time after which an offer is repeated. */
+  deadline_ms: duration,
   max_attempts: z.int().min(1).max(LIMITS.offer_attempt_count_max),
   prompt_tokens: z.int().min(1).max(LIMITS.prompt_budget_max),
   prompt_style: z.enum(PROMPT_STYLES, { error: `one of ${PROMPT_STYLES.join(", ")}` }),
@@ -45,26 +49,29 @@ const actions = z
   .readonly();
 
 const recovery = {
-  /** No sign of life for so long, and the agent is taken for dead. At least three beats. */
-  silence_ms: times,
-  /** Attempts from the newest checkpoint that verifies, then from the one before it; then a person decides. */
+  /** The silence after which an agent has failed: at least three heartbeats. */
+  silence_ms: duration,
+  /** Attempts from the newest sound checkpoint, then from the one before it; then an operator decides. */
   attempts: z.int().min(1).max(100),
   previous_attempts: z.int().min(0).max(100),
-  /** The first pause; each further one is twice as long, up to the longest. */
-  back_off_ms: times,
-  back_off_max_ms: times,
-  /** Whatever they get done, no more attempts than this in so long a time. */
+  /** The first pause; each further pause is twice as long, up to the maximum. */
+  back_off_ms: duration,
+  back_off_max_ms: duration,
+  /** The limit of attempts in a window of time, whether they make progress or not. */
   window_attempts: z.int().min(1).max(1_000),
-  window_ms: times,
-  /** After how long one more attempt is made for a task whose attempts are spent, as far as the window has room; null: never, a person decides. */
+  window_ms: duration,
+  /**
+   * The pause before a probe, once the budget is spent and if the window has room; null: no probe, an
+   * operator decides.
+   */
   half_open_ms: z
     .int()
     .min(LIMITS.half_open_ms_min, HALF_OPEN)
     .max(LIMITS.policy_ms_max, HALF_OPEN)
     .nullable(),
-  /** What is done after the first failure of a class, the second and so on; the last one repeats. */
+  /** The actions after the first failure of a class, the second and so on; the last one repeats. */
   actions: z.partialRecord(z.enum(FAILURE_CLASSES), actions),
-  /** Who goes on where the vendor of an agent type refuses its service. */
+  /** The agent type that continues when the vendor of an agent type refuses its service. */
   other_agent_type: z.record(tokenSchema, tokenSchema),
 };
 
@@ -72,8 +79,8 @@ const policyShape = {
   triggers: z.strictObject(triggers),
   next_agent: z.strictObject(nextAgent),
   offer: z.strictObject(offer),
-  /** How long the taker has for its first checkpoint. */
-  first_checkpoint_ms: times,
+  /** The time that the next agent has for its first checkpoint. */
+  first_checkpoint_ms: duration,
   recovery: z.strictObject({ ...recovery, actions: z.record(z.enum(FAILURE_CLASSES), actions) }),
 };
 
@@ -112,12 +119,15 @@ export const DEFAULT_POLICY: Policy = {
   },
 };
 
-/** A misspelt name would leave the default in force unnoticed, so unknown names are refused, here alone. */
+/**
+ * A misspelt name would silently leave the default in force, so the policy refuses unknown names, unlike the
+ * other schemas.
+ */
 const partSchema = z.strictObject({
   triggers: z.strictObject(triggers).partial().optional(),
   next_agent: z.strictObject(nextAgent).partial().optional(),
   offer: z.strictObject(offer).partial().optional(),
-  first_checkpoint_ms: times.optional(),
+  first_checkpoint_ms: duration.optional(),
   recovery: z.strictObject(recovery).partial().optional(),
 });
 type PolicyPart = z.output<typeof partSchema>;
@@ -139,34 +149,39 @@ export type Policies = z.output<typeof policySchema>;
 
 export const DEFAULT_POLICIES: Policies = { defaults: {}, tenants: {} };
 
-/** What is in force for agents of a type, the nearest word first: the type's in its tenant, the tenant's, the policy's defaults. */
+/**
+ * The policy for agents of a type: the values of the type override those of its tenant, and these override
+ * the defaults.
+ */
 export function policyOf(policies: Policies, tenant: string, agentType: string): Policy {
   const own = Object.hasOwn(policies.tenants, tenant) ? policies.tenants[tenant] : undefined;
   const types = own?.agent_types ?? {};
   const typed = Object.hasOwn(types, agentType) ? types[agentType] : undefined;
-  return [policies.defaults, own?.defaults, typed].reduce(over, DEFAULT_POLICY);
+  return [policies.defaults, own?.defaults, typed].reduce(overridden, DEFAULT_POLICY);
 }
 
-function over(policy: Policy, part: PolicyPart | undefined): Policy {
+function overridden(policy: Policy, part: PolicyPart | undefined): Policy {
   if (part === undefined) return policy;
   return {
-    triggers: { ...policy.triggers, ...said(part.triggers) },
+    triggers: { ...policy.triggers, ...given(part.triggers) },
     next_agent: {
-      by_next_phase: { ...policy.next_agent.by_next_phase, ...said(part.next_agent?.by_next_phase) },
+      by_next_phase: { ...policy.next_agent.by_next_phase, ...given(part.next_agent?.by_next_phase) },
     },
-    offer: { ...policy.offer, ...said(part.offer) },
+    offer: { ...policy.offer, ...given(part.offer) },
     first_checkpoint_ms: part.first_checkpoint_ms ?? policy.first_checkpoint_ms,
     recovery: {
       ...policy.recovery,
-      ...said(part.recovery),
-      actions: { ...policy.recovery.actions, ...said(part.recovery?.actions) },
+      ...given(part.recovery),
+      actions: { ...policy.recovery.actions, ...given(part.recovery?.actions) },
       other_agent_type: { ...policy.recovery.other_agent_type, ...part.recovery?.other_agent_type },
     },
   };
 }
 
-type Said<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
 
-function said<T extends object>(part: T | undefined): Said<T> {
-  return Object.fromEntries(Object.entries(part ?? {}).filter(([, value]) => value !== undefined)) as Said<T>;
+function given<T extends object>(part: T | undefined): Given<T> {
+  return Object.fromEntries(
+    Object.entries(part ?? {}).filter(([, value]) => value !== undefined),
+  ) as Given<T>;
 }

@@ -1,4 +1,7 @@
-/** The record of a task's recovery, as it is stored in the task's head and answered, and what may be asked of it. */
+/**
+ * The record of a task's recovery, as it is stored in the task's head and returned, and the fields of a
+ * request for one.
+ */
 import { z } from "zod";
 import { FAILURE_CLASSES } from "./exit-report.ts";
 import { checkpointIdSchema, tokenSchema } from "./ids.ts";
@@ -10,20 +13,20 @@ const time = z.string().nullable();
 const failureSchema = z.looseObject({
   class: z.enum(FAILURE_CLASSES),
   signal: z.enum(FAILURE_SIGNALS),
-  /** Who failed; null: nobody owned the task. */
+  /** The failed agent; null: the task had no owner. */
   agent_id: z.string().nullable(),
-  /** Of which type whoever goes on should be; null: as the checkpoint says. */
+  /** The type that the next agent should have; null: the type in the checkpoint. */
   agent_type: z.string().nullable(),
-  /** Under which it had the task. */
+  /** The fence under which the failed agent owned the task. */
   fence: z.int(),
-  /** For people. */
+  /** For operators. */
   details: z.string().nullable(),
-  /** Of a rate limit: when the vendor serves again. */
+  /** The end of a rate limit; null: none, or not known. */
   resets_at: time,
-  /** When the failed agent gave its last sign of life, or ended; null: not known. */
+  /** The last sign of life of the failed agent, or its end; null: not known. */
   last_sign_at: time,
   noted_at: z.string(),
-  /** The trace in which it was noted, which its attempts carry on. */
+  /** The trace in which it was noted; its attempts continue this trace. */
   traceparent: z.string().optional(),
 });
 export type RecoveryFailure = z.output<typeof failureSchema>;
@@ -35,36 +38,36 @@ const wishSchema = z.looseObject({
   /** The agent or operator that asked; null: the policy. */
   by: z.string().nullable(),
 });
-/** What was chosen for the next attempt. */
+/** The choices for the next attempt. */
 export type RecoveryWish = z.output<typeof wishSchema>;
 
-/** Times are the acting service's. */
+/** Times are by the clock of the service that wrote them. */
 export const taskRecoverySchema = z.looseObject({
   state: z.enum(RECOVERY_STATES),
-  /** Since the budget was whole. */
+  /** The failures since the budget was whole. */
   failures: z.int(),
   attempts: z.int(),
-  /** Of both rungs, by the policy at the newest failure; null: there was none. */
+  /** The attempts on both rungs, by the policy at the newest failure; null: there was no failure. */
   attempts_max: z.int().nullable(),
   rung: z.enum(RECOVERY_RUNGS),
   /** Attempts on this rung. */
   rung_attempts: z.int(),
-  /** Attempts on the rung `previous` begin before this one; null on `latest`. */
+  /** Attempts on the rung `previous` start from a checkpoint before this one; null on `latest`. */
   avoid_id: z.string().nullable(),
-  /** When attempts were made, of those that still count against the limit of the policy's window. */
+  /** The times of the attempts that still count against the limit of the policy's window. */
   recent: z.array(z.string()),
-  /** The most items that a checkpoint of the task had completed; more of them is progress. */
+  /** The highest number of completed items in any checkpoint of the task; a higher number is progress. */
   completed_items: z.int(),
   failure: failureSchema.nullable(),
   action: z.enum(RECOVERY_ACTIONS).nullable(),
-  /** The policy tries once more after a while: should that fail, the task is blocked again. */
+  /** The attempt is a probe: if it fails, the task is blocked again. */
   is_probe: z.boolean(),
-  /** What a person chose for the next attempt; null: the policy decides. */
+  /** An operator's choices for the next attempt; null: the policy decides. */
   wish: wishSchema.nullable(),
-  /** Of the newest attempt. */
+  /** The recovery point of the newest attempt. */
   checkpoint_id: z.string().nullable(),
   handoff_id: z.string().nullable(),
-  /** When somebody looks at it again; null: nobody has to. */
+  /** The time at which the watchdogs act on it next; null: they have nothing to do. */
   due_at: time,
   attempted_at: time,
   resumed_at: time,
@@ -73,17 +76,18 @@ export type Recovery = z.output<typeof taskRecoverySchema>;
 
 /** A handoff that is an attempt at recovery. */
 export const recoveryAttemptSchema = z.looseObject({
-  /** Since the budget was whole, from 1. */
+  /** The number of the attempt since the budget was whole, from 1. */
   attempt: z.int(),
-  /** null: nobody failed, somebody wanted it so. */
+  /** The class of the failure; null: no agent failed, an operator requested the recovery. */
   class: z.enum(FAILURE_CLASSES).nullable(),
 });
 
 /**
- * Has the task recovered now: whoever owns it is deposed, and the next agent goes on from `checkpoint_id`, or else from the newest
- * checkpoint that verifies. `reset`: with the whole budget. `force`: although its agent lives.
+ * Requests a recovery at once: the ownership of the task is revoked, and the next agent continues from
+ * `checkpoint_id`, or else from the newest sound checkpoint. `reset` restores the whole budget. `force`
+ * revokes the ownership of a living agent too.
  */
-export const recoverWish = {
+export const recoverFields = {
   checkpoint_id: checkpointIdSchema.optional(),
   to_agent_type: tokenSchema.optional(),
   reason: z

@@ -1,9 +1,13 @@
-/** The words of recovery: its states, what signals a failure, what is done about it, and why a task is blocked. */
+/**
+ * The vocabulary of recovery: its states, the signals of a failure, the recovery actions, and the reasons for
+ * a block.
+ */
 import type { FailureClass } from "./exit-report.ts";
 
 /**
- * `idle`: no recovery is open. `waiting`: an agent failed and lost the task; the next attempt is due. `attempted`: a handoff from the
- * recovery point was made. `resumed`: the next agent has written; progress restores the budget. `blocked`: an operator decides.
+ * `idle`: no recovery is open. `waiting`: an agent failed and lost the task; the next attempt is due.
+ * `attempted`: a handoff from the recovery point was opened. `resumed`: the next agent has written; progress
+ * restores the budget. `blocked`: an operator decides.
  */
 export const RECOVERY_STATES = ["idle", "waiting", "attempted", "resumed", "blocked"] as const;
 export type RecoveryState = (typeof RECOVERY_STATES)[number];
@@ -12,28 +16,31 @@ export type RecoveryState = (typeof RECOVERY_STATES)[number];
 export const RECOVERING_STATES = RECOVERY_STATES.filter((state) => state !== "idle");
 export type RecoveringState = Exclude<RecoveryState, "idle">;
 
-/** What says that an agent failed. */
+/** The signals of an agent's failure. */
 export const FAILURE_SIGNALS = [
-  /** No sign of life for too long. */
+  /** The agent has sent no heartbeat for too long. */
   "lease_lapsed",
-  /** It lives, but the step that it declared is overdue. */
+  /** The agent is alive, but the step that it declared is overdue. */
   "step_overdue",
-  /** Its runner, or the agent itself, says how it ended. */
+  /** The runner, or the agent itself, reported how it ended. */
   "exit_report",
-  /** It took a task over and wrote nothing. */
+  /** The agent accepted a handoff and wrote nothing. */
   "handoff_lapsed",
-  /** What it was to go on from does not verify. */
+  /** The checkpoint of a handoff does not verify. */
   "handoff_rejected",
-  /** A person says so. */
+  /** An operator requested it. */
   "request",
 ] as const;
 export type FailureSignal = (typeof FAILURE_SIGNALS)[number];
 
-/** What is done after a failure. */
+/** The actions after a failure. */
 export const RECOVERY_ACTIONS = [
   "retry",
   "back_off",
-  /** When the vendor serves again; an agent of another type goes on at once where the policy names one that was not just refused too. */
+  /**
+   * Waits until the vendor serves again. If the policy names another agent type that was not just refused
+   * too, an agent of that type continues at once.
+   */
   "after_reset",
   "other_agent_type",
   "previous_checkpoint",
@@ -41,9 +48,12 @@ export const RECOVERY_ACTIONS = [
 ] as const;
 export type RecoveryAction = (typeof RECOVERY_ACTIONS)[number];
 
-/** By class, what is done after the first failure, the second and so on since the budget was whole; the last one repeats. */
+/**
+ * By failure class: the actions after the first failure, the second and so on since the budget was whole. The
+ * last one repeats.
+ */
 export const DEFAULT_ACTIONS: Readonly<Record<FailureClass, readonly RecoveryAction[]>> = {
-  // Ended well, it says, but its task is not done.
+  // The agent reported success, but its task is not done.
   completed: ["retry", "back_off"],
   crash: ["retry", "back_off"],
   timeout: ["retry", "back_off"],
@@ -52,34 +62,34 @@ export const DEFAULT_ACTIONS: Readonly<Record<FailureClass, readonly RecoveryAct
   // The next agent has an empty context.
   context_exhausted: ["retry", "back_off"],
   tool_error: ["back_off"],
-  // Waiting mends nothing.
+  // Waiting does not help.
   corrupt_state: ["previous_checkpoint"],
   unrecoverable: ["block"],
   not_started: ["back_off"],
 };
 
-/** From where attempts are made: the newest checkpoint that verifies, or the one before that. */
+/** Where attempts start: the newest sound checkpoint, or the one before it. */
 export const RECOVERY_RUNGS = ["latest", "previous"] as const;
 export type RecoveryRung = (typeof RECOVERY_RUNGS)[number];
 
-/** Why there is nothing to go on from. */
+/** The reasons why a task has no recovery point. */
 export const POINT_FAILURES = ["no_checkpoint", "chain_broken"] as const;
 export type PointFailure = (typeof POINT_FAILURES)[number];
 
-/** Why a task waits for a person. */
+/** The reasons why a task waits for an operator. */
 export const BLOCK_REASONS = [
-  /** All attempts of the ladder were made. */
+  /** The attempts on all rungs were made. */
   "attempts_spent",
-  /** Too many in too short a time, whatever they got done. */
+  /** Too many attempts in too short a time, even if they made progress. */
   "too_many_attempts",
   "unrecoverable",
-  /** What a checkpoint goes back to, or the audit trail, does not verify. */
+  /** An ancestor of a checkpoint, or the audit trail, does not verify. */
   "chain_broken",
-  /** Nothing was ever written, or nothing sound is left. */
+  /** No checkpoint was ever written, or no sound one is left. */
   "no_checkpoint",
-  /** Nobody took it, nobody has the type, or no prompt fits. */
+  /** No agent accepted the task, no agent has the type, or no prompt fits. */
   "no_agent",
-  /** Somebody took the handoff back that would have brought it on. */
+  /** The handoff that should have continued the task was cancelled. */
   "withdrawn",
   /** The checkpoint of a handoff is corrupt. The watchdogs recover the task from an earlier one. */
   "checkpoint_corrupt",

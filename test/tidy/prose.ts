@@ -24,18 +24,7 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Folders and files whose words have not been revised yet. */
-const PENDING: readonly string[] = [
-  "shared/protocol/handoff-",
-  "shared/protocol/policy.ts",
-  "shared/protocol/recovery-",
-  "shared/protocol/task.ts",
-  "shared/records/",
-  "test/fleet/faults",
-  "test/shared/protocol/handoff.test.ts",
-  "test/shared/protocol/recovery.test.ts",
-  "test/shared/protocol/tables.test.ts",
-  "test/shared/records/",
-];
+const PENDING: readonly string[] = ["shared/records/", "test/fleet/faults", "test/shared/records/"];
 
 interface Passage {
   readonly line: number;

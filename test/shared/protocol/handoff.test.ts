@@ -1,4 +1,4 @@
-// The table of handoffs, pair by pair, and the policy that decides to whom and how long.
+// The table of handoffs, pair by pair, and the policy that sets the next agent type and the deadlines.
 
 import { describe, expect, test } from "vitest";
 import { nextAgentType } from "../../../shared/lifecycle/routing.ts";
@@ -22,7 +22,7 @@ import {
 } from "../../../shared/protocol/subjects.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
 
-/** Every allowed move; what is not here is refused. */
+/** Every allowed transition; all others are refused. */
 const allowed: Record<HandoffState, Partial<Record<HandoffEvent, HandoffState>>> = {
   requested: { validate: "validated", reject: "rejected", cancel: "cancelled", supersede: "cancelled" },
   validated: { offer: "offered", escalate: "escalated", cancel: "cancelled", supersede: "cancelled" },
@@ -41,20 +41,20 @@ const allowed: Record<HandoffState, Partial<Record<HandoffEvent, HandoffState>>>
   lapsed: {},
 };
 
-describe("the table", () => {
+describe("handoff table", () => {
   const pairs = HANDOFF_STATES.flatMap((state) => HANDOFF_EVENTS.map((event) => [state, event] as const));
 
   test.each(pairs)("%s + %s", (state, event) => {
     expect(HANDOFF_TABLE[state][event]).toBe(allowed[state][event] ?? null);
   });
 
-  test("has these states and events and no other", () => {
+  test("has exactly these states and events", () => {
     expect(Object.keys(HANDOFF_TABLE).sort()).toEqual([...HANDOFF_STATES].sort());
     for (const row of Object.values(HANDOFF_TABLE))
       expect(Object.keys(row).sort()).toEqual([...HANDOFF_EVENTS].sort());
   });
 
-  test("every state is reached from requested, and every open one can come to an end that is for ever", () => {
+  test("every state is reachable from requested, open states have transitions and ended states have none", () => {
     const reached = new Set<HandoffState>(["requested"]);
     for (const state of reached)
       for (const next of Object.values(HANDOFF_TABLE[state])) if (next) reached.add(next);
@@ -62,20 +62,20 @@ describe("the table", () => {
     const open = HANDOFF_STATES.filter(isOpenHandoff);
     expect(open).toEqual(["requested", "validated", "offered", "accepted"]);
     for (const state of HANDOFF_STATES) {
-      const ways = Object.values(HANDOFF_TABLE[state]).filter((next) => next !== null);
-      expect(ways.length > 0).toBe(isOpenHandoff(state));
+      const transitions = Object.values(HANDOFF_TABLE[state]).filter((next) => next !== null);
+      expect(transitions.length > 0).toBe(isOpenHandoff(state));
     }
   });
 });
 
 describe("policy", () => {
-  test("without a word it is the default, for every tenant and type", () => {
+  test("an empty policy is the default, for every tenant and type", () => {
     expect(policyOf(DEFAULT_POLICIES, "default", "qa")).toEqual(DEFAULT_POLICY);
     expect(policyOf(DEFAULT_POLICIES, "constructor", "toString")).toEqual(DEFAULT_POLICY);
     expect(policySchema.parse({})).toEqual(DEFAULT_POLICIES);
   });
 
-  test("the nearest word counts, part by part", () => {
+  test("the most specific value counts, part by part", () => {
     const policies = policySchema.parse({
       defaults: { triggers: { error_count: 9 }, first_checkpoint_ms: 60_000 },
       tenants: {
@@ -103,7 +103,7 @@ describe("policy", () => {
     [{ defaults: { triggers: { context_utilization: 70 } } }, "defaults.triggers.context_utilization"],
     [{ tenants: { "a b": {} } }, "tenants.a b"],
     [{ defaults: { offer: { deadline_ms: 10 } } }, "defaults.offer.deadline_ms"],
-  ])("%j is refused, with where it is wrong", (policies, path) => {
+  ])("%j is refused, and the error names the wrong field", (policies, path) => {
     expect(() => validate(policySchema, policies)).toThrow(
       expect.objectContaining({ code: "INVALID", fields: [expect.objectContaining({ path })] }),
     );
@@ -115,19 +115,19 @@ describe("policy", () => {
     ["qa", "planning", "architecture"],
     ["qa", "complete", "documentation"],
     ["painter", "toString", "painter"],
-  ])("after %s, in phase %s, comes %s", (from, phase, next) => {
+  ])("after %s, the next agent for phase %s is of type %s", (from, phase, next) => {
     expect(nextAgentType({ tenant: "default", from, nextPhase: phase }, DEFAULT_POLICIES)).toBe(next);
   });
 });
 
-describe("edges", () => {
+describe("validation at the edges", () => {
   const checkpoint = (phase: string) => ({
     command_id: "019bef8e-9f68-7a31-b5c4-0d6e2f9a1b08",
     checkpoint: { metadata: { agent_type: "qa" }, execution_state: { phase } },
     handoff: { to_agent_type: "qa" },
   });
 
-  test("a create says more about a handoff only when it opens one", () => {
+  test("a create has fields of a handoff only when it opens one", () => {
     expect(createCommandSchema.safeParse(checkpoint("handoff")).success).toBe(true);
     expect(() => validate(createCommandSchema, checkpoint("testing"))).toThrow(
       expect.objectContaining({ fields: [expect.objectContaining({ path: "handoff" })] }),
@@ -138,9 +138,9 @@ describe("edges", () => {
     ["to_agent_type", { to_agent_type: "q.a" }],
     ["next_phase", { next_phase: "handoff" }],
     ["reason", { reason: "x".repeat(LIMITS.handoff_reason_chars_max + 1) }],
-  ])("a wrong %s is named", (path, wish) => {
+  ])("an invalid %s is named in the error", (path, fields) => {
     const { command_id } = checkpoint("handoff");
-    expect(() => validate(handoffCommandSchema, { command_id, ...wish })).toThrow(
+    expect(() => validate(handoffCommandSchema, { command_id, ...fields })).toThrow(
       expect.objectContaining({ fields: [expect.objectContaining({ path })] }),
     );
   });
@@ -150,12 +150,12 @@ describe("edges", () => {
     expect(promptSchema.safeParse("ä".repeat(LIMITS.prompt_bytes_max / 2 + 1)).success).toBe(false);
   });
 
-  test("two pairs of tenant and type never share a consumer's name", () => {
+  test("two pairs of tenant and agent type never share a consumer name", () => {
     expect(offerConsumer("a-b", "c")).not.toBe(offerConsumer("a", "b-c"));
     expect(() => offerConsumer("a=b", "c")).toThrow();
   });
 
-  test("subjects are parsed as they are made", () => {
+  test("a parsed subject gives the values that it was made from", () => {
     expect(parseHeartbeatSubject(SUBJECTS.heartbeat("t", "a"))).toEqual({ tenant: "t", agent: "a" });
     expect(parseExitSubject(SUBJECTS.exit("t", "a", "x"))).toEqual({ tenant: "t", agent: "a", task: "x" });
     expect(() => parseHeartbeatSubject("fleet.heartbeat.t.*")).toThrow();

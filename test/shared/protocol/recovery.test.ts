@@ -1,4 +1,4 @@
-// The table of recoveries, pair by pair, and what is done about each class of failure.
+// The recovery actions of each failure class, and the fields of a request for a recovery.
 
 import { describe, expect, test } from "vitest";
 import { recoverCommandSchema } from "../../../shared/protocol/commands.ts";
@@ -24,19 +24,19 @@ const actions: Record<FailureClass, RecoveryAction[]> = {
   not_started: ["back_off"],
 };
 
-describe("what is done about a failure", () => {
+describe("actions after a failure", () => {
   test.each(FAILURE_CLASSES)("%s", (failureClass) => {
     expect(DEFAULT_ACTIONS[failureClass]).toEqual(actions[failureClass]);
     expect(DEFAULT_POLICY.recovery.actions[failureClass]).toEqual(actions[failureClass]);
   });
 
-  test("every class has something, and every action but another agent type is somebody's", () => {
+  test("every class has actions, and every action but another agent type is in use", () => {
     expect(Object.keys(DEFAULT_ACTIONS).sort()).toEqual([...FAILURE_CLASSES].sort());
     const used = new Set(Object.values(DEFAULT_ACTIONS).flat());
     expect(RECOVERY_ACTIONS.filter((action) => !used.has(action))).toEqual(["other_agent_type"]);
   });
 
-  test("the policy changes it class by class", () => {
+  test("the policy overrides the actions class by class", () => {
     const policies = validate(policySchema, {
       defaults: { recovery: { actions: { crash: ["block"] }, silence_ms: 3_000 } },
       tenants: { acme: { agent_types: { qa: { recovery: { other_agent_type: { qa: "qa-2" } } } } } },
@@ -47,9 +47,9 @@ describe("what is done about a failure", () => {
   });
 
   test.each([
-    ["an action that there is not", { actions: { crash: ["restart"] } }],
+    ["an unknown action", { actions: { crash: ["restart"] } }],
     ["no action", { actions: { crash: [] } }],
-    ["a class that there is not", { actions: { sadness: ["retry"] } }],
+    ["an unknown class", { actions: { sadness: ["retry"] } }],
     ["no attempt", { attempts: 0 }],
     ["a silence under a second", { silence_ms: 10 }],
     ["a misspelt name", { atempts: 3 }],
@@ -58,10 +58,10 @@ describe("what is done about a failure", () => {
   });
 });
 
-describe("a person's wish", () => {
+describe("a request for a recovery", () => {
   const command_id = "01890000-0000-7000-8000-000000000001";
 
-  test("neither resets nor forces unless it says so", () => {
+  test("neither resets nor forces by default", () => {
     expect(validate(recoverCommandSchema, { command_id })).toEqual({
       command_id,
       reset: false,
@@ -70,11 +70,11 @@ describe("a person's wish", () => {
   });
 
   test.each([
-    ["a checkpoint that is no id", { checkpoint_id: "latest" }],
-    ["an agent type that is no token", { to_agent_type: "a b" }],
-    ["a reason without end", { reason: "x".repeat(100_000) }],
-    ["force that is no boolean", { force: "yes" }],
-  ])("%s is refused", (_what, wish) => {
-    expect(() => validate(recoverCommandSchema, { command_id, ...wish })).toThrow(/not valid/);
+    ["a checkpoint that is not an id", { checkpoint_id: "latest" }],
+    ["an agent type that is not a token", { to_agent_type: "a b" }],
+    ["a reason that is too long", { reason: "x".repeat(100_000) }],
+    ["force that is not a boolean", { force: "yes" }],
+  ])("%s is refused", (_what, fields) => {
+    expect(() => validate(recoverCommandSchema, { command_id, ...fields })).toThrow(/not valid/);
   });
 });

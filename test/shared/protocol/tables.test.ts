@@ -1,4 +1,5 @@
-// The tables of the protocol: errors, retention, limits, tasks. Each is complete, and each row is correct.
+// The tables of the protocol: errors, retention, limits and schema versions. Each is complete, and each row
+// is correct.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -21,11 +22,11 @@ import {
   retentionDays,
   retentionSchema,
 } from "../../../shared/protocol/retention.ts";
-import {} from "../../../shared/protocol/task.ts";
+
 import { unsealed } from "../integrity/checkpoint.ts";
 
 describe("errors", () => {
-  test("the table has every code and no other, each with a meaning", () => {
+  test("the table has exactly the error codes, each with a meaning", () => {
     expect(Object.keys(ERROR_TABLE).sort()).toEqual([...ERROR_CODES].sort());
     for (const row of Object.values(ERROR_TABLE)) {
       expect(row.meaning).toMatch(/^[A-Z].*\.$/);
@@ -122,7 +123,7 @@ describe("retention", () => {
     ["Standard"],
     ["constructor"],
     ["P1D\n"],
-  ])("%j is no retention policy", (policy) => {
+  ])("%j is not a retention policy", (policy) => {
     expect(retentionSchema.safeParse(policy).success).toBe(false);
     expect(() => retentionDays(policy)).toThrow(RangeError);
   });
