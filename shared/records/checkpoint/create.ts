@@ -23,6 +23,7 @@ import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { writeRow } from "./body.ts";
 import { decodePlace, writePlace } from "./checkpoint-location.ts";
 import { finalizeDraft } from "./finalize.ts";
+import { requireLastSuccessful } from "./last-successful-state.ts";
 import { writeOrder } from "./order.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
@@ -148,7 +149,15 @@ async function linksOf(
   if (recovery.last_successful_state !== undefined) {
     named.set(recovery.last_successful_state, "recovery.last_successful_state");
   }
-  await requireInTask(tx, begun.keys, context.actor.task, named);
+  const { task } = context.actor;
+  await requireInTask(tx, begun.keys, task, named);
+  if (recovery.last_successful_state !== undefined) {
+    await requireLastSuccessful(tx, begun.keys, task, {
+      id: recovery.last_successful_state,
+      path: "checkpoint.recovery.last_successful_state",
+      seq: (begun.head?.seq ?? 0) + 1,
+    });
+  }
   return { parents, fallback: recovery.last_successful_state ?? latest };
 }
 

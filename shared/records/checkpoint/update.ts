@@ -10,6 +10,7 @@ import type { CommandContext, Replay } from "../task/command-transaction.ts";
 import type { RememberedCheckpoint } from "../task/idempotency.ts";
 import { change, current } from "./change.ts";
 import { requireInTask } from "./create.ts";
+import { requireLastSuccessful } from "./last-successful-state.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
 /** What only the writer sets, and the operation that does it where there is one. */
@@ -62,8 +63,12 @@ export async function updateCheckpoint(
   requireSupported(next.schema_version);
   const fallback = next.recovery.last_successful_state;
   if (fallback !== undefined && fallback !== now.checkpoint.recovery.last_successful_state) {
-    const named = new Map([[fallback, "recovery.last_successful_state"]]);
-    await requireInTask(tx, now.begun.keys, context.actor.task, named, "patch.");
+    const { task } = context.actor;
+    const { keys } = now.begun;
+    const path = "recovery.last_successful_state";
+    await requireInTask(tx, keys, task, new Map([[fallback, path]]), "patch.");
+    const named = { id: fallback, path: `patch.${path}`, seq: now.checkpoint.metadata.seq };
+    await requireLastSuccessful(tx, keys, task, named);
   }
   const named = namedFields(fields);
   return change(tx, context, now, {

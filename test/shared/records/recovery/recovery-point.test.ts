@@ -2,6 +2,7 @@
 
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { writeOrder } from "../../../../shared/records/checkpoint/order.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { create, ENGINES, input, send } from "../../../harness/records/records.ts";
 import { advanceRecovery } from "../../../harness/records/recoveries.ts";
@@ -185,8 +186,12 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
   test("states that name each other in a ring end the search", async () => {
     const { task, ids } = await line(2);
     const [first, second] = ids as [string, string];
-    const patch = { recovery: { last_successful_state: second } };
-    await send(place.repository, "update", { checkpoint_id: first, patch }, { task, fence: 1 });
+    // No command makes a ring. Earlier versions of the writer did.
+    const { compliance, metadata } = await place.repository.get("default", first);
+    await place.store.transact(writing, async (tx) => {
+      const entry = { id: first, fallback: second, version: metadata.version, hash: compliance.hash };
+      writeOrder(tx, keys, task, metadata.seq, entry);
+    });
     await damage(task, first);
     await damage(task, second);
     expect(await find(task)).toMatchObject({ found: false, reason: "chain_broken" });
