@@ -20,7 +20,12 @@ export interface Extent {
   readonly seq: number;
   readonly auditSeq: number;
   /** What the head says; null: it cannot be relied on. */
-  readonly head: Pick<Task, "seq" | "audit_seq" | "audit_hash" | "state" | "fence"> | null;
+  readonly head:
+    | (Pick<Task, "seq" | "audit_seq" | "audit_hash" | "state" | "fence"> & {
+        /** The trail of an earlier version may say that this active task is blocked. */
+        readonly may_be_blocked?: boolean;
+      })
+    | null;
 }
 
 export async function verifyHead(sight: Sight): Promise<Extent> {
@@ -42,7 +47,13 @@ export async function verifyHead(sight: Sight): Promise<Extent> {
     sight.note(ofTask("order", `positions ${extent.seq + 1} to ${head.seq} of the order are lost`));
   } else await verifyNamed(sight, head, order?.value);
   const { seq, audit_seq, audit_hash, state, fence } = head;
-  return { ...extent, head: { seq, audit_seq, audit_hash, state, fence } };
+  const may_be_blocked = isUnrecordedRejection(head);
+  return { ...extent, head: { seq, audit_seq, audit_hash, state, fence, may_be_blocked } };
+}
+
+/** Earlier versions called a task blocked from the rejection of its attempt's handoff until the watchdogs had recorded it. */
+function isUnrecordedRejection({ recovery, handoff_id, owner }: Task): boolean {
+  return recovery?.state === "attempted" && handoff_id === null && owner === null;
 }
 
 /** The head when nothing else can have written it; what else it is becomes a finding. */

@@ -167,10 +167,14 @@ function verifyEnd(sight: Sight, at: TrailAt, last: Facts | undefined, { head }:
   if (head === null) return;
   if (at.seq !== head.audit_seq || at.hash !== head.audit_hash) {
     sight.note(ofTask("audit", "the trail does not end where the head says"));
-  } else if (last !== undefined && (last.state_to !== head.state || last.fence !== head.fence)) {
+  } else if (last !== undefined && !(isStateOf(last, head) && last.fence === head.fence)) {
     sight.note(ofTask("head", "the head says another state or fence than the last entry of the trail"));
   }
   if (at.created !== null && at.created !== head.seq) {
     sight.note(ofTask("audit", `the trail made ${at.created} checkpoints, and the head counts ${head.seq}`));
   }
+}
+
+function isStateOf({ state_to }: Facts, { state, may_be_blocked }: NonNullable<Extent["head"]>): boolean {
+  return state_to === state || (may_be_blocked === true && state === "active" && state_to === "blocked");
 }
