@@ -14,6 +14,8 @@ interface ScrubOptions {
   readonly quarantines?: boolean;
   /** Called after each step. */
   readonly between?: () => Promise<unknown>;
+  /** The scrub's clock, for a store that is not of the present. Default: `Date.now`. */
+  readonly now?: () => number;
 }
 
 interface ScrubResult {
@@ -29,6 +31,7 @@ export async function scrub(
     stepBytes = LIMITS.scrub_step_bytes_max,
     quarantines = true,
     between = async () => {},
+    now = Date.now,
   }: ScrubOptions = {},
 ): Promise<ScrubResult> {
   await nextMillisecond();
@@ -37,7 +40,7 @@ export async function scrub(
     const done = await stepScrub({
       store,
       settings: { rateBytes: stepBytes * 4, everyMs: null },
-      now: Date.now,
+      now,
       guard: async () => {},
       quarantine: async ({ tenant, task, corrupt }) => {
         if (quarantines) await repository.quarantine(tenant, task, [corrupt]);
