@@ -1,6 +1,8 @@
 /** Reads the final state: the store directly, without a service, and the streams from their first message. */
+
 import { DeliverPolicy, type JsMsg, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { type TaskRecord, viewOf } from "../../../shared/lifecycle/task.ts";
 import type { Alert } from "../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
@@ -8,13 +10,13 @@ import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
-import type { Task } from "../../../shared/protocol/task.ts";
 import { readAudit } from "../../../shared/records/audit/audit.ts";
-import { decode } from "../../../shared/records/kv/codec.ts";
+
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { readTransitions } from "../../../shared/records/outbox/outbox.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
+import { decodeHead } from "../../../shared/records/task/head.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Reader, Store } from "../../../shared/store/store.ts";
 import {
@@ -46,8 +48,8 @@ export async function readStore(
     const { rows } = await store.read(READ, (reader) => reader.getRange(keys.tasks(), { limit: TASKS_MAX }));
     const tasks = new Map<string, FinalTask>();
     for (const { value } of rows) {
-      const head = decode<Task>(value);
-      tasks.set(head.task_id, await readTask(store, repository, head));
+      const record = decodeHead(value);
+      tasks.set(record.task_id, await readTask(store, repository, record));
     }
     const handoffs = await readHandoffs(repository);
     return { tasks, handoffs, transitions: await store.read(READ, readTransitions) };
@@ -56,8 +58,12 @@ export async function readStore(
   }
 }
 
-async function readTask(store: Store, repository: CheckpointRepository, head: Task): Promise<FinalTask> {
-  const task = head.task_id;
+async function readTask(
+  store: Store,
+  repository: CheckpointRepository,
+  record: TaskRecord,
+): Promise<FinalTask> {
+  const task = record.task_id;
   const records = await store.read(READ, (reader) => readTrail(reader, task));
   const entries = records.map(({ entry }) => JSON.parse(entry) as Entry);
   const current: { checkpoint_id: string; version: number }[] = [];
@@ -77,7 +83,8 @@ async function readTask(store: Store, repository: CheckpointRepository, head: Ta
     cursor = page.cursor;
     if (cursor === undefined) break;
   }
-  return { task, head, records, entries, current, hashes: await readHashes(repository, entries) };
+  const hashes = await readHashes(repository, entries);
+  return { task, head: viewOf(record), record, records, entries, current, hashes };
 }
 
 async function readHandoffs(repository: CheckpointRepository): Promise<Map<string, Handoff>> {

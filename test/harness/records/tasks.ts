@@ -1,4 +1,5 @@
 /** Tasks brought to the state where a test begins, over a store of their own with a clock that moves only when a test sets it. */
+import { comparable, replay } from "../../../shared/lifecycle/replay.ts";
 import type { CommittedAnswer } from "../../../shared/protocol/answers.ts";
 import type { Phase } from "../../../shared/protocol/checkpoint.ts";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
@@ -6,6 +7,7 @@ import type { Policies } from "../../../shared/protocol/policy.ts";
 import type { CorruptCheckpoint } from "../../../shared/protocol/queries.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
+import { readTask } from "../../../shared/records/checkpoint/lookup.ts";
 import {
   parseHandoffDue,
   parseRecovering,
@@ -77,6 +79,14 @@ export class TestTasks {
 
   head(task: string): Promise<Task> {
     return this.repository.task("default", task);
+  }
+
+  /** The stored head, and the one that the audit trail leads to. */
+  async replayed(task: string): Promise<{ stored: object; replayed: object | null }> {
+    const stored = await this.store.read(reading, (reader) => readTask(reader, "default", task));
+    const replayed = replay(await this.trail(task));
+    if (stored === null) throw new Error("there is no such task");
+    return { stored: comparable(stored), replayed: replayed && comparable(replayed) };
   }
 
   handoff(id: string): Promise<Handoff> {

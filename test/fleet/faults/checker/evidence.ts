@@ -1,4 +1,5 @@
 /** The evidence for the verdict: the recorded history, and the final state of the store and the streams. */
+import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
 import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
@@ -47,6 +48,8 @@ export interface Entry {
 export interface FinalTask {
   readonly task: string;
   readonly head: Task;
+  /** The stored head; null in a scripted history. */
+  readonly record: TaskRecord | null;
   /** The number and the exact text of every entry, in the order of their keys. */
   readonly records: readonly { readonly seq: number; readonly entry: string }[];
   readonly entries: readonly Entry[];

@@ -247,6 +247,7 @@ export class ScriptedHistory {
       records,
       entries: this.entries,
       current: this.current.filter(({ checkpoint_id }) => !damaged.has(checkpoint_id)),
+      record: null,
       hashes: this.hashes,
     };
     const { transitions, events, handoffs, alerts, dead, exits } = this;

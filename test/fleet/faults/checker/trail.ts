@@ -3,7 +3,9 @@
  * its version, each entry begins at the end of the previous one, and all entries together yield the head. The system's count of transitions
  * equals the number of entries.
  */
+import { isDeepStrictEqual } from "node:util";
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
+import { type AuditEntry, comparable, replay } from "../../../../shared/lifecycle/replay.ts";
 import {
   HANDOFF_TABLE,
   type HandoffState,
@@ -26,6 +28,7 @@ export function checkTrails({ finalState, damages }: Pick<Evidence, "finalState"
     ...checkChain(task),
     ...checkVersions(task, damaged),
     ...checkStates(task, damaged),
+    ...checkReplay(task),
   ]);
   const entries = [...finalState.tasks.values()].reduce((sum, task) => sum + task.entries.length, 0);
   if (entries !== finalState.transitions) {
@@ -37,6 +40,16 @@ export function checkTrails({ finalState, damages }: Pick<Evidence, "finalState"
     });
   }
   return found;
+}
+
+/** The trail alone leads to the stored head. */
+function checkReplay({ task, record, entries }: FinalTask): Violation[] {
+  if (record === null) return [];
+  const replayed = replay(entries as unknown as readonly AuditEntry[]);
+  const [expected, found] = [comparable(record), replayed && comparable(replayed)];
+  if (isDeepStrictEqual(found, expected)) return [];
+  const text = "the replay of the audit trail differs from the head";
+  return [{ kind: "audit_incomplete", task, text, details: { expected, found } }];
 }
 
 function checkChain({ task, head, records }: FinalTask): Violation[] {

@@ -112,6 +112,14 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
       return fence;
     }
 
+    /** Folding the audit trail yields the head. */
+
+    async function requireReplay(task: string): Promise<void> {
+      const { stored, replayed } = await place.replayed(task);
+
+      expect(replayed).toEqual(stored);
+    }
+
     async function requireStory(task: string): Promise<void> {
       const entries = await place.trail(task);
       const events = (await place.outbox(task)).flatMap((entry) => (isOffer(entry) ? [] : [entry.event]));
@@ -161,6 +169,7 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
             fence = after;
           }
           await requireStory(task);
+          await requireReplay(task);
         }),
         { numRuns: engine === "memory" ? 60 : 15 },
       );

@@ -208,6 +208,14 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     return blocked?.reason === "withdrawn";
   }
 
+  /** Folding the audit trail yields the head. */
+
+  async function requireReplay(task: string): Promise<void> {
+    const { stored, replayed } = await place.replayed(task);
+
+    expect(replayed).toEqual(stored);
+  }
+
   /** What the audit trail says: the table is kept to, and no loop is longer than the budget (guarantee 11). */
   async function requireStory(task: string): Promise<void> {
     const [entries, { audit_seq, audit_hash, recovery }] = await Promise.all([
@@ -290,6 +298,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
           met.add((await place.head(task)).recovery?.state ?? "none");
         }
         await requireStory(task);
+        await requireReplay(task);
         await requireCounted(tasks);
         for (const way of await leftAgain(task)) met.add(way);
       }),

@@ -1,0 +1,58 @@
+/**
+ * Replay: folding the audit trail of a task through `apply` yields its head. Free text (the details of a failure or a block, an operator's
+ * wish) is not audited and therefore not compared.
+ */
+import { type AuditedChange, apply, MissingFact } from "./apply.ts";
+import { budgetOf, openHandoffOf, recoveryStateOf, stateOf, type TaskRecord } from "./task.ts";
+import { AUDIT_OPS, type AuditOp } from "./transition.ts";
+
+/** An entry of the audit trail, as parsed from its canonical JSON. */
+export type AuditEntry = Readonly<Record<string, unknown>>;
+
+/**
+ * The head that a trail leads to. null: an earlier version wrote an entry, which lacks a fact, or the trail is empty. Throws RangeError for
+ * an entry that the lifecycle cannot have written.
+ */
+export function replay(entries: readonly AuditEntry[]): TaskRecord | null {
+  let task: TaskRecord | null = null;
+  try {
+    for (const entry of entries) task = apply(task, placeOf(entry), changeOf(entry));
+  } catch (error) {
+    if (error instanceof MissingFact) return null;
+    throw error;
+  }
+  return task;
+}
+
+/** What a replay and the stored head must agree on. */
+export function comparable(task: TaskRecord) {
+  const { owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq } = task;
+  const { failure: _failure, wish: _wish, ...budget } = budgetOf(task);
+  const { owned_seq, taken_seq, completed_items, alerted, audit_seq, work } = task;
+  return {
+    ...{ owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq },
+    ...{ owned_seq, taken_seq, completed_items, alerted, audit_seq },
+    state: stateOf(task),
+    recovery: recoveryStateOf(task),
+    handoff: openHandoffOf(task),
+    work: work.kind === "blocked" ? { ...work, details: null } : work,
+    budget: task.budget === null ? null : budget,
+  };
+}
+
+function placeOf({ tenant, task }: AuditEntry): { tenant: string; task: string } {
+  return { tenant: String(tenant), task: String(task) };
+}
+
+function changeOf(entry: AuditEntry): AuditedChange {
+  const { op, at, actor, checkpoint_id: checkpointId } = entry;
+  if (!AUDIT_OPS.includes(op as AuditOp)) throw new RangeError("the entry has an unknown operation");
+  const id = (actor as { id?: unknown } | null)?.id;
+  return {
+    op: op as AuditOp,
+    at: String(at),
+    actor: String(id),
+    checkpointId: typeof checkpointId === "string" ? checkpointId : null,
+    facts: entry,
+  };
+}
