@@ -11,9 +11,9 @@ import { completedItems, isSpent } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { cancel, confirm, request } from "./handoff.ts";
 import { resume, settle } from "./recovery.ts";
-import { conflict, type Refusal } from "./refusal.ts";
 import { budgetOf, isLeftToRecovery, recoveryStateOf, type TaskRecord } from "./task.ts";
 import type { AuditFacts, CheckpointChange, EventFact } from "./transition.ts";
+import { conflict, type Refusal } from "./transition.ts";
 
 export interface CreatedCheckpoint {
   readonly checkpoint: UnsealedCheckpoint;

@@ -23,7 +23,6 @@ import {
 import type { Input, RecoverInput } from "./input.ts";
 import { release, take } from "./ownership.ts";
 import { attempt, retry, settle } from "./recovery.ts";
-import { conflict, type Refusal, refuse } from "./refusal.ts";
 import {
   budgetOf,
   isEndedWork,
@@ -33,6 +32,7 @@ import {
   stateOf,
   type TaskRecord,
 } from "./task.ts";
+import { conflict, type Refusal, refuse } from "./transition.ts";
 
 /** The transitions, in their order, or why there are none. */
 export function decide(state: Aggregate, input: Input, circumstances: Circumstances): Chain | Refusal {

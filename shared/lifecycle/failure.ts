@@ -7,8 +7,8 @@ import type { Chain } from "./chain.ts";
 import { cancel, handoffStateAfter } from "./handoff.ts";
 import type { FailureSighting } from "./input.ts";
 import { fail, recoveryPolicy } from "./recovery.ts";
-import { type Refusal, refuse, type Why } from "./refusal.ts";
 import { budgetOf, type TaskRecord, takenBlock } from "./task.ts";
+import { type Refusal, refuse, type Why } from "./transition.ts";
 
 /** Revokes the ownership of the failed agent. */
 export function failAgent(

@@ -9,8 +9,8 @@ import { blockAgain } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { cancel } from "./handoff.ts";
 import { recoveryPolicy, settleTaken } from "./recovery.ts";
-import { conflict, type Refusal } from "./refusal.ts";
 import { budgetOf, type TaskRecord, takenBlock } from "./task.ts";
+import { conflict, type Refusal } from "./transition.ts";
 
 /**
  * The fence decides, not the agent's name: a tool or hook that was given the current fence acts for the owner, and the audit trail names
