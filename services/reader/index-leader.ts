@@ -4,7 +4,7 @@
  */
 import { createDuty, type Duty } from "../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../shared/records/leader/lease.ts";
-import { wakeOnBells } from "../../shared/records/outbox/outbox.ts";
+import { wakeOnTransitions } from "../../shared/records/outbox/outbox.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import { readIndexStatus } from "../../shared/records/search/index-state.ts";
 import { type IndexStep, stepIndex } from "../../shared/records/search/indexer.ts";
@@ -44,7 +44,7 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
     clock,
     log,
   });
-  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: () => REST_MS });
+  const listening = wakeOnTransitions({ store, wake, clock, signal, pollMs: POLL_MS, restMs: () => REST_MS });
   const measuring = runTicker({
     name: "index lag",
     everyMs: GAUGE_EVERY_MS,

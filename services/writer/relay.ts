@@ -16,7 +16,7 @@ import {
   type OutboxEntry,
   outboxBacklog,
   readOutbox,
-  wakeOnBells,
+  wakeOnTransitions,
 } from "../../shared/records/outbox/outbox.ts";
 import { createWake } from "../../shared/runtime/clock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
@@ -81,7 +81,7 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
   const wake = createWake();
   let nextAt = Number.NEGATIVE_INFINITY;
   const gatherMs = (): number => Math.max(GATHER_MS, nextAt - clock.monotonic());
-  const listening = wakeOnBells({ store, wake, clock, signal, pollMs: POLL_MS, restMs: gatherMs });
+  const listening = wakeOnTransitions({ store, wake, clock, signal, pollMs: POLL_MS, restMs: gatherMs });
   await runWorker({
     name: "relay",
     take: () => takeBatch(store, partitions),

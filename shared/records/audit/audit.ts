@@ -1,6 +1,6 @@
 /**
- * The audit trail: one entry per transition of a task, written in the transition's own transaction and chained by hash to the
- * entry before it. Entries hold identifiers and hashes, never the content of a checkpoint.
+ * The audit trail: one entry for each transition of a task, written in the same transaction and chained by
+ * hash to the previous entry. Entries hold identifiers and hashes, never the content of a checkpoint.
  */
 import { canonicalText } from "../../integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../integrity/chain.ts";
@@ -16,22 +16,28 @@ export interface AuditActor {
   readonly type: "agent" | "service" | "human";
 }
 
-/** A transition as its audit entry states it; the place in the chain, tenant and task are added here. */
+/**
+ * The facts of a transition that its audit entry states. {@link appendAudit} adds the tenant, the task and
+ * the position in the chain.
+ */
 export interface AuditedTransition {
   readonly op: AuditOp;
   readonly actor: AuditActor;
   readonly at: string;
   readonly commandId: string | null;
-  /** null: the transition is about the task alone. */
+  /** null: the transition concerns no checkpoint. */
   readonly checkpoint: CheckpointChange | null;
   readonly stateFrom: TaskState | null;
   readonly stateTo: TaskState;
   readonly fence: number;
-  /** Further facts of this kind of transition: changed fields, final status, reason. */
+  /** The facts that are specific to this kind of transition: changed fields, final status, reason. */
   readonly facts: AuditFacts;
 }
 
-/** The version of an entry whose facts tell how the task stands after it; entries of version 1 lack some. */
+/**
+ * The version of entries with all facts from which the state of the task can be derived. Entries of version 1
+ * lack some.
+ */
 export const AUDIT_VERSION = 2;
 
 export interface ChainHead {
@@ -39,7 +45,9 @@ export interface ChainHead {
   readonly hash: string;
 }
 
-/** Writes the entry after the chain's newest (null: the task begins here) and returns the new head of the chain. */
+/**
+ * Appends an entry to the chain (null: the first entry of the task) and returns the new head of the chain.
+ */
 export function appendAudit(
   tx: Tx,
   keys: TenantKeys,
@@ -48,7 +56,7 @@ export function appendAudit(
 ): ChainHead {
   const seq = (place.chain?.seq ?? 0) + 1;
   const { checkpoint } = transition;
-  // In the order of their names, which saves the sorting.
+  // In the order of their names, so that the canonical form needs no sorting.
   const entry = canonicalText({
     actor: transition.actor,
     at: transition.at,
@@ -77,7 +85,7 @@ function record(seq: number, value: Bytes): AuditRecord {
   return { seq, entry, hash: entryHash(entry) };
 }
 
-/** Entries from `fromSeq` on, in order, at most `limit`. */
+/** At most `limit` entries from `fromSeq`, in order. */
 export async function readAudit(
   reader: Reader,
   keys: TenantKeys,
@@ -87,7 +95,7 @@ export async function readAudit(
 ): Promise<{ entries: AuditRecord[]; more: boolean }> {
   const { end } = keys.auditRange(task);
   const { rows, more } = await reader.getRange({ begin: keys.audit(task, fromSeq), end }, { limit });
-  // The key is the entry's place; a missing entry shows as a gap to whoever verifies.
+  // The seq comes from the key, so that a verifier sees a missing entry as a gap.
   const entries = rows.map(({ key, value }) => record(parseSeq(key), value));
   return { entries, more };
 }

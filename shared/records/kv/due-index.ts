@@ -1,17 +1,17 @@
-/** Reading an index of what is due by its time: the longest overdue first, of all tenants. */
+/** Reads an index of due records over all tenants, the longest overdue first. */
 import type { Bytes, KeyRange, KeyValue, Reader } from "../../store/store.ts";
 import { after } from "./keyspace.ts";
 
 export interface DueIndex<P, T> {
-  /** What is due by the moment that is asked about. */
+  /** The index entries that are due at the time of the query. */
   readonly range: KeyRange;
   readonly placeOf: (row: KeyValue) => P;
   readonly recordKey: (place: P) => Bytes;
-  /** null: it cannot be read; whoever asks for it is told, and the others must not wait for a person. */
+  /** Returns null for an unreadable record, so that one damaged record does not stop the sweep. */
   readonly decode: (value: Bytes | undefined, place: P) => T | null;
 }
 
-/** At most `limit`. `passOver`: not these, and they keep none of the others out, however many they are. */
+/** At most `limit` records. Those that `passOver` selects are skipped and do not count for the limit. */
 export async function readDue<P, T>(
   reader: Reader,
   { range: due, placeOf, recordKey, decode }: DueIndex<P, T>,

@@ -1,7 +1,7 @@
 /**
- * The layout's version and the incarnation, checked when a service opens the store. A store written by a newer Fleet is refused
- * before anything is touched. The incarnation stands before every stamp, because stamps of a restored or moved cluster may be
- * smaller than those before; it grows at each restore.
+ * The layout version and the incarnation, checked when a service opens the store. A store of a newer Fleet is
+ * refused before anything is written. The incarnation precedes every stamp and grows with each restore,
+ * because a restored or moved cluster may issue smaller stamps than before.
  */
 import { FleetError } from "../../protocol/errors.ts";
 import type { Store } from "../../store/store.ts";
@@ -16,16 +16,19 @@ export interface Format {
   readonly incarnation: number;
 }
 
-/** Writes the format into an empty store, else reads and checks it. Throws UNSUPPORTED_VERSION for a newer layout. */
+/**
+ * Reads and checks the format, or writes it into an empty store. Throws UNSUPPORTED_VERSION for a newer
+ * layout.
+ */
 export async function openFormat(store: Store): Promise<Format> {
   const options = { label: "open_format", deadlineMs: OPEN_DEADLINE_MS, onUnknown: "safe" } as const;
   const { value } = await store.transact(options, async (tx) => {
     const key = systemKeys.meta("format");
     const known = await tx.get(key);
     if (known) return decode<Format>(known);
-    const first: Format = { layout: LAYOUT_VERSION, incarnation: 1 };
-    tx.set(key, encode(first));
-    return first;
+    const initial: Format = { layout: LAYOUT_VERSION, incarnation: 1 };
+    tx.set(key, encode(initial));
+    return initial;
   });
   if (value.layout > LAYOUT_VERSION) {
     throw new FleetError("UNSUPPORTED_VERSION", "the store was written by a newer version of Fleet", {

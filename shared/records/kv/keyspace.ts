@@ -1,10 +1,11 @@
 /**
- * The whole key layout, as one table: read this and you can read the database.
+ * The complete key layout of the database in one table.
  *
- * Keys are tuples (FoundationDB's tuple layer), the same bytes on every engine, so byte order is tuple order. Seed 000's path
- * `/coditect/checkpoints/{task_id}/{checkpoint_id}` is `("coditect", "checkpoints", task, checkpoint)`. The default tenant's keys
- * lie under `("coditect", …)`, another tenant's under `("coditect", "t", tenant, …)` in the same layout. What serves the whole
- * system (feed, outbox, duties) lies under `("coditect", "s", …)`.
+ * Keys are tuples (FoundationDB's tuple layer), the same bytes on every engine, so byte order is tuple order.
+ * Seed 000's path `/coditect/checkpoints/{task_id}/{checkpoint_id}` is `("coditect", "checkpoints", task,
+ * checkpoint)`. The default tenant's keys lie under `("coditect", …)`, another tenant's under `("coditect",
+ * "t", tenant, …)` in the same layout. System-wide data (feed, outbox, leases) lies under `("coditect", "s",
+ * …)`.
  *
  * | key, after the tenant's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
@@ -17,34 +18,33 @@
  * | `children`, task, parent, child                   | empty                                    | create, link          |
  * | `audit`, task, seq                                | audit entry, chained by hash             | every transition      |
  * | `quarantine`, task, checkpoint, version           | reason, time                             | a read that failed    |
- * | `handoffs`, handoff                               | the record of a handoff                  | every move of it      |
+ * | `handoffs`, handoff                               | the record of a handoff                  | its transitions       |
  * | `task_handoffs`, task, handoff                    | empty                                    | the request           |
- * | `recovering`, task                                | empty; one for each recovery not `idle`  | every move of it      |
- * | `alert_acks`, alert                               | who acknowledged an alert, when, a note  | alert_ack             |
+ * | `recovering`, task                                | empty; one for each recovery not `idle`  | its transitions       |
+ * | `alert_acks`, alert                               | actor, time and note                     | alert_ack             |
  * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
- * | `ix`, name, value, time, checkpoint               | what a list needs to filter by           | the indexer           |
- * | `text`, word, step                                | which of a step's entries gained the word| the indexer           |
+ * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
+ * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
  * | `posted`, step                                    | the step's checkpoints, by entry         | the indexer           |
- * | `dropped`, checkpoint                             | words that it held once and lost         | the indexer           |
+ * | `dropped`, checkpoint                             | words of earlier versions only           | the indexer           |
  *
  * | key, after the system's root                      | value                                    | written by            |
  * |---------------------------------------------------|------------------------------------------|-----------------------|
  * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry,|
- * |                                                   | up to which id commands may be forgotten,| scrubber              |
- * |                                                   | where the scrubber stands                |                       |
+ * |                                                   | time of the newest expired commands,     | scrubber              |
+ * |                                                   | position of the scrub                    |                       |
  * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
  * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |
- * | `expiry`, hour, tenant, command                   | empty; idempotency records that end      | every command         |
- * | `retention`, day, tenant, task, checkpoint        | empty; finalized checkpoints that end    | finalize              |
- * | `recovery_due`, time, tenant, task                | the agent type that it waits for         | every move of it      |
- * | `agent_lease`, tenant, task, fence                | agent, its type, until when it counts as | watchdogs             |
- * |                                                   | alive                                    |                       |
- * | `alert_ack_expiry`, day, tenant, alert            | empty; acknowledgements that end         | alert_ack             |
- * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | every move of it      |
- * | `scrub`, tenant, task, finding                    | what the scrubber found wrong            | the scrubber          |
+ * | `expiry`, hour, tenant, command                   | empty; expiring idempotency records      | every command         |
+ * | `retention`, day, tenant, task, checkpoint        | empty; expiring finalized checkpoints    | finalize              |
+ * | `recovery_due`, time, tenant, task                | the agent type that it waits for         | its transitions       |
+ * | `agent_lease`, tenant, task, fence                | agent, its type, end of the lease        | watchdogs             |
+ * | `alert_ack_expiry`, day, tenant, alert            | empty; expiring acknowledgements         | alert_ack             |
+ * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | its transitions       |
+ * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
  * | `lease`, duty                                     | holder, fence, end                       | background duties     |
- * | `count`, name                                     | counter                                  | create, relay, moves  |
+ * | `count`, name                                     | counter                                  | transitions, relay    |
  */
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
@@ -91,13 +91,13 @@ type TenantSubspace = (typeof TENANT_SUBSPACES)[number];
 type SystemSubspace = (typeof SYSTEM_SUBSPACES)[number];
 
 const ROOT = "coditect";
-/** Tuple type code of a versionstamp, which the 12 bytes of a stamped key follow. */
+/** The tuple type code that precedes the 12 bytes of a versionstamp. */
 const STAMP_CODE = Buffer.from([0x33]);
 const STAMP_ELEMENT_BYTES = 13;
 const UUID_BYTES = 16;
-const PARTS_KEPT = 10_000;
+const CACHED_PARTS_MAX = 10_000;
 
-/** One element, packed. Numbers are safe integers only: floats do not survive a round trip. */
+/** One packed element. Numbers must be safe integers, because floats do not survive a round trip. */
 function element(value: Element): Buffer {
   if (typeof value === "number" && !Number.isSafeInteger(value))
     throw new RangeError("a key holds safe integers only");
@@ -107,28 +107,31 @@ function element(value: Element): Buffer {
   return tuple.pack([value]) as Buffer;
 }
 
-/** Packed parts of keys recur all the time; the map is bounded, so that many tenants or tasks cannot fill memory. */
-function remembered<T>(pack: (part: T) => Buffer): (part: T) => Buffer {
+/**
+ * Caches packed key parts, which recur often. The cache is bounded, so that many tenants or tasks cannot fill
+ * the memory.
+ */
+function cached<T>(pack: (part: T) => Buffer): (part: T) => Buffer {
   const known = new Map<T, Buffer>();
   return (part) => {
     const found = known.get(part);
     if (found) return found;
-    if (known.size >= PARTS_KEPT) known.clear();
+    if (known.size >= CACHED_PARTS_MAX) known.clear();
     const packed = pack(part);
     known.set(part, packed);
     return packed;
   };
 }
 
-const name = remembered<string>((text) => element(text));
-const number = remembered<number>((value) => element(value));
+const name = cached<string>((text) => element(text));
+const number = cached<number>((value) => element(value));
 
-/** Tuple type code of a UUID, which its 16 bytes follow. */
+/** The tuple type code that precedes the 16 bytes of a UUID. */
 const UUID_CODE = 0x30;
 
 /**
- * A checkpoint or command id as a UUID element: 17 bytes that keep its order in time. Written by hand, since every key has one and
- * no id comes twice; a test compares it with the library.
+ * A checkpoint or command id as a UUID element: 17 bytes that keep the time order of ids. Packed by hand for
+ * speed, because nearly every key has one and a cache would not help. A test compares it with the library.
  */
 function uuid(id: string): Buffer {
   const packed = Buffer.allocUnsafe(1 + UUID_BYTES);
@@ -137,7 +140,7 @@ function uuid(id: string): Buffer {
   return packed;
 }
 
-const tenantRoot = remembered<string>((tenant) =>
+const tenantRoot = cached<string>((tenant) =>
   tenant === DEFAULT_TENANT ? (tuple.pack([ROOT]) as Buffer) : (tuple.pack([ROOT, "t", tenant]) as Buffer),
 );
 const systemRoot = tuple.pack([ROOT, "s"]) as Buffer;
@@ -151,11 +154,11 @@ function children(base: Buffer): KeyRange {
 
 const tenants = new Map<string, TenantKeys>();
 
-/** Keys of one tenant. */
+/** The keys of one tenant. */
 export function tenantKeys(tenant: string): TenantKeys {
   const known = tenants.get(tenant);
   if (known) return known;
-  if (tenants.size >= PARTS_KEPT) tenants.clear();
+  if (tenants.size >= CACHED_PARTS_MAX) tenants.clear();
   const keys = keysUnder(tenantRoot(tenant));
   tenants.set(tenant, keys);
   return keys;
@@ -175,7 +178,9 @@ function keysUnder(root: Buffer) {
     orderRange: (task: string): KeyRange => children(at("order", name(task))),
     task: (task: string): Bytes => at("tasks", name(task)),
     tasks: (): KeyRange => children(at("tasks")),
-    /** What a subspace whose keys begin with a task holds of the tasks after `task`; null: of all. */
+    /**
+     * The keys of all tasks after `task` in a subspace that begins with a task; null: the keys of all tasks.
+     */
     ofTasksAfter: (subspace: "tasks" | "order" | "audit", task: string | null): KeyRange => {
       const { begin, end } = children(at(subspace));
       return { begin: task === null ? begin : children(at(subspace, name(task))).end, end };
@@ -198,7 +203,7 @@ function keysUnder(root: Buffer) {
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
       at("ix", element(name), element(value), element(timeMs), uuid(id)),
     indexRange: (name: string, value: string): KeyRange => children(at("ix", element(name), element(value))),
-    /** First key of an index whose time is `timeMs` or later. */
+    /** The first possible key of an index at `timeMs` or later. */
     indexFrom: (name: string, value: string, timeMs: number): Bytes =>
       at("ix", element(name), element(value), element(timeMs)),
     indexes: (): KeyRange => children(at("ix")),
@@ -217,10 +222,10 @@ export type TenantKeys = ReturnType<typeof keysUnder>;
 const at = (subspace: SystemSubspace, ...parts: Buffer[]): Buffer =>
   Buffer.concat([systemRoot, name(subspace), ...parts]);
 
-/** Keys that serve the whole system. */
+/** The keys of system-wide data. */
 export const systemKeys = {
   meta: (name: string): Bytes => at("meta", element(name)),
-  /** For `setStampedKey`: what stands before the stamp. */
+  /** The part before the stamp, for `setStampedKey`. */
   feedPrefix: (incarnation: number): Bytes => at("feed", number(incarnation), STAMP_CODE),
   feedRange: (): KeyRange => children(at("feed")),
   outboxPrefix: (partition: number, incarnation: number): Bytes =>
@@ -258,7 +263,7 @@ export const systemKeys = {
   agentLeases: (): KeyRange => children(at("agent_lease")),
   finding: (tenant: string, task: string, finding: string): Bytes =>
     at("scrub", name(tenant), name(task), element(finding)),
-  /** null: of all tenants. */
+  /** null: the findings of all tenants. */
   findings: (tenant: string | null): KeyRange =>
     children(tenant === null ? at("scrub") : at("scrub", name(tenant))),
   lease: (duty: string): Bytes => at("lease", name(duty)),
@@ -312,12 +317,12 @@ export function parseFinding(key: Bytes): { tenant: string; id: string } {
   return { tenant: elements[3]!, id: elements[5]! };
 }
 
-/** Reads the id that a key ends in: the checkpoint of an index entry, the handoff of a handoff's key. */
+/** Reads the id at the end of a key: the checkpoint of an index entry, the handoff of a handoff key. */
 export function endingId(key: Bytes): string {
   return formatUuid(key.subarray(key.length - UUID_BYTES));
 }
 
-/** Where the keys of the tenants after `tenant` lie; null: of all but the default tenant. */
+/** The keys of all tenants after `tenant`; null: of all tenants but the default one. */
 export function tenantsAfter(tenant: string | null): KeyRange {
   const all = tuple.pack([ROOT, "t"]) as Buffer;
   const { begin, end } = children(all);

@@ -1,9 +1,12 @@
-/** From failures of the store to error codes: the one place where an engine's trouble becomes a caller's answer. */
+/** Translates failures of the store to error codes. No other module does. */
 import { type ErrorCode, FleetError } from "../../protocol/errors.ts";
 import { StoreError, type StoreErrorKind } from "../../store/store.ts";
 import { UnreadableValue } from "./codec.ts";
 
-/** Complete by compilation. TIMEOUT: the outcome is not known, the caller asks again with the same command id. */
+/**
+ * The compiler checks that no kind is missing. TIMEOUT: the outcome is unknown, and the caller retries with
+ * the same command id.
+ */
 const CODES: Readonly<Record<StoreErrorKind, ErrorCode>> = {
   conflict: "UNAVAILABLE",
   too_old: "UNAVAILABLE",
@@ -19,15 +22,16 @@ const CODES: Readonly<Record<StoreErrorKind, ErrorCode>> = {
   fatal: "UNAVAILABLE",
 };
 
-const AWAY: ReadonlySet<StoreErrorKind> = new Set(["unavailable", "commit_unknown", "closed", "fatal"]);
+const DOWN: ReadonlySet<StoreErrorKind> = new Set(["unavailable", "commit_unknown", "closed", "fatal"]);
 
 /**
- * Whether the store itself is away. What is merely late says nothing: with too much to do everything is late. And a race that was lost
- * until the deadline says the contrary: others won it.
+ * Whether the store itself is unavailable. A missed deadline alone does not count, because an overloaded
+ * store misses deadlines too. Neither do conflicts until the deadline: other transactions committed
+ * meanwhile, so the store works.
  */
 export function isStoreAway(error: unknown): boolean {
   const failure = error instanceof FleetError ? error.cause : error;
-  if (!(failure instanceof StoreError) || !AWAY.has(failure.kind)) return false;
+  if (!(failure instanceof StoreError) || !DOWN.has(failure.kind)) return false;
   if (failure.details.reason === "deadline") return false;
   return !(failure.cause instanceof StoreError && failure.cause.retryable);
 }

@@ -1,4 +1,4 @@
-/** Transactions and reads of a store, whose failures come out as FleetErrors. */
+/** Transactions and reads of a store. Their failures are thrown as FleetErrors. */
 import { LIMITS } from "../../protocol/limits.ts";
 import type { CommitResult, Reader, Store, Tx } from "../../store/store.ts";
 import { asFleetError } from "./store-errors.ts";
@@ -10,7 +10,10 @@ export class Transactions {
     this.#store = store;
   }
 
-  /** The body may run again after a commit of unknown result, so it must read what it decides on. */
+  /**
+   * The body may run again after a commit with unknown result, so it must decide only on what it reads in
+   * `tx`.
+   */
   async transact<T>(
     op: string,
     body: (tx: Tx) => Promise<T>,

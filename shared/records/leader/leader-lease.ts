@@ -1,13 +1,13 @@
 /**
- * A duty: background work that one instance at a time does, under a lease of its own. Whoever finds the lease free takes it; when
- * asked to stop it gives the lease back, so that the next instance goes on at once.
+ * A duty: a background job that one instance at a time does, under a lease. The first instance that finds the
+ * lease free acquires it. An instance that stops releases it, so that another one can continue at once.
  */
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Store } from "../../store/store.ts";
 import { acquireLease, type Lease, releaseLease } from "./lease.ts";
 
 export interface Duty {
-  /** The lease, renewed when its time has come; null when another instance holds it. */
+  /** Returns the lease, acquired or renewed if necessary; null when another instance holds it. */
   hold(): Promise<Lease | null>;
   release(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 /**
- * Leases of background duties (the relay of one partition, the indexer). Any number of instances may run; the lease says which
- * one works. Its end is wall-clock and only decides when somebody may try to take over; safety comes from the fence, which every
- * transaction of the duty checks.
+ * Leases of background duties (the relay of one partition, the indexer). Any number of instances may run; the
+ * holder of the lease does the work. The end of a lease is wall-clock time and only decides when another
+ * instance may take over. Safety comes from the fence, which every transaction of the duty checks.
  */
 import type { Reader, Store, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
@@ -10,25 +10,31 @@ import { systemKeys } from "../kv/keyspace.ts";
 export interface Lease {
   readonly duty: string;
   readonly holder: string;
-  /** Grows by one each time the lease changes hands. */
+  /** Rises by one each time the holder changes. */
   readonly fence: number;
 }
 
 type LeaseRow = [holder: string, fence: number, endsAtMs: number];
 
 const DEADLINE_MS = 2_000;
-/** How many lease times two instances' clocks may lie apart before one no longer respects the other's lease; the fence still does. */
-const CLOCKS_APART = 3;
+/**
+ * The tolerated clock difference between instances, in lease durations. With a larger one a lease is taken
+ * early; the fence keeps that safe.
+ */
+const CLOCK_SKEW_LEASES = 3;
 
-/** An end further away than any lease lasts was written by a clock that ran ahead; waiting for it could take hours. */
+/**
+ * False for an end so late that a clock that ran ahead must have written it. Waiting for such an end could
+ * take hours.
+ */
 export function isCredibleEnd(
   endsAtMs: number,
   { nowMs, leaseMs }: { readonly nowMs: number; readonly leaseMs: number },
 ): boolean {
-  return endsAtMs <= nowMs + CLOCKS_APART * leaseMs;
+  return endsAtMs <= nowMs + CLOCK_SKEW_LEASES * leaseMs;
 }
 
-/** The holder's instance stopped working or lost the lease to another. */
+/** The instance no longer holds the lease. */
 export class LeaseLost extends Error {
   readonly duty: string;
   constructor(duty: string) {
@@ -38,7 +44,10 @@ export class LeaseLost extends Error {
   }
 }
 
-/** Takes the lease when it is free, has ended, or is this holder's own; null when another holds it. */
+/**
+ * Acquires the lease if it is free, has ended or already belongs to this holder; null when another instance
+ * holds it.
+ */
 export async function acquireLease(
   store: Store,
   wanted: { duty: string; holder: string; nowMs: number; leaseMs: number },
@@ -58,14 +67,14 @@ export async function acquireLease(
   return value;
 }
 
-/** Who holds a duty's lease now; null: nobody. */
+/** The current holder of a duty's lease; null if there is none. */
 export async function readHolder(reader: Reader, duty: string, nowMs: number): Promise<string | null> {
   const row = await reader.get(systemKeys.lease(duty));
   const [holder, , endsAtMs] = row ? decode<LeaseRow>(row) : ["", 0, 0];
   return holder !== "" && endsAtMs > nowMs ? holder : null;
 }
 
-/** Gives the lease back, so that another instance need not wait for its end. */
+/** Releases the lease, so that another instance need not wait for its end. */
 export async function releaseLease(store: Store, lease: Lease): Promise<void> {
   const options = { label: "release_lease", deadlineMs: DEADLINE_MS, onUnknown: "safe" } as const;
   await store.transact(options, async (tx) => {
@@ -78,7 +87,10 @@ export async function releaseLease(store: Store, lease: Lease): Promise<void> {
   });
 }
 
-/** For the duty's own transactions: throws {@link LeaseLost} unless the lease is still held. Reads the lease, so it also conflicts with a takeover. */
+/**
+ * Throws {@link LeaseLost} unless the lease is still held. Every transaction of a duty calls this: the read
+ * makes the transaction conflict with a takeover.
+ */
 export async function requireLease(tx: Tx, lease: Lease): Promise<void> {
   const row = await tx.get(systemKeys.lease(lease.duty));
   const [holder, fence] = row ? decode<LeaseRow>(row) : ["", 0];

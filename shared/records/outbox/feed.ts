@@ -1,12 +1,13 @@
 /**
- * The feed: every transition of every task in commit order. Secondary indexes are built by following it, so a lost message can
- * make them late, never wrong; a follower that reads after its last position skips nothing.
+ * The feed: every transition of every task in commit order. The search index is built from it, so a lost
+ * message can delay the index but cannot make it wrong. A follower that reads after its last position skips
+ * nothing.
  */
 import { type Bytes, type Reader, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { after, stampOf, systemKeys } from "../kv/keyspace.ts";
 
-/** The checkpoint version that a transition produced; nulls where it changed no version, or no checkpoint at all. */
+/** One transition with the checkpoint version that it made. `version` or both are null if it made none. */
 export interface FeedEntry {
   readonly tenant: string;
   readonly task: string;
@@ -14,7 +15,7 @@ export interface FeedEntry {
   readonly version: number | null;
 }
 
-/** An entry that speaks of a version of a checkpoint. */
+/** The feed entry of a transition that made a checkpoint version. */
 export type VersionEntry = FeedEntry & { readonly checkpoint: string; readonly version: number };
 
 export function isOfVersion(entry: FeedEntry): entry is VersionEntry {
@@ -23,7 +24,7 @@ export function isOfVersion(entry: FeedEntry): entry is VersionEntry {
 
 export interface FeedPage {
   readonly entries: readonly FeedEntry[];
-  /** Key of the last entry read; hand it back to continue. */
+  /** The key of the last entry read, from which the next read continues. */
   readonly last: Bytes | null;
   readonly more: boolean;
 }
@@ -50,13 +51,13 @@ export async function readFeed(reader: Reader, afterKey: Bytes | null, limit: nu
   return { entries, last: rows.at(-1)?.key ?? null, more };
 }
 
-/** Key of the newest entry, or null when nothing was ever written. */
+/** The key of the newest entry; null for an empty feed. */
 export async function feedEnd(reader: Reader): Promise<Bytes | null> {
   const { rows } = await reader.getRange(systemKeys.feedRange(), { limit: 1, reverse: true });
   return rows[0]?.key ?? null;
 }
 
-/** A feed key's commit position in hex, comparable with the `position` of a committed answer. */
+/** The commit position of a feed key in hex, comparable with the `position` of a committed answer. */
 export function positionOf(key: Bytes | null): string {
   return key === null
     ? "00".repeat(STAMP_BYTES)

@@ -1,7 +1,8 @@
 /**
- * The outbox: events, and offers of handoffs, wait here from the transaction that made them true until the relay has published them. Partitioned by task,
- * so that one task's events keep their order while many are published at once. Each entry rings its partition's bell; the bell
- * only wakes the relay, which would find the entry by polling too.
+ * The outbox: events and handoff offers wait here from the commit of their transaction until the relay has
+ * published them. It is partitioned by task, so that the events of one task keep their order while partitions
+ * are published in parallel. Each event also increments its partition's wake-up counter (`bell`). The counter
+ * only wakes the relay early; polling would find the entry too.
  */
 import { FleetError } from "../../protocol/errors.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
@@ -16,7 +17,7 @@ import { systemKeys } from "../kv/keyspace.ts";
 export interface OutboxEntry {
   readonly key: Bytes;
   readonly event: FleetEvent | Offer;
-  /** The event as it goes out: the JSON that was stored. */
+  /** The stored JSON, which is published unchanged. */
   readonly json: string;
 }
 
@@ -26,7 +27,7 @@ export function isOffer(entry: OutboxEntry): entry is OfferEntry {
   return entry.event.type === OFFER_TYPE;
 }
 
-/** FNV-1a over the tenant and the task; stable across processes and releases. */
+/** The partition of a task: FNV-1a over the tenant and the task, stable across processes and releases. */
 export function partitionOf(tenant: string, task: string): number {
   let hash = 0x811c9dc5;
   for (const char of `${tenant}/${task}`) {
@@ -43,8 +44,9 @@ export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): voi
 }
 
 /**
- * Behind the event of the transition that makes the offer, which rings the bell for both: bells count transitions. Throws TOO_LARGE
- * when it would not fit into one value of the store.
+ * Call it after {@link appendEvent} of the transition that makes the offer. It leaves the wake-up counter
+ * alone, because the counters count transitions. Throws TOO_LARGE for an offer that does not fit into one
+ * value of the store.
  */
 export function appendOffer(tx: Tx, incarnation: number, offer: Offer): void {
   const json = JSON.stringify(offer);
@@ -58,8 +60,9 @@ export function appendOffer(tx: Tx, incarnation: number, offer: Offer): void {
   append(tx, incarnation, offer, json);
 }
 
-function append(tx: Tx, incarnation: number, of: FleetEvent | Offer, json: string): void {
-  const prefix = systemKeys.outboxPrefix(partitionOf(of.tenant, of.subject), incarnation);
+function append(tx: Tx, incarnation: number, message: FleetEvent | Offer, json: string): void {
+  const { tenant, subject } = message;
+  const prefix = systemKeys.outboxPrefix(partitionOf(tenant, subject), incarnation);
   tx.setStampedKey(prefix, NO_SUFFIX, encode(json));
 }
 
@@ -78,18 +81,18 @@ export async function readOutbox(
   return { entries: rows.map(({ key, value }) => entry(key, value)), more };
 }
 
-const BELLS = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
+const WAKE_KEYS = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
   systemKeys.bell(partition),
 );
 
 /** Wakes at every transition of any task. Resolves when the signal aborts; never rejects. */
-export async function wakeOnBells(options: Omit<KeyWakeOptions, "key">): Promise<void> {
-  await Promise.all(BELLS.map((key) => wakeOnChange({ ...options, key })));
+export async function wakeOnTransitions(options: Omit<KeyWakeOptions, "key">): Promise<void> {
+  await Promise.all(WAKE_KEYS.map((key) => wakeOnChange({ ...options, key })));
 }
 
-/** Transitions so far, of all tasks: each rang one bell once. */
+/** The number of transitions of all tasks so far: each increments one wake-up counter by one. */
 export async function readTransitions(reader: Reader): Promise<number> {
-  const values = await reader.getMany(BELLS);
+  const values = await reader.getMany(WAKE_KEYS);
   return values.reduce(
     (sum, value) => sum + (value === undefined ? 0 : Number(Buffer.from(value).readBigInt64LE())),
     0,
@@ -97,8 +100,9 @@ export async function readTransitions(reader: Reader): Promise<number> {
 }
 
 /**
- * Events that wait, and the oldest one's time. The number is the difference of two counters, so it costs the same for any backlog;
- * a relay that cleared one batch twice makes it too small, until the outbox is empty.
+ * The number of waiting events and the time of the oldest one. The number is the difference of two counters,
+ * so its cost does not depend on the backlog. After a relay has cleared a batch twice, it is too small until
+ * the outbox is empty.
  */
 export async function outboxBacklog(reader: Reader): Promise<{ depth: number; oldestMs: number | null }> {
   let oldestMs: number | null = null;
@@ -114,7 +118,7 @@ export async function outboxBacklog(reader: Reader): Promise<{ depth: number; ol
   return { depth: Math.max(1, waiting), oldestMs };
 }
 
-/** Forgets published entries; clearing what is gone already changes nothing. */
+/** Clears published entries. Clearing an entry that is already cleared has no effect on it. */
 export function clearPublished(tx: Tx, entries: readonly OutboxEntry[]): void {
   for (const { key } of entries) tx.clear(key);
   tx.addI64(systemKeys.count("events"), BigInt(entries.filter((entry) => !isOffer(entry)).length));

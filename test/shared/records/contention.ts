@@ -1,5 +1,5 @@
-// Writers that want the same at once: all of them write to one task, and change one checkpoint of it under an expected version, as
-// callers do that must not overwrite each other. What each call was and when is recorded.
+// Concurrent writers: all write to one task and change one of its checkpoints with an expected version, as
+// callers do that must not overwrite each other. Each call is recorded with its times.
 
 import { setImmediate } from "node:timers/promises";
 import { FleetError } from "../../../shared/protocol/errors.ts";
@@ -17,21 +17,24 @@ export interface Contention {
 }
 
 export interface Calls {
-  /** Creates and reads of the task's head; the place is the seq. */
+  /** Creates, and reads of the task's head. The place is the seq. */
   readonly seqs: Call[];
-  /** Updates and reads of the shared checkpoint; the place is the version. */
+  /** Updates and reads of the shared checkpoint. The place is the version. */
   readonly versions: Call[];
-  /** Updates that met another version than they expected. */
+  /** Updates that were refused because of their expected version. */
   conflicts: number;
-  /** Commands that were asked to come again. */
+  /** Commands that were refused as UNAVAILABLE and repeated. */
   refused: number;
 }
 
-/** One clock for all processes of the machine; that of `performance` begins anew, and a little off, in each. */
+/**
+ * One clock for all processes of the machine. The origin of `performance` differs slightly between processes.
+ */
 const now = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 async function timed<T>(call: () => Promise<T>) {
-  // A call comes over the bus, and so in a turn of the event loop of its own, at whose begin a store may look for others' commits.
+  // In production a call arrives over the bus, in its own turn of the event loop, where a store may look for
+  // the commits of others.
   await setImmediate();
   const invoked = now();
   const value = await call();
@@ -44,8 +47,8 @@ interface Writer extends Contention {
   readonly calls: Calls;
 }
 
-/** Asks again as long as nothing happened and a retry can help, as the SDK does. */
-async function insist<T>({ calls }: Writer, call: () => Promise<T>): Promise<T> {
+/** Repeats the call while it is refused as UNAVAILABLE, as the SDK does. */
+async function withRetry<T>({ calls }: Writer, call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await call();
@@ -58,13 +61,15 @@ async function insist<T>({ calls }: Writer, call: () => Promise<T>): Promise<T> 
 
 async function write(writer: Writer): Promise<void> {
   const { repository, task, by, calls } = writer;
-  const made = await timed(() => insist(writer, () => create(repository, { task, agent: by })));
+  const made = await timed(() => withRetry(writer, () => create(repository, { task, agent: by })));
   calls.seqs.push({ ...made.span, kind: "write", place: made.value.seq, by });
   const head = await timed(() => repository.task("default", task));
   calls.seqs.push({ ...head.span, kind: "read", place: head.value.seq, by });
 }
 
-/** Reads the shared checkpoint and writes it under the version that it read, until nobody came between. */
+/**
+ * Reads the shared checkpoint and updates it with that expected version, until no other writer came between.
+ */
 async function change(writer: Writer, round: number): Promise<void> {
   const { repository, task, shared, by, calls } = writer;
   for (;;) {
@@ -75,7 +80,7 @@ async function change(writer: Writer, round: number): Promise<void> {
     const body = { checkpoint_id: shared, patch, expected_version: metadata.version };
     try {
       const done = await timed(() =>
-        insist(writer, () => send(repository, "update", body, { task, agent: by })),
+        withRetry(writer, () => send(repository, "update", body, { task, agent: by })),
       );
       calls.versions.push({ ...done.span, kind: "write", place: done.value.version, by });
       return;
@@ -86,7 +91,10 @@ async function change(writer: Writer, round: number): Promise<void> {
   }
 }
 
-/** Every writer: a create and a change of the shared checkpoint, round by round, on one of the repositories. */
+/**
+ * Runs all writers. In each round a writer creates a checkpoint and changes the shared one, on one of the
+ * repositories.
+ */
 export async function contend(
   repositories: readonly CheckpointRepository[],
   contention: Contention,

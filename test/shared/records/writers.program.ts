@@ -1,5 +1,6 @@
-// One of several processes that write to the same task, started as `node writers.program.ts <store url> <name> <writers> <rounds>`.
-// It says "ready", begins at the first line of its input, and prints each call that it made as a line of JSON.
+// One of several processes that write to the same task, started as `node writers.program.ts <store url>
+// <name> <writers> <rounds>`. It prints "ready", starts at the first line of its input, and prints its
+// recorded calls as one line of JSON.
 
 import { once } from "node:events";
 import { openFormat } from "../../../shared/records/kv/format.ts";

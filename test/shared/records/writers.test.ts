@@ -1,5 +1,6 @@
-// Many writers on one task: in one process, over several repositories, and in several processes over one store. Everybody gets through,
-// nothing is lost, and what each caller saw fits the one order that the store says it was.
+// Many writers on one task: in one process, over several repositories, and in several processes over one
+// store. Every writer succeeds, no write is lost, and the results of all calls are consistent with the one
+// order of the store.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -26,8 +27,8 @@ afterEach(async () => {
 
 const upTo = (count: number, first = 1): number[] => Array.from({ length: count }, (_, i) => first + i);
 
-/** What the store holds afterwards, and what the callers say, are one story. */
-async function requireOneStory(
+/** Requires that the recorded calls are consistent with each other and with the content of the store. */
+async function requireConsistency(
   repository: CheckpointRepository,
   { shared, all, writes }: { shared: string; all: readonly Calls[]; writes: number },
 ): Promise<void> {
@@ -35,15 +36,15 @@ async function requireOneStory(
   const versions = all.flatMap((calls) => calls.versions);
   const written = (calls: Call[]) => calls.flatMap(({ kind, place }) => (kind === "write" ? [place] : []));
   const sorted = (places: (number | null)[]) => places.sort((a, b) => (a ?? 0) - (b ?? 0));
-  // The shared checkpoint was there before: it is the first of the task, in its first version.
+  // The shared checkpoint existed before: it is the first checkpoint of the task, in its first version.
   expect(sorted(written(seqs))).toEqual(upTo(writes, 2));
   expect(sorted(written(versions))).toEqual(upTo(writes, 2));
-  const given: Call = { kind: "write", place: 1, invoked: 0, returned: 0, by: "before" };
-  expect(contradictions([given, ...seqs])).toEqual([]);
-  expect(contradictions([given, ...versions])).toEqual([]);
+  const initial: Call = { kind: "write", place: 1, invoked: 0, returned: 0, by: "before" };
+  expect(contradictions([initial, ...seqs])).toEqual([]);
+  expect(contradictions([initial, ...versions])).toEqual([]);
   const { execution_state, metadata } = await repository.get("default", shared);
   expect(metadata.version).toBe(writes + 1);
-  // No update was lost: every writer's item of every round is there, once.
+  // No update was lost: the item of each writer and round is present once.
   const items = (execution_state.completed_items as { title: string }[]).map(({ title }) => title);
   expect(new Set(items).size).toBe(items.length);
   expect(items).toHaveLength(writes + 1);
@@ -54,7 +55,7 @@ async function requireOneStory(
 }
 
 describe.each(ENGINES)("many writers on %s", (engine) => {
-  test("of one task, over four repositories, all get through, and the order is linearizable", async () => {
+  test("all commands on one task over four repositories succeed, and their order is linearizable", async () => {
     const bench = await openTestRecords(engine);
     cleanups.push(() => bench.close());
     const { checkpoint_id: shared } = await create(bench.repository, { task: TASK });
@@ -63,11 +64,11 @@ describe.each(ENGINES)("many writers on %s", (engine) => {
       (n) => new CheckpointRepository({ store, format, finder: `repository-${n}`, now: Date.now }),
     );
     const calls = await contend(repositories, { name: "w", task: TASK, shared, writers: 24, rounds: 3 });
-    await requireOneStory(bench.repository, { shared, all: [calls], writes: 72 });
+    await requireConsistency(bench.repository, { shared, all: [calls], writes: 72 });
     expect(calls.conflicts).toBeGreaterThan(0);
   }, 60_000);
 
-  test("of one task are served in the order in which they came, so that none is left behind", async () => {
+  test("commands on one task are served in order of arrival, so that no caller starves", async () => {
     const bench = await openTestRecords(engine);
     cleanups.push(() => bench.close());
     const answers = await Promise.all(
@@ -76,7 +77,7 @@ describe.each(ENGINES)("many writers on %s", (engine) => {
     expect(answers.map(({ seq }) => seq)).toEqual(upTo(64));
   }, 60_000);
 
-  test("of many updates that expect one version exactly one succeeds, each time", async () => {
+  test("exactly one of many updates with the same expected version succeeds", async () => {
     const bench = await openTestRecords(engine);
     cleanups.push(() => bench.close());
     const { checkpoint_id: id } = await create(bench.repository, { task: TASK });
@@ -97,7 +98,7 @@ describe.each(ENGINES)("many writers on %s", (engine) => {
   }, 60_000);
 });
 
-test("writers in several processes over one store: nothing lost, one order for all", async () => {
+test("writers in several processes over one store lose no write and agree on one order", async () => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-writers-"));
   cleanups.push(() => rmSync(folder, { recursive: true, force: true }));
   const url = `lmdb:${folder}/store?shared`;
@@ -124,12 +125,12 @@ test("writers in several processes over one store: nothing lost, one order for a
       return calls;
     }),
   );
-  await requireOneStory(repository, { shared, all, writes: processes * writers * rounds });
+  await requireConsistency(repository, { shared, all, writes: processes * writers * rounds });
 }, 120_000);
 
-describe("lanes", () => {
-  test("let one at a time, in the order in which they came, and other lanes beside it", async () => {
-    const lanes = new Lanes();
+describe("the task mutex", () => {
+  test("runs the work of a task one at a time, in order of arrival, and other tasks in parallel", async () => {
+    const mutex = new Lanes();
     const order: number[] = [];
     let inside = 0;
     const gate = Promise.withResolvers<void>();
@@ -140,18 +141,18 @@ describe("lanes", () => {
       order.push(n);
       inside -= 1;
     };
-    const all = upTo(20, 0).map((n) => lanes.run("a", 10_000, work(n)));
-    expect(await lanes.run("b", 1, async () => "beside it")).toBe("beside it");
+    const all = upTo(20, 0).map((n) => mutex.run("a", 10_000, work(n)));
+    expect(await mutex.run("b", 1, async () => "in parallel")).toBe("in parallel");
     gate.resolve();
     await Promise.all(all);
     expect(order).toEqual(upTo(20, 0));
   });
 
-  test("who waits while nobody gets on is told that the store does not answer", async () => {
-    const lanes = new Lanes();
+  test("reports that the store does not answer when the work that is first does not end in time", async () => {
+    const mutex = new Lanes();
     const gate = Promise.withResolvers<void>();
-    const first = lanes.run("a", 10_000, () => gate.promise);
-    const waiting = lanes.run("a", 5, async () => "never");
+    const first = mutex.run("a", 10_000, () => gate.promise);
+    const waiting = mutex.run("a", 5, async () => "never");
     await expect(waiting).rejects.toMatchObject({
       code: "UNAVAILABLE",
       message: "the store did not answer the earlier commands on this task in time",
@@ -160,33 +161,33 @@ describe("lanes", () => {
     await first;
   });
 
-  test("who waits too long is told so and has done nothing; the others go on", async () => {
-    const lanes = new Lanes();
+  test("refuses work that waits too long without starting it, and continues with the others", async () => {
+    const mutex = new Lanes();
     const gate = Promise.withResolvers<void>();
-    const quick = lanes.run("a", 10_000, async () => {});
-    const first = lanes.run("a", 10_000, () => gate.promise);
+    const quick = mutex.run("a", 10_000, async () => {});
+    const first = mutex.run("a", 10_000, () => gate.promise);
     let done = false;
-    const impatient = lanes.run("a", 5, async () => {
+    const expiring = mutex.run("a", 5, async () => {
       done = true;
     });
-    const patient = lanes.run("a", 10_000, async () => "after it");
-    await expect(impatient).rejects.toMatchObject({ code: "UNAVAILABLE", retryAfterMs: expect.any(Number) });
+    const waiting = mutex.run("a", 10_000, async () => "done");
+    await expect(expiring).rejects.toMatchObject({ code: "UNAVAILABLE", retryAfterMs: expect.any(Number) });
     gate.resolve();
     await Promise.all([quick, first]);
-    expect(await patient).toBe("after it");
+    expect(await waiting).toBe("done");
     expect(done).toBe(false);
   });
 
-  test("work that fails leaves the lane to the next one", async () => {
-    const lanes = new Lanes();
-    const failing = lanes.run("a", 1_000, () => Promise.reject(new Error("on purpose")));
-    const next = lanes.run("a", 1_000, async () => "next");
+  test("continues with the next work after a failure", async () => {
+    const mutex = new Lanes();
+    const failing = mutex.run("a", 1_000, () => Promise.reject(new Error("on purpose")));
+    const next = mutex.run("a", 1_000, async () => "next");
     await expect(failing).rejects.toThrow("on purpose");
     expect(await next).toBe("next");
   });
 });
 
-describe("the check itself", () => {
+describe("the linearizability check", () => {
   const call = (kind: Call["kind"], place: number | null, invoked: number, returned: number): Call => ({
     kind,
     place,
@@ -202,13 +203,13 @@ describe("the check itself", () => {
     call("read", 2, 6, 7),
     call("read", 2, 10, 11),
   ];
-  test("accepts what overlaps", () => expect(contradictions(sound)).toEqual([]));
+  test("accepts overlapping calls", () => expect(contradictions(sound)).toEqual([]));
   test.each([
     ["a stale read", call("read", 1, 12, 13)],
     ["a read from the future", call("read", 3, 12, 13)],
-    ["a read that goes back behind another's", call("read", 1, 7.5, 8.5)],
-    ["a write that stands before one that it followed", call("write", 1.5, 12, 13)],
+    ["a read that is older than an earlier read", call("read", 1, 7.5, 8.5)],
+    ["a write ordered before one that it followed", call("write", 1.5, 12, 13)],
     ["a write twice", call("write", 2, 3, 9)],
-    ["nothing where something was", call("read", null, 6, 7)],
-  ])("sees %s", (_, wrong) => expect(contradictions([...sound, wrong])).not.toEqual([]));
+    ["an empty read after a write", call("read", null, 6, 7)],
+  ])("detects %s", (_, wrong) => expect(contradictions([...sound, wrong])).not.toEqual([]));
 });

@@ -1,8 +1,9 @@
-// The same script leaves the same bytes on every engine: the whole keyspace is compared, key by key.
+// The same script must leave the same bytes on every engine. The complete keyspace is compared, key by key.
 //
-// One thing is the engine's own and cannot be the same: the 10 bytes of a commit stamp. Everything reads stamps by their order
-// alone, so each is replaced by its rank among all stamps of the dump, which compares the order of all commits too. Nothing
-// else is touched: ids, times, hashes and their chain come from the script and the manual clock.
+// Only the 10 bytes of a commit stamp depend on the engine. All code uses stamps by their order alone, so the
+// test replaces each stamp by its rank among all stamps of the dump, which compares the order of commits too.
+// Everything else is compared as it is: ids, times, hashes and their chain come from the script and the
+// manual clock.
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -43,13 +44,15 @@ function idsFrom(clock: ManualClock): () => string {
   };
 }
 
-/** Text that compression cannot make small, the same at each run. */
+/** Incompressible text, the same in each run. */
 const noise = (bytes: number): string =>
   Array.from({ length: bytes / 64 }, (_, n) =>
     createHash("sha512").update(`${n}`).digest("base64").slice(0, 64),
   ).join("");
 
-/** Every operation of the repository and of the duties, refused and repeated ones included. */
+/**
+ * Every operation of the repository and of the background duties, including refused and redelivered commands.
+ */
 async function runScript(
   { repository, store }: TestRecords,
   clock: ManualClock,
@@ -74,7 +77,7 @@ async function runScript(
     const parent = made.findLast((other) => other.by.task === by.task && other.by.tenant === by.tenant);
     if (parent !== undefined) {
       const link = { parent_id: parent.id, child_id: commandId };
-      await send(repository, "link", link, { ...by, commandId: id() }).catch(() => {}); // its parent already
+      await send(repository, "link", link, { ...by, commandId: id() }).catch(() => {}); // already its parent
     }
     if (one.isFinal) {
       await finalize(repository, commandId, "succeeded", { ...by, commandId: id() });
@@ -85,16 +88,20 @@ async function runScript(
     if (n % 6 === 0) await publish(store);
   }
 
-  const passed = { task: "passed", agent: "giver" };
-  const passedOn = id();
-  await create(repository, { ...passed, commandId: passedOn, checkpoint: input({ phase: "handoff" }) });
-  const offered = await offer(repository, passedOn, { prompt: noise(30_000) });
+  const handedOff = { task: "passed", agent: "giver" };
+  const handoffCheckpoint = id();
+  await create(repository, {
+    ...handedOff,
+    commandId: handoffCheckpoint,
+    checkpoint: input({ phase: "handoff" }),
+  });
+  const offered = await offer(repository, handoffCheckpoint, { prompt: noise(30_000) });
   const taker = { agent: "taker", commandId: id() };
   await acknowledge(repository, offered, taker);
   await acknowledge(repository, offered, taker); // redelivered
   await create(repository, { task: "passed", agent: "taker", fence: 1, commandId: id() });
   await initiate(repository, { task: "passed", agent: "taker", fence: 1, commandId: id() });
-  await send(repository, "take", {}, { ...passed, commandId: id() });
+  await send(repository, "take", {}, { ...handedOff, commandId: id() });
 
   const large = input({ goal: noise(150_000) });
   await create(repository, { task: "large", commandId: id(), checkpoint: large });
@@ -105,7 +112,7 @@ async function runScript(
   await duties(store, clock);
 }
 
-/** What the relay writes when it has published. */
+/** Clears published events, as the relay does. */
 async function publish(store: Store): Promise<void> {
   await store.transact(writing, async (tx) => {
     const { entries } = await readOutbox(tx, 0, 3);
@@ -157,23 +164,23 @@ const prefixes = {
 const within = (key: Bytes, { begin, end }: { begin: Bytes; end: Bytes }) =>
   Buffer.compare(begin, key) <= 0 && Buffer.compare(key, end) < 0;
 
-/** The row with each stamp in it replaced by what `of` makes of it. */
-function withStamps(key: Bytes, value: Bytes, of: (stamp: Bytes) => Bytes): [key: Bytes, value: Bytes] {
-  if (prefixes.stampedKeys.some((range) => within(key, range))) return [stampAtEnd(key, of), value];
+/** The row with `replace` applied to each stamp in it. */
+function withStamps(key: Bytes, value: Bytes, replace: (stamp: Bytes) => Bytes): [key: Bytes, value: Bytes] {
+  if (prefixes.stampedKeys.some((range) => within(key, range))) return [stampAtEnd(key, replace), value];
   if (prefixes.commands.some((prefix) => Buffer.compare(key.subarray(0, prefix.length), prefix) === 0)) {
-    return [key, Buffer.concat([of(value.subarray(0, STAMP_BYTES)), value.subarray(STAMP_BYTES)])];
+    return [key, Buffer.concat([replace(value.subarray(0, STAMP_BYTES)), value.subarray(STAMP_BYTES)])];
   }
   if (Buffer.compare(key, indexKey()) === 0) {
-    const state = decode<IndexState>(value); // its cursor is a key of the feed
-    return [key, encode({ ...state, cursor: state.cursor && stampAtEnd(state.cursor, of) })];
+    const state = decode<IndexState>(value); // the cursor is a feed key
+    return [key, encode({ ...state, cursor: state.cursor && stampAtEnd(state.cursor, replace) })];
   }
   return [key, value];
 }
 
-/** Such a key ends in its stamp and two bytes of order. */
-function stampAtEnd(key: Bytes, of: (stamp: Bytes) => Bytes): Bytes {
+/** Applies `replace` to the stamp of a key that ends in a stamp and two bytes of order. */
+function stampAtEnd(key: Bytes, replace: (stamp: Bytes) => Bytes): Bytes {
   const at = key.length - STAMP_BYTES - 2;
-  return Buffer.concat([key.subarray(0, at), of(key.subarray(at, -2)), key.subarray(-2)]);
+  return Buffer.concat([key.subarray(0, at), replace(key.subarray(at, -2)), key.subarray(-2)]);
 }
 
 async function dumpOn(engine: (typeof ENGINES)[number], seed: number): Promise<Dump> {

@@ -20,7 +20,7 @@ const uuid = (value: string) => ({
   value: Buffer.from(value.replaceAll("-", ""), "hex"),
 });
 
-test("keys are the tuples of the table, byte for byte as the library packs them", () => {
+test("keys are the documented tuples, byte for byte as the library packs them", () => {
   fc.assert(
     fc.property(id, id, fc.stringMatching(/^[A-Za-z0-9_-]{1,64}$/), fc.nat(), (cp, other, task, seq) => {
       const keys = tenantKeys("default");
@@ -54,7 +54,7 @@ test("byte order is the order of sequences and of times", () => {
   );
 });
 
-test("what is no whole UUID, or no safe number, makes no key", () => {
+test("an incomplete UUID, an unsafe number and malformed text are refused", () => {
   const keys = tenantKeys("default");
   expect(() => keys.id("01a2002b")).toThrow(RangeError);
   expect(() => keys.id("zza2002b-2fb5-7767-a969-ef82b9eae008")).toThrow(RangeError);
@@ -62,7 +62,7 @@ test("what is no whole UUID, or no safe number, makes no key", () => {
   expect(() => keys.task("\ud800")).toThrow(RangeError);
 });
 
-test("the stamp of a feed key is what stands behind its prefix", () => {
+test("the stamp of a feed key follows its prefix", () => {
   const stamp = Buffer.from("0102030405060708090a0000", "hex");
   expect(Buffer.from(stampOf(Buffer.concat([systemKeys.feedPrefix(1), stamp])))).toEqual(stamp);
 });
