@@ -30,14 +30,12 @@ const PENDING: readonly string[] = [
   "shared/records/recovery",
   "shared/records/repository.ts",
   "shared/records/scrub/",
-  "shared/records/search/",
   "shared/records/task/",
   "test/fleet/faults",
   "test/shared/records/checkpoint/",
   "test/shared/records/handoff/",
   "test/shared/records/recovery/",
   "test/shared/records/scrub/",
-  "test/shared/records/search/",
   "test/shared/records/task/",
 ];
 

@@ -1,6 +1,6 @@
 /**
- * Clearing the index before it is built anew: tenant by tenant, a bounded number of keys a step, so that no step holds up the
- * writers for long. How far it has come stands in the index state.
+ * Clears the index before a rebuild: tenant by tenant, with a bounded number of keys in each step, so that no
+ * step delays writers for long. The index state records the progress.
  */
 import type { Bytes, KeyRange, Reader, Tx } from "../../store/store.ts";
 import { after, tenantKeys } from "../kv/keyspace.ts";
@@ -11,11 +11,13 @@ const KEYS_PER_STEP = 4_000;
 
 export interface ClearingPlan {
   readonly range: KeyRange | null;
-  /** The tenant to go on with; null: all is cleared. */
+  /** The tenant with which the next step continues; null: everything is cleared. */
   readonly next: string | null;
 }
 
-/** The next piece to clear: part of a range of `tenant`, or nothing but the step to the next tenant. */
+/**
+ * The next range to clear. null when `tenant` is cleared, so that the step only advances to the next tenant.
+ */
 export async function planClearing(reader: Reader, tenant: string): Promise<ClearingPlan> {
   const keys = tenantKeys(tenant);
   for (const range of [keys.indexes(), keys.words(), keys.postedSteps(), keys.droppedWords()]) {

@@ -1,10 +1,10 @@
 /**
- * Index entries: a pure function from a checkpoint's version to keys. Each checkpoint has one entry per index, under the time that
- * its id carries, which never changes and is the order of ids; each entry's value covers everything a search filters by, so a
- * search opens only checkpoints that match.
+ * Index entries: a pure function from a checkpoint version to keys. Each checkpoint has one entry in each
+ * index, ordered by the time in its id, which never changes. The value of an entry covers all fields that a
+ * search filters by, so that a search opens only checkpoints that match.
  *
- * The entry in the time index is also the record of what is indexed for the checkpoint now: on a change, the entries derived from
- * it that the new version lacks are cleared.
+ * The entry in the time index also records the version that is indexed now. On a change, the entries of that
+ * version that the new one does not have are cleared.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { idTime } from "../../protocol/ids.ts";
@@ -12,7 +12,7 @@ import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 
-/** What the indexes know of a checkpoint. */
+/** The indexed fields of a checkpoint. */
 export interface Cover {
   readonly task: string;
   readonly agent: string;
@@ -33,11 +33,11 @@ type CoverRow = [
   version: number,
 ];
 
-/** The indexes by name; `time` holds every checkpoint. */
+/** The names of the indexes. `time` holds every checkpoint. */
 export const INDEXES = ["time", "agent", "type", "phase", "status", "trigger"] as const;
 export type IndexName = (typeof INDEXES)[number];
 
-/** The one value of the time index. */
+/** The only value in the time index. */
 export const EVERY = "";
 
 export function coverOf({ metadata, execution_state }: Checkpoint): Cover {
@@ -62,12 +62,12 @@ export function decodeCover(value: Bytes): Cover {
   return { task, agent, type, phase, status, trigger, version };
 }
 
-/** Key of the entry that says what is indexed for a checkpoint. */
+/** The key of the entry that records the indexed version of a checkpoint. */
 export function coverKey(keys: TenantKeys, id: string): Bytes {
   return keys.index("time", EVERY, idTime(id), id);
 }
 
-/** What is indexed for each checkpoint; null for those that the index does not know. */
+/** The indexed fields of each checkpoint; null for a checkpoint that is not indexed. */
 export async function readCovers(
   reader: Reader,
   keys: TenantKeys,
@@ -81,7 +81,7 @@ function valueIn(name: IndexName, cover: Cover): string {
   return name === "time" ? EVERY : cover[name];
 }
 
-/** Replaces the entries of what was indexed before (null: nothing) by those of `now`. */
+/** Replaces the entries of the indexed version (null: there is none) with those of `now`. */
 export function writeEntries(tx: Tx, keys: TenantKeys, id: string, before: Cover | null, now: Cover): void {
   const time = idTime(id);
   const value = encodeCover(now);

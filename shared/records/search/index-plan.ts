@@ -1,6 +1,7 @@
 /**
- * What one step of the indexer is going to write, gathered entry by entry so that its size is known before the transaction begins.
- * Several versions of one checkpoint in a step leave the entries of the last one, and each word under the entry that brought it.
+ * The planned writes of one step of the indexer, collected entry by entry so that their size is known before
+ * the transaction begins. Of several versions of one checkpoint in a step, the last one determines the index
+ * entries. Each word is posted under the feed entry that added it.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -21,14 +22,14 @@ import {
 import { writePostings } from "./postings.ts";
 import { wordsOf } from "./tokenizer.ts";
 
-/** Upper bound of a key without the tenant, and without what the index, the word or the agent is called. */
+/** The upper bound of a key without its tenant, index name, word or agent. */
 const KEY_BYTES = 64;
 
-/** Which words were posted for a checkpoint. */
-interface Known {
-  /** Those of the version indexed last. */
+/** The words that are posted for a checkpoint. */
+interface PostedWords {
+  /** The words of the last indexed version. */
   readonly words: ReadonlySet<string>;
-  /** Those of earlier versions that it lacks: when one comes back it must not be posted again. */
+  /** The words of earlier versions that the last one does not have. They must not be posted a second time. */
   readonly dropped: ReadonlySet<string>;
 }
 
@@ -37,15 +38,18 @@ interface Tracked {
   readonly keys: TenantKeys;
   readonly before: Cover | null;
   now: Cover | null;
-  /** null: it can no longer be told, so nothing is posted for it any more; it stays findable by the words it had. */
-  known: Known | null;
-  /** Whether `known.dropped` or its loss differs from what is written down. */
+  /**
+   * null: no longer known, so no further words are posted. The checkpoint can still be found by the posted
+   * ones.
+   */
+  posted: PostedWords | null;
+  /** Whether `posted.dropped`, or its loss, must be written. */
   isChanged: boolean;
 }
 
-const NOTHING: Known = { words: new Set(), dropped: new Set() };
+const NO_WORDS: PostedWords = { words: new Set(), dropped: new Set() };
 
-/** What is posted for one tenant; see {@link writePostings}. */
+/** The postings of one tenant; see {@link writePostings}. */
 interface TenantPostings {
   readonly keys: TenantKeys;
   readonly ids: Map<number, string>;
@@ -66,25 +70,25 @@ export class IndexPlan {
   readonly #postings = new Map<string, TenantPostings>();
   #bytes = 0;
 
-  /** `first`: number of the first feed entry of the step. */
+  /** `first` is the number of the first feed entry of the step. */
   constructor(first: number) {
     this.#first = first;
   }
 
-  /** Upper bound of what {@link write} puts into its transaction. */
+  /** The upper bound of the bytes that {@link write} writes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Checkpoints that the index did not know before. */
+  /** The number of checkpoints that were not indexed before. */
   get added(): number {
     return [...this.#tracked.values()].filter(({ before, now }) => before === null && now !== null).length;
   }
 
-  /** Reads what the index holds of the checkpoints that `fed` speaks of; call it before {@link add}. */
+  /** Reads the indexed state of the checkpoints of `fed`. Call it before {@link add}. */
   async prepare(reader: Reader, fed: readonly FeedEntry[]): Promise<void> {
-    const speaking = fed.filter(isOfVersion);
-    const fresh = [...new Map(speaking.map((entry) => [nameOf(entry), entry])).values()].filter(
+    const changes = fed.filter(isOfVersion);
+    const fresh = [...new Map(changes.map((entry) => [nameOf(entry), entry])).values()].filter(
       (entry) => !this.#tracked.has(nameOf(entry)),
     );
     const covers = await reader.getMany(
@@ -99,28 +103,31 @@ export class IndexPlan {
           keys: tenantKeys(entry.tenant),
           before,
           now: before,
-          known: before === null ? NOTHING : await readKnown(reader, entry, before),
+          posted: before === null ? NO_WORDS : await readPosted(reader, entry, before),
           isChanged: false,
         });
       }),
     );
   }
 
-  /** Takes in the version that feed entry number `entry` speaks of; versions at or below the one indexed change nothing. */
+  /**
+   * Adds the version of feed entry number `entry`. A version that is not newer than the indexed one changes
+   * nothing.
+   */
   add(fed: VersionEntry, entry: number, checkpoint: Checkpoint): void {
     const tracked = this.#tracked.get(nameOf(fed));
-    if (tracked === undefined) throw new RangeError("an entry was not prepared");
+    if (tracked === undefined) throw new RangeError("a feed entry was not prepared");
     const now = coverOf(checkpoint);
     if (tracked.now !== null && tracked.now.version >= now.version) return;
     tracked.now = now;
     const keyBytes = KEY_BYTES + fed.tenant.length;
     const entryKeys = INDEXES.length * (keyBytes + Math.max(now.agent.length, now.type.length));
     this.#bytes += (tracked.before === null ? 1 : 2) * entryKeys + INDEXES.length * encodeCover(now).length;
-    const next = nextKnown(tracked.known, wordsOf(checkpoint));
+    const next = nextPosted(tracked.posted, wordsOf(checkpoint));
     this.#post(tracked, fed.tenant, entry - this.#first, next.gained);
     tracked.isChanged ||= next.isChanged;
-    tracked.known = next.known;
-    if (next.isChanged && next.known !== null) this.#bytes += keyBytes + bytesOf(next.known.dropped);
+    tracked.posted = next.posted;
+    if (next.isChanged && next.posted !== null) this.#bytes += keyBytes + bytesOf(next.posted.dropped);
   }
 
   #post({ id, keys }: Tracked, tenant: string, offset: number, gained: readonly string[]): void {
@@ -143,23 +150,23 @@ export class IndexPlan {
     }
   }
 
-  /** Writes everything; the index must stand where the plan began. */
+  /** Writes the plan. The index must be in the state in which the plan was made. */
   write(tx: Tx): void {
-    for (const { id, keys, before, now, known, isChanged } of this.#tracked.values()) {
+    for (const { id, keys, before, now, posted, isChanged } of this.#tracked.values()) {
       if (now !== null && now !== before) writeEntries(tx, keys, id, before, now);
       if (!isChanged) continue;
-      if (known?.dropped.size === 0) tx.clear(keys.dropped(id));
-      else tx.set(keys.dropped(id), encode(known === null ? null : [...known.dropped].sort()));
+      if (posted?.dropped.size === 0) tx.clear(keys.dropped(id));
+      else tx.set(keys.dropped(id), encode(posted === null ? null : [...posted.dropped].sort()));
     }
     for (const postings of this.#postings.values()) writePostings(tx, postings.keys, this.#first, postings);
   }
 }
 
-async function readKnown(
+async function readPosted(
   reader: Reader,
   { tenant, task, checkpoint }: VersionEntry,
   { version }: Cover,
-): Promise<Known | null> {
+): Promise<PostedWords | null> {
   const value = await reader.get(tenantKeys(tenant).dropped(checkpoint));
   const dropped = value === undefined ? [] : decode<string[] | null>(value);
   if (dropped === null) return null;
@@ -167,21 +174,25 @@ async function readKnown(
   return found?.sound ? { words: wordsOf(found.checkpoint), dropped: new Set(dropped) } : null;
 }
 
-/** The words to post when a checkpoint that had posted `known` now holds `words`, and what is known then. */
-function nextKnown(
-  known: Known | null,
+/**
+ * The words to post when a checkpoint with `posted` words gets a version with `words`, and the posted words
+ * after that.
+ */
+function nextPosted(
+  posted: PostedWords | null,
   words: ReadonlySet<string>,
-): { gained: string[]; known: Known | null; isChanged: boolean } {
-  // Written again each time: the version before may be the one whose loss is met here.
-  if (known === null) return { gained: [], known: null, isChanged: true };
-  const gained = [...words].filter((word) => !known.words.has(word) && !known.dropped.has(word));
-  const lost = [...known.words].filter((word) => !words.has(word));
-  const back = [...known.dropped].filter((word) => words.has(word));
-  if (lost.length === 0 && back.length === 0) {
-    return { gained, known: { words, dropped: known.dropped }, isChanged: false };
+): { gained: string[]; posted: PostedWords | null; isChanged: boolean } {
+  // Always written: the posted words may be unknown only because the indexed version is corrupt, which no
+  // record states yet.
+  if (posted === null) return { gained: [], posted: null, isChanged: true };
+  const gained = [...words].filter((word) => !posted.words.has(word) && !posted.dropped.has(word));
+  const lost = [...posted.words].filter((word) => !words.has(word));
+  const returned = [...posted.dropped].filter((word) => words.has(word));
+  if (lost.length === 0 && returned.length === 0) {
+    return { gained, posted: { words, dropped: posted.dropped }, isChanged: false };
   }
-  const dropped = new Set([...known.dropped, ...lost].filter((word) => !words.has(word)));
-  // Words that changed so often that they no longer fit into one value are not followed any further.
-  if (bytesOf(dropped) > LIMITS.inline_bytes_max) return { gained: [], known: null, isChanged: true };
-  return { gained, known: { words, dropped }, isChanged: true };
+  const dropped = new Set([...posted.dropped, ...lost].filter((word) => !words.has(word)));
+  // Dropped words that no longer fit into one value are not tracked any further.
+  if (bytesOf(dropped) > LIMITS.inline_bytes_max) return { gained: [], posted: null, isChanged: true };
+  return { gained, posted: { words, dropped }, isChanged: true };
 }

@@ -1,9 +1,9 @@
 /**
- * Walks: the ways through the store to the checkpoints that may match a search, newest first. Each is chosen by what is asked for,
- * yields a bounded slice at a time, and can go on from the place of any candidate it has yielded.
+ * Scans: the ways to read the checkpoints that may match a search, newest first. The filters determine the
+ * scan. A scan yields bounded slices and can continue from the place of any candidate that it has yielded.
  *
- * The walk of a task follows the order in which its checkpoints were committed and needs no index. The others follow the indexer:
- * by the time that the ids carry, and a word's walk by the order in which the word came to the checkpoints.
+ * The scan of a task follows the commit order of its checkpoints and needs no index. An index is scanned in
+ * the time order of ids, and the postings of a word in the order in which checkpoints gained the word.
  */
 import { invalid } from "../../protocol/errors.ts";
 import { idTime, isCheckpointId } from "../../protocol/ids.ts";
@@ -18,59 +18,65 @@ import { rarestWord, readPostings } from "./postings.ts";
 export interface Candidate {
   readonly id: string;
   readonly task: string;
-  /** What the index knows of it; null: nothing is known, the checkpoint itself must be looked at. */
+  /** The indexed fields; null: unknown, so the checkpoint itself must be opened. */
   readonly cover: Cover | null;
 }
 
 export interface Slice {
-  /** Everything walked over, with the place to go on from after it; null where there is nothing to look at. */
+  /**
+   * The scanned entries, each with the place from which a scan continues after it. The candidate is null for
+   * a damaged or stale entry.
+   */
   readonly steps: readonly { readonly place: string; readonly candidate: Candidate | null }[];
   readonly more: boolean;
 }
 
-/** `place`: where an earlier page ended; null: from the newest on. */
-export type Walk = (place: string | null) => AsyncGenerator<Slice>;
+/** `place` is the end of an earlier page; null: the scan begins with the newest entry. */
+export type Scan = (place: string | null) => AsyncGenerator<Slice>;
 
-/** Slices grow: a search that finds at once reads little, one that must look far reads in large pieces. */
-function* growing(first: number, most: number): Generator<number, never> {
-  for (let size = first; ; size = Math.min(most, size * 2)) yield size;
+/** Growing slice sizes: a search with early hits reads little, and a long scan reads large slices. */
+function* growingSizes(first: number, max: number): Generator<number, never> {
+  for (let size = first; ; size = Math.min(max, size * 2)) yield size;
 }
-const rowsAtOnce = () => growing(32, 512);
-const listsAtOnce = () => growing(2, 32);
+const rowsPerSlice = () => growingSizes(32, 512);
+const listsPerSlice = () => growingSizes(2, 32);
 
-/** Indexes in the order in which they are likely to leave little to walk. */
-const BY_NARROWNESS = ["agent", "trigger", "phase", "type", "status"] as const satisfies IndexName[];
-const EVERYTHING = { name: "time", value: EVERY } as const;
+/** Indexes by expected selectivity, the most selective first. */
+const BY_SELECTIVITY = ["agent", "trigger", "phase", "type", "status"] as const satisfies IndexName[];
+const ALL = { name: "time", value: EVERY } as const;
 
-/** The walk for these filters: a task, else words, else the first index that is asked for in the order of {@link BY_NARROWNESS}. */
-export function walkFor(reader: Reader, keys: TenantKeys, filters: Filters, feedEntries: number): Walk {
+/**
+ * The scan for these filters: of the task, else of a word, else of the most selective index ({@link
+ * BY_SELECTIVITY}).
+ */
+export function scanFor(reader: Reader, keys: TenantKeys, filters: Filters, feedEntries: number): Scan {
   const { fields, words } = filters;
-  if (fields.task !== undefined) return walkTask(reader, keys, fields.task);
-  if (words !== null) return walkWord(reader, keys, words, feedEntries);
-  const name = BY_NARROWNESS.find((index) => fields[index] !== undefined);
-  const index = name === undefined ? EVERYTHING : { name, value: fields[name] as string };
-  return walkIndex(reader, keys, index, filters);
+  if (fields.task !== undefined) return scanTask(reader, keys, fields.task);
+  if (words !== null) return scanWord(reader, keys, words, feedEntries);
+  const name = BY_SELECTIVITY.find((index) => fields[index] !== undefined);
+  const index = name === undefined ? ALL : { name, value: fields[name] as string };
+  return scanIndex(reader, keys, index, filters);
 }
 
-function badPlace(): never {
+function refusePlace(): never {
   throw invalid("cursor", "the cursor of this query's last page, unchanged");
 }
 
 function numberOf(place: string): number {
   const number = Number(place);
-  return Number.isSafeInteger(number) && number >= 0 ? number : badPlace();
+  return Number.isSafeInteger(number) && number >= 0 ? number : refusePlace();
 }
 
-function walkTask(reader: Reader, keys: TenantKeys, task: string): Walk {
+function scanTask(reader: Reader, keys: TenantKeys, task: string): Scan {
   return async function* (place) {
     const head = await reader.get(keys.task(task));
     const newest = head === undefined ? 0 : decodeHead(head).seq;
     let to = place === null ? newest : numberOf(place) - 1;
-    for (const limit of rowsAtOnce()) {
+    for (const limit of rowsPerSlice()) {
       if (to < 1) return;
       const places = await readOrder(reader, keys, task, { from: 1, to, limit, reverse: true });
       to -= places.length;
-      // A place whose entry is lost is named by the task's history; here it leads nowhere.
+      // A lost entry of the order is reported by the task's history. Here it is skipped.
       const steps = places.map(({ seq, entry }) => ({
         place: String(seq),
         candidate: entry && { id: entry.id, task, cover: null },
@@ -80,19 +86,19 @@ function walkTask(reader: Reader, keys: TenantKeys, task: string): Walk {
   };
 }
 
-function walkIndex(
+function scanIndex(
   reader: Reader,
   keys: TenantKeys,
   index: { name: IndexName; value: string },
   { fromMs, toMs }: Filters,
-): Walk {
+): Scan {
   return async function* (place) {
-    if (place !== null && !isCheckpointId(place)) badPlace();
+    if (place !== null && !isCheckpointId(place)) refusePlace();
     const { name, value } = index;
     const begin = keys.indexFrom(name, value, fromMs);
     let end: Bytes =
       place === null ? keys.indexFrom(name, value, toMs + 1) : keys.index(name, value, idTime(place), place);
-    for (const limit of rowsAtOnce()) {
+    for (const limit of rowsPerSlice()) {
       if (Buffer.compare(begin, end) >= 0) return;
       const { rows, more } = await reader.getRange({ begin, end }, { limit, reverse: true });
       const steps = rows.map((row) => {
@@ -108,14 +114,17 @@ function walkIndex(
   };
 }
 
-/** The word walked is part of the place: a later page must not choose another, whose order would be another. */
-function walkWord(reader: Reader, keys: TenantKeys, words: readonly string[], feedEntries: number): Walk {
+/**
+ * The place includes the scanned word: a later page must not choose another word, whose postings have another
+ * order.
+ */
+function scanWord(reader: Reader, keys: TenantKeys, words: readonly string[], feedEntries: number): Scan {
   return async function* (place) {
     const [at, known = ""] = place === null ? [] : place.split("/");
     const word = place === null ? await rarestWord(reader, keys, words, feedEntries) : known;
     if (word === null) return;
     let before = at === undefined ? null : numberOf(at);
-    for (const lists of listsAtOnce()) {
+    for (const lists of listsPerSlice()) {
       const { postings, more, oldest } = await readPostings(reader, keys, word, { before, lists });
       const covers = await readCovers(
         reader,
@@ -124,7 +133,7 @@ function walkWord(reader: Reader, keys: TenantKeys, words: readonly string[], fe
       );
       const steps = postings.map(({ entry, id }, i) => {
         const cover = covers[i] ?? null;
-        // A checkpoint that left the index keeps its postings; they lead nowhere.
+        // A checkpoint that is no longer in the index keeps its postings. They are skipped.
         return { place: `${entry}/${word}`, candidate: cover && { id, task: cover.task, cover } };
       });
       yield { steps, more };

@@ -1,6 +1,7 @@
 /**
- * Where the index stands: how far it has followed the feed, and whether it is complete. One small record, written together with the
- * entries that it vouches for, so that after a crash nothing is indexed twice and nothing is skipped.
+ * The state of the index: its position in the feed and whether it is complete. It is one small record,
+ * written in the same transaction as the entries, so that after a crash nothing is indexed twice and nothing
+ * is skipped.
  */
 import { FleetError } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
@@ -14,13 +15,13 @@ import { readTransitions } from "../outbox/outbox.ts";
 
 export interface IndexState {
   readonly state: "ready" | "rebuilding";
-  /** While a rebuild clears the old entries: the tenant it has come to. null: nothing is left to clear. */
+  /** The tenant whose old entries a rebuild clears next; null: nothing is left to clear. */
   readonly clearing: string | null;
-  /** Key of the last feed entry that is indexed; null: none is. */
+  /** The key of the last indexed feed entry; null: there is none. */
   readonly cursor: Bytes | null;
-  /** Feed entries followed, which is the number of the next one. */
+  /** The number of indexed feed entries, which is also the number of the next one. */
   readonly entries: number;
-  /** Checkpoints indexed. */
+  /** The number of indexed checkpoints. */
   readonly indexed: number;
 }
 
@@ -40,14 +41,14 @@ export function writeIndexState(tx: Tx, state: IndexState): void {
   tx.set(indexKey(), encode(state));
 }
 
-/** Begins to build the index anew from the feed; changes nothing while that is under way already. */
+/** Requests a rebuild of the index from the feed. Has no effect while a rebuild is in progress. */
 export async function requestRebuild(tx: Tx): Promise<void> {
   const { state } = await readIndexState(tx);
   if (state === "rebuilding") return;
   writeIndexState(tx, { ...EMPTY, state: "rebuilding", clearing: DEFAULT_TENANT });
 }
 
-/** Status as of one snapshot. */
+/** The status of the index in one snapshot. */
 export async function readIndexStatus(reader: Reader): Promise<IndexStatus> {
   const state = await readIndexState(reader);
   return {
@@ -59,12 +60,15 @@ export async function readIndexStatus(reader: Reader): Promise<IndexStatus> {
   };
 }
 
-/** True when the index holds everything up to a commit position. */
+/** Whether everything up to a commit position is indexed. */
 export function hasReached(state: IndexState, position: string): boolean {
   return state.clearing === null && positionOf(state.cursor) >= position;
 }
 
-/** Waits until the index has reached a commit position; throws UNAVAILABLE with how far it has come after `timeoutMs`. */
+/**
+ * Waits until the index has reached a commit position. Throws UNAVAILABLE with the current position after
+ * `timeoutMs`.
+ */
 export async function requireIndexed(store: Store, position: string, timeoutMs: number): Promise<void> {
   const signal = AbortSignal.timeout(timeoutMs);
   for (;;) {

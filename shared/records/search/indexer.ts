@@ -1,9 +1,10 @@
 /**
- * The indexer: follows the feed and keeps entries and postings true to it, step by step. A step is planned on a snapshot and then
- * written in one short transaction that checks that the index stands where the plan found it, and that moves the cursor: a crash
- * between steps repeats nothing and skips nothing, and two indexers cannot both be right.
+ * The indexer: follows the feed and updates index entries and postings, step by step. A step is planned on a
+ * snapshot and written in one short transaction, which checks that the index state is unchanged and advances
+ * the cursor. So a crash between steps repeats nothing and skips nothing, and of two concurrent indexers only
+ * one writes a step.
  *
- * A checkpoint version that does not verify is not indexed; it is handed back by name, to be quarantined and announced.
+ * A corrupt checkpoint version is not indexed. It is returned to the caller, which quarantines it.
  */
 import { setImmediate } from "node:timers/promises";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -15,9 +16,12 @@ import { type ClearingPlan, planClearing, writeClearing } from "./index-clear.ts
 import { IndexPlan } from "./index-plan.ts";
 import { type IndexState, readIndexState, writeIndexState } from "./index-state.ts";
 
-/** Below the store's limit by more than one feed entry can add. */
+/** Leaves more room to the store's limit than one feed entry can add. */
 const PLAN_BYTES = STORE_LIMITS.transaction_bytes_max * 0.7;
-/** Feed entries taken in before the event loop gets its turn: an embedded store answers reads without leaving it. */
+/**
+ * Feed entries planned between two yields to the event loop: an embedded store answers reads without
+ * yielding.
+ */
 const SLICE = 8;
 const PLAN_DEADLINE_MS = 3_000;
 const WRITE_DEADLINE_MS = 3_000;
@@ -29,9 +33,9 @@ export interface CorruptVersion {
 }
 
 export interface IndexStep {
-  /** Feed entries that this step took in. */
+  /** The number of feed entries that this step indexed. */
   readonly followed: number;
-  /** True when there is more to do at once. */
+  /** Whether another step can follow at once. */
   readonly more: boolean;
   readonly corrupt: readonly CorruptVersion[];
 }
@@ -46,8 +50,8 @@ type Plan =
     };
 
 /**
- * Takes one step. `guard` runs first in the writing transaction and throws when this instance may no longer write. A step that
- * another indexer overtook writes nothing and asks to be taken again.
+ * Makes one step. `guard` runs first in the writing transaction and throws when this instance may no longer
+ * write. A step that another indexer overtook writes nothing and returns `more`.
  */
 export async function stepIndex(store: Store, guard: (tx: Tx) => Promise<void>): Promise<IndexStep> {
   const options = { label: "plan_index", deadlineMs: PLAN_DEADLINE_MS };
@@ -56,7 +60,7 @@ export async function stepIndex(store: Store, guard: (tx: Tx) => Promise<void>):
     return { state, plan: await planStep(reader, state) };
   });
   if (plan.kind === "follow" && plan.plan === null && plan.next === state) return plan.step;
-  // Applied twice, the second time finds the index elsewhere and writes nothing.
+  // Safe to repeat: a second run finds another index state and writes nothing.
   const writing = {
     label: "write_index",
     deadlineMs: WRITE_DEADLINE_MS,
@@ -76,7 +80,7 @@ export async function stepIndex(store: Store, guard: (tx: Tx) => Promise<void>):
   return isWritten ? plan.step : { followed: 0, more: true, corrupt: [] };
 }
 
-/** Whether the index stands where it stood: a step or a rebuild changes one of these. */
+/** Whether the index state is unchanged. Every step and every rebuild changes one of these fields. */
 function isSame(a: IndexState, b: IndexState): boolean {
   const at = (state: IndexState): string => Buffer.from(state.cursor ?? []).toString("hex");
   return a.state === b.state && a.clearing === b.clearing && a.entries === b.entries && at(a) === at(b);
@@ -108,7 +112,8 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     await setImmediate();
   }
   const isAll = followed === page.entries.length;
-  // Cut short by size: the key of the last entry taken in is read once more, since the page knows only its own last.
+  // When the size limit cut the step short, the key of its last entry is read again, because the page has
+  // only its own last key.
   const last = isAll ? page.last : (await readFeed(reader, state.cursor, followed)).last;
   const more = page.more || !isAll;
   const becomesReady = state.state === "rebuilding" && !more;

@@ -1,35 +1,39 @@
 /**
- * Postings: for each word, the checkpoints that hold it. A step of the indexer writes its checkpoints down once, and for each word
- * only which of them gained it, one byte each: a burst of checkpoints that share words costs one short row a word.
+ * Postings: for each word, the checkpoints that contain it. A step of the indexer writes its checkpoints
+ * once, and for each word only one byte for each checkpoint that gained it. So a burst of checkpoints that
+ * share words costs one short row for each word.
  *
- * A posting stands under the number of the feed entry that brought the word to its checkpoint, counted from 0 over the whole feed.
- * That number is the same however the feed was cut into steps, also after a rebuild, so a cursor may hold it. A step is named
- * by the number of its first entry. A word is posted once for a checkpoint: nothing appears twice in a list. Nothing is ever
- * taken out; a search judges the checkpoint itself.
+ * A posting is identified by the number of the feed entry that added the word to the checkpoint, counted from
+ * 0 over the whole feed. The number does not depend on how the feed was divided into steps, also after a
+ * rebuild, so a cursor may hold it. A step is identified by the number of its first entry. A word is posted
+ * at most once for a checkpoint. Postings are never removed, because a search checks the checkpoint itself.
  */
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { formatUuid, parseSeq, type TenantKeys, uuidBytes } from "../kv/keyspace.ts";
 
 export interface Posting {
-  /** Number of the feed entry. */
+  /** The number of the feed entry. */
   readonly entry: number;
   readonly id: string;
 }
 
-/** What one step posts for one tenant. Offsets count from the step's first entry, at most 255. */
+/**
+ * The postings of one step for one tenant. Offsets count from the first entry of the step and are at most
+ * 255.
+ */
 export interface StepPostings {
-  /** The checkpoint of each entry that brought words. */
+  /** The checkpoint of each entry that added words. */
   readonly ids: ReadonlyMap<number, string>;
-  /** For each word the entries that brought it, in the order of the feed. */
+  /** For each word the entries that added it, in feed order. */
   readonly words: ReadonlyMap<string, readonly number[]>;
 }
 
 const ID_BYTES = 16;
 /** An offset and an id. */
 const RECORD_BYTES = 1 + ID_BYTES;
-/** Lists of a word that are looked at to guess how common it is. */
-const SAMPLE = 4;
+/** The number of lists from which the frequency of a word is estimated. */
+const SAMPLE_LISTS = 4;
 
 export function writePostings(tx: Tx, keys: TenantKeys, step: number, { ids, words }: StepPostings): void {
   if (words.size === 0) return;
@@ -38,7 +42,7 @@ export function writePostings(tx: Tx, keys: TenantKeys, step: number, { ids, wor
   for (const [word, offsets] of words) tx.set(keys.word(word, step), encode(Buffer.from(offsets)));
 }
 
-/** The checkpoints that a step wrote down, by offset. */
+/** The checkpoints of a step, by offset. */
 function idsOf(value: Bytes | undefined): Map<number, string> {
   const records = value === undefined ? Buffer.alloc(0) : decode<Bytes>(value);
   const ids = new Map<number, string>();
@@ -51,12 +55,12 @@ function idsOf(value: Bytes | undefined): Map<number, string> {
 export interface PostingPage {
   /** Newest first. */
   readonly postings: Posting[];
-  /** All postings from this feed entry on are read: go on before it. */
+  /** The oldest feed entry of the page. The next page ends before it. */
   readonly oldest: number;
   readonly more: boolean;
 }
 
-/** Some lists of a word's postings before the feed entry `before` (null: from the newest on). */
+/** Reads lists of postings of a word before the feed entry `before` (null: the newest lists). */
 export async function readPostings(
   reader: Reader,
   keys: TenantKeys,
@@ -81,14 +85,16 @@ export async function readPostings(
   return { postings, oldest: steps.at(-1) ?? 0, more };
 }
 
-/** How many postings a word has per feed entry, judged by its newest lists; 0 when it has none. */
+/**
+ * The estimated postings of a word per feed entry, from its newest lists; 0 for a word that was never posted.
+ */
 async function densityOf(
   reader: Reader,
   keys: TenantKeys,
   word: string,
   feedEntries: number,
 ): Promise<number> {
-  const { rows, more } = await reader.getRange(keys.wordRange(word), { limit: SAMPLE, reverse: true });
+  const { rows, more } = await reader.getRange(keys.wordRange(word), { limit: SAMPLE_LISTS, reverse: true });
   const last = rows.at(-1);
   if (last === undefined) return 0;
   const count = rows.reduce((sum, { value }) => sum + decode<Bytes>(value).length, 0);
@@ -96,7 +102,8 @@ async function densityOf(
 }
 
 /**
- * The word that the fewest checkpoints seem to hold; null when one of them was never posted, for then nothing holds all of them.
+ * The word with the lowest estimated frequency. null if one of the words was never posted, because then no
+ * checkpoint has all of them.
  */
 export async function rarestWord(
   reader: Reader,

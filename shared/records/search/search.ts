@@ -1,9 +1,11 @@
 /**
- * Search: one page of the checkpoints that match every filter, newest first. A walk proposes candidates, the index entry decides what
- * is worth opening, and the verified checkpoint decides what is answered; a corrupt one is named instead.
+ * Search: one page of the checkpoints that match all filters, newest first. A scan yields candidates. The
+ * index entry decides whether a candidate is opened, and the verified checkpoint decides whether it is a hit.
+ * A corrupt checkpoint is reported instead.
  *
- * A page ends when it is full, by count or by size, or when it has cost enough; so it may be short, even empty, and still have
- * a cursor, which goes on exactly behind the last candidate looked at. What a page costs does not depend on how much is stored.
+ * A page ends when it is full, by count or by size, or when its cost limit is reached. So it may be short,
+ * even empty, and still have a cursor, which continues directly after the last examined candidate. The cost
+ * of a page does not depend on the size of the store.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -22,25 +24,25 @@ import {
   fingerprint,
   isInWindow,
 } from "./filters.ts";
-import { type Candidate, type Slice, walkFor } from "./index-scans.ts";
+import { type Candidate, type Slice, scanFor } from "./index-scans.ts";
 import { readIndexState } from "./index-state.ts";
 
-/** Checkpoints opened at once. */
-const OPENED_AT_ONCE = 32;
+/** The number of checkpoints opened in parallel. */
+const PARALLEL_OPENS = 32;
 
 export interface CorruptHit {
   readonly task: string;
   readonly corrupt: CorruptCheckpoint;
 }
 
-/** What the page holds, and what it has cost so far. */
+/** The content of the page and its cost so far. */
 class Page {
   readonly checkpoints: Checkpoint[] = [];
   readonly corrupt: CorruptHit[] = [];
-  /** Where the last candidate that was looked at stands. */
+  /** The place of the last examined candidate. */
   place: string | null;
   #bytes = 0;
-  #walked = 0;
+  #scanned = 0;
   #opened = 0;
   #openedBytes = 0;
   readonly #limit: number;
@@ -50,14 +52,14 @@ class Page {
     this.place = place;
   }
 
-  /** Hits that fit, by count. */
+  /** The number of further hits that fit. */
   get room(): number {
     return this.#limit - this.checkpoints.length - this.corrupt.length;
   }
 
   get isSpent(): boolean {
     return (
-      this.#walked >= LIMITS.search_scan_rows_max ||
+      this.#scanned >= LIMITS.search_scan_rows_max ||
       this.#opened >= LIMITS.search_open_count_max ||
       this.#openedBytes >= LIMITS.search_open_bytes_max
     );
@@ -65,11 +67,11 @@ class Page {
 
   pass(place: string): void {
     this.place = place;
-    this.#walked += 1;
+    this.#scanned += 1;
   }
 
-  /** False when the checkpoint matches but is too large for what is left of the reply. */
-  judge(task: string, found: Found, filters: Filters): boolean {
+  /** Adds the checkpoint if it is a hit. Returns false if the hit does not fit into the rest of the reply. */
+  examine(task: string, found: Found, filters: Filters): boolean {
     this.#opened += 1;
     if (!found.sound) {
       this.corrupt.push({ task, corrupt: found.corrupt });
@@ -88,7 +90,9 @@ export interface SearchHits extends Omit<SearchResult, "corrupt"> {
   readonly corrupt: readonly CorruptHit[];
 }
 
-/** Throws INVALID for a cursor of another search, a range that ends before it begins, or a text without words. */
+/**
+ * Throws INVALID for a cursor of another search, a range that ends before it begins, or a text without words.
+ */
 export async function search(
   reader: Reader,
   tenant: string,
@@ -100,7 +104,7 @@ export async function search(
   const state = await readIndexState(reader);
   const keys = tenantKeys(tenant);
   const page = new Page(query.limit, from);
-  const isEnd = await fill(page, reader, keys, filters, walkFor(reader, keys, filters, state.entries)(from));
+  const isEnd = await fill(page, reader, keys, filters, scanFor(reader, keys, filters, state.entries)(from));
   return {
     checkpoints: page.checkpoints,
     corrupt: page.corrupt,
@@ -110,22 +114,22 @@ export async function search(
   };
 }
 
-/** Returns true when there is nothing behind the page. */
+/** Returns true if nothing follows the page. */
 async function fill(
   page: Page,
   reader: Reader,
   keys: TenantKeys,
   filters: Filters,
-  walk: AsyncGenerator<Slice>,
+  scan: AsyncGenerator<Slice>,
 ): Promise<boolean> {
-  for await (const { steps, more } of walk) {
+  for await (const { steps, more } of scan) {
     for (let next = 0; next < steps.length; ) {
       if (page.room === 0 || page.isSpent) return false;
-      const { end, wanted } = chunk(steps, next, Math.min(OPENED_AT_ONCE, page.room), filters);
+      const { end, wanted } = chunk(steps, next, Math.min(PARALLEL_OPENS, page.room), filters);
       const found = await Promise.all(wanted.map(({ task, id }) => findInTask(reader, keys, task, id)));
       for (const { place, candidate } of steps.slice(next, end)) {
         const at = candidate === null ? -1 : wanted.indexOf(candidate);
-        if (at >= 0 && !page.judge(wanted[at]!.task, found[at]!, filters)) return false;
+        if (at >= 0 && !page.examine(wanted[at]!.task, found[at]!, filters)) return false;
         page.pass(place);
       }
       next = end;
@@ -136,16 +140,16 @@ async function fill(
   return true;
 }
 
-/** The candidates worth opening from step `begin` on, at most `most`, and the step after them. */
+/** At most `max` candidates to open, from step `begin`, and the step after them. */
 function chunk(
   steps: Slice["steps"],
   begin: number,
-  most: number,
+  max: number,
   filters: Filters,
 ): { end: number; wanted: Candidate[] } {
   const wanted: Candidate[] = [];
   let end = begin;
-  while (end < steps.length && wanted.length < most) {
+  while (end < steps.length && wanted.length < max) {
     const candidate = steps[end]?.candidate;
     if (candidate && mayMatch(candidate, filters)) wanted.push(candidate);
     end += 1;

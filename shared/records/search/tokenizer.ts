@@ -1,15 +1,15 @@
 /**
- * The words of a checkpoint that free-text search knows. A pure function of the checkpoint, used by the indexer to post words and by
- * search to judge a hit, so that the two cannot differ.
+ * The words of a checkpoint for free-text search. They are a pure function of the checkpoint, which the
+ * indexer uses to post words and the search uses to check hits, so that the two cannot differ.
  *
- * A word is a run of Unicode letters and digits (with the marks that belong to them), normalised (NFKC) and in lower case. Fields
- * are read in the order of their weight, since only so many words of a checkpoint are kept.
+ * A word is a run of Unicode letters and digits with their marks, normalised (NFKC) and in lower case. The
+ * most important fields are read first, because the number of words of a checkpoint is limited.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 
 const WORD = /[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu;
-/** Finds the same in plain ASCII, several times faster. */
+/** The equivalent for ASCII text, several times faster. */
 const ASCII_WORD = /[a-z0-9]+/g;
 const ASCII = /^[\0-\x7f]*$/;
 
@@ -24,12 +24,12 @@ function isIndexed({ length }: string): boolean {
   return length >= LIMITS.index_word_chars_min && length <= LIMITS.index_word_chars_max;
 }
 
-/** The distinct words of a search text. Empty when it holds none. */
+/** The distinct words of a search text. */
 export function wordsIn(text: string): string[] {
   return [...new Set(split(text.slice(0, LIMITS.index_text_chars_max)))];
 }
 
-/** Texts of a checkpoint, the most telling first. Undefined where the checkpoint has none. */
+/** The texts of a checkpoint, the most important first. Undefined for a missing field. */
 function* texts(checkpoint: Checkpoint): Generator<string | undefined> {
   const { execution_state: state, context_summary: context, metadata, recovery } = checkpoint;
   const items = [...state.pending_items, ...state.blocked_items, ...state.completed_items];
@@ -51,26 +51,26 @@ function* texts(checkpoint: Checkpoint): Generator<string | undefined> {
   yield recovery.continuation_prompt;
 }
 
-/** Short texts are split together, since splitting costs more for each text than for each word; a large one is not split for nothing. */
-const TOGETHER_CHARS = 8_192;
+/** Short texts are joined up to this size and split together, because each call of `split` is expensive. */
+const JOINED_CHARS = 8_192;
 
-function* together(all: Iterable<string | undefined>): Generator<string> {
+function* joinTexts(all: Iterable<string | undefined>): Generator<string> {
   let joined = "";
   for (const text of all) {
     if (text === undefined) continue;
-    // A line's end belongs to no word.
+    // A line break belongs to no word.
     joined += `${text.slice(0, LIMITS.index_text_chars_max)}\n`;
-    if (joined.length < TOGETHER_CHARS) continue;
+    if (joined.length < JOINED_CHARS) continue;
     yield joined;
     joined = "";
   }
   yield joined;
 }
 
-/** At most {@link LIMITS.index_words_max} distinct words. */
+/** The distinct words of a checkpoint, at most {@link LIMITS.index_words_max}. */
 export function wordsOf(checkpoint: Checkpoint): Set<string> {
   const words = new Set<string>();
-  for (const text of together(texts(checkpoint))) {
+  for (const text of joinTexts(texts(checkpoint))) {
     for (const word of split(text)) {
       words.add(word);
       if (words.size === LIMITS.index_words_max) return words;

@@ -1,4 +1,7 @@
-/** A varied set of checkpoints for the tests of index and search, and what is expected of a search over it, judged by brute force. */
+/**
+ * Varied checkpoints for the tests of index and search, and the expected result of a search over them, found
+ * by brute force.
+ */
 import fc from "fast-check";
 import type { Checkpoint, CheckpointInput } from "../../../../shared/protocol/checkpoint.ts";
 import { PHASES, TRIGGER_REASONS } from "../../../../shared/protocol/checkpoint.ts";
@@ -15,7 +18,7 @@ export const T0 = Date.UTC(2026, 0, 1);
 const VOCABULARY = ["parser", "lexer", "größe", "größer", "cache", "retry", "socket", "token", "v2", "index"];
 
 let ids = 0;
-/** A UUIDv7 of a given millisecond; ids made later in the same millisecond are greater. */
+/** A UUIDv7 of a given millisecond. Later ids of the same millisecond are greater. */
 export function idAt(timeMs: number): string {
   const time = timeMs.toString(16).padStart(12, "0");
   ids += 1;
@@ -24,7 +27,7 @@ export function idAt(timeMs: number): string {
 
 const words = fc.uniqueArray(fc.constantFrom(...VOCABULARY), { minLength: 0, maxLength: 4 });
 
-/** One checkpoint and what happens to it afterwards. */
+/** One checkpoint and its later changes. */
 export const spec = fc.record({
   agent: fc.constantFrom("agent-1", "agent-2", "agent-3"),
   task: fc.constantFrom("task-1", "task-2", "task-3"),
@@ -32,7 +35,7 @@ export const spec = fc.record({
   phase: fc.constantFrom(...PHASES.slice(0, 3)),
   trigger: fc.constantFrom(...TRIGGER_REASONS.slice(0, 3)),
   words,
-  /** Milliseconds after {@link T0}; not in the order of commits. */
+  /** Milliseconds after {@link T0}, not in commit order. */
   at: fc.integer({ min: 0, max: 20 }),
   updates: fc.array(fc.record({ phase: fc.constantFrom(...PHASES.slice(0, 3)), words }), { maxLength: 3 }),
   isFinal: fc.boolean(),
@@ -71,7 +74,7 @@ export async function write(
   return id;
 }
 
-/** Takes steps until nothing is left to do; returns how many. */
+/** Runs the indexer until it is up to date. Returns the number of steps. */
 export async function indexAll(store: Store): Promise<number> {
   for (let steps = 1; ; steps += 1) {
     const { more } = await stepIndex(store, async () => {});
@@ -79,7 +82,7 @@ export async function indexAll(store: Store): Promise<number> {
   }
 }
 
-/** Flips one bit in the middle of a checkpoint's row, as a failing disk would. */
+/** Flips one bit in the middle of a checkpoint's row, as a failing disk does. */
 export async function flip(store: Store, task: string, id: string): Promise<void> {
   await store.transact({ label: "flip", deadlineMs: 3_000, onUnknown: "safe" }, async (tx) => {
     const key = tenantKeys("default").checkpoint(task, id);
@@ -99,7 +102,7 @@ export function search(
   return repository.search(tenant, validate(QUERY_SCHEMAS.search, query));
 }
 
-/** All pages of a search; fails when a page is over its limit or pages never end. */
+/** The hits of all pages of a search. Throws if a page exceeds its limit or the pages do not end. */
 export async function searchAll(
   repository: CheckpointRepository,
   query: Query,
@@ -113,7 +116,7 @@ export async function searchAll(
   for (let pages = 0; pages < 1_000; pages += 1) {
     const page = await search(repository, { ...query, ...(cursor && { cursor }) }, tenant);
     if (page.checkpoints.length > ((query.limit as number | undefined) ?? 20))
-      throw new Error("page over its limit");
+      throw new Error("the page exceeds its limit");
     found.push(...page.checkpoints);
     cursor = page.cursor;
     if (cursor === undefined) return found;
@@ -125,7 +128,7 @@ export async function searchAll(
 const textOf = ({ execution_state: state }: Checkpoint): string[] =>
   `${state.goal ?? ""} ${state.current_focus ?? ""}`.split(" ");
 
-/** Whether a checkpoint is what a query asks for, written down without any code of the index. */
+/** Whether a checkpoint matches a query, decided without code of the index. */
 export function isWanted({ metadata, execution_state, ...rest }: Checkpoint, query: Query): boolean {
   const time = idTime(metadata.checkpoint_id);
   const is = (name: string, value: unknown) => query[name] === undefined || query[name] === value;
@@ -147,7 +150,7 @@ export function isWanted({ metadata, execution_state, ...rest }: Checkpoint, que
 
 const time = fc.integer({ min: 0, max: 20 }).map((at) => new Date(T0 + at).toISOString());
 
-/** Every filter of a search, with values that the corpus holds. */
+/** All filters of a search, with values that occur in the corpus. */
 export const FILTERS: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   agent_id: fc.constantFrom("agent-1", "agent-2", "agent-3"),
   agent_type: fc.constantFrom("implementation", "qa"),

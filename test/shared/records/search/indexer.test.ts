@@ -1,4 +1,5 @@
-// The index and the feed: whatever is cut, killed, repeated or rebuilt, the index is what the feed says.
+// The index and the feed: the index equals the content of the feed after cut, killed and repeated steps and
+// after a rebuild.
 
 import fc from "fast-check";
 import tuple from "fdb-tuple";
@@ -25,7 +26,7 @@ import { indexAll, search, searchAll, spec, write } from "./corpus.ts";
 
 const reading = { label: "test", deadlineMs: 3_000 };
 const writing = { ...reading, onUnknown: "safe" } as const;
-const free = async () => {};
+const noGuard = async () => {};
 const UUID_ZERO = "00000000-0000-7000-8000-000000000000";
 
 async function rowsOf(reader: Reader, range: KeyRange): Promise<[string, string][]> {
@@ -34,7 +35,7 @@ async function rowsOf(reader: Reader, range: KeyRange): Promise<[string, string]
   return rows.map(({ key, value }) => [Buffer.from(key).toString("hex"), Buffer.from(value).toString("hex")]);
 }
 
-/** The whole index of a tenant: entries byte by byte, postings without regard to how they were cut into lists. */
+/** The complete index of a tenant: entries byte by byte, postings regardless of their division into lists. */
 function dump(store: Store, tenant = "default") {
   return store.read(reading, async (reader) => {
     const keys = tenantKeys(tenant);
@@ -88,7 +89,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
       await write(repository, one, {
         between: async () => {
           await expect(stepIndex(store, crash)).rejects.toThrow("killed");
-          await stepIndex(store, free);
+          await stepIndex(store, noGuard);
         },
       });
     }
@@ -103,7 +104,8 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     const { repository, store } = bench;
     for (const one of fc.sample(spec, { seed: 6, numRuns: 10 })) {
       await write(repository, one, {
-        between: () => Promise.all([stepIndex(store, free), stepIndex(store, free), stepIndex(store, free)]),
+        between: () =>
+          Promise.all([stepIndex(store, noGuard), stepIndex(store, noGuard), stepIndex(store, noGuard)]),
       });
     }
     await indexAll(store);
@@ -125,15 +127,15 @@ describe.each(ENGINES)("the index on %s", (engine) => {
       await overtaken.promise;
     });
     await held.promise;
-    await stepIndex(store, free);
+    await stepIndex(store, noGuard);
     const { position } = await create(repository);
-    await stepIndex(store, free);
+    await stepIndex(store, noGuard);
     overtaken.resolve();
     expect(await slow).toMatchObject({ followed: 0, more: true });
     expect(await repository.indexStatus()).toMatchObject({ indexed_through: position, indexed: 2 });
   });
 
-  test("an indexer whose lease went to another writes nothing", async () => {
+  test("an indexer that lost its lease writes nothing", async () => {
     const { store, repository } = bench;
     await create(repository);
     const take = (holder: string, nowMs: number) =>
@@ -144,7 +146,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     expect(await searchAll(repository, {})).toEqual([]);
   });
 
-  test("a rebuild clears every tenant's old entries and goes on after a crash in the middle", async () => {
+  test("a rebuild clears the old entries of every tenant and continues after a crash", async () => {
     const { repository, store } = bench;
     const tenants = ["default", "a", "ab", "z"];
     for (const tenant of tenants) {
@@ -152,8 +154,8 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     }
     await indexAll(store);
     const before = await Promise.all(tenants.map((tenant) => dump(store, tenant)));
-    // An entry that no feed entry explains, as a defect of an older release could have left it.
-    const stray = tenantKeys("ab").index("agent", "nobody", 1, UUID_ZERO);
+    // Entries without a feed entry, as a defect of an older release could have left them.
+    const stray = tenantKeys("ab").index("agent", "agent-0", 1, UUID_ZERO);
     const strays = [
       stray,
       tenantKeys("z").dropped(UUID_ZERO),
@@ -166,7 +168,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
 
     expect(await repository.rebuildIndex()).toMatchObject({ state: "rebuilding", indexed: 0, total: 16 });
     const stateNow = () => store.read(reading, readIndexState);
-    while ((await stateNow()).clearing === "default") await stepIndex(store, free);
+    while ((await stateNow()).clearing === "default") await stepIndex(store, noGuard);
     const halfway = await stateNow();
     await repository.rebuildIndex(); // a second request changes nothing
     expect(await stateNow()).toEqual(halfway);
@@ -185,12 +187,12 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     expect((await search(repository, {})).rebuilding).toBe(false);
   });
 
-  test("a cursor goes on after a rebuild where it was", async () => {
+  test("a cursor stays valid after a rebuild", async () => {
     const { repository, store } = bench;
     const ids: string[] = [];
     for (const one of fc.sample(spec, { seed: 10, numRuns: 20 })) {
       ids.push(
-        await write(repository, { ...one, words: ["parser"] }, { between: () => stepIndex(store, free) }),
+        await write(repository, { ...one, words: ["parser"] }, { between: () => stepIndex(store, noGuard) }),
       );
     }
     const between = async () => {
@@ -203,23 +205,23 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     }
   });
 
-  test("a step that would be too large is cut", async () => {
+  test("a step that would be too large is divided", async () => {
     const { repository, store } = bench;
-    const unheard = (n: number) =>
+    const rareWords = (n: number) =>
       Array.from({ length: LIMITS.index_words_max }, (_, i) =>
         `w${n}x${i}`.padEnd(LIMITS.index_word_chars_max, "ö"),
       );
     for (let n = 0; n < 60; n += 1)
-      await create(repository, { checkpoint: input({ goal: unheard(n).join(" ") }) });
+      await create(repository, { checkpoint: input({ goal: rareWords(n).join(" ") }) });
     expect(await indexAll(store)).toBeGreaterThan(2);
     expect(await repository.indexStatus()).toMatchObject({ indexed: 60, behind: 0 });
     for (const n of [0, 31, 59])
-      expect(await searchAll(repository, { text: unheard(n)[7]!.slice(0, 64) })).toHaveLength(1);
+      expect(await searchAll(repository, { text: rareWords(n)[7]!.slice(0, 64) })).toHaveLength(1);
   });
 
-  test("words that change without end are followed only so far, and never found twice", async () => {
+  test("dropped words are tracked up to a limit, and no hit appears twice", async () => {
     const { repository, store } = bench;
-    // Digests, so that compression cannot make room for them.
+    // Digests, because they cannot be compressed.
     const words = (n: number) => Array.from({ length: 190 }, (_, i) => sha256Hex(`${n}/${i}`));
     const text = (n: number) => ["steady", ...words(n % 16)].join(" ");
     const { checkpoint_id: id } = await create(repository, { checkpoint: input({ goal: text(0) }) });
@@ -232,7 +234,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     expect(wordsOf(await repository.get("default", id)).size).toBeGreaterThan(190);
   });
 
-  test("indexed_through is the position of the last commit that the index holds", async () => {
+  test("indexed_through is the position of the last indexed commit", async () => {
     const { repository, store } = bench;
     expect((await repository.indexStatus()).indexed_through).toBe(positionOf(null));
     const first = await create(repository);
@@ -247,7 +249,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     expect((await search(repository, {})).indexed_through).toBe(second.position);
   });
 
-  test("a search waits for the position that it is given", async () => {
+  test("a search waits for the given position", async () => {
     const { repository, store } = bench;
     const { position, checkpoint_id: id } = await create(repository);
     const waiting = search(repository, { wait_for: position });

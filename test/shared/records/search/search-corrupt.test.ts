@@ -1,4 +1,5 @@
-// Search over damaged rows: what does not verify is named, marked, audited and announced once, and never answered.
+// Search over damaged rows: a corrupt checkpoint is reported, quarantined, audited and published once, and
+// never served.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
@@ -39,7 +40,7 @@ describe.each(ENGINES)("corrupt checkpoints on %s", (engine) => {
     { by: "agent", query: { agent_id: "agent-1", phase: "implementing" } },
     { by: "task", query: { task_id: "task-1" } },
     { by: "text", query: { text: "parser" } },
-  ])("are named by a search by $by, beside what is sound", async ({ query }) => {
+  ])("are reported by a search by $by, beside the sound hits", async ({ query }) => {
     const { repository, store, corrupt } = bench;
     const checkpoint = input({ goal: "parser" });
     const one = await create(repository, { checkpoint });
@@ -60,12 +61,12 @@ describe.each(ENGINES)("corrupt checkpoints on %s", (engine) => {
     expect(await eventsOf(store, "CHECKPOINT_CORRUPTED")).toMatchObject([
       { subject: "task-1", data: { checkpointId: bad.checkpoint_id } },
     ]);
-    // The audit entry of the quarantine is part of the feed; the index takes it in without harm.
+    // The quarantine is a transition and so part of the feed. It must not change the index.
     await indexAll(store);
     expect((await search(repository, query)).checkpoints).toHaveLength(2);
   });
 
-  test("count for a page's limit, and the cursor goes on behind them", async () => {
+  test("count for the page limit, and the cursor continues after them", async () => {
     const { repository, store } = bench;
     const ids: string[] = [];
     for (let n = 0; n < 5; n += 1) ids.push((await create(repository)).checkpoint_id);
@@ -77,7 +78,7 @@ describe.each(ENGINES)("corrupt checkpoints on %s", (engine) => {
     expect(rest.checkpoints.map(({ metadata }) => metadata.checkpoint_id)).toEqual([ids[2], ids[1], ids[0]]);
   });
 
-  test("are handed back by the indexer, which goes on behind them", async () => {
+  test("are returned by the indexer, which continues after them", async () => {
     const { repository, store } = bench;
     const bad = await create(repository);
     const good = await create(repository);

@@ -1,4 +1,4 @@
-// Search against brute force, its pages while others write, and what it refuses.
+// Search compared with brute force, its pages during concurrent writes, and its refusals.
 
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -33,7 +33,7 @@ describe.each(ENGINES)("search on %s", (engine) => {
     const { repository, store } = bench;
     const ids: string[] = [];
     let commands = 0;
-    // Steps of the indexer fall between the versions of checkpoints.
+    // Steps of the indexer run between the versions of checkpoints.
     const between = async () => {
       commands += 1;
       if (commands % 7 === 0) await indexAll(store);
@@ -56,7 +56,7 @@ describe.each(ENGINES)("search on %s", (engine) => {
       queries.map((query) => searchAll(bench.repository, { ...query, limit: 7 })),
     );
     expect(found.map(idsOf).map(sorted)).toEqual(queries.map(expected));
-    // A corpus in which nothing matches would prove nothing.
+    // A test without hits would prove nothing.
     expect(queries.some((query) => expected(query).length > 0)).toBe(true);
   });
 
@@ -79,13 +79,13 @@ describe.each(ENGINES)("search on %s", (engine) => {
     expect(found).toEqual(sorted(found).reverse());
   });
 
-  test("by text, answers first what got the words last", async () => {
+  test("a search by text returns the checkpoint first that gained the words last", async () => {
     const found = await searchAll(bench.repository, { text: "parser", task_id: "task-1" });
     const seqs = found.map(({ metadata }) => metadata.seq);
     expect(seqs).toEqual([...seqs].sort((a, b) => b - a));
   });
 
-  test("spelling of words does not matter", async () => {
+  test("case and Unicode form of words do not matter", async () => {
     const [plain, loud, joined] = await Promise.all(
       ["größe cache", "GRÖSSE, Cache!", "cache_Gro\u0308ße"].map((text) =>
         searchAll(bench.repository, { text }),
@@ -93,16 +93,16 @@ describe.each(ENGINES)("search on %s", (engine) => {
     );
     expect(plain!.length).toBeGreaterThan(0);
     expect(idsOf(joined!)).toEqual(idsOf(plain!));
-    expect(loud).toEqual([]); // ß and SS are different words: case mapping is not spelling reform
+    expect(loud).toEqual([]); // ß and SS are different words, because lower case does not map SS to ß
   });
 
-  test("another tenant's checkpoints stay its own", async () => {
+  test("a search does not return checkpoints of another tenant", async () => {
     expect(await searchAll(bench.repository, {}, { tenant: "other" })).toHaveLength(10);
-    expect(await searchAll(bench.repository, {}, { tenant: "nobody" })).toEqual([]);
+    expect(await searchAll(bench.repository, {}, { tenant: "empty" })).toEqual([]);
   });
 
   test("an unknown word, agent or task finds nothing", async () => {
-    for (const query of [{ text: "parser unheard" }, { agent_id: "nobody" }, { task_id: "none" }]) {
+    for (const query of [{ text: "parser unknown" }, { agent_id: "agent-0" }, { task_id: "none" }]) {
       const page = await search(bench.repository, query);
       expect(page).toMatchObject({ checkpoints: [], corrupt: [], rebuilding: false });
       expect(page.cursor).toBeUndefined();
@@ -116,7 +116,7 @@ describe.each(ENGINES)("search on %s", (engine) => {
     expect(page.cursor).toBeUndefined();
   });
 
-  test("refuses cursors that are broken or of another search", async () => {
+  test("refuses a damaged cursor and a cursor of another search", async () => {
     const { cursor } = await search(bench.repository, { agent_id: "agent-1", limit: 2 });
     const broken = `${cursor!.slice(0, -2)}AA`;
     for (const [query, tenant] of [
@@ -146,14 +146,14 @@ describe.each(ENGINES)("search on %s", (engine) => {
   });
 });
 
-describe.each(ENGINES)("pages on %s while others write", (engine) => {
+describe.each(ENGINES)("pages on %s during concurrent writes", (engine) => {
   let bench: TestRecords;
   beforeAll(async () => {
     bench = await openTestRecords(engine);
   });
   afterAll(() => bench.close());
 
-  test("what matches throughout appears exactly once", async () => {
+  test("a checkpoint that matches all the time appears exactly once", async () => {
     const { repository, store } = bench;
     const steady: Spec[] = fc.sample(spec, { seed: 3, numRuns: 60 }).map((one) => ({
       ...one,
