@@ -3,9 +3,9 @@
  * made only from the state where it begins, so any number of watchdogs may try it, and again after a crash.
  */
 import { decide } from "../../lifecycle/decide.ts";
-import type { AuditOp, Why } from "../../lifecycle/transition.ts";
-import type { TaskRecord } from "../../lifecycle/task.ts";
 import type { FailureSighting, ObservationInput } from "../../lifecycle/input.ts";
+import type { TaskRecord } from "../../lifecycle/task.ts";
+import type { AuditOp, Why } from "../../lifecycle/transition.ts";
 import { type Policies, policyOf } from "../../protocol/policy.ts";
 import type { FailureSignal } from "../../protocol/recovery-states.ts";
 import type { Reader, Tx } from "../../store/store.ts";
