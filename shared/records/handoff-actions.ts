@@ -1,5 +1,6 @@
 /**
- * What coordinators do, each one transaction: find handoffs that are due, verify what is handed over, and record what they observed.
+ * The operations of the coordinators, each one transaction: find due handoffs, verify their checkpoints, and
+ * record observations.
  */
 
 import type { Offering } from "../lifecycle/handoff.ts";
@@ -49,7 +50,10 @@ export class HandoffActions {
     return this.#observe("reject", tenant, id, { type: "handoff_invalid", failure: ending(failure) });
   }
 
-  /** The offer leaves in the same transaction, through the outbox. Throws TOO_LARGE for a prompt over the limit. */
+  /**
+   * The offer leaves in the same transaction, through the outbox. Throws TOO_LARGE for a prompt over the
+   * limit.
+   */
   offerHandoff(tenant: string, id: string, choice: Choice<Offering>): Promise<CoordinatedHandoff> {
     const { toAgentType, ...offering } = choice;
     return this.#observe("offer", tenant, id, { type: "offer_ready", toAgentType, offering });
@@ -90,10 +94,10 @@ export class HandoffActions {
   async #verify<V extends Own | Ancestry | Unsound>(
     tenant: string,
     task: string,
-    look: (reader: Reader) => Promise<V>,
+    verify: (reader: Reader) => Promise<V>,
   ): Promise<V> {
     const { transactions, findings } = this.#parts;
-    const result = await transactions.read("verify_chain", look);
+    const result = await transactions.read("verify_chain", verify);
     if (!result.ok) await findings.keep(tenant, task, [result.corrupt]);
     return result;
   }

@@ -1,5 +1,6 @@
 /**
- * What watchdogs do, each one transaction: keep the leases of agents, record failures, find recovery points and attempt recoveries.
+ * The operations of the watchdogs, each one transaction: keep the leases of agents, record failures, find
+ * recovery points and attempt recoveries.
  */
 
 import { decide } from "../lifecycle/decide.ts";
@@ -48,7 +49,9 @@ export class RecoveryActions {
     this.#parts = parts;
   }
 
-  /** Revokes the agent's ownership and decides what follows; `applied: false` says why not. */
+  /**
+   * Revokes the agent's ownership and decides on the recovery action; `applied: false` comes with the reason.
+   */
   async noteFailure(place: RecoveryPlace, failure: Sighting, traceparent?: string): Promise<NotedFailure> {
     const recorded = await this.#transact("note_failure", place, traceparent, (tx, by) =>
       recordFailure(tx, by, failure),
@@ -85,7 +88,7 @@ export class RecoveryActions {
     return due.map(redactedView);
   }
 
-  /** What does not verify on the way is quarantined. */
+  /** Quarantines the corrupt versions that it finds. */
   async findPoint({ tenant, task }: RecoveryPlace, wish?: PointWish): Promise<PointSearch> {
     const { transactions, findings } = this.#parts;
     const search = await transactions.read("find_recovery_point", (reader) =>
@@ -95,8 +98,11 @@ export class RecoveryActions {
     return search;
   }
 
-  /** For people: what a recovery would find now, and who would lose the task. */
-  async lookForPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
+  /**
+   * A preview for operators: the recovery point that a recovery would find now, and the owner that would lose
+   * the task.
+   */
+  async previewPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
     const { transactions, policies, now } = this.#parts;
     const { task_id: task, checkpoint_id: checkpointId = null, before = null, force } = query;
     const search = await this.findPoint({ tenant, task }, { checkpointId, before });
@@ -138,7 +144,7 @@ export class RecoveryActions {
     return { code, message, details };
   }
 
-  /** In the order asked for; null where there is no such task. */
+  /** The heads in the order of `tasks`; null where there is no such task. */
   async heads(tenant: string, tasks: readonly string[]): Promise<(Task | null)[]> {
     const heads = await this.#parts.transactions.read("recovery_heads", (reader) =>
       readHeads(reader, tenant, tasks),
@@ -146,17 +152,19 @@ export class RecoveryActions {
     return heads.map((head) => head && redactedView(head));
   }
 
-  /** How many recoveries are in each state, of all tenants; not to be decided by in a transaction. */
+  /** The number of recoveries in each state, of all tenants. Transactions must not base decisions on it. */
   counts(): Promise<Readonly<Record<RecoveryState, number>>> {
     return this.#parts.transactions.read("recovery_counts", readRecoveryCounts);
   }
 
-  /** How many attempts are open that wait for agents of a type; not to be decided by in a transaction. */
+  /**
+   * The number of open attempts that wait for agents of a type. Transactions must not base decisions on it.
+   */
   attempts(kind: AttemptKind): Promise<number> {
     return this.#parts.transactions.read("attempt_count", (reader) => readAttemptCount(reader, kind));
   }
 
-  /** As many as fit into a transaction: some hundreds. */
+  /** For at most some hundreds of leases, as many as fit into one transaction. */
   async renewLeases(leases: readonly AgentLease[]): Promise<void> {
     await this.#parts.transactions.transact("renew_leases", async (tx) => writeLeases(tx, leases));
   }
@@ -167,7 +175,7 @@ export class RecoveryActions {
     });
   }
 
-  /** Behind `last`, in the order of their keys. */
+  /** The leases after `last`, in the order of their keys. */
   leases(last: LeaseKey | null, limit: number): Promise<LeasePage> {
     return this.#parts.transactions.read("agent_leases", (reader) => readLeases(reader, last, limit));
   }
@@ -196,7 +204,7 @@ export class RecoveryActions {
   }
 }
 
-/** `applied: false`: nothing was written, and why. */
+/** `applied: false`: nothing was written, for the reason `why`. */
 export type NotedFailure =
   | { readonly applied: true; readonly head: Task }
   | Exclude<RecordedFailure, { readonly applied: true }>;

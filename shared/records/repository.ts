@@ -1,8 +1,9 @@
 /**
- * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Services use this and nothing below it.
+ * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Services use this
+ * and nothing below it.
  *
- * Errors are FleetErrors. A store that is away gives UNAVAILABLE; a transaction whose result cannot be known is tried again, which
- * its idempotency record makes harmless.
+ * Errors are FleetErrors. An unavailable store gives UNAVAILABLE. A transaction with an unknown result is
+ * retried, which its idempotency record makes harmless.
  */
 
 import { requireFence } from "../lifecycle/ownership.ts";
@@ -72,12 +73,14 @@ import { type AuditedRefusal, recordRefusal } from "./task/audited-refusals.ts";
 import type { CommandContext, Replay } from "./task/command-transaction.ts";
 import { appliedAt, type RememberedAnswer } from "./task/idempotency.ts";
 import { releaseTask, takeTask } from "./task/ownership.ts";
-import { Lanes } from "./task/task-mutex.ts";
+import { TaskMutexes } from "./task/task-mutex.ts";
 import { redactedView } from "./task/task-view.ts";
 
-/** What the caller of a command knows; time, incarnation and policy are the repository's. */
+/**
+ * The part of a command's context that its caller gives; the repository adds time, incarnation and policy.
+ */
 export type Caller = Omit<CommandContext, "nowMs" | "incarnation" | "thresholdsOf" | "policies"> & {
-  /** For the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
+  /** The deadline of the whole command, over all attempts. Default {@link LIMITS.command_deadline_ms}. */
   readonly deadlineMs?: number;
 };
 
@@ -86,16 +89,19 @@ export interface RepositoryOptions {
   readonly format: Format;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** The service that acts, for the audit trail of what it finds. */
+  /** The service that acts, for the audit trail of its findings. */
   readonly finder: string;
-  /** When an agent should hand off, and what is done when one fails. Default: {@link DEFAULT_POLICIES}. */
+  /** The policy of handoffs and recoveries. Default: {@link DEFAULT_POLICIES}. */
   readonly policies?: Policies;
-  /** Called for each corrupt version that is met for the first time, after its quarantine has been committed. */
+  /**
+   * Called for each corrupt version that is found for the first time, after its quarantine has been
+   * committed.
+   */
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
 }
 
-/** Of a command's time, what it may spend on waiting for others of its task; the rest is for the store. */
-const LANE_SHARE = LIMITS.lane_wait_ms_max / LIMITS.command_answer_ms_max;
+/** The share of a command's time for waiting on earlier commands of its task; the rest is for the store. */
+const WAIT_SHARE = LIMITS.lane_wait_ms_max / LIMITS.command_answer_ms_max;
 
 type Verb<A> = (tx: Tx, context: CommandContext) => Promise<A | Replay>;
 type Answered<A> = { status: "committed"; command_id: string } & A & { position: string; replayed: boolean };
@@ -104,13 +110,13 @@ export class CheckpointRepository {
   readonly #store: Store;
   readonly #options: RepositoryOptions;
   readonly #transactions: Transactions;
-  readonly #lanes = new Lanes();
+  readonly #mutexes = new TaskMutexes();
   readonly #policies: Policies;
   readonly #thresholdsOf: ThresholdsOf;
   readonly #findings: Findings;
-  /** What only coordinators do. */
+  /** The operations of the coordinators. */
   readonly coordination: HandoffActions;
-  /** What only watchdogs do. */
+  /** The operations of the watchdogs. */
   readonly recovery: RecoveryActions;
 
   constructor(options: RepositoryOptions) {
@@ -165,12 +171,12 @@ export class CheckpointRepository {
     return this.#command("cancel_handoff", caller, (tx, context) => cancelHandoff(tx, context, command));
   }
 
-  /** Asks for an attempt at once; the watchdogs make it. */
+  /** Requests an attempt at once; the watchdogs make it. */
   recover(caller: Caller, command: RecoverCommand): Promise<RecoveryAnswer> {
     return this.#command("recover", caller, (tx, context) => recoverTask(tx, context, command));
   }
 
-  /** By its id, or a task's: the open one, else its latest. NOT_FOUND. */
+  /** The handoff with an id, or of a task: the open one, else the latest. Throws NOT_FOUND. */
   handoff(tenant: string, query: QueryParams<"handoff">): Promise<Handoff> {
     return this.#transactions.read("handoff", (reader) => findHandoff(reader, tenant, query));
   }
@@ -179,16 +185,16 @@ export class CheckpointRepository {
     return this.#transactions.read("handoffs", (reader) => listHandoffs(reader, tenant, query));
   }
 
-  /** What does not verify on the way is quarantined. */
+  /** Quarantines the corrupt versions that it finds. */
   recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
-    return this.recovery.lookForPoint(tenant, query);
+    return this.recovery.previewPoint(tenant, query);
   }
 
   recoveries(tenant: string, query: QueryParams<"recoveries">): Promise<RecoveryPage> {
     return this.#transactions.read("recoveries", (reader) => listRecoveries(reader, tenant, query));
   }
 
-  /** NOT_FOUND when there is none; CORRUPT, after quarantine, when its bytes do not verify. */
+  /** Throws NOT_FOUND when there is none, and CORRUPT, after the quarantine, when its bytes do not verify. */
   async get(tenant: string, id: string, version?: number): Promise<Checkpoint> {
     const hit = await this.#transactions.read("get", (reader) => findVersion(reader, tenant, id, version));
     if (hit === null) {
@@ -203,7 +209,7 @@ export class CheckpointRepository {
     });
   }
 
-  /** Falls back over corrupt checkpoints and says so; CORRUPT when no sound one can be reached. */
+  /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
   async latest(tenant: string, task: string): Promise<LatestResult> {
     try {
       const result = await this.#transactions.read("latest", (reader) => findLatest(reader, tenant, task));
@@ -223,7 +229,7 @@ export class CheckpointRepository {
     return page;
   }
 
-  /** NOT_FOUND when nothing was ever written to it. */
+  /** Throws NOT_FOUND for a task without any record. */
   async task(tenant: string, task: string): Promise<Task> {
     const head = await this.#transactions.read("task", (reader) => readTask(reader, tenant, task));
     if (head === null)
@@ -244,7 +250,10 @@ export class CheckpointRepository {
     });
   }
 
-  /** UNAVAILABLE when the index does not reach `wait_for` in time; its details say how far it has come. */
+  /**
+   * Throws UNAVAILABLE when the index does not reach `wait_for` in time; the details give the position of the
+   * index.
+   */
   async search(tenant: string, query: QueryParams<"search">): Promise<SearchResult> {
     if (query.wait_for !== undefined) {
       await requireIndexed(this.#store, query.wait_for, LIMITS.search_wait_ms_max).catch((error: unknown) => {
@@ -262,7 +271,7 @@ export class CheckpointRepository {
     return this.#transactions.read("index_status", readIndexStatus);
   }
 
-  /** Has the index built anew by whoever runs the indexer; changes nothing while a rebuild is under way. */
+  /** Requests a rebuild of the index from the indexer; changes nothing while a rebuild is open. */
   async rebuildIndex(): Promise<IndexStatus> {
     await this.#transactions.transact("index_rebuild", requestRebuild);
     return this.indexStatus();
@@ -272,13 +281,13 @@ export class CheckpointRepository {
     return this.#transactions.read("scrub_status", (reader) => readScrubStatus(reader, this.#options.now()));
   }
 
-  /** Asks whoever scrubs for a pass that begins from now on. */
+  /** Requests a scrub that starts after this call. */
   async startScrub(): Promise<ScrubStatus> {
     await this.#transactions.transact("scrub_start", requestScrub);
     return this.scrubStatus();
   }
 
-  /** Keeps what is wrong with a task's head as a finding of the scrub; returns what nobody had met before. */
+  /** Keeps the damage of a task's head as findings of the scrub; returns the new ones. */
   keepMet(tenant: string, task: string): Promise<readonly FoundDamage[]> {
     return keepMet(this.#transactions, { tenant, task }, this.#options.now());
   }
@@ -287,12 +296,12 @@ export class CheckpointRepository {
     return this.#transactions.read("scrub_findings", (reader) => listFindings(reader, tenant, query));
   }
 
-  /** Marks, audits and announces corrupt versions; those marked before are left alone. */
+  /** Marks, audits and announces corrupt versions, except for those marked before. */
   quarantine(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
     return this.#findings.keep(tenant, task, found);
   }
 
-  /** Whether a command was applied; false also when that is longer ago than idempotency records are kept. */
+  /** True if a command was applied and its idempotency record is still kept. */
   isApplied(tenant: string, commandId: string, deadlineMs: number): Promise<boolean> {
     const key = tenantKeys(tenant).command(commandId);
     return this.#transactions.read(
@@ -302,7 +311,10 @@ export class CheckpointRepository {
     );
   }
 
-  /** When commands were applied, in the order asked for; null: not with this content, or longer ago than idempotency records are kept. */
+  /**
+   * The times at which commands were applied, in the given order; null: not with this content, or the record
+   * is no longer kept.
+   */
   async appliedAt(
     tenant: string,
     commands: readonly { readonly id: string; readonly contentHash: string }[],
@@ -317,7 +329,7 @@ export class CheckpointRepository {
     return commands.map(({ contentHash }, i) => appliedAt(records[i], contentHash));
   }
 
-  /** Like `isApplied`, but gives the command up to `waitMs` to be applied by somebody else. */
+  /** Like `isApplied`, but waits up to `waitMs` for another instance to apply the command. */
   async isAppliedSoon(
     tenant: string,
     commandId: string,
@@ -335,7 +347,10 @@ export class CheckpointRepository {
     return false;
   }
 
-  /** Throws FENCED when a later owner has the task, whatever may still be applied to it before. */
+  /**
+   * Throws FENCED when a later owner has the task. A queued command may still raise the fence after this
+   * check.
+   */
   async requireNotSuperseded(
     { tenant, task }: { readonly tenant: string; readonly task: string },
     fence: number | undefined,
@@ -349,7 +364,10 @@ export class CheckpointRepository {
     if (head !== null && fence !== undefined && fence < head.fence) requireFence(head, fence, false);
   }
 
-  /** Puts a refusal into the task's audit trail; false when there is no such task, or when it is there already. */
+  /**
+   * Adds a refusal to the task's audit trail; false when there is no such task, or when it is recorded
+   * already.
+   */
   async recordRefusal(refusal: AuditedRefusal): Promise<boolean> {
     const { incarnation } = this.#options.format;
     const { value } = await this.#transactions.transact("refuse", (tx) =>
@@ -369,8 +387,8 @@ export class CheckpointRepository {
       policies: this.#policies,
     };
     const { actor, deadlineMs = LIMITS.command_deadline_ms } = caller;
-    const { value, stamp } = await this.#lanes
-      .run(`${actor.tenant}/${actor.task}`, deadlineMs * LANE_SHARE, (waitedMs) =>
+    const { value, stamp } = await this.#mutexes
+      .run(`${actor.tenant}/${actor.task}`, deadlineMs * WAIT_SHARE, (waitedMs) =>
         this.#transactions.transact(
           op,
           (tx) => verb(tx, { ...caller, ...own, nowMs: this.#options.now() }),
@@ -382,7 +400,8 @@ export class CheckpointRepository {
         throw error;
       });
     const replayed = "replay" in value;
-    // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
+    // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the
+    // same kind.
     const answer = replayed ? (value.replay.answer as A) : value;
     const position = replayed ? value.replay.position : Buffer.from(stamp ?? []).toString("hex");
     return { status: "committed", command_id: caller.commandId, ...answer, position, replayed };

@@ -28,15 +28,12 @@ const PENDING: readonly string[] = [
   "shared/records/checkpoint/",
   "shared/records/handoff",
   "shared/records/recovery",
-  "shared/records/repository.ts",
   "shared/records/scrub/",
-  "shared/records/task/",
   "test/fleet/faults",
   "test/shared/records/checkpoint/",
   "test/shared/records/handoff/",
   "test/shared/records/recovery/",
   "test/shared/records/scrub/",
-  "test/shared/records/task/",
 ];
 
 interface Passage {

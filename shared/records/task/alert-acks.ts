@@ -1,6 +1,6 @@
 /**
- * Acknowledgements of alerts. The alerts themselves are in their stream; who knows of one stands here, for as long as the stream may
- * still have it.
+ * Acknowledgements of alerts. The alerts themselves are in their stream; an acknowledgement is kept as long
+ * as the stream may still hold its alert.
  */
 import type { AcknowledgedAlert, Acknowledgement } from "../../protocol/alert-queries.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -10,7 +10,7 @@ import { parseAlertAckExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 
 const DAY_MS = 86_400_000;
 
-/** null: nobody has acknowledged it. */
+/** null: the alert is not acknowledged. */
 export async function readAcks(
   reader: Reader,
   tenant: string,
@@ -20,7 +20,7 @@ export async function readAcks(
   return values.map(decodeAck);
 }
 
-/** A damaged one counts as none: better that people see an alert twice than never. */
+/** A damaged acknowledgement counts as none: operators had better see an alert twice than never. */
 function decodeAck(value: Bytes | undefined): Acknowledgement | null {
   if (value === undefined) return null;
   try {
@@ -31,7 +31,7 @@ function decodeAck(value: Bytes | undefined): Acknowledgement | null {
   }
 }
 
-export interface Acknowledging {
+export interface AlertAcknowledgement {
   readonly tenant: string;
   readonly alerts: readonly string[];
   readonly by: string;
@@ -39,11 +39,14 @@ export interface Acknowledging {
   readonly nowMs: number;
 }
 
-/** The first acknowledgement of an alert counts; later ones are told of it. Made twice, it has one effect. */
-export async function acknowledgeAlerts(tx: Tx, o: Acknowledging): Promise<AcknowledgedAlert[]> {
+/**
+ * The first acknowledgement of an alert counts; later ones get it as their answer. A repeated one has no
+ * further effect.
+ */
+export async function acknowledgeAlerts(tx: Tx, o: AlertAcknowledgement): Promise<AcknowledgedAlert[]> {
   const known = await readAcks(tx, o.tenant, o.alerts);
   const own: Acknowledgement = { by: o.by, at: new Date(o.nowMs).toISOString(), note: o.note };
-  // The alert is in the stream by now, and leaves it within this time.
+  // The alert is already in the stream, which deletes it within this time.
   const day = Math.ceil((o.nowMs + LIMITS.alerts_kept_ms) / DAY_MS) + 1;
   return o.alerts.map((alert_id, i) => {
     const first = known[i] ?? null;
@@ -54,12 +57,12 @@ export async function acknowledgeAlerts(tx: Tx, o: Acknowledging): Promise<Ackno
   });
 }
 
-/** Its own, of an attempt whose result was not known. */
+/** True for the caller's own acknowledgement, committed by an attempt whose result was unknown. */
 function isSame(one: Acknowledgement, other: Acknowledgement): boolean {
   return one.by === other.by && one.at === other.at && one.note === other.note;
 }
 
-/** Clears up to `limit` of those whose day has passed. `more`: there may be further ones. */
+/** Clears up to `limit` expired acknowledgements. `more`: there may be further ones. */
 export async function clearExpiredAcks(
   tx: Tx,
   nowMs: number,

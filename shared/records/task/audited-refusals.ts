@@ -1,7 +1,7 @@
 /**
- * Refusals that must be on record: a command out of the queue that a later owner's fence shut out, or that a person dropped. Nothing of
- * the task changes but its audit trail, and the event that goes with every entry. Recorded once for each occasion, however often
- * a crash makes it be said again.
+ * Refusals that must be recorded: a queued command that was refused because of a later owner's fence, or that
+ * an operator dropped. Only the audit trail of the task changes, with the event of the new entry. Each
+ * refusal is recorded once, even if a crash makes its service report it again.
  */
 import { sha256Hex } from "../../integrity/canonical.ts";
 import { annotate } from "../../lifecycle/chain.ts";
@@ -18,11 +18,11 @@ export interface AuditedRefusal {
   readonly task: string;
   /** The agent whose command it was. */
   readonly agent: string;
-  /** Who refused it, or tried it. */
+  /** The service or operator that refused the command. */
   readonly actor: AuditActor;
   readonly commandId: string | null;
   readonly reason: "fenced" | "dropped";
-  /** The same text for every copy of this refusal. */
+  /** A text that identifies this refusal: the same for every report of it. */
   readonly occasion: string;
 }
 
@@ -32,7 +32,7 @@ export interface RefusalContext {
   readonly traceparent: string | undefined;
 }
 
-/** False when there is no such task, or when it is on record already. */
+/** False when there is no such task, or when the refusal is recorded already. */
 export async function recordRefusal(
   tx: Tx,
   refusal: AuditedRefusal,
@@ -55,7 +55,7 @@ export async function recordRefusal(
   return true;
 }
 
-/** In the form of a command id, but of a version that no command's id has. */
+/** A UUID of version 8, so that it never equals a command id. */
 function markOf(occasion: string): string {
   const hex = sha256Hex(occasion);
   return formatUuid(Buffer.from(`${hex.slice(0, 12)}8${hex.slice(13, 32)}`, "hex"));

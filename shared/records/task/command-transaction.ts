@@ -1,7 +1,8 @@
 /**
- * What every command's transaction has in common. `begin` makes all reads and refuses what must be refused; `complete` makes the
- * writes that no command may lack: its transitions with all that belongs to them, and its idempotency record. Because they share one
- * transaction, a crash at any point leaves either all of them or none (guarantees 1, 2, 3, 6 and 9).
+ * The common parts of every command's transaction. `begin` makes the reads and refuses a command that is
+ * forgotten, fenced or on a stale head; `complete` makes the writes that every command needs: its transitions
+ * with their records, and its idempotency record. Because they share one transaction, a crash at any point
+ * leaves either all of them or none (guarantees 1, 2, 3, 6 and 9).
  */
 
 import type { Aggregate, Chain, Circumstances } from "../../lifecycle/chain.ts";
@@ -21,7 +22,9 @@ import { decodeHead } from "./head.ts";
 import { type RememberedAnswer, recall, remember } from "./idempotency.ts";
 import { writeTransitions } from "./transitions.ts";
 
-/** One command as a verb sees it: who, what, and the hash that tells a retry from a misuse of its id. */
+/**
+ * The context of one command: its caller, its id, and the hash that tells a retry from a misuse of that id.
+ */
 export interface CommandContext {
   readonly actor: Actor;
   readonly commandId: string;
@@ -32,22 +35,23 @@ export interface CommandContext {
   readonly incarnation: number;
   readonly thresholdsOf: ThresholdsOf;
   readonly policies: Policies;
-  /** Trace of the caller, kept in the event so that it crosses the outbox. */
+  /** The caller's trace, kept in the event so that it crosses the outbox. */
   readonly traceparent: string | undefined;
 }
 
 export interface Begun {
   readonly keys: TenantKeys;
   readonly head: TaskRecord | null;
-  /** Values of the keys that the verb asked for, in their order. */
+  /** The values of the further keys, in their order. */
   readonly values: readonly (Bytes | undefined)[];
 }
 
 export type Replay = { readonly replay: { answer: RememberedAnswer; position: string } };
 
 /**
- * Reads the idempotency record, up to when records may be gone, the task's head and `wanted` at once. `supersedes`: the command is there to take the task from
- * whoever owns it, so it needs no fence; one that is given must still be the current one.
+ * Reads the idempotency record, the time up to which commands are forgotten, the task's head and the keys of
+ * `wanted` at once. `supersedes`: the command takes the task from its owner, so it needs no fence; a given
+ * fence must still be the current one.
  */
 export async function begin(
   tx: Tx,
@@ -71,7 +75,7 @@ export async function begin(
   return { keys, head: known, values };
 }
 
-/** Throws CORRUPT unless it is the newest. */
+/** Throws CORRUPT unless the head is the newest. */
 export async function readNewestHead(tx: Tx, keys: TenantKeys, task: string): Promise<TaskRecord | null> {
   const value = await tx.get(keys.task(task));
   const head = value === undefined ? null : decodeHead(value);
@@ -80,8 +84,8 @@ export async function readNewestHead(tx: Tx, keys: TenantKeys, task: string): Pr
 }
 
 /**
- * The head must be the newest: where the trail goes on behind it, the head was lost or rolled back, and going on from it would
- * write over what was committed. A person decides.
+ * The head must be the newest. If the audit trail continues behind it, the head was lost or rolled back, and
+ * a command on it would overwrite committed records. An operator must decide.
  */
 export async function requireNewest(
   tx: Tx,
@@ -90,7 +94,7 @@ export async function requireNewest(
   head: TaskRecord | null,
 ): Promise<void> {
   if (await isNewest(tx, keys, task, head)) return;
-  throw new FleetError("CORRUPT", "the task's head is older than its records; a person must decide", {
+  throw new FleetError("CORRUPT", "the task's head is older than its records; an operator must decide", {
     details: { task_id: task, head_seq: head?.seq ?? null, head_audit_seq: head?.audit_seq ?? null },
   });
 }
@@ -101,7 +105,7 @@ export async function isNewest(
   task: string,
   head: TaskRecord | null,
 ): Promise<boolean> {
-  // Whoever writes these keys also writes the head, so the head's read conflict covers them.
+  // A transaction that writes these keys also writes the head, so the head's read conflict covers them.
   const [audit, order] = await tx.snapshot.getMany([
     keys.audit(task, (head?.audit_seq ?? 0) + 1),
     keys.order(task, (head?.seq ?? 0) + 1),
@@ -109,7 +113,7 @@ export async function isNewest(
   return audit === undefined && order === undefined;
 }
 
-/** What `decide` needs to know of a command besides the task and the input. */
+/** The facts about a command that `decide` needs besides the task and the input. */
 export function circumstancesOf({ actor, nowMs, policies, traceparent }: CommandContext): Circumstances {
   const { tenant, task, agent } = actor;
   return { tenant, task, actor: agent, nowMs, policies, random: Math.random, traceparent };

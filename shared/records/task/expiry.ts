@@ -1,11 +1,12 @@
 /**
- * How records of commands end. They are kept in buckets, one for each hour in which they may be forgotten, and cleared bucket by bucket,
- * the oldest first. Before the first record of a bucket is cleared, the same transaction writes down the time up to which commands may
- * have been forgotten from then on; a command whose id is of that time or older is refused. So a command either finds its record
- * or is refused: however late it comes and whatever the clocks did, it is not applied a second time (guarantee 2).
+ * The expiry of idempotency records. They are indexed in buckets, one for each hour in which they may be
+ * forgotten, and cleared bucket by bucket, the oldest first. The transaction that clears the first record of
+ * a bucket also stores the time up to which commands may now be forgotten; a command whose id is of that time
+ * or older is refused. So a late command either finds its record or is refused, even if clocks were wrong,
+ * and is never applied a second time (guarantee 2).
  *
- * The line follows what was really cleared, not a clock: commands that waited while the store was away are as young after it as
- * before, and a clock that jumps ahead makes at most one bucket a call forgotten too early.
+ * That time follows the cleared records, not a clock: commands that waited while the store was unavailable do
+ * not age by the wait, and a clock that jumps ahead makes each call forget at most one bucket too early.
  */
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { idTime } from "../../protocol/ids.ts";
@@ -16,7 +17,7 @@ import { parseExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Milliseconds since the epoch: no command with a later id was ever forgotten. */
+/** The key of a time in milliseconds since the epoch: no command with a later id was ever forgotten. */
 export const forgottenKey = (): Bytes => systemKeys.meta("forgotten");
 
 function decodeForgotten(value: Bytes | undefined): number {
@@ -29,14 +30,17 @@ export function expire(tx: Tx, record: { tenant: string; command: string; nowMs:
   tx.set(systemKeys.expiry(hour, record.tenant, record.command), new Uint8Array(0));
 }
 
-/** The latest id that a record of this bucket can have: it was committed so long before, and was not further ahead of the clock. */
+/**
+ * The latest time of an id in this bucket: the time of its commit, and the largest lead over the clock that
+ * an id may have.
+ */
 function latestIdIn(hour: number): number {
   return hour * HOUR_MS - LIMITS.idempotency_ms + LIMITS.id_ahead_ms_max;
 }
 
 /**
- * For a command without a record: throws EXPIRED when it may have had one, INVALID when its id lies ahead of the clock, since the
- * line above which nothing is forgotten holds only for ids that were not.
+ * For a command without a record: throws EXPIRED when it may have had one, and INVALID when the time of its
+ * id is too far ahead of the clock, since the stored time holds only for ids that are not.
  */
 export function requireRemembered(commandId: string, forgotten: Bytes | undefined, nowMs: number): void {
   const time = idTime(commandId);
@@ -46,15 +50,16 @@ export function requireRemembered(commandId: string, forgotten: Bytes | undefine
   const through = decodeForgotten(forgotten);
   if (time > through) return;
   const since = new Date(through).toISOString();
-  throw new FleetError("EXPIRED", "the command is older than what is remembered of commands", {
+  throw new FleetError("EXPIRED", "the command is older than the idempotency records", {
     fields: [{ path: "command_id", expected: `a UUIDv7 made after ${since}`, got: commandId }],
     details: { made_at: new Date(time).toISOString(), remembered_since: since },
   });
 }
 
 /**
- * Clears up to `limit` records of the oldest bucket whose hour has passed. `more`: there may be further ones in this bucket; the
- * next bucket is another call's, to be made later, so that a clock that is wrong for minutes cannot make everything forgotten.
+ * Clears up to `limit` records of the oldest bucket whose hour has passed. `more`: this bucket may have
+ * further ones. The next bucket needs a later call, so that a clock that is wrong for some minutes cannot
+ * clear all records.
  */
 export async function clearExpired(
   tx: Tx,
@@ -67,7 +72,7 @@ export async function clearExpired(
   if (hour === undefined) return { cleared: 0, more: false };
   const bucket = records.filter((record) => record.hour === hour);
   const through = latestIdIn(hour);
-  // Written once a bucket: every command reads it, and would have to be tried again after each write.
+  // Written once for each bucket: every command reads it, so each write makes concurrent commands retry.
   if (decodeForgotten(await tx.get(forgottenKey())) < through) tx.set(forgottenKey(), encodeChecked(through));
   for (const { key, tenant, command } of bucket) {
     tx.clear(tenantKeys(tenant).command(command));

@@ -1,6 +1,7 @@
 /**
- * The head of a task on disk. Heads of the first layout held the state of the task, of its handoff and of its recovery side by side; they
- * are read as the one value that they describe, and written in the new form with the task's next transition or by a scrub.
+ * The head of a task on disk. Heads of the first layout held the state of the task, of its handoff and of its
+ * recovery side by side; they are read as the one value that they describe, and written in the new form with
+ * the task's next transition or by a scrub.
  */
 import { type Budget, type TaskRecord, WHOLE_BUDGET, type Work } from "../../lifecycle/task.ts";
 import type { RecoveryFailure, RecoveryWish } from "../../protocol/recovery-record.ts";
@@ -89,7 +90,7 @@ export function fromFirstHead(head: FirstHead): TaskRecord {
   return {
     ...record,
     work,
-    // Not known: the owner may change every draft, as it could before.
+    // Unknown in the first layout: the owner may change every draft, as it could before.
     owned_seq: 0,
     taken_seq: 0,
     completed_items: recovery?.completed_items ?? 0,
@@ -108,7 +109,8 @@ function workOf({
   if (isEnded(state)) return { kind: "ended", as: state as "completed" | "failed" | "cancelled" };
   const stage = recovery?.state;
   const isOpenAttempt = stage === "attempted" && (state !== "blocked" || (block?.reason ?? null) === null);
-  // A blocked task whose attempt was rejected for a corrupt checkpoint is still recovering: the watchdogs continue.
+  // A blocked task whose attempt was rejected for a corrupt checkpoint is still recovering: the watchdogs
+  // continue.
   if (recovery !== null && (isOpenAttempt || (stage === "waiting" && state !== "blocked"))) {
     const accepted = handoffId !== null && state !== "handing_off";
     const dueAt = recovery.due_at;

@@ -1,6 +1,7 @@
 /**
- * One record per command, read and written in the command's own transaction: however often a command is sent, retried or
- * redelivered, whichever copy commits first wins and every other finds its answer.
+ * One idempotency record for each command, read and written in the command's own transaction. If a command is
+ * sent, retried or redelivered many times, the first copy that commits takes effect, and all others get its
+ * answer.
  */
 import type { FiredTrigger } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
@@ -11,14 +12,14 @@ import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 import { expire } from "./expiry.ts";
 
-/** What is remembered of an answer: everything but the position, which is the stamp that the store puts before it. */
+/** A stored answer: everything but the position, which is the stamp that the store puts before it. */
 export type RememberedAnswer =
   | RememberedCheckpoint
   | RememberedOwnership
   | RememberedHandoff
   | RememberedRecovery;
 
-/** Of a command that wrote a version of a checkpoint. */
+/** The answer to a command that wrote a version of a checkpoint. */
 export type RememberedCheckpoint = {
   readonly task_id: string;
   readonly checkpoint_id: string;
@@ -31,7 +32,7 @@ export type RememberedCheckpoint = {
   readonly handoff_id?: string;
 };
 
-/** Of a command that changed who owns the task. */
+/** The answer to a command that changed the owner of the task. */
 export type RememberedOwnership = {
   readonly task_id: string;
   readonly owner: string | null;
@@ -39,14 +40,17 @@ export type RememberedOwnership = {
   readonly committed_at: string;
 };
 
-/** Of an acknowledged offer: the same, and where to continue until when. */
+/**
+ * The answer to an accepted offer, with the checkpoint to continue from and the deadline of the first own
+ * checkpoint.
+ */
 export type RememberedAcknowledgement = RememberedOwnership & {
   readonly handoff_id: string;
   readonly checkpoint_id: string;
   readonly deadline: string;
 };
 
-/** Of a command that opened or closed a handoff. */
+/** The answer to a command that opened or closed a handoff. */
 export type RememberedHandoff = {
   readonly task_id: string;
   readonly handoff_id: string;
@@ -55,7 +59,7 @@ export type RememberedHandoff = {
   readonly committed_at: string;
 };
 
-/** Of a command that asked for a recovery. */
+/** The answer to a command that requested a recovery. */
 export type RememberedRecovery = {
   readonly task_id: string;
   readonly recovery: RecoveryState;
@@ -69,23 +73,27 @@ interface Remembered {
   readonly answer: RememberedAnswer;
 }
 
-/** The answer given before and its commit position in hex; throws CONFLICT when the id was used for another content. */
+/**
+ * The stored answer and its commit position in hex. Throws CONFLICT when the id was used for other content.
+ */
 export function recall(
   record: Bytes,
   requestHash: string,
 ): { readonly answer: RememberedAnswer; readonly position: string } {
   const { request, answer } = decodeChecked<Remembered>(record.subarray(STAMP_BYTES));
   if (Buffer.from(request).toString("hex") !== requestHash) {
-    throw new FleetError("CONFLICT", "this command id was used before for another content", {
+    throw new FleetError("CONFLICT", "this command id was used before for other content", {
       fields: [{ path: "command_id", expected: "a new UUIDv7 for a new command" }],
     });
   }
   return { answer, position: Buffer.from(record.subarray(0, STAMP_BYTES)).toString("hex") };
 }
 
-/** When a command with this content was applied; null: none was, or its record cannot be read. */
+/**
+ * The time at which a command with this content was applied; null: it was not, or its record cannot be read.
+ */
 export function appliedAt(record: Bytes | undefined, requestHash: string): string | null {
-  // What was done without an answer has a record that is empty.
+  // The record of an occasion without an answer is empty.
   if (record === undefined || record.length <= STAMP_BYTES) return null;
   try {
     return recall(record, requestHash).answer.committed_at;
@@ -105,7 +113,7 @@ export function remember(
   expire(tx, record);
 }
 
-/** That something without an answer was done; forgotten like a command. */
+/** Records that something without an answer was done. The record expires like that of a command. */
 export function rememberOccasion(
   tx: Tx,
   keys: TenantKeys,

@@ -1,4 +1,4 @@
-/** The commands that change who owns a task. */
+/** The commands that change the owner of a task. */
 
 import type { Chain } from "../../lifecycle/chain.ts";
 import type { TakeCommand } from "../../protocol/commands.ts";
@@ -19,7 +19,10 @@ import type { RememberedOwnership } from "./idempotency.ts";
 /** The policy for tasks whose agent type is not known. */
 const UNKNOWN_TYPE = "";
 
-/** A task that does not exist yet begins here, without a checkpoint. Throws CONFLICT when the fence is not the expected one. */
+/**
+ * Creates the task, without a checkpoint, if it does not exist yet. Throws CONFLICT when the fence is not the
+ * expected one.
+ */
 export async function takeTask(
   tx: Tx,
   context: CommandContext,
@@ -41,7 +44,7 @@ export async function takeTask(
   return owned(tx, context, begun, chain);
 }
 
-/** Only under the current fence. Throws CONFLICT when the task has no owner. */
+/** Needs the current fence. Throws CONFLICT when the task has no owner. */
 export async function releaseTask(tx: Tx, context: CommandContext): Promise<RememberedOwnership | Replay> {
   const begun = await begin(tx, context, () => []);
   if ("replay" in begun) return begun;

@@ -1,10 +1,10 @@
-/** Tasks by who has them: the heads of some tasks, and a bounded walk over all of a tenant's. */
+/** Reading heads: those of named tasks, and a bounded scan over the owned tasks of a tenant. */
 import { isEndedWork, type TaskRecord } from "../../lifecycle/task.ts";
 import type { Reader } from "../../store/store.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { decodeSoundHead } from "./head.ts";
 
-/** In the order asked for; null where there is no such task, or its head is damaged. */
+/** The heads in the order of `tasks`; null where there is no such task, or its head is damaged. */
 export async function readHeads(
   reader: Reader,
   tenant: string,
@@ -16,8 +16,8 @@ export async function readHeads(
 }
 
 /**
- * Tasks under way that somebody owns, among the next `scan` tasks behind `after` in the order of their names; `last`: where the walk
- * ended, null when there are no more.
+ * The owned tasks that have not ended, among the next `scan` tasks after `after` in the order of their names.
+ * `last`: the task at which the scan stopped, null at the end.
  */
 export async function readOwned(
   reader: Reader,

@@ -1,77 +1,81 @@
 /**
- * Lanes: the commands of one task, one behind another, in the order in which they came. Each reads and writes the task's head, so of
- * many at once only one could commit, and the others would have worked for nothing and tried again, some of them until their time
- * was over. A lane spares that work and is fair. It is an optimisation for one process: several processes' lanes still meet in the
- * store, whose transactions alone decide what is right. Tasks do not share lanes, so none waits for another.
+ * A mutex for each task: its commands run one after another, in the order of their arrival. Each command
+ * reads and writes the task's head, so of many concurrent ones only one could commit; the others would do
+ * their work in vain and retry, some of them until their deadline. The mutex saves that work and is fair. It
+ * is an optimisation within one process: the transactions of the store alone guarantee correctness between
+ * processes. Different tasks never wait for each other.
  */
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 
-/** A lane in which somebody is at work. */
-interface Lane {
-  /** Those who wait, in their order. */
+/** The mutex of one task, while a command holds it. */
+interface Mutex {
+  /** The waiting commands, in their order. */
   readonly waiting: Set<() => void>;
-  /** How many have done their work in it. */
-  left: number;
+  /** The number of commands that have finished. */
+  finished: number;
 }
 
-export class Lanes {
-  readonly #lanes = new Map<string, Lane>();
+export class TaskMutexes {
+  readonly #mutexes = new Map<string, Mutex>();
 
   /**
-   * Does the work when nobody is before it, and tells it how long it waited. After `waitMs` in the lane it throws, the work not
-   * begun: UNAVAILABLE, and says whether too many were before it or the store answered none of them.
+   * Runs the work when all earlier work of this name has finished; its argument is the time that it waited.
+   * After `waitMs` it throws UNAVAILABLE without having started the work. The message states whether there
+   * was too much earlier work, or the store answered none of it.
    */
   async run<T>(name: string, waitMs: number, work: (waitedMs: number) => Promise<T>): Promise<T> {
-    const lane = this.#lanes.get(name);
+    const mutex = this.#mutexes.get(name);
     let waited = 0;
-    if (lane === undefined) this.#lanes.set(name, { waiting: new Set(), left: 0 });
+    if (mutex === undefined) this.#mutexes.set(name, { waiting: new Set(), finished: 0 });
     else {
       const begin = performance.now();
-      await turn(lane, waitMs);
+      await acquired(mutex, waitMs);
       waited = performance.now() - begin;
     }
     try {
       return await work(waited);
     } finally {
-      this.#leave(name);
+      this.#release(name);
     }
   }
 
-  /** The lane passes to the next one without being free in between: whoever comes just now comes behind. */
-  #leave(name: string): void {
-    const lane = this.#lanes.get(name);
-    const next = lane?.waiting.values().next().value;
-    if (lane === undefined || next === undefined) {
-      this.#lanes.delete(name);
+  /**
+   * Passes the mutex to the next command without a gap, so that a command that arrives now cannot overtake.
+   */
+  #release(name: string): void {
+    const mutex = this.#mutexes.get(name);
+    const next = mutex?.waiting.values().next().value;
+    if (mutex === undefined || next === undefined) {
+      this.#mutexes.delete(name);
       return;
     }
-    lane.left += 1;
-    lane.waiting.delete(next);
+    mutex.finished += 1;
+    mutex.waiting.delete(next);
     next();
   }
 }
 
-function turn(lane: Lane, waitMs: number): Promise<void> {
-  const { left } = lane;
+function acquired(mutex: Mutex, waitMs: number): Promise<void> {
+  const { finished } = mutex;
   return new Promise((resolve, reject) => {
     const admit = (): void => {
       clearTimeout(timer);
       resolve();
     };
     const timer = setTimeout(() => {
-      lane.waiting.delete(admit);
-      reject(lane.left === left ? stuck() : busy(lane.waiting.size));
+      mutex.waiting.delete(admit);
+      reject(mutex.finished === finished ? stalledStore() : tooManyCommands(mutex.waiting.size));
     }, waitMs);
-    lane.waiting.add(admit);
+    mutex.waiting.add(admit);
   });
 }
 
-function stuck(): FleetError {
+function stalledStore(): FleetError {
   return new FleetError("UNAVAILABLE", "the store did not answer the earlier commands on this task in time");
 }
 
-function busy(waiting: number): FleetError {
+function tooManyCommands(waiting: number): FleetError {
   return new FleetError("UNAVAILABLE", "too many commands on this task at once", {
     details: { waiting },
     retryAfterMs: LIMITS.overload_retry_ms,

@@ -1,6 +1,7 @@
 /**
- * Writes the transitions that one transaction makes: each with its audit entry, its event and its feed entry, the handoffs that they
- * change, and the head. Nothing else writes a head, so no transition can lack any of them (guarantees 6 and 9).
+ * Writes the transitions of one transaction: each with its audit entry, its event and its feed entry, the
+ * changed handoffs, and the head. Nothing else writes a head, so no transition can lack any of these records
+ * (guarantees 6 and 9).
  */
 import { stateOf, type TaskRecord } from "../../lifecycle/task.ts";
 import type { EventFact, HandoffUpdate, Transition } from "../../lifecycle/transition.ts";
@@ -15,7 +16,7 @@ import { appendEvent, appendOffer } from "../outbox/outbox.ts";
 import { indexRecovery } from "../recovery/due.ts";
 import { encodeHead } from "./head.ts";
 
-/** Who makes the transitions, on which task, and when. */
+/** The author of the transitions, their task and their time. */
 export interface TransitionAuthor {
   readonly tenant: string;
   readonly task: string;
@@ -56,13 +57,13 @@ export function writeTransitions(
     const changed = { checkpoint: checkpoint?.id ?? null, version: checkpoint?.version ?? null };
     appendFeed(tx, incarnation, { tenant, task, ...changed });
     appendEvent(tx, incarnation, eventOf(author, after.audit_seq, at, event));
-    // Behind the event of the offer, in the same outbox.
+    // After the event of the offer, in the same outbox.
     if (offer !== undefined) appendOffer(tx, incarnation, offer);
   }
   return head;
 }
 
-/** Each handoff once, however many of the transitions change it. */
+/** Each handoff once, with its first and its last state, if several transitions change it. */
 function handoffChanges(transitions: readonly Transition[]): Iterable<HandoffUpdate> {
   const changes = new Map<string, HandoffUpdate>();
   for (const { handoff } of transitions) {

@@ -11,7 +11,7 @@ import { createInterface } from "node:readline";
 import { afterEach, describe, expect, test } from "vitest";
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
-import { Lanes } from "../../../shared/records/task/task-mutex.ts";
+import { TaskMutexes } from "../../../shared/records/task/task-mutex.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { create, ENGINES, openTestRecords, send } from "../../harness/records/records.ts";
 import { type Call, contradictions } from "../../harness/stores/linearizability.ts";
@@ -130,7 +130,7 @@ test("writers in several processes over one store lose no write and agree on one
 
 describe("the task mutex", () => {
   test("runs the work of a task one at a time, in order of arrival, and other tasks in parallel", async () => {
-    const mutex = new Lanes();
+    const mutex = new TaskMutexes();
     const order: number[] = [];
     let inside = 0;
     const gate = Promise.withResolvers<void>();
@@ -149,7 +149,7 @@ describe("the task mutex", () => {
   });
 
   test("reports that the store does not answer when the work that is first does not end in time", async () => {
-    const mutex = new Lanes();
+    const mutex = new TaskMutexes();
     const gate = Promise.withResolvers<void>();
     const first = mutex.run("a", 10_000, () => gate.promise);
     const waiting = mutex.run("a", 5, async () => "never");
@@ -162,7 +162,7 @@ describe("the task mutex", () => {
   });
 
   test("refuses work that waits too long without starting it, and continues with the others", async () => {
-    const mutex = new Lanes();
+    const mutex = new TaskMutexes();
     const gate = Promise.withResolvers<void>();
     const quick = mutex.run("a", 10_000, async () => {});
     const first = mutex.run("a", 10_000, () => gate.promise);
@@ -179,7 +179,7 @@ describe("the task mutex", () => {
   });
 
   test("continues with the next work after a failure", async () => {
-    const mutex = new Lanes();
+    const mutex = new TaskMutexes();
     const failing = mutex.run("a", 1_000, () => Promise.reject(new Error("on purpose")));
     const next = mutex.run("a", 1_000, async () => "next");
     await expect(failing).rejects.toThrow("on purpose");

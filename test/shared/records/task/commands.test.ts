@@ -21,7 +21,7 @@ async function refusal(promise: Promise<unknown>): Promise<FleetError> {
     if (error instanceof FleetError) return error;
     throw error;
   }
-  throw new Error("it was accepted");
+  throw new Error("the command was accepted");
 }
 
 describe.each(ENGINES)("commands on %s", (engine) => {
@@ -37,7 +37,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
   });
   afterAll(() => bench.close());
 
-  /** Everything that a refused command could have left: the task's head and its number of audit entries. */
+  /** The traces that a refused command could leave: the task's head and its number of audit entries. */
   async function stateOf(task: string, tenant = "default") {
     const head = await bench.repository.task(tenant, task).catch(() => null);
     const audit = head
@@ -80,7 +80,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
     expect((await stateOf(task)).entries).toBe(1);
   });
 
-  test("a command id used for another content is refused", async () => {
+  test("a command id used for other content is refused", async () => {
     const task = fresh();
     const commandId = uuidv7();
     await create(bench.repository, { task, commandId });
@@ -112,7 +112,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
     }
   });
 
-  test("update is a merge patch and keeps the version before", async () => {
+  test("update is a merge patch and keeps the earlier version", async () => {
     const task = fresh();
     const { checkpoint_id: id } = await create(bench.repository, {
       task,
@@ -144,15 +144,18 @@ describe.each(ENGINES)("commands on %s", (engine) => {
     ["patch.execution_state.phase", { execution_state: { phase: "sleeping" } }],
     ["patch.execution_state", { execution_state: null }],
   ];
-  test.each(writerFields)("an update of %s is refused by name", async (path, patch) => {
-    const task = fresh();
-    const { checkpoint_id: id } = await create(bench.repository, { task });
-    const before = await stateOf(task);
-    const error = await refusal(send(bench.repository, "update", { checkpoint_id: id, patch }, { task }));
-    expect(error.code).toBe("INVALID");
-    expect(error.fields.map((field) => field.path)).toContain(path);
-    expect(await stateOf(task)).toEqual(before);
-  });
+  test.each(writerFields)(
+    "an update of %s is refused, and the error names the field",
+    async (path, patch) => {
+      const task = fresh();
+      const { checkpoint_id: id } = await create(bench.repository, { task });
+      const before = await stateOf(task);
+      const error = await refusal(send(bench.repository, "update", { checkpoint_id: id, patch }, { task }));
+      expect(error.code).toBe("INVALID");
+      expect(error.fields.map((field) => field.path)).toContain(path);
+      expect(await stateOf(task)).toEqual(before);
+    },
+  );
 
   test("expected_version is checked on create and update", async () => {
     const task = fresh();
@@ -185,7 +188,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
     expect(await row()).toEqual(before);
   });
 
-  test("finalize applies the retention policy and moves the task by its table", async () => {
+  test("finalize applies the retention policy and ends the task", async () => {
     const task = fresh();
     const { checkpoint_id: id } = await create(bench.repository, {
       task,
@@ -233,7 +236,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
     expect(await stateOf(task)).toEqual(before);
   });
 
-  test("parents of another task, or that do not exist, are refused by place", async () => {
+  test("parents that do not exist or belong to another task are refused, and the error names each", async () => {
     const task = fresh();
     const foreign = await create(bench.repository, { task: fresh() });
     const own = await create(bench.repository, { task });
@@ -253,7 +256,7 @@ describe.each(ENGINES)("commands on %s", (engine) => {
     expect(error.fields[0]).toMatchObject({ path: "checkpoint.metadata.agent_id", got: '"somebody-else"' });
   });
 
-  test("changing what is absent, or in another task, is NOT_FOUND", async () => {
+  test("an update of an absent checkpoint, or of one in another task, is NOT_FOUND", async () => {
     const task = fresh();
     await create(bench.repository, { task });
     const elsewhere = await create(bench.repository, { task: fresh() });
@@ -279,13 +282,13 @@ describe.each(ENGINES)("commands on %s", (engine) => {
     expect(error.code).toBe("UNSUPPORTED_VERSION");
   });
 
-  test("a fence on a task without owner is checked against 0", async () => {
+  test("on a task without an owner, the expected fence is 0", async () => {
     const error = await refusal(create(bench.repository, { task: fresh(), fence: 3 }));
     expect(error.fields[0]?.path).toBe("fence");
     await create(bench.repository, { task: fresh(), fence: 0 });
   });
 
-  test("1,000,000 canonical bytes are stored and read back, one more is TOO_LARGE", async () => {
+  test("1,000,000 canonical bytes are stored and read back, one more byte is TOO_LARGE", async () => {
     // Printable text that hardly compresses, so that the body needs chunks and nearly fills the transaction.
     const text = (n: number) =>
       Buffer.from(randomBytes(n).map((byte) => 35 + (byte % 56))).toString("latin1");

@@ -1,5 +1,5 @@
-// Commands that come late. Whenever the records of commands are cleared and whatever the clock does, a command that was applied once
-// is answered again or refused, and never applied a second time.
+// Late commands. A command that was applied once is answered again or refused, and never applied a second
+// time, however the clearing of records and the clock interleave with it.
 
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
@@ -23,7 +23,7 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const START = Date.UTC(2030, 0, 1, 12, 20);
 
-/** A UUIDv7 made at that time. */
+/** A UUIDv7 with this time. */
 function idAt(ms: number): string {
   const time = ms.toString(16).padStart(12, "0");
   const random = randomBytes(9).toString("hex");
@@ -49,7 +49,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
   });
   afterEach(() => bench.close());
 
-  /** What the writer does every few minutes: forgets at most one hour's records. */
+  /** The writer's periodic job: forgets at most one hour's records. */
   async function forget(): Promise<number> {
     const options = { label: "test", deadlineMs: 2_000, onUnknown: "safe" } as const;
     for (let cleared = 0; ; ) {
@@ -67,7 +67,9 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
 
   const entries = async (task: string) => (await bench.repository.task("default", task)).audit_seq;
 
-  /** One command of each kind on a task of its own, as a function that sends it, again and again. */
+  /**
+   * One command of each kind, each on its own task, with a function that sends it as often as it is called.
+   */
   async function oneOfEach() {
     const prepared = COMMAND_OPS.map(async (op) => {
       const task = `task-${op}`;
@@ -99,7 +101,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     return Promise.all(prepared);
   }
 
-  test("every command is answered again for 48 hours, and refused as EXPIRED when its record is gone", async () => {
+  test("every command is answered again for 48 hours, and refused as EXPIRED once its record is cleared", async () => {
     const commands = await oneOfEach();
     for (const { again } of commands) expect(await again()).toBe("applied");
     now = START + LIMITS.idempotency_ms;
@@ -112,13 +114,13 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     expect(await Promise.all(commands.map(({ task }) => entries(task)))).toEqual(before);
   });
 
-  test("an expired command says since when commands are remembered, and a new one is taken", async () => {
+  test("the refusal of an expired command names the oldest remembered time, and a new command is applied", async () => {
     await create(bench.repository, { task: "a", commandId: idAt(now) });
     const old = idAt(now + MINUTE);
     now += 50 * HOUR;
     await forgetAll();
     const error = await create(bench.repository, { task: "a", commandId: old }).catch((reason) => reason);
-    // The first command went with its bucket, which ends on the hour; ids may be a minute ahead of the clock.
+    // The first command's bucket ends on the hour; ids may be a minute ahead of the clock.
     expect(error.toBody()).toMatchObject({
       code: "EXPIRED",
       retryable: false,
@@ -128,7 +130,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     expect(await codeOf(create(bench.repository, { task: "a", commandId: idAt(now) }))).toBe("applied");
   });
 
-  test("a command made long ago that nothing like it was forgotten since is applied: it waited while the store was away", async () => {
+  test("an old command that waited while the store was unavailable is applied, as no later one was forgotten", async () => {
     await create(bench.repository, { task: "a", commandId: idAt(now) });
     const waited = idAt(now + 2 * HOUR);
     now += 10 * 24 * HOUR;
@@ -137,7 +139,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     expect(await codeOf(create(bench.repository, { task: "a", commandId: waited }))).toBe("replayed");
   });
 
-  test("a clock that is days ahead for a while lets nothing be applied twice", async () => {
+  test("no command is applied twice when the clock is days ahead for a while", async () => {
     const commands = await oneOfEach();
     for (const { again } of commands) expect(await again()).toBe("applied");
     const before = await Promise.all(commands.map(({ task }) => entries(task)));
@@ -147,12 +149,12 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     now = START + MINUTE;
     for (const { again } of commands) expect(await again()).toBe("EXPIRED");
     expect(await Promise.all(commands.map(({ task }) => entries(task)))).toEqual(before);
-    // At worst, what is new is refused until the hour of the last record that was lost has passed.
+    // At worst, new commands are refused until the hour of the last cleared record has passed.
     now = START + HOUR + 2 * MINUTE;
     expect(await codeOf(create(bench.repository, { task: "a", commandId: idAt(now) }))).toBe("applied");
   });
 
-  test("a run forgets one hour's records, so that a clock which is put right again soon did little", async () => {
+  test("a run forgets one hour's records, so that a wrong clock that is soon corrected does little damage", async () => {
     const ids: string[] = [];
     for (let hour = 0; hour < 6; hour += 1) {
       now = START + hour * HOUR;
@@ -170,7 +172,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
   });
 
   test.each(COMMAND_OPS)(
-    "%s: an id ahead of the clock is refused, since its record would end too soon",
+    "%s: an id ahead of the clock is refused, since its record would expire too soon",
     async (op) => {
       const commands = await oneOfEach();
       const command = commands.find((one) => one.op === op);
@@ -181,7 +183,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     },
   );
 
-  test("a command that is under way while its record is forgotten is not applied", async () => {
+  test("a command that runs while its record is being cleared is not applied", async () => {
     const { checkpoint_id: id } = await create(bench.repository, { task: "a", commandId: idAt(now) });
     const commandId = idAt(now);
     const patch = { checkpoint_id: id, patch: { execution_state: { goal: "g" } } };
@@ -199,7 +201,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
     expect((await bench.repository.get("default", id)).metadata.version).toBe(2);
   });
 
-  test("however commands, clock and clearing follow each other, each command is applied once at most", async () => {
+  test("in any sequence of commands, clock jumps and clearing, each command is applied at most once", async () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.record({ do: fc.constant("send"), which: fc.integer({ min: 0, max: 9 }) }) },
       { weight: 2, arbitrary: fc.record({ do: fc.constant("new") }) },
@@ -237,7 +239,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
   });
 });
 
-test("what the streams take for a copy is sent again within the time for which records are kept", () => {
+test("the duplicate windows of the streams are shorter than the time within which commands are redelivered", () => {
   for (const { duplicateWindowMs } of fleetStreams())
     expect(duplicateWindowMs).toBeLessThan(LIMITS.redelivery_ms_max);
 });

@@ -1,4 +1,5 @@
-// Who owns a task, and that a fence which is not the current one stops every command: by example, against a model, and all at once.
+// The owner of a task, and the refusal of every command with a fence that is not the current one: by example,
+// against a model, and with concurrent commands.
 
 import fc from "fast-check";
 import { uuidv7 } from "uuidv7";
@@ -19,7 +20,7 @@ import {
 
 async function refusal(promise: Promise<unknown>): Promise<FleetError> {
   const error = await promise.then(
-    () => new Error("it was accepted"),
+    () => new Error("the command was accepted"),
     (reason: unknown) => reason,
   );
   if (error instanceof FleetError) return error;
@@ -88,7 +89,7 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
     ]);
   });
 
-  test("a task begins with its taking; it has no checkpoint until the first one is written", async () => {
+  test("a take creates the task; it has no checkpoint until the first one is written", async () => {
     const task = fresh();
     const taken = await take(task, "agent-a", 0);
     const empty = { phase: null, agent_id: null, agent_type: null, latest_id: null, seq: 0 };
@@ -143,7 +144,7 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
       return { task, attempt };
     }
 
-    test("needs the current fence of a task that has an owner; refused, it leaves nothing", async () => {
+    test("needs the current fence of a task that has an owner; a refusal leaves no trace", async () => {
       const { task, attempt } = await taken();
       const before = await head(task);
       const old = await refusal(attempt("agent-a", 1));
@@ -161,14 +162,14 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
       expect((await head(task)).audit_seq).toBe(before.audit_seq + 1);
     });
 
-    test("is accepted from whoever was given the current fence, under its own name", async () => {
+    test("is accepted from any agent that has the current fence, under its own name", async () => {
       const { task, attempt } = await taken();
       await attempt("tool-of-b", 2);
       expect((await trail(task)).at(-1)).toMatchObject({ op, fence: 2, actor: { id: "tool-of-b" } });
     });
   });
 
-  test("after a release no fence is needed, the current one is accepted, an older one is not", async () => {
+  test("after a release no fence is needed, the current one is accepted, and an older one is refused", async () => {
     const task = fresh();
     await take(task, "agent-a");
     await take(task, "agent-b");
@@ -180,15 +181,15 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
     expect(await take(task, "agent-a")).toMatchObject({ fence: 3 });
   });
 
-  test("nothing can be released that nobody began", async () => {
-    // With the only fence that a release may name, the task's lack of any is met first.
+  test("a task that does not exist cannot be released", async () => {
+    // The fence is checked first: a release needs at least 1, and the task has none.
     expect(await refusal(release(fresh(), 1))).toMatchObject({
       code: "INVALID",
       fields: [{ path: "fence" }],
     });
   });
 
-  test("a take with a fence is refused under an old one: a superseded agent does not take back by accident", async () => {
+  test("a take with an old fence is refused: a superseded agent does not take its task back by accident", async () => {
     const task = fresh();
     await take(task, "agent-a");
     await take(task, "agent-b");
@@ -199,7 +200,7 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
     });
   });
 
-  test("of many that take the same fence at once exactly one succeeds", async () => {
+  test("of many concurrent takes that expect the same fence exactly one succeeds", async () => {
     const task = fresh();
     await take(task, "agent-0");
     const results = await Promise.allSettled(
@@ -212,7 +213,7 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
     expect(await head(task)).toMatchObject({ fence: 2, owner: won[0]?.value.owner });
   });
 
-  test("many that take at once without expecting anything get a fence each", async () => {
+  test("concurrent takes without an expected fence get a fence each", async () => {
     const task = fresh();
     const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => take(task, `agent-${i}`)));
     const fences = answers.map(({ fence }) => fence).sort((a, b) => a - b);
@@ -221,7 +222,7 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
     expect(await head(task)).toMatchObject({ fence: 30, owner: last?.owner });
   });
 
-  test("the same take or release any number of times has one effect and one answer", async () => {
+  test("a take or release sent any number of times has one effect and one answer", async () => {
     const task = fresh();
     const commandId = uuidv7();
     const again = () => send(bench.repository, "take", {}, { task, agent: "agent-a", commandId });
@@ -245,7 +246,7 @@ describe.each(ENGINES)("ownership on %s", (engine) => {
     ["failed", "failed"],
     ["cancelled", "cancelled"],
   ] as const)(
-    "a %s task stays so when it is taken, until its new owner writes to it",
+    "a %s task keeps its state when it is taken, until its new owner writes to it",
     async (state, status) => {
       const task = fresh();
       const { checkpoint_id: id } = await create(bench.repository, {
