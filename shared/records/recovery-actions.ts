@@ -32,7 +32,7 @@ import {
   recordFailure,
   type Sighting,
 } from "./recovery/observations.ts";
-import { findRecoveryPoint, type PointSearch, type PointWish } from "./recovery/recovery-point.ts";
+import { findRecoveryPoint, type PointRequest, type PointSearch } from "./recovery/recovery-point.ts";
 import { readHeads } from "./task/task-list.ts";
 import { redactedView } from "./task/task-view.ts";
 
@@ -89,10 +89,10 @@ export class RecoveryActions {
   }
 
   /** Quarantines the corrupt versions that it finds. */
-  async findPoint({ tenant, task }: RecoveryPlace, wish?: PointWish): Promise<PointSearch> {
+  async findPoint({ tenant, task }: RecoveryPlace, request?: PointRequest): Promise<PointSearch> {
     const { transactions, findings } = this.#parts;
     const search = await transactions.read("find_recovery_point", (reader) =>
-      findRecoveryPoint(reader, tenant, task, wish),
+      findRecoveryPoint(reader, tenant, task, request),
     );
     await findings.keep(tenant, task, search.passed_over);
     return search;

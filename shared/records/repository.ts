@@ -93,10 +93,7 @@ export interface RepositoryOptions {
   readonly finder: string;
   /** The policy of handoffs and recoveries. Default: {@link DEFAULT_POLICIES}. */
   readonly policies?: Policies;
-  /**
-   * Called for each corrupt version that is found for the first time, after its quarantine has been
-   * committed.
-   */
+  /** Called for each newly found corrupt version, after its quarantine has been committed. */
   readonly onCorrupt?: (task: string, corrupt: CorruptCheckpoint) => void;
 }
 
@@ -250,10 +247,7 @@ export class CheckpointRepository {
     });
   }
 
-  /**
-   * Throws UNAVAILABLE when the index does not reach `wait_for` in time; the details give the position of the
-   * index.
-   */
+  /** Throws UNAVAILABLE, with the position of the index, when it does not reach `wait_for` in time. */
   async search(tenant: string, query: QueryParams<"search">): Promise<SearchResult> {
     if (query.wait_for !== undefined) {
       await requireIndexed(this.#store, query.wait_for, LIMITS.search_wait_ms_max).catch((error: unknown) => {
@@ -311,10 +305,7 @@ export class CheckpointRepository {
     );
   }
 
-  /**
-   * The times at which commands were applied, in the given order; null: not with this content, or the record
-   * is no longer kept.
-   */
+  /** The times at which commands with this content were applied; null: never, or no longer recorded. */
   async appliedAt(
     tenant: string,
     commands: readonly { readonly id: string; readonly contentHash: string }[],
@@ -347,10 +338,7 @@ export class CheckpointRepository {
     return false;
   }
 
-  /**
-   * Throws FENCED when a later owner has the task. A queued command may still raise the fence after this
-   * check.
-   */
+  /** Throws FENCED when a later owner has the task, even if earlier commands are still queued. */
   async requireNotSuperseded(
     { tenant, task }: { readonly tenant: string; readonly task: string },
     fence: number | undefined,
@@ -364,10 +352,7 @@ export class CheckpointRepository {
     if (head !== null && fence !== undefined && fence < head.fence) requireFence(head, fence, false);
   }
 
-  /**
-   * Adds a refusal to the task's audit trail; false when there is no such task, or when it is recorded
-   * already.
-   */
+  /** Records a refusal in the audit trail; false when it is recorded already, or without such a task. */
   async recordRefusal(refusal: AuditedRefusal): Promise<boolean> {
     const { incarnation } = this.#options.format;
     const { value } = await this.#transactions.transact("refuse", (tx) =>

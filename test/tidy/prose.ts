@@ -25,14 +25,8 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
 
 /** Folders and files whose words have not been revised yet. */
 const PENDING: readonly string[] = [
-  "shared/records/checkpoint/",
-  "shared/records/handoff",
-  "shared/records/recovery",
   "shared/records/scrub/",
   "test/fleet/faults",
-  "test/shared/records/checkpoint/",
-  "test/shared/records/handoff/",
-  "test/shared/records/recovery/",
   "test/shared/records/scrub/",
 ];
 

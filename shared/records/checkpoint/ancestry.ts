@@ -1,7 +1,7 @@
 /**
- * Whether a checkpoint and all that it goes back to verify: its own hash, and every ancestor's. A parent always stands before its child
- * in the task's order, so one way through the order, newest first, meets every child before its parents. Bounded: what lies further back
- * than the limit is left to those who read it.
+ * Verifies that a checkpoint is sound: its own hash and the hashes of its ancestors. A parent always precedes
+ * its child in the task's order, so one pass over the order, newest first, meets every child before its
+ * parents. The pass is bounded: ancestors beyond the limit are verified when they are read.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -11,11 +11,11 @@ import { tenantKeys } from "../kv/keyspace.ts";
 import { findInTask, findMany } from "./lookup.ts";
 import { readOrder } from "./order.ts";
 
-/** A checkpoint that verifies itself; what it goes back to is not known yet. */
+/** A valid checkpoint, whose ancestors are not verified yet. */
 export interface Own {
   readonly ok: true;
   readonly checkpoint: Checkpoint;
-  /** In canonical form. */
+  /** The size of its canonical form. */
   readonly bytes: number;
 }
 
@@ -24,7 +24,7 @@ export interface Unsound {
   /** The checkpoint itself, or one of its ancestors. */
   readonly reason: "hash_broken" | "chain_broken";
   readonly at: string;
-  /** What is wrong there. */
+  /** A description of the corruption. */
   readonly details: string;
   readonly corrupt: CorruptCheckpoint;
 }
@@ -32,14 +32,16 @@ export interface Unsound {
 export type Ancestry =
   | {
       readonly ok: true;
-      /** The one that was asked about. */
+      /** The requested checkpoint. */
       readonly checkpoint: Checkpoint;
-      /** How many were verified, itself among them. */
+      /** The number of verified checkpoints, including this one. */
       readonly verified: number;
     }
   | Unsound;
 
-/** Checkpoints read at once: fewer when they are large, judged by those before them, so that they do not fill the memory. */
+/**
+ * The checkpoints read at once: fewer if those before them were large, so that they do not fill the memory.
+ */
 const SLICE = 32;
 const SLICE_BYTES = 2_000_000;
 
@@ -83,7 +85,7 @@ export async function verifyAncestors(
     const found = await findMany(reader, keys, task, places);
     for (const [i, one] of found.entries()) {
       const at = places[i]?.entry?.id ?? null;
-      // A place whose entry is lost may be an ancestor's; if it is, that one is never met.
+      // A lost entry may be an ancestor's; if it is, that ancestor stays in `wanted`.
       if (at === null || !wanted.delete(at)) continue;
       if (!one.sound) return broken("chain_broken", at, one.corrupt);
       for (const parent of one.checkpoint.metadata.parent_ids) wanted.add(parent);

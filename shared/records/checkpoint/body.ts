@@ -1,6 +1,6 @@
 /**
- * Checkpoint rows: the sealed bytes of one version, inline or in chunks. Reading verifies the hash before anything is parsed; what
- * does not verify comes back as a finding, never as a checkpoint.
+ * Checkpoint rows: the sealed bytes of one version, inline or in chunks. A read verifies the hash before it
+ * parses the body; a corrupt version is returned as a finding, never as a checkpoint.
  */
 import { CorruptBytes, open, type Sealed } from "../../integrity/seal.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
@@ -12,7 +12,10 @@ import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { compressed, decode, decompressed, encode, UnreadableValue } from "../kv/codec.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
 
-/** MessagePack array: version, SHA-256, compressed?, number of chunks (0: inline), bytes or nil, signature or nil. */
+/**
+ * MessagePack array: version, SHA-256, compressed?, number of chunks (0: inline), bytes or nil, signature or
+ * nil.
+ */
 type Row = [
   version: number,
   hash: Bytes,
@@ -22,7 +25,10 @@ type Row = [
   signature: string | null,
 ];
 
-/** The hash covers the body alone; a damaged byte beside it must not become a part of what is served. */
+/**
+ * The hash covers the body alone, so the other members are checked: a damaged byte there must not reach an
+ * answer.
+ */
 function isRow(value: unknown): value is Row {
   if (!Array.isArray(value) || value.length !== 6) return false;
   const [version, hash, isCompressed, chunks, inline, signature] = value as unknown[];
@@ -48,7 +54,10 @@ function chunksOf(bytes: Bytes): Bytes[] {
   return chunks;
 }
 
-/** Writes the current row of a checkpoint; large bodies go to chunks of their own version, so that versions never share. */
+/**
+ * Writes the current row of a checkpoint; large bodies go to chunks of their own version, so that versions
+ * never share.
+ */
 export function writeRow(
   tx: Tx,
   keys: TenantKeys,
@@ -92,13 +101,19 @@ async function bodyOf(reader: Reader, keys: TenantKeys, task: string, id: string
   }
 }
 
-/** What is known of a version from elsewhere; bytes that verify, but are of another version, are as wrong as broken ones. */
+/**
+ * The version and hash that the order entry names: valid bytes of another version are as wrong as corrupt
+ * ones.
+ */
 export interface Expected {
   readonly version: number;
   readonly hash?: string;
 }
 
-/** Verifies and opens a row that was read before; `row` undefined: the row is missing although something refers to it. */
+/**
+ * Verifies and opens a row that was already read; `row` undefined: the row is missing although a record
+ * refers to it.
+ */
 export async function openRow(
   reader: Reader,
   keys: TenantKeys,
@@ -119,7 +134,7 @@ export async function openRow(
     version = parsed[0];
     const bytes = await bodyOf(reader, keys, task, id, parsed);
     const checkpoint = open({ bytes, hash }, parsed[5] === null ? undefined : parsed[5]);
-    // Sound bytes at a wrong address are as wrong as broken ones: a row that was swapped or rolled back.
+    // Valid bytes under a wrong key are as wrong as corrupt ones: the row was swapped or rolled back.
     const { metadata } = checkpoint;
     if (metadata.checkpoint_id !== id || metadata.task_id !== task || metadata.version !== version) {
       throw new CorruptBytes("the row holds another checkpoint");
@@ -136,11 +151,12 @@ function isExpected(expected: Expected, version: number, hash: string): boolean 
   return version === expected.version && (expected.hash === undefined || hash === expected.hash);
 }
 
-/** The finding in an error, or null when the error is something else (the store away, a newer format). */
+/** The corruption that an error reports; null for any other error (an unavailable store, a newer format). */
 function corruptionIn(error: unknown): string | null {
   if (error instanceof CorruptBytes) return error.reason;
   if (error instanceof UnreadableValue) return "the row cannot be decoded";
-  // A flipped format byte reads as a newer format; a row that this version wrote has one of this version's formats.
+  // A flipped format byte reads as a newer format; a row that this version wrote has one of this version's
+  // formats.
   if (error instanceof FleetError && error.details.format !== undefined)
     return "the row's format is not known";
   if (error instanceof TypeError || error instanceof SyntaxError) return "the row cannot be decoded";

@@ -1,6 +1,7 @@
 /**
- * Changing a checkpoint that exists: what update, finalize and link share. The current version is read, verified and kept as an
- * earlier version; the next one is sealed and takes its place. A finalized checkpoint never changes (NFR-014).
+ * The common part of update, finalize and link, the changes of an existing checkpoint. The current version is
+ * read, verified and kept as an earlier version; the next version is sealed and replaces it. A finalized
+ * checkpoint never changes (NFR-014).
  */
 import { type Sealed, seal } from "../../integrity/seal.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
@@ -95,7 +96,8 @@ export async function change(
   { next: wanted, op, event, facts, finalStatus, advised }: Change,
 ): Promise<RememberedCheckpoint> {
   const { begun, head: task } = now;
-  // Finalizing and linking must not fail for the few bytes that they add to a checkpoint of the largest size.
+  // Finalize and link must not fail because of the few bytes that they add to a checkpoint of the largest
+  // size.
   const allowance = op === "update" ? 0 : LIMITS.writer_bytes_max;
   const { next, sealed, change } = writeNextVersion(tx, context, begun.keys, now, {
     next: wanted,
@@ -132,11 +134,11 @@ interface NextVersion {
   readonly next: UnsealedCheckpoint;
   /** The number of the audit entry that records the version. */
   readonly auditSeq: number;
-  /** Bytes over the limit of a checkpoint. */
+  /** The bytes allowed over the limit of a checkpoint. */
   readonly allowance: number;
 }
 
-/** Seals and writes the next version of a checkpoint, and keeps the one before it. */
+/** Seals and writes the next version of a checkpoint, and keeps the current one as an earlier version. */
 export function writeNextVersion(
   tx: Tx,
   { actor: { tenant, task }, nowMs }: Pick<CommandContext, "actor" | "nowMs">,

@@ -1,4 +1,4 @@
-/** Where a checkpoint stands: the task it belongs to and its position there. Found by its id alone. */
+/** The location of a checkpoint: its task and its seq. It is found by the id of the checkpoint alone. */
 import type { Bytes, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked } from "../kv/codec.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";

@@ -1,4 +1,7 @@
-/** create_checkpoint: a new checkpoint at the end of its task's order, linked to its parents. Seed 000 FR-002, step 2.1. */
+/**
+ * create_checkpoint: a new checkpoint at the end of its task's order, linked to its parents. Seed 000 FR-002,
+ * step 2.1.
+ */
 import { seal } from "../../integrity/seal.ts";
 import { isNextAgent } from "../../lifecycle/checkpoints.ts";
 import type { UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
@@ -74,7 +77,10 @@ export async function createCheckpoint(
   });
 }
 
-/** What can be refused without the store: for a command that will be applied when its caller no longer waits. */
+/**
+ * The checks that need no store, for a queued command: it is applied when its caller no longer waits for the
+ * answer.
+ */
 export function checkNewCheckpoint(
   context: Pick<CommandContext, "actor" | "nowMs">,
   command: CreateCommand,
@@ -82,7 +88,7 @@ export function checkNewCheckpoint(
   requireIdentity(context, command);
   const { metadata, recovery } = command.checkpoint;
   const fallback = recovery.last_successful_state ?? null;
-  // The place in the task adds some bytes that are not known yet.
+  // The seq and the parents add some bytes that are not known yet.
   seal(composed(context, command, { head: null }, { parents: metadata.parent_ids ?? [], fallback }));
 }
 
@@ -93,7 +99,9 @@ function requireNew({ values }: Begun): void {
   });
 }
 
-/** The subject says who writes where; a body that says otherwise is a mistake worth naming. */
+/**
+ * The subject names the agent, the task and the tenant; a body that contradicts it is a mistake worth naming.
+ */
 function requireIdentity({ actor }: Pick<CommandContext, "actor">, command: CreateCommand): void {
   const { metadata, schema_version } = command.checkpoint;
   requireSupported(schema_version);
@@ -123,13 +131,13 @@ function requireExpected(begun: Begun, expected: number | undefined): void {
 
 interface Links {
   readonly parents: readonly string[];
-  /** Where `latest` falls back to when this checkpoint turns out corrupt. */
+  /** The checkpoint that `latest` falls back to when this one is corrupt. */
   readonly fallback: string | null;
 }
 
 /**
- * Parents default to the task's latest checkpoint, of whoever took it over to the one it took over from: after a recovery what is newer may not
- * verify. Those named must be of this task.
+ * Parents default to the task's latest checkpoint. The next agent of a handoff gets the checkpoint of the
+ * handoff instead: after a recovery, newer ones may be corrupt. Named parents must be of this task.
  */
 async function linksOf(
   tx: Tx,
@@ -161,7 +169,10 @@ async function linksOf(
   return { parents, fallback: recovery.last_successful_state ?? latest };
 }
 
-/** Throws INVALID unless every named checkpoint exists in the task; `named` maps each to the field that names it. */
+/**
+ * Throws INVALID unless every named checkpoint exists in the task; `named` maps each to the field that names
+ * it.
+ */
 export async function requireInTask(
   tx: Tx,
   keys: TenantKeys,
@@ -223,7 +234,10 @@ function composed(
   };
 }
 
-/** A checkpoint read, changed and written again still carries the old one's seal; the new one gets its own. */
+/**
+ * A checkpoint that was read, changed and is written again still has the seal of the old one; the new one
+ * gets its own.
+ */
 export function withoutWriterFields<T extends Record<string, unknown>>(compliance: T): T {
   const {
     hash: _hash,

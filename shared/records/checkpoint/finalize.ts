@@ -1,6 +1,6 @@
 /**
- * finalize_checkpoint: the checkpoint never changes again and is kept as long as its retention policy states. Seed 000 FR-002, NFR-013,
- * NFR-014.
+ * finalize_checkpoint: the checkpoint never changes again and is kept as long as its retention policy states.
+ * Seed 000 FR-002, NFR-013, NFR-014.
  */
 
 import { completedItems } from "../../lifecycle/budget.ts";
@@ -36,7 +36,7 @@ export async function finalizeCheckpoint(
   });
 }
 
-/** The checkpoint as finalized, with its entry in the index of retention. */
+/** The finalized form of a checkpoint; also writes its entry in the index of retention. */
 function finalized(
   tx: Tx,
   { actor: { tenant, task }, nowMs }: Pick<CommandContext, "actor" | "nowMs">,
@@ -66,8 +66,8 @@ function finalizedEvent(checkpointId: string, status: FinalStatus) {
 }
 
 /**
- * Finalizes a draft on behalf of the fleet, within the transaction of another command. Nothing happens to a checkpoint that is finalized
- * already, or corrupt: it is found by the next read.
+ * Finalizes a draft on behalf of the fleet, in the transaction of another command. A finalized checkpoint is
+ * left alone, and so is a corrupt one: the next read finds it.
  */
 export async function finalizeDraft(
   tx: Tx,

@@ -1,4 +1,7 @@
-/** The last successful state that a caller names: from there the task continues if the checkpoint itself is corrupt. */
+/**
+ * The last successful state that a caller names: from there the task continues if the checkpoint itself is
+ * corrupt.
+ */
 import { invalid } from "../../protocol/errors.ts";
 import type { Tx } from "../../store/store.ts";
 import type { TenantKeys } from "../kv/keyspace.ts";
@@ -13,8 +16,8 @@ interface NamedState {
 }
 
 /**
- * Throws INVALID unless the named checkpoint of the task is older and verifies. From a younger one, the chain of states would lead back
- * to the corrupt checkpoint.
+ * Throws INVALID unless the named checkpoint of the task is older and verifies. From a younger one, the chain
+ * of states would lead back to the corrupt checkpoint.
  */
 export async function requireLastSuccessful(
   tx: Tx,

@@ -1,6 +1,6 @@
 /**
- * link_checkpoints: a further parent for a checkpoint of the same task. A parent must stand before its child in the task's order,
- * so a cycle cannot be made, and none has to be searched for. Seed 000 FR-002.
+ * link_checkpoints: a further parent for a checkpoint of the same task. A parent must precede its child in
+ * the task's order, so a cycle is impossible, and no search for one is needed. Seed 000 FR-002.
  */
 import type { LinkCommand } from "../../protocol/commands.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";

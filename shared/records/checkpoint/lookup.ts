@@ -1,6 +1,7 @@
 /**
- * Reading checkpoints: by id, the latest sound one of a task, and a task's history. Every checkpoint is verified before it leaves
- * here; what is corrupt is named beside what is sound, so that a caller can tell (guarantee 7).
+ * Reads checkpoints: by id, the latest sound one of a task, and a task's history. Every checkpoint is
+ * verified before it is returned; corrupt ones are named beside the sound ones, so that the caller can tell
+ * them apart (guarantee 7).
  */
 
 import type { TaskRecord } from "../../lifecycle/task.ts";
@@ -24,7 +25,7 @@ export async function readTask(reader: Reader, tenant: string, task: string): Pr
   return value ? decodeHead(value) : null;
 }
 
-/** Where a checkpoint stands, or null when there is no such checkpoint. */
+/** The location of a checkpoint, or null when there is no such checkpoint. */
 export async function placeOf(reader: Reader, keys: TenantKeys, id: string): Promise<Place | null> {
   const value = await reader.get(keys.id(id));
   return value === undefined ? null : decodePlace(value);
@@ -37,12 +38,11 @@ function lost(id: string | null, reason: string, version: number | null = null):
 /** The current version of a checkpoint of this task. */
 export async function findInTask(reader: Reader, keys: TenantKeys, task: string, id: string): Promise<Found> {
   const place = await placeOf(reader, keys, id);
-  if (place === null || place.task !== task)
-    return lost(id, "the entry that says where it stands is missing");
+  if (place === null || place.task !== task) return lost(id, "the entry with its task and seq is missing");
   return findAt(reader, keys, id, place);
 }
 
-/** The current version of a checkpoint that a command on the task goes on from; throws NOT_FOUND or CORRUPT. */
+/** The current version of the checkpoint that a command on the task names. Throws NOT_FOUND or CORRUPT. */
 export async function soundInTask(
   reader: Reader,
   keys: TenantKeys,
@@ -60,7 +60,9 @@ export async function soundInTask(
   throw new FleetError("CORRUPT", "the stored checkpoint does not verify", { details: { ...found.corrupt } });
 }
 
-/** The current version of a checkpoint whose place is known: the one that the order of its task names. */
+/**
+ * The current version of a checkpoint whose location is known: the version that the order of its task names.
+ */
 export async function findAt(
   reader: Reader,
   keys: TenantKeys,
@@ -73,7 +75,7 @@ export async function findAt(
   return findEntry(reader, keys, task, entry, row);
 }
 
-/** A version that was found corrupt before stays refused until a person decides. */
+/** A version that was found corrupt before stays quarantined until an operator decides. */
 async function findEntry(
   reader: Reader,
   keys: TenantKeys,
@@ -96,7 +98,7 @@ async function unlessQuarantined(
   return mark === undefined ? found : lost(id, "quarantined", version);
 }
 
-/** One version of a checkpoint, the current one when `version` is absent; null when there never was one. */
+/** One version of a checkpoint, the current one when `version` is absent; null when it never existed. */
 export async function findVersion(
   reader: Reader,
   tenant: string,
@@ -119,15 +121,16 @@ export async function findVersion(
 }
 
 /**
- * The newest checkpoint that verifies. From a corrupt one it goes to the checkpoint that it named as its last successful state,
- * as kept in the order table; where that chain ends, nothing is guessed: CORRUPT, a person decides.
+ * The newest sound checkpoint. From a corrupt one it falls back to the last successful state of that one, as
+ * the order table names it. Throws CORRUPT at the end of that chain instead of guessing: an operator must
+ * decide.
  */
 export async function findLatest(reader: Reader, tenant: string, task: string): Promise<LatestResult> {
   const keys = tenantKeys(tenant);
   const head = await readTask(reader, tenant, task);
   if (head === null) return { checkpoint: null, passed_over: [] };
   const passedOver: CorruptCheckpoint[] = [];
-  // The task was taken, and nothing written to it yet.
+  // The task was taken, but it has no checkpoint yet.
   if (head.latest_id === null) return { checkpoint: null, passed_over: [] };
   let next: string | null = head.latest_id;
   while (next !== null && !passedOver.some((corrupt) => corrupt.checkpoint_id === next)) {
@@ -136,19 +139,21 @@ export async function findLatest(reader: Reader, tenant: string, task: string): 
     passedOver.push(found.corrupt);
     next = await fallbackOf(reader, keys, next);
   }
-  throw new FleetError("CORRUPT", "no sound checkpoint can be reached; a person must decide", {
+  throw new FleetError("CORRUPT", "no sound checkpoint can be reached; an operator must decide", {
     details: { task_id: task, corrupt: passedOver },
   });
 }
 
-/** Where a checkpoint says that one goes on when it does not verify; null: nowhere, or its entry is lost. */
+/**
+ * The last successful state that a checkpoint names, from its order entry; null: none, or the entry is lost.
+ */
 export async function fallbackOf(reader: Reader, keys: TenantKeys, id: string): Promise<string | null> {
   const place = await placeOf(reader, keys, id);
   if (place === null) return null;
   return decodeOrder(await reader.get(keys.order(place.task, place.seq)))?.fallback ?? null;
 }
 
-/** Opens the checkpoints at many places of one task in one round of reads. */
+/** Opens the checkpoints of many order entries of one task in one round of reads. */
 export async function findMany(
   reader: Reader,
   keys: TenantKeys,
@@ -167,7 +172,7 @@ export async function findMany(
   );
 }
 
-/** A task's checkpoints in the order in which they were committed, a page at a time, by count and by size. */
+/** A page of a task's checkpoints in commit order, limited by count and by size. */
 export async function readHistory(
   reader: Reader,
   tenant: string,

@@ -1,7 +1,7 @@
 /**
- * The order of a task's checkpoints: by the sequence in which they were committed, which no clock decides. Each entry says which
- * version of its checkpoint is the current one and what its hash is, so that a row rolled back to an earlier version is noticed;
- * and where to fall back to, because that must be known exactly when the checkpoint itself cannot be trusted.
+ * The order of a task's checkpoints: their commit order, independent of clocks. Each entry holds the current
+ * version of its checkpoint and its hash, so that a row rolled back to an earlier version is noticed, and the
+ * checkpoint to fall back to, which must be known exactly when the checkpoint itself is corrupt.
  */
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
@@ -22,7 +22,7 @@ export function writeOrder(tx: Tx, keys: TenantKeys, task: string, seq: number, 
   tx.set(keys.order(task, seq), encodeChecked(row));
 }
 
-/** null: missing or damaged; what it said cannot be known. */
+/** null: the entry is missing or damaged. */
 export function decodeOrder(value: Bytes | undefined): OrderEntry | null {
   if (value === undefined) return null;
   try {
@@ -34,7 +34,9 @@ export function decodeOrder(value: Bytes | undefined): OrderEntry | null {
   }
 }
 
-/** The places from one position to another (both included), newest or oldest first; a place whose entry is lost has none. */
+/**
+ * The positions from `from` to `to` (both included), newest or oldest first; `entry` is null if it is lost.
+ */
 export async function readOrder(
   reader: Reader,
   keys: TenantKeys,

@@ -1,6 +1,6 @@
 /**
- * Quarantine: a checkpoint version that did not verify is marked, audited and announced, once, in one transaction. The mark keeps
- * it from being served even if its bytes should verify later; only a person lifts it.
+ * Quarantine: a corrupt version of a checkpoint is marked, audited and announced once, in one transaction.
+ * The mark keeps it from being served even if its bytes verify later; only an operator removes it.
  */
 import { annotate } from "../../lifecycle/chain.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
@@ -25,7 +25,10 @@ export interface Finding {
 /** A row that cannot be decoded has no version; it is quarantined as version 0. */
 const VERSION_UNKNOWN = 0;
 
-/** Returns false when it was quarantined before, or when the task's head is not its newest, so that no entry can be added. */
+/**
+ * Returns false when the version was quarantined before, or when the task's head is stale, so that no entry
+ * can be added.
+ */
 export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const { tenant, task, corrupt } = finding;
   const keys = tenantKeys(tenant);
@@ -33,7 +36,7 @@ export async function quarantine(tx: Tx, finding: Finding): Promise<boolean> {
   const [marked, headValue] = await tx.getMany([mark, keys.task(task)]);
   if (marked !== undefined || headValue === undefined) return false;
   const head = decodeHead(headValue);
-  // An entry behind a head that was rolled back would take the place of one that is there.
+  // An entry after a head that was rolled back would overwrite an existing one.
   if (!(await isNewest(tx, keys, task, head))) return false;
   const at = new Date(finding.nowMs).toISOString();
   tx.set(mark, encode({ reason: corrupt.reason, at, by: finding.finder }));

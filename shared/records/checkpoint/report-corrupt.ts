@@ -1,4 +1,7 @@
-/** What was found corrupt: marked, audited and announced once, whoever met it. */
+/**
+ * Findings of corrupt checkpoints: each is marked, audited and announced once, for any number of readers that
+ * meet it.
+ */
 import { FleetError } from "../../protocol/errors.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { Transactions } from "../kv/transactions.ts";
@@ -19,14 +22,14 @@ export class Findings {
     this.#parts = parts;
   }
 
-  /** Versions that were marked before are left alone. */
+  /** Leaves versions alone that were marked before. */
   async keep(tenant: string, task: string, found: readonly CorruptCheckpoint[]): Promise<void> {
     const { transactions, incarnation, now, finder, onCorrupt } = this.#parts;
     for (const corrupt of found) {
       if (corrupt.reason === "quarantined") continue;
       const { checkpoint_id } = corrupt;
       if (checkpoint_id === null) {
-        // Nothing is left that a mark could be put on; it is said at every read.
+        // Without an id there is no key for a mark, so every read reports it.
         onCorrupt?.(task, corrupt);
         continue;
       }
@@ -44,7 +47,7 @@ export class Findings {
     }
   }
 
-  /** A command that met a corrupt checkpoint is refused, and the finding is kept like a reader's. */
+  /** Keeps the finding in the refusal of a command that met a corrupt checkpoint, as for a query. */
   async keepOf(tenant: string, task: string, error: unknown): Promise<void> {
     if (!(error instanceof FleetError) || error.code !== "CORRUPT") return;
     if (error.details.checkpoint_id === undefined) return;

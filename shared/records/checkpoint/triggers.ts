@@ -1,6 +1,7 @@
 /**
- * Triggers as the writer evaluates them: on what a checkpoint says, with the thresholds of its tenant and agent type. What fired is part
- * of the sealed checkpoint, whatever its author wrote there, and of the answer.
+ * The writer's evaluation of triggers: on the contents of a checkpoint, with the thresholds of its tenant and
+ * agent type. The fired triggers replace those in the author's checkpoint before the seal, and are part of
+ * the answer.
  */
 import type { FiredTrigger, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import { type Policies, policyOf } from "../../protocol/policy.ts";
@@ -8,12 +9,12 @@ import { evaluateTriggers, signsOf, type TriggerThresholds } from "../../protoco
 
 export type ThresholdsOf = (tenant: string, agentType: string) => TriggerThresholds;
 
-/** Of an answer. */
+/** The part of an answer that advises a handoff. */
 export type Advice = { readonly handoff_advised?: FiredTrigger[] };
 
 const REMEMBERED_MAX = 10_000;
 
-/** Remembers what it looked up: every write asks. */
+/** Caches the thresholds, which every write needs. */
 export function thresholdsIn(policies: Policies): ThresholdsOf {
   const known = new Map<string, TriggerThresholds>();
   return (tenant, agentType) => {
@@ -27,7 +28,9 @@ export function thresholdsIn(policies: Policies): ThresholdsOf {
   };
 }
 
-/** The checkpoint with what fired now, and without what fired at an earlier version or is said to have. */
+/**
+ * The checkpoint with the triggers that fire now, instead of those of an earlier version or of its author.
+ */
 export function withTriggers(checkpoint: UnsealedCheckpoint, thresholdsOf: ThresholdsOf): UnsealedCheckpoint {
   const { tenant, agent_type, handoff_triggers: before } = checkpoint.metadata;
   const fired = evaluateTriggers(signsOf(checkpoint), thresholdsOf(tenant, agent_type));
@@ -39,7 +42,7 @@ export function withTriggers(checkpoint: UnsealedCheckpoint, thresholdsOf: Thres
   return { ...checkpoint, metadata };
 }
 
-/** Nothing for a checkpoint that hands off already. */
+/** Empty for a checkpoint that opens a handoff itself. */
 export function advisedBy({ execution_state, metadata }: UnsealedCheckpoint): Advice {
   const { handoff_triggers: fired } = metadata;
   return fired === undefined || execution_state.phase === "handoff" ? {} : { handoff_advised: fired };

@@ -1,4 +1,4 @@
-/** update_checkpoint: a JSON merge patch of what an agent may write. Seed 000 FR-002, step 2.1. */
+/** update_checkpoint: a JSON merge patch of the fields that an agent may write. Seed 000 FR-002, step 2.1. */
 import { mergePatch, namedFields, patchedFields } from "../../integrity/merge.ts";
 import { unsealedCheckpointSchema } from "../../protocol/checkpoint.ts";
 import type { UpdateCommand } from "../../protocol/commands.ts";
@@ -13,13 +13,13 @@ import { requireInTask } from "./create.ts";
 import { requireLastSuccessful } from "./last-successful-state.ts";
 import { advisedBy, withTriggers } from "./triggers.ts";
 
-/** What only the writer sets, and the operation that does it where there is one. */
+/** The fields that only the writer sets, with the operation that changes each, if there is one. */
 const WRITER_FIELDS: Readonly<Record<string, string>> = {
-  "metadata.checkpoint_id": "no change: an id is for ever",
+  "metadata.checkpoint_id": "no change: an id never changes",
   "metadata.tenant": "no change: a checkpoint stays in its tenant",
   "metadata.task_id": "no change: a checkpoint stays in its task",
-  "metadata.agent_id": "no change: the author stays the author",
-  "metadata.agent_type": "no change: the author stays the author",
+  "metadata.agent_id": "no change: the author never changes",
+  "metadata.agent_type": "no change: the author never changes",
   "metadata.status": "no change: use finalize",
   "metadata.final_status": "no change: use finalize",
   "metadata.parent_ids": "no change: use link",
@@ -43,7 +43,7 @@ function requireWritable(fields: readonly string[]): void {
   if (problems.length > 0) throw new FleetError("INVALID", "the input is not valid", { fields: problems });
 }
 
-/** Refuses what the patch alone shows to be wrong; returns the dotted paths that it touches. */
+/** Refuses a patch that is invalid by itself; returns the dotted paths of its fields. */
 export function checkPatch(command: UpdateCommand): readonly string[] {
   const fields = patchedFields(command.patch);
   requireWritable(fields);

@@ -1,13 +1,14 @@
 /**
- * Reading the very versions that feed entries speak of. A version is the current row of its checkpoint, or was moved to the earlier
- * versions when the next one took its place; both are read, since which one holds it depends on the moment.
+ * Reads the versions that feed entries name. A version is the current row of its checkpoint, or was moved to
+ * the earlier versions when the next one replaced it. Both rows are read, since the version may move at any
+ * time.
  */
 import type { Reader } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { type FeedEntry, isOfVersion } from "../outbox/feed.ts";
 import { type Found, openRow } from "./body.ts";
 
-/** null: the entry speaks of no version, or of one that is gone. */
+/** null: the entry names no version, or one that was removed. */
 export type VersionFound = Found | null;
 
 export async function readVersions(reader: Reader, entries: readonly FeedEntry[]): Promise<VersionFound[]> {
@@ -25,7 +26,7 @@ export async function readVersions(reader: Reader, entries: readonly FeedEntry[]
       if (!isOfVersion(entry) || row === undefined) return null;
       const { tenant, task, checkpoint, version } = entry;
       const found = await openRow(reader, tenantKeys(tenant), task, checkpoint, row);
-      // The current row may be of a later version while this one was removed; that one has an entry of its own.
+      // The current row may be a later version, with its own entry, while this one was removed.
       return found.sound && found.checkpoint.metadata.version !== version ? null : found;
     }),
   );

@@ -37,8 +37,8 @@ export async function initiateHandoff(
 }
 
 /**
- * Makes the caller the task's owner, if the offer still stands and is for its type. Throws CONFLICT for an offer that another agent has
- * accepted, that was cancelled or that has expired.
+ * Makes the caller the task's owner, if the offer still stands and is for its type. Throws CONFLICT for an
+ * offer that another agent has accepted, that was cancelled or that has expired.
  */
 export async function acknowledgeHandoff(
   tx: Tx,

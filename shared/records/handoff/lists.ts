@@ -1,4 +1,4 @@
-/** Reading handoffs: one, a page of them, and those that are due. */
+/** Reads handoffs: one, a page of them, and the due ones. */
 import { openHandoffOf } from "../../lifecycle/task.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
@@ -12,10 +12,10 @@ import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } fr
 import { decodeHead } from "../task/head.ts";
 import { decodeHandoff } from "./record.ts";
 
-/** Records read at once. */
+/** The number of records read at once. */
 const SLICE = 100;
 
-/** By its id, or a task's: the open one, else its latest. Throws NOT_FOUND. */
+/** The handoff with an id, or of a task: the open one, else the latest. Throws NOT_FOUND. */
 export async function findHandoff(
   reader: Reader,
   tenant: string,
@@ -32,7 +32,7 @@ export async function findHandoff(
   return decodeHandoff(id, value);
 }
 
-/** Ids are made by callers, so the open one may not have the latest. */
+/** Callers make the ids, so the open handoff may not have the latest id. */
 async function idOfTask(reader: Reader, keys: TenantKeys, task: string): Promise<string | null> {
   const value = await reader.get(keys.task(task));
   const open = value === undefined ? null : openHandoffOf(decodeHead(value));
@@ -41,7 +41,7 @@ async function idOfTask(reader: Reader, keys: TenantKeys, task: string): Promise
   return rows[0] === undefined ? null : endingId(rows[0].key);
 }
 
-/** Newest first. A page ends early when it has looked through many that were not asked for. */
+/** The newest first. A page ends early after a scan of many handoffs in other states. */
 export async function listHandoffs(
   reader: Reader,
   tenant: string,
@@ -51,9 +51,9 @@ export async function listHandoffs(
   const kind = `handoffs/${tenant}/${task ?? ""}/${state ?? ""}`;
   const keyOf = (id: string) => (task === undefined ? keys.handoff(id) : keys.taskHandoff(task, id));
   const range = task === undefined ? keys.handoffs() : keys.taskHandoffs(task);
-  let last = cursor === undefined ? null : placeOf(openCursor(kind, cursor));
+  let last = cursor === undefined ? null : idInCursor(openCursor(kind, cursor));
   const handoffs: Handoff[] = [];
-  for (let seen = 0; ; ) {
+  for (let scanned = 0; ; ) {
     const end = last === null ? range.end : keyOf(last);
     const { rows, more } = await reader.getRange(
       { begin: range.begin, end },
@@ -70,21 +70,21 @@ export async function listHandoffs(
       const isLast = !more && i === ids.length - 1;
       return { handoffs, ...(!isLast && { cursor: sealCursor(kind, id) }) };
     }
-    seen += ids.length;
+    scanned += ids.length;
     if (!more || last === null) return { handoffs };
-    if (seen >= LIMITS.handoffs_scan_count_max) return { handoffs, cursor: sealCursor(kind, last) };
+    if (scanned >= LIMITS.handoffs_scan_count_max) return { handoffs, cursor: sealCursor(kind, last) };
   }
 }
 
-function placeOf(text: string): string {
+function idInCursor(text: string): string {
   if (!isCheckpointId(text)) throw invalid("cursor", "the cursor of this query's last page, unchanged", text);
   return text;
 }
 
-/** Where a handoff stands. */
+/** The key of a handoff. */
 export type HandoffPlace = Pick<Handoff, "tenant" | "handoff_id">;
 
-/** Those that somebody has to look at by now. */
+/** The handoffs that are due by now. */
 export function handoffsDue(nowMs: number): DueIndex<HandoffPlace, Handoff> {
   return {
     range: systemKeys.handoffsDueBefore(nowMs + 1),

@@ -1,6 +1,7 @@
 /**
- * What the coordinators observe about handoffs, each one transaction: it reads the handoff and its task and writes what `decide` answers.
- * A transition is made only from the state where it begins, so any number of coordinators may try it, and again after a crash.
+ * The coordinators' observations about handoffs, each one transaction: it reads the handoff and its task, and
+ * writes the transitions from `decide`. A transition is made only from its own start state, so any number of
+ * coordinators may try it, and again after a crash.
  */
 import { decide } from "../../lifecycle/decide.ts";
 import type { ObservationInput } from "../../lifecycle/input.ts";

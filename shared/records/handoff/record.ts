@@ -1,4 +1,4 @@
-/** The record of a handoff, with the keys that lead to it: its task's handoffs, and its due time while it is open. */
+/** The record of a handoff, with its index entries: by its task, and by its due time while it is open. */
 import { openHandoffOf, type TaskRecord } from "../../lifecycle/task.ts";
 import type { HandoffUpdate } from "../../lifecycle/transition.ts";
 import { FleetError } from "../../protocol/errors.ts";
@@ -8,7 +8,7 @@ import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { countHandoff } from "../kv/counters.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 
-/** A record that was written before there were recoveries. */
+/** The defaults for a record that was written before there were recoveries. */
 const WITHOUT_RECOVERY = { recovery: null, supersedes_recovery: false };
 
 /** Throws CORRUPT: an operator must decide about a handoff that cannot be read. */

@@ -9,8 +9,8 @@ import type { RememberedRecovery } from "../task/idempotency.ts";
 import { ownerAliveUntil } from "./leases.ts";
 
 /**
- * Throws NOT_FOUND for an unknown task or checkpoint and for a task without checkpoints, CORRUPT for a corrupt checkpoint, CONFLICT for an
- * ended task and, without `force`, for a living agent.
+ * Throws NOT_FOUND for an unknown task or checkpoint and for a task without checkpoints, CORRUPT for a
+ * corrupt checkpoint, CONFLICT for an ended task and, without `force`, for a living agent.
  */
 export async function recoverTask(
   tx: Tx,

@@ -1,4 +1,7 @@
-/** The index of recoveries, which lie in the heads of their tasks: the open ones, the due ones by time, and how many there are. */
+/**
+ * The index of recoveries, whose records are in the heads of their tasks: the open ones, the due ones by
+ * time, and their counts.
+ */
 import { type Budget, recoveryDueOf, recoveryStateOf, type TaskRecord } from "../../lifecycle/task.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import type { Task } from "../../protocol/task.ts";
@@ -10,7 +13,10 @@ import { decodeSoundHead } from "../task/head.ts";
 
 const NOTHING = new Uint8Array(0);
 
-/** The type of agent that should continue the task, as far as it is known before a handoff is requested; "" if it is not. */
+/**
+ * The type of agent that should continue the task, as far as it is known before a handoff is requested; "" if
+ * it is not.
+ */
 export function wantedType({
   budget,
   agent_type,
@@ -38,7 +44,7 @@ function attemptOf(indexed: Indexed | null): AttemptKind | null {
   return indexed?.state === "attempted" ? indexed.wanted : null;
 }
 
-/** Keeps the index for a head that is about to be written. */
+/** Updates the index for a head that is about to be written. */
 export function indexRecovery(tx: Tx, keys: TenantKeys, before: TaskRecord | null, head: TaskRecord): void {
   const [was, is] = [indexedAs(before), indexedAs(head)];
   if (is === null) return;
@@ -68,7 +74,7 @@ export function duePlaceOf({ tenant, task_id: task, recovery, agent_type }: Task
   return { tenant, task, agentType: wantedType({ budget: recovery, agent_type }) };
 }
 
-/** Tasks whose recovery is due by then. */
+/** The tasks whose recovery is due by `untilMs`. */
 export function recoveriesDue(untilMs: number): DueIndex<DuePlace, TaskRecord> {
   return {
     range: systemKeys.recoveriesDueBefore(untilMs + 1),

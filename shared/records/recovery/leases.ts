@@ -1,6 +1,7 @@
 /**
- * Until when agents count as alive, as the watchdogs heard them: one row for each task that somebody owns and says so, under its fence.
- * Beside what a watchdog has heard itself this is the second witness: one that hears nothing any more finds here what others heard.
+ * The leases of agents: the times until which they count as alive, by their heartbeats. There is one row for
+ * each task whose owner sends heartbeats, under its fence. A watchdog that receives no heartbeats any more
+ * learns here which agents other watchdogs have heard.
  */
 
 import type { TaskRecord } from "../../lifecycle/task.ts";
@@ -23,12 +24,15 @@ export interface AgentLease {
 
 type Row = [agentId: string, agentType: string, lapsesAt: number];
 
-/** Of who promises to be heard: it is over already, and what its agent has just written is a sign of life for as long as any other. */
+/**
+ * The lease of an agent that will send heartbeats. It has already expired: until the first one, the agent's
+ * writes keep it alive.
+ */
 export function promiseHeartbeats(tx: Tx, promise: Omit<AgentLease, "lapsesAt">, nowMs: number): void {
   writeLeases(tx, [{ ...promise, lapsesAt: nowMs }]);
 }
 
-/** Written blindly: of two watchdogs the later one wins, and both heard the agent. */
+/** Writes without a read: of two watchdogs the later one wins, which is fine, as both heard the agent. */
 export function writeLeases(tx: Tx, leases: readonly AgentLease[]): void {
   for (const { tenant, task, fence, agentId, agentType, lapsesAt } of leases) {
     const row: Row = [agentId, agentType, lapsesAt];
@@ -42,7 +46,7 @@ export function clearLease(tx: Tx, { tenant, task, fence }: LeaseKey): void {
   tx.clear(systemKeys.agentLease(tenant, task, fence));
 }
 
-/** null: there is none, or it cannot be read; what was last written still counts. */
+/** null: there is none, or it is damaged; the last write of the agent still counts. */
 export async function readLease(
   reader: Reader,
   { tenant, task, fence }: LeaseKey,
@@ -51,7 +55,10 @@ export async function readLease(
   return value === undefined ? null : leaseOf({ tenant, task, fence }, value);
 }
 
-/** Until when the agent of a task counts as alive, as far as the store knows: by its lease, or by whatever was last written, and as long as silence is allowed. */
+/**
+ * The time until which the owner of a task counts as alive by the records of the store: its lease, or the
+ * last write and the allowed silence.
+ */
 export function aliveUntil(
   { updated_at }: Pick<TaskRecord, "updated_at">,
   lease: Pick<AgentLease, "lapsesAt"> | null,
@@ -62,7 +69,7 @@ export function aliveUntil(
   return Math.max(0, ...ends.filter((ms) => isCredibleEnd(ms, { nowMs, leaseMs: silenceMs })));
 }
 
-/** By the lease of the task's owner, and the policy for agents of its type; 0: nobody owns it. */
+/** The same, with the lease of the owner and the policy for agents of its type; 0: the task has no owner. */
 export async function ownerAliveUntil(
   reader: Reader,
   head: TaskRecord,
@@ -78,11 +85,11 @@ export async function ownerAliveUntil(
 
 export interface LeasePage {
   readonly leases: readonly AgentLease[];
-  /** Where to go on; null: those are all. */
+  /** The last key of the page; null: there are no further leases. */
   readonly last: LeaseKey | null;
 }
 
-/** Those behind `last`, in the order of their keys. A damaged one keeps none of the others from whoever has to know them. */
+/** The leases after `last`, in the order of their keys. A damaged lease does not hide the others. */
 export async function readLeases(reader: Reader, last: LeaseKey | null, limit: number): Promise<LeasePage> {
   const all = systemKeys.agentLeases();
   const begin = last === null ? all.begin : after(systemKeys.agentLease(last.tenant, last.task, last.fence));
@@ -108,7 +115,10 @@ function leaseOf(key: LeaseKey, value: Uint8Array): AgentLease | null {
   }
 }
 
-/** What a damaged one still says: whoever owns the task should be heard. Over already, like a promise. */
+/**
+ * The lease of a task's owner in place of a damaged one: heartbeats are expected, and the lease has already
+ * expired.
+ */
 async function leaseOfOwner(reader: Reader, key: LeaseKey): Promise<AgentLease | null> {
   const value = await reader.get(tenantKeys(key.tenant).task(key.task));
   const head = value === undefined ? null : decodeSoundHead(value);

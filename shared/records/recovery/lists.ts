@@ -1,4 +1,4 @@
-/** Reading recoveries for people: a page of those that are going on, and who would lose a task by one. */
+/** Reads recoveries for operators: a page of the open ones, and the owner that would lose its task by one. */
 
 import { recoveryStateOf } from "../../lifecycle/task.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -14,13 +14,13 @@ import { redactedView } from "../task/task-view.ts";
 import type { RecoveryPlace } from "./due.ts";
 import { ownerAliveUntil } from "./leases.ts";
 
-/** Of the heads on a page; one more may go over it. */
+/** The size of the heads on a page; the last head may exceed it. */
 const PAGE_BYTES = LIMITS.reply_bytes_max / 2;
 
-/** Tasks looked at together. */
+/** The number of tasks read at once. */
 const SLICE = 100;
 
-/** In the order of the tasks' names. A page ends early when it has looked through many that were not asked for. */
+/** In the order of the tasks' names. A page ends early after a scan of many recoveries in other states. */
 export async function listRecoveries(
   reader: Reader,
   tenant: string,
@@ -32,7 +32,7 @@ export async function listRecoveries(
   let last = cursor === undefined ? null : openCursor(kind, cursor);
   const tasks: Task[] = [];
   let bytes = 0;
-  for (let seen = 0; ; ) {
+  for (let scanned = 0; ; ) {
     const from = last === null ? begin : after(keys.recovering(last));
     const { rows, more } = await reader.getRange({ begin: from, end }, { limit: SLICE });
     const names = rows.map(({ key }) => parseRecovering(key));
@@ -47,13 +47,13 @@ export async function listRecoveries(
       const isLast = !more && i === names.length - 1;
       return { tasks, ...(!isLast && { cursor: sealCursor(kind, last) }) };
     }
-    seen += names.length;
+    scanned += names.length;
     if (!more || last === null) return { tasks };
-    if (seen >= LIMITS.recoveries_scan_count_max) return { tasks, cursor: sealCursor(kind, last) };
+    if (scanned >= LIMITS.recoveries_scan_count_max) return { tasks, cursor: sealCursor(kind, last) };
   }
 }
 
-/** null: nobody owns the task, or there is none. */
+/** null: the task has no owner, or does not exist. */
 export async function readOwner(
   reader: Reader,
   { tenant, task }: RecoveryPlace,

@@ -1,6 +1,7 @@
 /**
- * What the watchdogs observe, each one transaction: an agent failed, an attempt or a probe is due, no recovery point is left. A transition is
- * made only from the state where it begins, so any number of watchdogs may try it, and again after a crash.
+ * The watchdogs' observations, each one transaction: an agent failed, an attempt or a probe is due, no
+ * recovery point is left. A transition is made only from its own start state, so any number of watchdogs may
+ * try it, and again after a crash.
  */
 import { decide } from "../../lifecycle/decide.ts";
 import type { FailureSighting, ObservationInput } from "../../lifecycle/input.ts";
@@ -29,7 +30,10 @@ export interface RecoveryObserver {
   readonly traceparent?: string | undefined;
 }
 
-/** The failed agent, its fence, and the sign of its failure. `agent_type` null: the type of the newest checkpoint's author. */
+/**
+ * The failed agent, its fence, and the sign of its failure. `agent_type` null: the type of the newest
+ * checkpoint's author.
+ */
 export type Sighting = FailureSighting["failure"];
 
 /** `applied: false`: nothing was written. `alive`: the agent was heard; look again at `untilMs`. */
@@ -79,7 +83,7 @@ export async function recordFailure(
 }
 
 const WRITES: ReadonlySet<unknown> = new Set(["create", "update", "finalize", "link"] satisfies AuditOp[]);
-/** Entries that are read: under one fence an agent that writes nothing makes few. */
+/** The limit of entries that are read: an agent that writes nothing adds few of them under one fence. */
 const ENTRIES_MAX = 100;
 
 /** True if anything was written under the task's current fence. */

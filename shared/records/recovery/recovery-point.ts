@@ -1,7 +1,8 @@
 /**
- * The recovery point: where work can go on after a failure. From the newest checkpoint back along what each names as its last successful
- * state, the first that verifies together with all that it goes back to. Those that do not verify themselves are passed over and named;
- * where the chain itself is broken nothing is guessed, a person decides. Seed 000 §2.4.
+ * The recovery point: the checkpoint from which the work can continue after a failure. The search goes from
+ * the newest checkpoint back along the last successful states, and takes the first sound one. Corrupt
+ * checkpoints are passed over and named. If an ancestor of a valid one is corrupt, the search stops instead
+ * of guessing: an operator must decide. Seed 000 §2.4.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
@@ -15,21 +16,21 @@ export type PointSearch =
   | {
       readonly found: true;
       readonly checkpoint: Checkpoint;
-      /** Newer ones that do not verify. */
+      /** Newer checkpoints that are corrupt. */
       readonly passed_over: readonly CorruptCheckpoint[];
     }
   | {
       readonly found: false;
-      /** `no_checkpoint`: there is none that could be looked at. */
+      /** `no_checkpoint`: the task has no checkpoint that could be verified. */
       readonly reason: PointFailure;
       readonly details: string;
       readonly passed_over: readonly CorruptCheckpoint[];
     };
 
-export interface PointWish {
-  /** This one and no other, whatever `before` says. */
+export interface PointRequest {
+  /** This checkpoint and no other; `before` is ignored. */
   readonly checkpointId?: string | null;
-  /** One from before this one, if there is any: what was tried in vain from the very first is tried from the newest again. */
+  /** A checkpoint before this one, if there is any; otherwise the newest sound one again. */
   readonly before?: string | null;
 }
 
@@ -37,9 +38,9 @@ export async function findRecoveryPoint(
   reader: Reader,
   tenant: string,
   task: string,
-  { checkpointId = null, ...wish }: PointWish = {},
+  { checkpointId = null, ...request }: PointRequest = {},
 ): Promise<PointSearch> {
-  const before = checkpointId === null ? (wish.before ?? null) : null;
+  const before = checkpointId === null ? (request.before ?? null) : null;
   const keys = tenantKeys(tenant);
   const head = await readTask(reader, tenant, task);
   const named = checkpointId ?? before;
@@ -54,7 +55,7 @@ export async function findRecoveryPoint(
   while (next !== null && !seen.has(next)) {
     const id: string = next;
     seen.add(id);
-    // One whose place is lost is looked at too, and found corrupt.
+    // A checkpoint whose location is lost is verified too, and found corrupt.
     const place = before === null ? null : await placeOf(reader, keys, id);
     if (place === null || limit === null || place.seq < limit.seq) {
       const ancestry = await verifyAncestry(reader, tenant, task, id);

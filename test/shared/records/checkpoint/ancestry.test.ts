@@ -1,4 +1,4 @@
-// Whether a checkpoint and all before it verify: sound chains, branches, and damage at every place of them.
+// The verification of a checkpoint and its ancestors: sound chains, branches, and damage at every position.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -16,7 +16,7 @@ const TASK = "task-1";
 const keys = tenantKeys("default");
 const writing = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
 
-describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
+describe.each(ENGINES)("the chain of a checkpoint on %s", (engine) => {
   let bench: TestRecords;
   beforeEach(async () => {
     bench = await openTestRecords(engine);
@@ -35,7 +35,7 @@ describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
     verified,
   });
 
-  /** Checkpoints on each other, or on the ones named, from the first. */
+  /** Creates checkpoints with the given parents, each by its position in the list. */
   async function chain(parents: readonly (readonly number[])[]): Promise<string[]> {
     const ids: string[] = [];
     for (const places of parents) {
@@ -47,13 +47,13 @@ describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
   }
   const line = (length: number) => chain(Array.from({ length }, (_, i) => (i === 0 ? [] : [i - 1])));
 
-  test.each([1, 2, 33, 70])("of %i is verified to its first", async (length) => {
+  test.each([1, 2, 33, 70])("of length %i is verified back to the first checkpoint", async (length) => {
     const ids = await line(length);
     expect(await verify(ids.at(-1) as string)).toMatchObject(sound(ids.at(-1), length));
     expect(await verify(ids[0] as string)).toMatchObject(sound(ids[0], 1));
   });
 
-  test("of large checkpoints is verified to its first too", async () => {
+  test("of large checkpoints is verified back to the first one too", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 7; n += 1) {
       const checkpoint = input();
@@ -65,8 +65,7 @@ describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
     expect(await verify(ids.at(-1) as string)).toMatchObject({ ok: false, at: ids[0] });
   });
 
-  test("a branch is none of its business, a merge has all of both", async () => {
-    //     0 ─ 1 ─ 3 ─ 4 (3 and 2)      2 stands on 0
+  test("does not contain other branches; a merge contains both of its branches", async () => {
     const [, , two, three, four] = await chain([[], [0], [0], [1], [3, 2]]);
     expect(await verify(four as string)).toMatchObject(sound(four, 5));
     await flip(bench.store, TASK, two as string);
@@ -74,7 +73,7 @@ describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
     expect(await verify(four as string)).toMatchObject({ ok: false, reason: "chain_broken", at: two });
   });
 
-  test("its own damage is hash_broken, an ancestor's chain_broken with where; both are quarantined", async () => {
+  test("a corrupt checkpoint is hash_broken, a corrupt ancestor chain_broken with its id; both are quarantined", async () => {
     const ids = await line(40);
     const [first, last] = [ids[0] as string, ids.at(-1) as string];
     await flip(bench.store, TASK, first);
@@ -86,19 +85,19 @@ describe.each(ENGINES)("the chain behind a checkpoint on %s", (engine) => {
     expect(bench.corrupt).toHaveLength(2);
   });
 
-  test("an ancestor whose place in the order is lost breaks the chain", async () => {
+  test("an ancestor whose entry in the order is lost breaks the chain", async () => {
     const ids = await line(5);
     await bench.store.transact(writing, async (tx) => tx.clear(keys.order(TASK, 2)));
     expect(await verify(ids[4] as string)).toMatchObject({ ok: false, reason: "chain_broken", at: ids[1] });
   });
 
-  test("what is unknown, or another task's, is no sound checkpoint of this one", async () => {
+  test("a checkpoint of another task is not a sound checkpoint of this one", async () => {
     const other = await create(bench.repository, { task: "other" });
     await line(1);
     expect(await verify(other.checkpoint_id)).toMatchObject({ ok: false, reason: "hash_broken" });
   });
 
-  test("beyond the limit it is left to those who read it", async () => {
+  test("is not verified beyond the limit", async () => {
     const length = LIMITS.chain_count_max + 40;
     const ids = await line(length);
     await flip(bench.store, TASK, ids[0] as string);

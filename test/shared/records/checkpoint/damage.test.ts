@@ -1,4 +1,7 @@
-/** Damage to any one record of a task, done through the store itself: never served, never built upon, always said. */
+/**
+ * Damage to any single record of a task, written through the store: it is never served, never built upon, and
+ * always reported.
+ */
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { FleetError } from "../../../../shared/protocol/errors.ts";
@@ -82,7 +85,7 @@ test("a finalized checkpoint rolled back to its draft stays closed", async () =>
   expect(await codeOf(finalize(bench.repository, id, "failed"))).toBe("CORRUPT");
 });
 
-test("a damaged current version is CORRUPT also when it is asked for by number", async () => {
+test("a damaged current version is CORRUPT also when it is requested by number", async () => {
   const { checkpoint_id: id } = await create(bench.repository);
   await update(id);
   await flip(keys.checkpoint(TASK, id));
@@ -91,7 +94,7 @@ test("a damaged current version is CORRUPT also when it is asked for by number",
   expect(await codeOf(bench.repository.get("default", id, 3))).toBe("NOT_FOUND");
 });
 
-test("an earlier version that is missing, or in another's place, is CORRUPT", async () => {
+test("an earlier version that is missing, or under the key of another version, is CORRUPT", async () => {
   const { checkpoint_id: id } = await create(bench.repository);
   await update(id);
   await update(id);
@@ -115,7 +118,7 @@ test.each(["missing", "damaged"])("an order entry that is %s is named in the his
   expect(bench.corrupt).toHaveLength(1);
 });
 
-test.each(["lost", "rolled back"])("a head that is %s is never gone on from", async (how) => {
+test.each(["lost", "rolled back"])("no command continues from a head that is %s", async (how) => {
   await create(bench.repository);
   const before = await read(keys.task(TASK));
   await create(bench.repository);
@@ -126,17 +129,17 @@ test.each(["lost", "rolled back"])("a head that is %s is never gone on from", as
   await expect(read(keys.audit(TASK, 4))).resolves.toBeUndefined();
 });
 
-test("a byte beside what is hashed does not become a part of what is served", async () => {
+test("a damaged byte outside the hashed body is CORRUPT", async () => {
   const { checkpoint_id: id } = await create(bench.repository);
   const row = keys.checkpoint(TASK, id);
   const value = Uint8Array.from((await read(row)) ?? []);
-  // MessagePack's nil, of the signature that there is not, becomes false.
+  // MessagePack's nil, the absent signature, becomes false.
   expect(value.at(-1)).toBe(0xc0);
   await write(row, value.with(-1, 0xc2));
   expect(await codeOf(bench.repository.get("default", id))).toBe("CORRUPT");
 });
 
-test("a checked record whose format is damaged is not read as one that nothing checks", async () => {
+test("a checksummed record with a damaged format byte is not read as one without a checksum", async () => {
   for (let i = 0; i < 3; i += 1) await create(bench.repository);
   const entry = Uint8Array.from((await read(keys.order(TASK, 2))) ?? []);
   for (const format of [0x01, 0x02, 0x07, 0x83]) {
@@ -167,7 +170,7 @@ test("a damaged head is CORRUPT for every read and write of its task, and for no
   expect((await create(bench.repository, { task: "other" })).seq).toBe(1);
 });
 
-test("of a damaged record of a command no bit is answered, and the command is not done again", async () => {
+test("a damaged idempotency record gives no answer, and the command is not applied again", async () => {
   const commandId = uuidv7();
   const by = { commandId, checkpoint: input() };
   const answer = await create(bench.repository, by);
@@ -182,7 +185,7 @@ test("of a damaged record of a command no bit is answered, and the command is no
   expect(await create(bench.repository, by)).toMatchObject({ checkpoint_id: answer.checkpoint_id, seq: 1 });
 });
 
-test("a damaged lease keeps no other from whoever reads them, and says who should be heard", async () => {
+test("a damaged lease does not hide the others, and is read as an expired lease of the owner", async () => {
   const { repository } = bench;
   const leases = [1, 2, 3].map((n) => ({
     tenant: "default",
@@ -206,7 +209,7 @@ test("a damaged lease keeps no other from whoever reads them, and says who shoul
   expect(found).toEqual([leases[0], { ...leases[1], agentType: "", lapsesAt: Date.parse(updated_at) }]);
 });
 
-test("a damaged head keeps no other task from whoever goes through all of them", async () => {
+test("a damaged head does not hide other tasks from a scan", async () => {
   const { repository, store } = bench;
   for (const task of ["one", "two", "three"]) {
     const by = { task, agent: `agent-${task}` };
@@ -228,7 +231,7 @@ test("a damaged head keeps no other task from whoever goes through all of them",
   expect([damaged, sound?.task_id]).toEqual([null, "two"]);
 });
 
-test("what was quarantined cannot be updated back into service", async () => {
+test("an update does not bring a quarantined checkpoint back into service", async () => {
   const { checkpoint_id: id } = await create(bench.repository);
   const row = keys.checkpoint(TASK, id);
   const sound = await read(row);

@@ -1,4 +1,7 @@
-/** The writer's evaluation of triggers: part of the sealed checkpoint, of every version anew, and of the answer. */
+/**
+ * The writer's evaluation of triggers: repeated for every version, sealed into the checkpoint and part of the
+ * answer.
+ */
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { hashOf } from "../../../../shared/integrity/seal.ts";
@@ -32,7 +35,7 @@ const full = (utilization: number, changes: Partial<CheckpointInput> = {}): Chec
 });
 const over = (value: number, threshold = 0.7) => [{ reason: "context_utilization", threshold, value }];
 
-describe.each(ENGINES)("on %s", (engine) => {
+describe.each(ENGINES)("triggers on %s", (engine) => {
   let bench: TestRecords;
   beforeEach(async () => {
     bench = await openTestRecords(engine, Date.now, policies);
@@ -47,7 +50,7 @@ describe.each(ENGINES)("on %s", (engine) => {
   const update = (id: string, patch: Record<string, unknown>, by: SendOptions = {}) =>
     send(bench.repository, "update", { checkpoint_id: id, patch }, by);
 
-  test("what fires is sealed into the checkpoint and answered, also to who asks again", async () => {
+  test("a fired trigger is sealed into the checkpoint and part of the answer, also of a repeated one", async () => {
     const by = { commandId: uuidv7(), checkpoint: full(0.8) };
     const answer = await create(bench.repository, by);
     expect(answer.handoff_advised).toEqual(over(0.8));
@@ -55,13 +58,13 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(await create(bench.repository, by)).toMatchObject({ replayed: true, handoff_advised: over(0.8) });
   });
 
-  test("what does not is said by silence", async () => {
+  test("a trigger that does not fire appears nowhere", async () => {
     const answer = await create(bench.repository, { checkpoint: full(0.7) });
     expect(answer).not.toHaveProperty("handoff_advised");
     expect(await stored(answer.checkpoint_id)).toBeUndefined();
   });
 
-  test("each version is judged by itself, and finalising changes nothing", async () => {
+  test("each version is evaluated by itself, and finalize changes nothing", async () => {
     const { checkpoint_id: id } = await create(bench.repository, { checkpoint: full(0.1) });
     const filled = await update(id, { metrics: { context_utilization: 0.9, error_count: 3 } });
     const both = [...over(0.9), { reason: "error_count", threshold: 2, value: 3 }];
@@ -76,7 +79,7 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(await stored(id)).toEqual([{ reason: "rate_limit" }]);
   });
 
-  test("nobody but the writer says what fired", async () => {
+  test("only the writer sets the fired triggers", async () => {
     const metadata = { agent_type: "qa", handoff_triggers: [{ reason: "explicit_request" }] };
     const { checkpoint_id: id } = await create(bench.repository, { checkpoint: { ...input(), metadata } });
     expect(await stored(id)).toBeUndefined();
@@ -99,7 +102,7 @@ describe.each(ENGINES)("on %s", (engine) => {
     expect(elsewhere).not.toHaveProperty("handoff_advised");
   });
 
-  test("a checkpoint that hands off records why, and advises nothing", async () => {
+  test("a checkpoint that hands off records its triggers, and advises nothing", async () => {
     const checkpoint = { ...full(0.8), execution_state: { phase: "handoff" as const } };
     const answer = await create(bench.repository, { checkpoint });
     expect(answer).not.toHaveProperty("handoff_advised");

@@ -1,5 +1,5 @@
-// Every bad input to a handoff has its end: acknowledgements that come too late, twice or from the wrong one, requests that cannot be, and all
-// the ways in which an open handoff is cancelled.
+// Refused commands on handoffs: acknowledgements that are late, repeated or from the wrong agent, and
+// impossible requests. Then all the ways in which an open handoff is cancelled.
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  describe("a bad acknowledgement leaves everything as it was", () => {
+  describe("a refused acknowledgement changes nothing", () => {
     async function refused(task: string, attempt: () => Promise<unknown>): Promise<FleetError> {
       const before = await place.head(task);
       const error = await refusal(attempt());
@@ -24,7 +24,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
       return error;
     }
 
-    test("of two at once exactly one has the task; the other is told who", async () => {
+    test("of many at once exactly one gets the task; the others receive the owner", async () => {
       const { task, offer: made } = await place.offered();
       const agents = Array.from({ length: 20 }, (_, i) => `taker-${i}`);
       const results = await Promise.allSettled(
@@ -42,7 +42,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
       expect(await place.head(task)).toMatchObject({ owner: won[0]?.owner, fence: 2 });
     });
 
-    test("by another type, of another checkpoint, of an unknown handoff or another task's", async () => {
+    test("by another agent type, for another checkpoint, an unknown handoff or that of another task", async () => {
       const { task, offer: made } = await place.offered();
       const ack =
         (body: AuditRecord, by = task) =>
@@ -87,14 +87,14 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
           await create(place.repository, { task, agent: "first", fence: 2 });
         },
       ],
-    ])("of one that is %s", async (state, end) => {
+    ])("of a handoff that is %s", async (state, end) => {
       const { task, id, offer: made } = await place.offered();
       await end(task, id);
       const error = await refused(task, () => acknowledge(place.repository, made, { agent: "other" }));
       expect(error).toMatchObject({ code: "CONFLICT", details: { handoff_id: id, state } });
     });
 
-    test("of one that nobody has offered yet", async () => {
+    test("of a handoff that is not offered yet", async () => {
       const { task, id } = await place.requested();
       const error = await refused(task, async () =>
         acknowledge(place.repository, await place.handoff(id), { body: { agent_type: "qa" } }),
@@ -103,7 +103,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
     });
   });
 
-  test("the same acknowledgement again gets the same answer, also after the handoff went on", async () => {
+  test("a repeated acknowledgement gets the same answer, also after the handoff has advanced", async () => {
     const { task, offer: made } = await place.offered();
     const commandId = uuidv7();
     const first = await acknowledge(place.repository, made, { agent: "taker", commandId });
@@ -113,7 +113,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
   });
 
   describe("initiated by command", () => {
-    test("of the latest checkpoint or of the one that is named; it has an id of its own", async () => {
+    test("of the latest or of a named checkpoint, with an id of its own", async () => {
       const task = place.fresh();
       const one = await create(place.repository, { task });
       const two = await create(place.repository, { task });
@@ -129,7 +129,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
       });
     });
 
-    test("is refused while one is open, without a checkpoint, and on a task that has ended", async () => {
+    test("is refused while a handoff is open, without a checkpoint, and on a task that has ended", async () => {
       const { task, id } = await place.requested();
       expect(await refusal(initiate(place.repository, { task, fence: 1 }))).toMatchObject({
         code: "CONFLICT",
@@ -151,7 +151,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
   });
 
   describe("cancelled", () => {
-    test("by whoever has the task, which goes on with it", async () => {
+    test("by the owner, which continues the task", async () => {
       const { task, id } = await place.requested();
       expect((await refusal(send(place.repository, "cancel_handoff", {}, { task }))).code).toBe("FENCED");
       const body = { handoff_id: id, reason: "a test is missing" };
@@ -206,7 +206,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
     test.each([
       ["failed", "failed"],
       ["cancelled", "cancelled"],
-    ] as const)("by the task's end as %s", async (status, state) => {
+    ] as const)("when the task ends as %s", async (status, state) => {
       const { task, id } = await place.requested();
       await finalize(place.repository, id, status, { task, fence: 1 });
       expect(await place.handoff(id)).toMatchObject({

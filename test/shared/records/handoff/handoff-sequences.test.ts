@@ -1,4 +1,5 @@
-// Any sequence of commands and coordinators' moves, against what must always hold.
+// Random sequences of commands and of the coordinators' operations, checked against the invariants of
+// handoffs.
 
 import fc from "fast-check";
 import { uuidv7 } from "uuidv7";
@@ -23,7 +24,7 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  describe("any sequence of commands and moves", () => {
+  describe("any sequence of commands and observations", () => {
     const step = fc.record({
       op: fc.constantFrom(
         ...([
@@ -86,7 +87,7 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
       }
     }
 
-    /** What must hold after every step; returns the fence, which must not fall. */
+    /** Checks the invariants after a step; returns the fence, which must not fall. */
     async function requireSound(task: string): Promise<number> {
       const { owner, fence, handoff_id, state, audit_seq, audit_hash } = await place.head(task);
       const { handoffs } = await place.repository.handoffs("default", { task_id: task, limit: 100 });

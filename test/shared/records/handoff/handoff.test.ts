@@ -1,4 +1,5 @@
-// Handoffs: every move by example, from the request to the first checkpoint, and what the coordinators do; how they are found again.
+// Handoffs: every transition by example, from the request to the first checkpoint, the coordinators'
+// operations, and the lists.
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -24,7 +25,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  test("a checkpoint in phase handoff opens one: two transitions, two entries, two events, one answer", async () => {
+  test("a checkpoint in phase handoff opens a handoff: two transitions, two entries, two events, one answer", async () => {
     const task = place.fresh();
     await create(place.repository, { task });
     const commandId = uuidv7();
@@ -67,7 +68,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     });
   });
 
-  test("any other checkpoint leaves no trace of handoffs", async () => {
+  test("a checkpoint in another phase opens no handoff", async () => {
     const task = place.fresh();
     const answer = await create(place.repository, { task });
     expect(answer).not.toHaveProperty("handoff_id");
@@ -75,7 +76,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     expect(await place.repository.handoffs("default", { task_id: task, limit: 5 })).toEqual({ handoffs: [] });
   });
 
-  test("from the request to the first checkpoint: one owner at each moment, and each move on record", async () => {
+  test("from the request to the first checkpoint there is one owner at a time, and each transition is recorded", async () => {
     const { task, id } = await place.requested();
     const validated = await place.repository.coordination.validateHandoff("default", id, {
       toAgentType: "qa",
@@ -135,7 +136,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     ]);
   });
 
-  test("the offer stands in the outbox behind its event, and holds what a taker needs", async () => {
+  test("the offer follows its event in the outbox, and holds the data that the next agent needs", async () => {
     const { task, id } = await place.offered();
     const entries = await place.outbox(task);
     const made = entries.at(-1) as OutboxEntry;
@@ -166,7 +167,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
 
   test.each([
     ["a prompt over its limit", "x".repeat(LIMITS.prompt_bytes_max + 1)],
-    ["one that JSON makes too large", "\u0001".repeat(LIMITS.prompt_bytes_max)],
+    ["a prompt that its JSON form makes too large", "\u0001".repeat(LIMITS.prompt_bytes_max)],
   ])("%s is refused, and nothing is offered", async (_, prompt) => {
     const { task, id } = await place.requested();
     await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
@@ -191,7 +192,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
   });
 
   describe("the first checkpoint", () => {
-    test("may hand off again at once: it confirms, and opens the next", async () => {
+    test("may hand off again at once: it confirms one handoff and opens the next", async () => {
       const { task, id } = await place.accepted();
       const next = await create(place.repository, {
         task,
@@ -206,7 +207,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       expect(await place.head(task)).toMatchObject({ state: "handing_off", handoff_id: next.checkpoint_id });
     });
 
-    test("confirms only by the taker, under its fence, and linked", async () => {
+    test("confirms only if the next agent wrote it under its fence, linked to the checkpoint of the handoff", async () => {
       const { task, id } = await place.accepted();
       await create(place.repository, { task, agent: "tool", fence: 2 });
       expect((await place.handoff(id)).state).toBe("accepted");
@@ -241,7 +242,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       expect(await place.head(task)).toMatchObject({ state: "active" });
     });
 
-    test("of many that offer or escalate at once one does it", async () => {
+    test("of many that offer or escalate at once exactly one succeeds", async () => {
       const { id } = await place.requested();
       await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
       const validated = await place.handoff(id);
@@ -265,7 +266,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       });
     });
 
-    test("a handoff lapses after its deadline and not before, and its task is left to whoever owns it", async () => {
+    test("a handoff lapses after its deadline and not before, and its task stays with the owner", async () => {
       const { task, id } = await place.accepted();
       expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
         applied: false,
@@ -289,7 +290,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       });
     });
 
-    test("what is not there is not there", async () => {
+    test("an unknown handoff is not found", async () => {
       const nothing = { applied: false, handoff: null };
       expect(await place.repository.coordination.lapseHandoff("default", uuidv7())).toEqual(nothing);
       const { id } = await place.requested();
@@ -299,7 +300,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     });
   });
 
-  test("an open handoff is due, whatever messages were lost, and an ended one is not", async () => {
+  test("an open handoff becomes due even if messages were lost, and an ended one does not", async () => {
     const { id } = await place.requested();
     const ids = async (at: number) =>
       (await place.repository.coordination.dueHandoffs(at, 1_000)).map(({ handoff_id }) => handoff_id);
@@ -312,7 +313,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     expect((await place.due()).map((one) => one.id)).not.toContain(id);
   });
 
-  test("those that are passed over keep none of the others out", async () => {
+  test("skipped handoffs do not hide the others", async () => {
     const requested = [];
     for (let n = 0; n < 5; n += 1) requested.push((await place.requested()).id);
     const due = (limit: number, over: readonly string[]) =>

@@ -1,5 +1,5 @@
-// Blocked tasks: who takes one and fails leaves it blocked as it was, people are alerted once of one block, and only who goes on with it
-// ends it.
+// Blocked tasks: a task stays blocked if an agent takes it and fails, operators are alerted once for each
+// block, and only an agent that continues the work ends it.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
@@ -21,7 +21,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   const recover = (task: string, wish = {}) =>
     send(place.repository, "recover", wish, { task, agent: "anna" });
 
-  /** The blocks of the task, each with the entry of which people are alerted. */
+  /** The blocks of the task, each with the audit entry of its alert. */
   async function blocks(task: string): Promise<{ reason: string; alert: number; isNew: boolean }[]> {
     const events = (await place.outbox(task)).map(({ event }) => event);
     return events.flatMap(({ type, sequence, data }) => {
@@ -37,14 +37,14 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     return task;
   }
 
-  /** Nobody took an attempt over. */
+  /** No agent accepted the attempts. */
   async function untaken(): Promise<string> {
     const task = await place.attempted();
     const { handoff_id, attempt } = await offer(
       place.repository,
       (await place.head(task)).handoff_id as string,
     );
-    const failure = { attempt, reason: "no_agent", details: "nobody is there" } as const;
+    const failure = { attempt, reason: "no_agent", details: "no agent is available" } as const;
     await place.repository.coordination.escalateHandoff("default", handoff_id, failure);
     return task;
   }
@@ -64,7 +64,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
 
   describe.each(BLOCKED)("for %s", (reason, bring) => {
     test.each(["exit_report", "lease_lapsed", "step_overdue"] as const)(
-      "whoever takes it and fails (%s) is noted, and it is blocked as before",
+      "the failure (%s) of an agent that takes it is noted, and it is blocked as before",
       async (signal) => {
         const task = await bring();
         const before = await place.head(task);
@@ -98,7 +98,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       },
     );
 
-    test("whoever takes it and lets it go unwritten leaves it blocked as before", async () => {
+    test("an agent that takes and releases it without a write leaves it blocked as before", async () => {
       const task = await bring();
       const before = await place.head(task);
       const { fence } = await take(task);
@@ -111,7 +111,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       });
     });
 
-    test("what nobody in particular writes is kept, and it waits all the same", async () => {
+    test("writes by an agent that has not taken it are kept, and it stays blocked", async () => {
       const task = await bring();
       const before = await place.head(task);
       const { checkpoint_id: id } = await place.write(task, "anna", { completed: 9 });
@@ -124,7 +124,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     });
   });
 
-  test("whoever has taken it and writes goes on with it, and is recovered like any other", async () => {
+  test("an owner that writes continues it, and is recovered like any other", async () => {
     const task = await unrecoverable();
     await take(task);
     await place.write(task, "agent-1", { completed: 0 });
@@ -133,7 +133,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", failures: 2 });
   });
 
-  test("so does who has taken it and changes a checkpoint; what got done makes the next block another one", async () => {
+  test("an owner that changes a checkpoint continues it too; its progress makes the next block a new one", async () => {
     const task = await unrecoverable();
     const { latest_id: id } = await place.head(task);
     const { fence } = await take(task);
@@ -144,7 +144,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     expect((await blocks(task)).map(({ isNew }) => isNew)).toEqual([true, true]);
   });
 
-  test("whoever had it when its handoff came to nothing has done its part; who takes it then has not", async () => {
+  test("the owner whose handoff was rejected has done its part; an agent that takes it then has not", async () => {
     const { task, id } = await place.requested();
     await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });
     const alerted = (await place.head(task)).blocked?.alert_seq;
@@ -159,7 +159,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     });
   });
 
-  test("a checkpoint that broke after it was chosen is no block for a person: the next failure is answered", async () => {
+  test("a checkpoint corrupted after it was chosen does not block for an operator: the next failure is handled", async () => {
     const task = await place.owned(2);
     const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "handoff" });
     await place.repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
@@ -168,7 +168,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     expect((await place.recovery(task)).state).toBe("waiting");
   });
 
-  test("nor is who has taken the task deposed by a late word that a checkpoint broke before", async () => {
+  test("a late report of a corrupt checkpoint does not revoke the ownership of an agent that took the task", async () => {
     const task = await place.attempted();
     const { handoff_id: id } = await place.head(task);
     await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
@@ -178,7 +178,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     expect((await place.head(task)).owner).toBe("agent-2");
   });
 
-  test("what nobody in particular writes between a broken checkpoint and the watchdogs leaves it to them", async () => {
+  test("a write by another agent before the watchdogs handle a corrupt checkpoint leaves the task to them", async () => {
     const task = await place.attempted();
     const { handoff_id: id } = await place.head(task);
     await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
@@ -191,24 +191,27 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
 
   test.each([
     ["nothing", 0],
-    ["what was there before", 2],
-  ])("an agent that is started by name for ever and writes %s is told of once", async (_what, completed) => {
-    const task = await place.spent();
-    for (let n = 0; n < 11; n += 1) {
-      await take(task, "agent-9");
-      if (completed > 0) await place.write(task, "agent-9", { completed });
-      expect(await place.fail(task)).toMatchObject({ applied: true });
-      expect(await place.head(task)).toMatchObject({ state: "blocked", owner: null });
-    }
-    const told = await blocks(task);
-    expect(told).toHaveLength(12);
-    expect(told.filter(({ isNew }) => isNew)).toHaveLength(1);
-    expect(new Set(told.map(({ alert }) => alert)).size).toBe(1);
-    const failures = (await place.trail(task)).filter(({ op }) => op === "fail");
-    expect(failures).toHaveLength(6 + 11);
-  });
+    ["the same items as before", 2],
+  ])(
+    "an agent that is restarted by name forever and writes %s causes one alert",
+    async (_what, completed) => {
+      const task = await place.spent();
+      for (let n = 0; n < 11; n += 1) {
+        await take(task, "agent-9");
+        if (completed > 0) await place.write(task, "agent-9", { completed });
+        expect(await place.fail(task)).toMatchObject({ applied: true });
+        expect(await place.head(task)).toMatchObject({ state: "blocked", owner: null });
+      }
+      const told = await blocks(task);
+      expect(told).toHaveLength(12);
+      expect(told.filter(({ isNew }) => isNew)).toHaveLength(1);
+      expect(new Set(told.map(({ alert }) => alert)).size).toBe(1);
+      const failures = (await place.trail(task)).filter(({ op }) => op === "fail");
+      expect(failures).toHaveLength(6 + 11);
+    },
+  );
 
-  describe("it is another block, of which people are alerted,", () => {
+  describe("it is a new block with a new alert", () => {
     const blockedTwice = async (between: (task: string) => Promise<unknown>, reason = "unrecoverable") => {
       const task = await unrecoverable();
       await between(task);
@@ -217,7 +220,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       return (await blocks(task)).map(({ isNew }) => isNew);
     };
 
-    test("after something new got done", async () => {
+    test("after progress", async () => {
       const told = await blockedTwice(async (task) => {
         await take(task);
         await place.write(task, "agent-1", { completed: 2 });
@@ -225,7 +228,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       expect(told).toEqual([true, true]);
     });
 
-    test("not after words", async () => {
+    test("not after a write without progress", async () => {
       const told = await blockedTwice(async (task) => {
         await take(task);
         await place.write(task, "agent-1", { completed: 0 });
@@ -233,7 +236,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       expect(told).toEqual([true, false]);
     });
 
-    test("after a person has asked for another attempt", async () => {
+    test("after an operator has requested another attempt", async () => {
       for (const reset of [false, true]) {
         const told = await blockedTwice(async (task) => {
           await recover(task, { reset });
@@ -244,7 +247,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       }
     });
 
-    test("after the task was over and opened again", async () => {
+    test("after the task ended and was opened again", async () => {
       const told = await blockedTwice(async (task) => {
         const { fence } = await take(task);
         const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "complete" });
@@ -267,7 +270,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   });
 });
 
-test("a breaker that half-opens tells of one block, and goes on by itself when a taker has failed", async () => {
+test("probes cause one alert for one block, and continue when an agent that took the task has failed", async () => {
   const place = await TestTasks.open("memory", {
     defaults: { recovery: { half_open_ms: 60_000, attempts: 1, previous_attempts: 0 } },
     tenants: {},

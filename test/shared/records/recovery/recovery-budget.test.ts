@@ -1,4 +1,4 @@
-// What gives the budget of a recovery back, what does not, and the breaker that half-opens.
+// The budget of a recovery: the writes that restore it, those that do not, and probes.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Policies } from "../../../../shared/protocol/policy.ts";
@@ -16,7 +16,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  test("more completed items than ever give the budget back; what was attempted lately still counts", async () => {
+  test("more completed items than ever restore the budget; recent attempts still count in the window", async () => {
     const task = await place.resumed(2);
     await place.write(task, "agent-2", { completed: 3 });
     expect(await place.recovery(task)).toMatchObject({
@@ -35,7 +35,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
     });
   });
 
-  test("an update gives it back too", async () => {
+  test("an update restores it too", async () => {
     const task = await place.resumed();
     const { latest_id: checkpoint_id, fence } = await place.head(task);
     const patch = { execution_state: { completed_items: ["item 1", "item 2"] } };
@@ -46,13 +46,13 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
   test.each([
     ["the same items again", { completed_items: ["item 1", "item 2"] }],
     ["the same item many times", { completed_items: Array.from({ length: 50 }, () => "item 1") }],
-    ["others, but no more of them", { completed_items: ["new 1", "new 2"] }],
+    ["other items, but no more of them", { completed_items: ["new 1", "new 2"] }],
     ["fewer", { completed_items: ["item 1"] }],
     ["a higher percentage", { completed_items: ["item 1", "item 2"], progress_percent: 99 }],
-    ["longer words", { completed_items: ["item 1", "item 2"], current_focus: "almost there ".repeat(50) }],
+    ["a longer text", { completed_items: ["item 1", "item 2"], current_focus: "almost there ".repeat(50) }],
     ["another phase", { completed_items: ["item 1", "item 2"], phase: "reviewing" }],
     ["items to be done", { completed_items: ["item 1", "item 2"], pending_items: ["a", "b", "c"] }],
-  ])("%s is no progress", async (_what, state) => {
+  ])("%s: no progress", async (_what, state) => {
     const task = await place.resumed(2);
     const { fence } = await place.head(task);
     const checkpoint = {
@@ -63,7 +63,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "resumed", failures: 1, attempts: 1 });
   });
 
-  test("work that was done once is no progress when it is done again", async () => {
+  test("work that is repeated is no progress", async () => {
     const task = await place.resumed(1);
     await place.write(task, "agent-2", { completed: 5 });
     await place.write(task, "agent-2", { completed: 9 });
@@ -77,7 +77,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
     expect((await place.recovery(task)).state).toBe("idle");
   });
 
-  test("a blocked task that its new owner writes to goes on, with the budget as it is until more gets done", async () => {
+  test("a blocked task continues when its new owner writes, with the same budget until there is progress", async () => {
     const task = await place.spent();
     await send(place.repository, "take", {}, { task, agent: "somebody" });
     await place.write(task, "somebody", { completed: 2 });
@@ -87,7 +87,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "idle", attempts: 0, failures: 0 });
   });
 
-  test("what got done while it was whole counts: a checkpoint that is lost cannot be worked off twice", async () => {
+  test("items completed while the budget was whole count: repeating the work of a lost checkpoint is no progress", async () => {
     const task = await place.resumed(1);
     await place.write(task, "agent-2", { completed: 2 });
     await place.write(task, "agent-2", { completed: 8 });
@@ -109,7 +109,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
   });
 });
 
-describe.each(ENGINES)("a breaker that half-opens, on %s", (engine) => {
+describe.each(ENGINES)("probes on %s", (engine) => {
   let place: TestTasks;
   const policies: Policies = {
     defaults: { recovery: { half_open_ms: 60_000, attempts: 1, previous_attempts: 0 } },
@@ -120,7 +120,7 @@ describe.each(ENGINES)("a breaker that half-opens, on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  test("makes one attempt after a while; when that fails it is blocked for as long again", async () => {
+  test("a probe makes one attempt; when it fails, the task is blocked for the same pause again", async () => {
     const task = await place.spent(1);
     const { due_at } = await place.recovery(task);
     expect(due_at).toBe(iso(place.now + 60_000));
@@ -142,7 +142,7 @@ describe.each(ENGINES)("a breaker that half-opens, on %s", (engine) => {
     });
   });
 
-  test("a probe that gets something done closes it", async () => {
+  test("a probe that makes progress restores the budget", async () => {
     const task = await place.spent(1);
     place.now += 60_000;
     const { due_at } = await place.recovery(task);

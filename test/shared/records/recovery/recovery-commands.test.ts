@@ -1,4 +1,4 @@
-// What people do to recoveries: ask for one, from where they want, with the whole budget or by force.
+// Operators' requests for a recovery: from a chosen checkpoint, with the whole budget, or by force.
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -10,7 +10,7 @@ import { flip } from "../search/corpus.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
 
-describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
+describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
   let place: TestTasks;
   beforeAll(async () => {
     place = await TestTasks.open(engine);
@@ -23,7 +23,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     (await place.repository.history("default", { task_id: task, order: "oldest", limit: 1 })).checkpoints[0]
       ?.metadata.checkpoint_id as string;
 
-  test("a blocked task is tried once more, at once, whatever its budget", async () => {
+  test("a blocked task gets one more attempt at once, even with a spent budget", async () => {
     const task = await place.spent();
     const answer = await recover(task, { reason: "the vendor is back" });
     const { fence } = await place.head(task);
@@ -41,7 +41,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "blocked", attempts: 6 });
   });
 
-  test("reset gives it the whole budget, the window's too", async () => {
+  test("reset restores the whole budget, and that of the window", async () => {
     const task = await place.spent();
     await recover(task, { reset: true });
     expect(await place.recovery(task)).toMatchObject({
@@ -52,11 +52,11 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     await place.takeOver(task, "agent-9");
     await place.fail(task);
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", attempts: 1, failures: 1 });
-    // What follows now nobody has asked for.
+    // The next attempts are the policy's, not the operator's.
     expect((await place.recovery(task)).wish?.by ?? null).toBeNull();
   });
 
-  test("without waiting for the back-off", async () => {
+  test("an attempt does not wait for the back-off", async () => {
     const task = await place.resumed();
     await place.fail(task);
     expect(Date.parse((await place.recovery(task)).due_at ?? "")).toBeGreaterThan(place.now);
@@ -64,7 +64,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     expect(Date.parse((await place.recovery(task)).due_at ?? "")).toBe(place.now);
   });
 
-  test("from where and for whom a person wants it", async () => {
+  test("an operator chooses the checkpoint and the agent type", async () => {
     const task = await place.spent(3);
     const checkpoint_id = await firstOf(task);
     await recover(task, { checkpoint_id, to_agent_type: "writer" });
@@ -76,7 +76,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     });
   });
 
-  test("a task that never failed is deposed of its owner when that is silent", async () => {
+  test("the ownership of a silent owner is revoked, even without a recorded failure", async () => {
     const task = await place.owned();
     place.now += SILENCE_MS;
     const { fence } = await recover(task);
@@ -94,7 +94,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     });
   });
 
-  test("an agent that lives keeps its task, unless it is taken by force", async () => {
+  test("a living agent keeps its task, except with force", async () => {
     const task = await place.owned();
     expect(await refusal(recover(task))).toMatchObject({
       code: "CONFLICT",
@@ -116,14 +116,14 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     expect((await refusal(place.write(task, "agent-1", { fence: 1 }))).code).toBe("FENCED");
   });
 
-  test("a handoff that is open comes to nothing", async () => {
+  test("an open handoff is cancelled", async () => {
     const { task, id } = await place.offered();
     await recover(task, { force: true });
     expect(await place.handoff(id)).toMatchObject({ state: "cancelled", failure: { reason: "superseded" } });
     expect(await place.head(task)).toMatchObject({ state: "active", handoff_id: null, owner: null });
   });
 
-  test("asked twice with one id it is one wish", async () => {
+  test("a repeated command has one effect", async () => {
     const task = await place.spent();
     const commandId = uuidv7();
     const first = await recover(task, {}, commandId);
@@ -132,7 +132,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     expect(await place.head(task)).toEqual(before);
   });
 
-  test("a task that is over is never restarted", async () => {
+  test("an ended task is never restarted", async () => {
     const task = await place.resumed();
     const { latest_id, fence } = await place.head(task);
     await finalize(place.repository, latest_id as string, "failed", { task, agent: "agent-2", fence });
@@ -142,7 +142,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     });
   });
 
-  test("what is not there is said", async () => {
+  test("an unknown task or checkpoint is NOT_FOUND", async () => {
     expect((await refusal(recover("nowhere"))).code).toBe("NOT_FOUND");
     const taken = place.fresh();
     await send(place.repository, "take", {}, { task: taken });
@@ -153,7 +153,7 @@ describe.each(ENGINES)("asking for a recovery on %s", (engine) => {
     expect((await refusal(recover(task, { checkpoint_id: foreign }))).code).toBe("NOT_FOUND");
   });
 
-  test("a checkpoint that does not verify is refused and quarantined", async () => {
+  test("a corrupt checkpoint is refused and quarantined", async () => {
     const task = await place.spent();
     const id = await firstOf(task);
     await flip(place.store, task, id);

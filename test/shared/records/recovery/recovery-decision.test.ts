@@ -1,4 +1,4 @@
-// What is decided about a failure: row by row, and whatever comes in whatever order.
+// Decisions about failures: row by row, and in random sequences.
 
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -41,7 +41,7 @@ function decide(
   );
 }
 
-describe("by class and how often", () => {
+describe("by class and number of failures", () => {
   const latest = { do: "attempt", rung: "latest", toAgentType: null };
   test.each([
     ["crash", 0, { ...latest, action: "retry", dueMs: NOW }],
@@ -61,7 +61,7 @@ describe("by class and how often", () => {
     expect(decide(failureClass, { before: { failures } })).toEqual(decision);
   });
 
-  test("of two vendors that refuse both, the first that serves again is waited for, whichever failed last", () => {
+  test("of two vendors that both refuse, the one that serves again first sets the wait, in either order of failure", () => {
     const policy = { other_agent_type: { qa: "qa-2", "qa-2": "qa" } };
     const decideAfter = (before: Partial<Failed>, resets_at: string | null = iso(NOW + 60_000)) =>
       decide("rate_limit", {
@@ -92,7 +92,7 @@ describe("by class and how often", () => {
     }
   });
 
-  test("the type of the agent that failed goes on, another where the policy names one", () => {
+  test("an agent of the failed agent's type continues, or of another type if the policy names one", () => {
     const failure = { agent_type: "qa" };
     expect(decide("crash", { failure })).toMatchObject({ toAgentType: "qa" });
     const policy = {
@@ -100,31 +100,31 @@ describe("by class and how often", () => {
       actions: { ...default_.actions, crash: ["other_agent_type"] as const },
     };
     expect(decide("crash", { failure, policy })).toMatchObject({ toAgentType: "qa-2", dueMs: NOW });
-    const nobody = { failure: { agent_type: "writer" }, policy };
-    expect(decide("crash", nobody)).toMatchObject({ toAgentType: "writer", dueMs: NOW + 15_000 });
+    const unnamed = { failure: { agent_type: "writer" }, policy };
+    expect(decide("crash", unnamed)).toMatchObject({ toAgentType: "writer", dueMs: NOW + 15_000 });
     expect(decide("crash", { failure: { agent_type: "toString" }, policy })).toMatchObject({
       toAgentType: "toString",
     });
   });
 });
 
-describe("a vendor's limit", () => {
+describe("a vendor's rate limit", () => {
   const at = (ms: number) => decide("rate_limit", { failure: { resets_at: iso(NOW + ms) } });
 
-  test("is waited for until its reset", () => {
+  test("delays the attempt until its reset", () => {
     expect(at(90_000)).toMatchObject({ action: "after_reset", dueMs: NOW + 90_000 });
     expect(at(-90_000)).toMatchObject({ dueMs: NOW });
   });
 
-  test("that lies further away than a day is asked before", () => {
+  test("whose reset is more than a day away delays the attempt by at most a day", () => {
     expect(at(400 * DAY_MS)).toMatchObject({ dueMs: NOW + DAY_MS });
   });
 
-  test("without a time that can be read it is a pause like any other", () => {
+  test("with an unreadable reset time is a pause like any other", () => {
     expect(decide("rate_limit", { failure: { resets_at: "soon" } })).toMatchObject({ dueMs: NOW + 15_000 });
   });
 
-  test("those whom one vendor refused do not all come back at one moment", () => {
+  test("spreads the attempts of the agents that one vendor refused", () => {
     const failure = { resets_at: iso(NOW + 1_000) };
     const dues = [0, 0.5, 1].map(
       (random) => (decide("rate_limit", { failure, random }) as { dueMs: number }).dueMs,
@@ -132,14 +132,14 @@ describe("a vendor's limit", () => {
     expect(dues).toEqual([NOW + 1_000, NOW + 3_500, NOW + 6_000]);
   });
 
-  test("an agent of another vendor goes on at once", () => {
+  test("lets an agent of another vendor continue at once", () => {
     const policy = { other_agent_type: { qa: "qa-2" } };
     const failure = { agent_type: "qa", resets_at: iso(NOW + 90_000) };
     expect(decide("rate_limit", { failure, policy })).toMatchObject({ dueMs: NOW, toAgentType: "qa-2" });
   });
 });
 
-describe("the ladder", () => {
+describe("the rungs", () => {
   test.each([
     ["latest", 2, { do: "attempt", rung: "latest" }],
     ["latest", 3, { do: "attempt", rung: "previous" }],
@@ -150,7 +150,7 @@ describe("the ladder", () => {
     expect(decide("crash", { before: { rung, rung_attempts } })).toMatchObject(decision);
   });
 
-  test("without a lower rung ends after the upper one", () => {
+  test("without the previous rung they end after the latest one", () => {
     const policy = { previous_attempts: 0 };
     expect(decide("crash", { policy, before: { rung_attempts: 3 } })).toMatchObject({
       reason: "attempts_spent",
@@ -158,21 +158,21 @@ describe("the ladder", () => {
     expect(decide("corrupt_state", { policy })).toMatchObject({ reason: "attempts_spent" });
   });
 
-  test("a probe that fails blocks again, whatever its budget", () => {
+  test("a failed probe blocks the task again, with any budget", () => {
     expect(decide("crash", { before: { is_probe: true } })).toMatchObject({
       do: "block",
       reason: "attempts_spent",
     });
   });
 
-  test("the policy may half-open what is spent, never what cannot be recovered", () => {
+  test("the policy may allow probes when the budget is spent, never for an unrecoverable failure", () => {
     const policy = { half_open_ms: 60_000 };
     const spent = { policy, before: { is_probe: true } };
     expect(decide("crash", spent)).toMatchObject({ dueMs: NOW + 60_000 });
     expect(decide("unrecoverable", spent)).toMatchObject({ dueMs: null });
   });
 
-  test("what half-opens again and again stays within the window", () => {
+  test("repeated probes stay within the window", () => {
     const policy = { half_open_ms: 60_000, window_attempts: 3, window_ms: 600_000 };
     const recent: string[] = [];
     for (let nowMs = NOW; recent.length < 30; ) {
@@ -185,11 +185,11 @@ describe("the ladder", () => {
       const lately = recent.filter((at) => nowMs - Date.parse(at) < policy.window_ms);
       expect(lately.length).toBeLessThanOrEqual(policy.window_attempts);
     }
-    // Nor is it any slower than the window asks for.
+    // Nor are they slower than the window requires.
     expect(Date.parse(recent[29] as string) - NOW).toBeLessThanOrEqual(10 * policy.window_ms);
   });
 
-  test("beside it the window bounds what makes progress again and again", () => {
+  test("the window limits the attempts of a task that makes progress again and again", () => {
     const policy = { window_attempts: 2, window_ms: 60_000 };
     const recent = (...ages: number[]) => ages.map((age) => iso(NOW - age));
     expect(decide("crash", { policy, before: { recent: recent(1, 59_999) } })).toEqual({
@@ -200,14 +200,14 @@ describe("the ladder", () => {
     expect(decide("crash", { policy, before: { recent: recent(1, 60_000) } })).toMatchObject({
       do: "attempt",
     });
-    // A clock that was set back takes nothing out of it.
+    // A clock that was set back removes no attempt from the window.
     expect(decide("crash", { policy, before: { recent: recent(-5_000, -9_000) } })).toMatchObject({
       reason: "too_many_attempts",
     });
   });
 });
 
-/** Types that lead to one another, as a policy may name them. */
+/** Agent types that name each other in a ring, as a policy may define them. */
 const RING = { qa: "qa-2", "qa-2": "writer", writer: "qa" };
 const INTO_RING = { qa: "writer", writer: "qa-2", "qa-2": "writer" };
 
@@ -247,8 +247,8 @@ const happenings = fc.array(
   { maxLength: 40 },
 );
 
-describe("whatever fails in whatever order", () => {
-  /** Plays failures through, each attempt made when it is due, until a person has to decide. */
+describe("failures in any order", () => {
+  /** Simulates failures, each attempt made when it is due, until an operator must decide. */
   function play(
     policy: Policy["recovery"],
     failures: typeof happenings extends fc.Arbitrary<infer T> ? T : never,
@@ -257,7 +257,7 @@ describe("whatever fails in whatever order", () => {
     let [before, nowMs] = [whole, NOW];
     let next: string | null = "qa";
     for (const { afterMs, resetsInMs, random, progress, ...happened } of failures) {
-      // Of whom nothing else is said: who was to go on.
+      // By default, the agent that should have continued is the one that failed.
       const failed = { ...happened, agent_type: happened.agent_type ?? next };
       nowMs += afterMs;
       const resets_at = resetsInMs === null ? null : iso(nowMs + resetsInMs);
@@ -281,7 +281,7 @@ describe("whatever fails in whatever order", () => {
     }
   }
 
-  test("between two progresses no more attempts than both rungs have, and the rung only falls", () => {
+  test("between two steps of progress there are no more attempts than both rungs have, and the rung only falls", () => {
     fc.assert(
       fc.property(policies, happenings, (changes, failures) => {
         const policy = { ...default_, ...changes };
@@ -298,7 +298,7 @@ describe("whatever fails in whatever order", () => {
   });
 
   test.each([RING, INTO_RING, { qa: "qa" }])(
-    "vendors that all refuse are asked no more often than others, however their types lead to one another: %j",
+    "vendors that all refuse get no more attempts than others, for any ring of agent types: %j",
     (other_agent_type) => {
       for (const action of ["after_reset", "other_agent_type"] as const) {
         const policy = {
@@ -326,7 +326,7 @@ describe("whatever fails in whatever order", () => {
     },
   );
 
-  test("in no window more attempts than it allows", () => {
+  test("no window has more attempts than it allows", () => {
     fc.assert(
       fc.property(policies, happenings, (changes, failures) => {
         const policy = { ...default_, ...changes };
@@ -342,7 +342,7 @@ describe("whatever fails in whatever order", () => {
     );
   });
 
-  test("what is due is due in time: not before now, and not after the longest pause or the vendor's day", () => {
+  test("an attempt is due not before now, and not after the longest pause or a day for a vendor", () => {
     fc.assert(
       fc.property(policies, happenings, (changes, failures) => {
         const policy = { ...default_, ...changes };

@@ -1,4 +1,4 @@
-// What people are shown of recoveries: those that are going on, and what one would find now.
+// The operators' view of recoveries: the open ones, and the preview of a recovery point.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { DEFAULT_POLICY } from "../../../../shared/protocol/policy.ts";
@@ -11,7 +11,7 @@ import { flip } from "../search/corpus.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;
 
-describe.each(ENGINES)("recoveries for people on %s", (engine) => {
+describe.each(ENGINES)("recovery queries on %s", (engine) => {
   let place: TestTasks;
   beforeEach(async () => {
     place = await TestTasks.open(engine);
@@ -21,7 +21,7 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
   const list = (query = {}) => place.repository.recoveries("default", { limit: 20, ...query });
   const names = (page: Awaited<ReturnType<typeof list>>) => page.tasks.map(({ task_id }) => task_id);
 
-  test("those that are not idle are listed, by state or all, in pages", async () => {
+  test("open recoveries are listed, by state or all, in pages", async () => {
     const waiting = await place.owned();
     await place.fail(waiting);
     const attempted = await place.attempted();
@@ -74,12 +74,12 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
     expect((await list()).tasks).toMatchObject([{ recovery: { wish: { reason } } }]);
   });
 
-  test("of this tenant alone", async () => {
+  test("a list shows only its own tenant", async () => {
     await place.attempted();
     expect(await place.repository.recoveries("acme", { limit: 20 })).toEqual({ tasks: [] });
   });
 
-  test("a point with what was passed over, which is quarantined, and who would lose the task", async () => {
+  test("a preview names the recovery point, the corrupt checkpoints, now quarantined, and the owner", async () => {
     const task = await place.owned(3);
     const { latest_id } = await place.head(task);
     await flip(place.store, task, latest_id as string);
@@ -97,11 +97,12 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
     expect(place.corrupt).toMatchObject([{ checkpoint_id: latest_id }]);
     place.now += SILENCE_MS + 1;
     const later = await place.repository.recoveryPoint("default", { task_id: task, force: false });
-    // The quarantine of a moment ago was nobody's sign of life, but it is as far as the store can tell.
+    // The quarantine just now counts as a sign of life, as the store cannot tell it from a write of the
+    // agent.
     expect(later.owner).toMatchObject({ agent_id: "agent-1", alive_until: null });
   });
 
-  test("no point says why", async () => {
+  test("a preview without a recovery point gives the reason", async () => {
     const task = place.fresh();
     await send(place.repository, "take", {}, { task });
     expect(await place.repository.recoveryPoint("default", { task_id: task, force: false })).toMatchObject({
@@ -118,7 +119,7 @@ describe.each(ENGINES)("recoveries for people on %s", (engine) => {
     });
   });
 
-  test("looking changes nothing", async () => {
+  test("a preview changes nothing", async () => {
     const task = await place.spent();
     const before = await place.head(task);
     await place.repository.recoveryPoint("default", { task_id: task, force: false });

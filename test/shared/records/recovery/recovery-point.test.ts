@@ -1,4 +1,4 @@
-// Where work can go on after a failure: the newest that verifies with all behind it, or nothing, and then a person decides.
+// The recovery point: the newest sound checkpoint, or none, and then an operator decides.
 
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -19,7 +19,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
   });
   afterEach(() => place.close());
 
-  /** A task with so many checkpoints, each on the one before. */
+  /** A task with a chain of `count` checkpoints. */
   async function line(length: number): Promise<{ task: string; ids: string[] }> {
     const task = await place.owned(length);
     const query = { task_id: task, order: "oldest", limit: 100 } as const;
@@ -32,14 +32,14 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
   const idOf = (search: Awaited<ReturnType<typeof find>>) =>
     search.found ? search.checkpoint.metadata.checkpoint_id : search.reason;
 
-  test("is the newest checkpoint where all is sound", async () => {
+  test("is the newest checkpoint if all are sound", async () => {
     const { task, ids } = await line(5);
     const search = await find(task);
     expect(idOf(search)).toBe(ids[4]);
     expect(search.passed_over).toEqual([]);
   });
 
-  test("newer ones that do not verify are passed over, named, quarantined and announced, once", async () => {
+  test("corrupt newer checkpoints are passed over, named, quarantined and announced once", async () => {
     const { task, ids } = await line(5);
     await damage(task, ids[4]);
     await damage(task, ids[3]);
@@ -55,7 +55,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect((await place.trail(task)).filter(({ op }) => op === "quarantine")).toHaveLength(2);
   });
 
-  test("what the newest goes back to does not verify: nothing is guessed", async () => {
+  test("a corrupt ancestor of the newest checkpoint ends the search without a guess", async () => {
     const { task, ids } = await line(5);
     await damage(task, ids[1]);
     expect(await find(task)).toMatchObject({
@@ -77,13 +77,13 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     });
   });
 
-  test("where nothing sound can be reached the chain is broken", async () => {
+  test("without a reachable sound checkpoint the chain is broken", async () => {
     const { task, ids } = await line(3);
     for (const id of ids) await damage(task, id);
     expect(await find(task)).toMatchObject({ found: false, reason: "chain_broken" });
   });
 
-  test("where nothing was written there is none", async () => {
+  test("a task without checkpoints has none", async () => {
     const task = place.fresh();
     await send(place.repository, "take", {}, { task });
     expect(await find(task)).toMatchObject({ found: false, reason: "no_checkpoint", passed_over: [] });
@@ -101,7 +101,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(idOf(await find(task, { before: ids[2] }))).toBe(ids[0]);
   });
 
-  test("before the very first: the newest sound one after all", async () => {
+  test("before the first checkpoint: the newest sound one", async () => {
     const { task, ids } = await line(3);
     expect(idOf(await find(task, { before: ids[0] }))).toBe(ids[2]);
     await damage(task, ids[2]);
@@ -112,7 +112,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(await find(task, { before: ids[0] })).toMatchObject({ found: false, reason: "chain_broken" });
   });
 
-  test("where the first attempt was from the very first checkpoint, the newest is tried as often", async () => {
+  test("if the first attempt started from the first checkpoint, the newest one gets as many attempts", async () => {
     const task = await place.spent(1);
     expect(await place.recovery(task)).toMatchObject({
       attempts: 5,
@@ -123,7 +123,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
       ...{ task_id: task, order: "oldest", limit: 50 },
     });
     const attempts = (await place.trail(task)).filter(({ op }) => op === "recover");
-    // Each from what the agent before had written, since nothing is older than the first.
+    // Each starts from the previous agent's checkpoint, since none is older than the first.
     expect(attempts.map(({ rung, from_checkpoint }) => [rung, from_checkpoint])).toEqual(
       ["latest", "latest", "latest", "previous", "previous"].map((rung, n) => [
         rung,
@@ -132,7 +132,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     );
   });
 
-  test("a first checkpoint that does not verify is never tried again", async () => {
+  test("a corrupt first checkpoint is never tried again", async () => {
     const task = await place.owned(1);
     const { latest_id } = await place.head(task);
     await place.fail(task);
@@ -145,7 +145,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ attempts: 1, blocked: { reason: "chain_broken" } });
   });
 
-  test("a certain one, and no other, however new and whatever the rung", async () => {
+  test("a chosen checkpoint is the only candidate, on any rung", async () => {
     const { task, ids } = await line(4);
     expect(idOf(await find(task, { checkpointId: ids[1] }))).toBe(ids[1]);
     expect(idOf(await find(task, { checkpointId: ids[3], before: ids[1] }))).toBe(ids[3]);
@@ -157,7 +157,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     });
   });
 
-  test("one that is no checkpoint of the task leaves no mark on it", async () => {
+  test("a checkpoint of another task leaves no mark on the task", async () => {
     const { task } = await line(2);
     const { ids: foreign } = await line(1);
     const before = await place.head(task);
@@ -173,7 +173,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(await place.head(task)).toEqual(before);
   });
 
-  test("it follows what a checkpoint names as its last successful state", async () => {
+  test("the search follows the last successful state of each checkpoint", async () => {
     const { task, ids } = await line(4);
     const checkpoint = input();
     checkpoint.recovery = { last_successful_state: ids[1] as string };
@@ -183,7 +183,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(idOf(await find(task))).toBe(ids[1]);
   });
 
-  test("states that name each other in a ring end the search", async () => {
+  test("a ring of last successful states ends the search", async () => {
     const { task, ids } = await line(2);
     const [first, second] = ids as [string, string];
     // No command makes a ring. Earlier versions of the writer did.
@@ -204,7 +204,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     await place.store.transact(writing, async (tx) => {
       tx.clear(entry === "id" ? keys.id(lost) : keys.order(task, seq));
     });
-    // With its entry is lost where it says that work can go on.
+    // The lost entry also held the last successful state.
     expect(await find(task)).toMatchObject({
       found: false,
       reason: "chain_broken",

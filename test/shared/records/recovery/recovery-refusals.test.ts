@@ -1,4 +1,5 @@
-// When a failure is not noted and an attempt not made: whoever lives keeps its task, and of many who act at once one does.
+// Refused failures and attempts: a living agent keeps its task, and of many concurrent watchdogs exactly one
+// acts.
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -31,7 +32,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await place.head(task)).toEqual(before);
   });
 
-  test("of a task that there is not", async () => {
+  test("of an unknown task", async () => {
     const sighting = sightingOf(await place.head(await place.owned()));
     const nowhere = { tenant: "default", task: "nowhere" };
     expect(await place.repository.recovery.noteFailure(nowhere, sighting)).toEqual({
@@ -44,7 +45,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     });
   });
 
-  test("of an owner before the one there is, whose lease goes", async () => {
+  test("of an earlier owner, whose lease is cleared", async () => {
     const task = await place.owned();
     await place.repository.recovery.renewLeases([lease(task, place.now + SILENCE_MS)]);
     await send(place.repository, "take", {}, { task, agent: "agent-2" });
@@ -53,7 +54,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await leasesOf(task)).toEqual([]);
   });
 
-  test("of a task that nobody owns", async () => {
+  test("of a task without an owner", async () => {
     const task = await place.owned();
     await send(place.repository, "release", {}, { task, fence: 1 });
     expect(await place.fail(task, { agent_id: "agent-1" })).toMatchObject({ why: "superseded" });
@@ -67,18 +68,18 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await place.fail(task)).toEqual({ applied: false, why: "ended" });
   });
 
-  test("of an agent that has handed its task off: it has done its part", async () => {
+  test("of an agent that has handed off its task", async () => {
     const { task } = await place.offered();
     expect(await place.fail(task)).toEqual({ applied: false, why: "handing_off" });
   });
 
-  test("of a task that waits for a person", async () => {
+  test("of a task that waits for an operator", async () => {
     const { task, id } = await place.requested();
     await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });
     expect(await place.fail(task)).toEqual({ applied: false, why: "blocked" });
   });
 
-  test("for silence, while the lease in the store stands; another witness's word needs no lease", async () => {
+  test("for silence, while the lease in the store is valid; other signals ignore the lease", async () => {
     const task = await place.owned();
     const until = place.now + 2 * SILENCE_MS;
     await place.repository.recovery.renewLeases([lease(task, until)]);
@@ -115,14 +116,14 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await place.fail(task, lapsed)).toMatchObject({ applied: true });
   });
 
-  test("a lease of a clock that ran far ahead keeps no dead agent alive", async () => {
+  test("a lease from a clock far ahead does not keep a dead agent alive", async () => {
     const task = await place.owned();
     await place.repository.recovery.renewLeases([lease(task, place.now + 365 * 86_400_000)]);
     place.now += SILENCE_MS;
     expect(await place.fail(task, lapsed)).toMatchObject({ applied: true });
   });
 
-  test("leases are kept by task and fence, renewed, walked and dropped", async () => {
+  test("leases are kept by task and fence, renewed, listed and dropped", async () => {
     const task = await place.owned();
     await place.repository.recovery.renewLeases([1, 2, 3].map((fence) => lease(task, 1_000 * fence, fence)));
     await place.repository.recovery.renewLeases([lease(task, 9_000, 2)]);
@@ -140,7 +141,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await leasesOf(task)).toEqual([]);
   });
 
-  test("of fifty who note one failure at once, one does", async () => {
+  test("of fifty watchdogs that note one failure at once, one does", async () => {
     const task = await place.owned();
     const sighting = sightingOf(await place.head(task));
     const noted = await Promise.all(
@@ -154,7 +155,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect((await place.events(task)).filter((type) => type === "AGENT_FAILED")).toHaveLength(1);
   });
 
-  test("of fifty who attempt one recovery at once, one does: one handoff, one attempt", async () => {
+  test("of fifty watchdogs that attempt one recovery at once, one does: one handoff, one attempt", async () => {
     const task = await place.owned();
     await place.fail(task);
     const made = await Promise.all(Array.from({ length: 50 }, () => advanceRecovery(place.repository, task)));
@@ -165,7 +166,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect((await place.events(task)).filter((type) => type === "RECOVERY_INITIATED")).toHaveLength(1);
   });
 
-  test("an attempt that was prepared for an earlier due time comes too late", async () => {
+  test("an attempt that was prepared for an earlier due time is refused", async () => {
     const task = await place.resumed();
     const key = { tenant: "default", task };
     await place.fail(task);
@@ -181,7 +182,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect((await advanceRecovery(place.repository, task)).applied).toBe(true);
   });
 
-  test("nothing is attempted or blocked that nobody waits for", async () => {
+  test("without an open recovery nothing is attempted or blocked", async () => {
     const task = await place.resumed();
     const key = { tenant: "default", task };
     const search = await place.repository.recovery.findPoint(key);
@@ -198,7 +199,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await place.head(task)).toEqual(before);
   });
 
-  test("an attempt finds the task ended, and leaves it", async () => {
+  test("an attempt leaves an ended task alone", async () => {
     const task = await place.owned();
     await place.fail(task);
     const { latest_id } = await place.head(task);
@@ -209,7 +210,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     });
   });
 
-  test("the agent that was deposed can write no more, whatever it got done", async () => {
+  test("a failed agent cannot write any more, even after progress", async () => {
     const task = await place.attempted();
     const late = place.write(task, "agent-1", { fence: 1, completed: 9 });
     expect((await refusal(late)).code).toBe("FENCED");

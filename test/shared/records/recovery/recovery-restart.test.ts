@@ -1,10 +1,10 @@
-// An agent that somebody starts again by name: its take is the attempt that was due, once for each of its failures.
+// An agent that is restarted by name: its take counts as the due attempt, once for each of its failures.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ENGINES, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
 
-describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
+describe.each(ENGINES)("a restarted agent on %s", (engine) => {
   let place: TestTasks;
   beforeAll(async () => {
     place = await TestTasks.open(engine);
@@ -20,13 +20,13 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
 
   test.each([
     ["nothing", 0],
-    ["what it had written before", 2],
+    ["the same items as before", 2],
   ])(
-    "and crashes each time, having written %s, spends the budget, and the task waits for a person",
+    "that crashes each time after writing %s spends the budget, and the task waits for an operator",
     async (_, completed) => {
       const task = await place.owned(2);
       let failures = 0;
-      // Its first failure is answered at once, as the watchdogs do it, by an offer that nobody takes.
+      // The watchdogs answer its first failure at once, with an offer that no agent accepts.
       for (
         ;
         (await place.fail(task)).applied && (await place.recovery(task)).state === "waiting";
@@ -54,7 +54,7 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
         ["settle", 5, "previous"],
       ]);
       expect((await place.outbox(task)).at(-1)?.event.type).toBe("TASK_BLOCKED");
-      // It is never refused: who takes a task may be a person.
+      // A take is never refused: it may be an operator's.
       expect(await take(task)).toMatchObject({ owner: "agent-1" });
       expect(await place.head(task)).toMatchObject({ state: "blocked", owner: "agent-1" });
     },
@@ -82,13 +82,13 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
     expect(await place.dueRecoveries()).not.toContainEqual(expect.objectContaining({ task }));
   });
 
-  test("that takes the task while it is offered has been counted already", async () => {
+  test("that takes the task while it is offered is not counted twice", async () => {
     const task = await place.attempted();
     await take(task);
     expect(await budget(task)).toEqual({ state: "idle", attempts: 1, rung: "latest", onRung: 1 });
   });
 
-  test("gets the budget back when it gets more done than ever", async () => {
+  test("restores the budget when it completes more items than ever", async () => {
     const task = await place.owned(2);
     await place.fail(task, { class: "tool_error" });
     await take(task);
@@ -96,7 +96,7 @@ describe.each(ENGINES)("an agent that is started again, on %s", (engine) => {
     expect(await budget(task)).toEqual({ state: "idle", attempts: 0, rung: "latest", onRung: 0 });
   });
 
-  test("after a person's wish, or when a person takes the task, nothing is counted", async () => {
+  test("is not counted after an operator's request, nor is an operator's own take", async () => {
     const task = await place.owned();
     await send(place.repository, "recover", { force: true }, { task, agent: "anna" });
     await take(task);

@@ -1,4 +1,4 @@
-// Any sequence of commands, coordinators' and watchdogs' moves, against what must always hold of recoveries.
+// Random sequences of commands and of the services' operations, checked against the invariants of recoveries.
 
 import fc from "fast-check";
 import { uuidv7 } from "uuidv7";
@@ -63,7 +63,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  /** The move that brings a recovery further from where it is. */
+  /** The operation that advances a recovery from its present state. */
   async function forward(task: string): Promise<Step["op"]> {
     const { recovery, handoff_id } = await place.head(task);
     const open = handoff_id === null ? null : await place.handoff(handoff_id);
@@ -143,7 +143,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     }
   }
 
-  /** What must hold after every step. */
+  /** Checks the invariants after a step. */
   async function requireSound(task: string): Promise<void> {
     const head = await place.head(task);
     const { recovery, owner, state, handoff_id, blocked } = head;
@@ -157,7 +157,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     expect(recovering.includes(task)).toBe(recovery !== null && recovery.state !== "idle");
     const open = handoff_id === null ? null : await place.handoff(handoff_id);
     if (open !== null) expect(isOpenHandoff(open.state)).toBe(true);
-    // Whoever has the task goes on with it when its handoff is taken back.
+    // The owner continues the task when its handoff is cancelled.
     if (open !== null && replacesRecovery(open) && open.state !== "accepted") expect(owner).toBe(null);
     expect(blocked !== null).toBe(state === "blocked");
     if (blocked?.taken_by != null) expect(owner).toBe(blocked.taken_by);
@@ -186,14 +186,14 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     }
   }
 
-  /** While nobody has had the task since its agent failed, something brings it on, or a person was told. */
+  /** While the task has no owner after a failure, a recovery is due or open, or operators were alerted. */
   async function requireBroughtOn(task: string): Promise<boolean> {
     const { state, owner, handoff_id, recovery, blocked } = await place.head(task);
     let isLeft = false;
     for (const entry of (await place.trail(task)) as Record<string, string>[]) {
       const { op, state_to } = entry;
       if (op === "fail" || op === "retry" || entry.recovery_to === "blocked") isLeft = true;
-      // One that is over needs nobody.
+      // An ended task needs no owner.
       const isOver = isEnded(state_to as Task["state"]);
       if (op === "take" || op === "acknowledge" || isOver) isLeft = false;
     }
@@ -208,15 +208,13 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     return blocked?.reason === "withdrawn";
   }
 
-  /** Folding the audit trail yields the head. */
-
+  /** Checks that a replay of the audit trail yields the head. */
   async function requireReplay(task: string): Promise<void> {
     const { stored, replayed } = await place.replayed(task);
-
     expect(replayed).toEqual(stored);
   }
 
-  /** What the audit trail says: the table is kept to, and no loop is longer than the budget (guarantee 11). */
+  /** Checks the audit trail: transitions follow the table, and loops stay within the budget (guarantee 11). */
   async function requireStory(task: string): Promise<void> {
     const [entries, { audit_seq, audit_hash, recovery }] = await Promise.all([
       place.trail(task),
@@ -233,7 +231,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
       expect(entry.recovery_from).toBe(state);
       state = entry.recovery_to as RecoveryState;
       if (entry.attempt !== undefined && entry.op !== "resume") attempts += 1;
-      // A person, or the policy's half-opening, grants one more than the budget at a time.
+      // An operator's request or a probe grants one attempt more than the budget at a time.
       if (entry.op === "retry") attempts = entry.reset === "yes" ? 0 : attempts - 1;
       if (entry.op === "settle" && entry.reason === "progress") attempts = 0;
       expect(attempts).toBeLessThanOrEqual(ATTEMPTS + PREVIOUS);
@@ -241,7 +239,10 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     expect(recovery?.state ?? "idle").toBe(state);
   }
 
-  /** Of one block people are alerted once: for the same reason, with no progress and nobody's wish since then. */
+  /**
+   * A block has one alert: a block for the same reason without progress or a request since then is the same
+   * block.
+   */
   function requireOneAlert(entries: readonly Record<string, string>[]): void {
     for (const [i, { alerted_seq: alerted, reason }] of entries.entries()) {
       if (alerted === undefined) continue;
@@ -255,7 +256,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     }
   }
 
-  /** What becomes of a task that somebody took while it was blocked. */
+  /** The ends of tasks that were taken while they were blocked. */
   async function leftAgain(task: string): Promise<string[]> {
     const entries = (await place.trail(task)) as Record<string, string>[];
     return entries.flatMap(({ op, alerted_seq }, i) => {
@@ -277,7 +278,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     }
   }
 
-  test("keeps to the table, the budget, one due entry, the index and the counters", async () => {
+  test("follow the table, the budget, one due entry, the index and the counters", async () => {
     const tasks: string[] = [];
     const met = new Set<string>();
     await fc.assert(
@@ -309,7 +310,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     expect([...met].sort()).toEqual(expect.arrayContaining(ways));
   }, 120_000);
 
-  test("a crash loop that streams junk costs no more attempts than the budget, and is blocked for good", async () => {
+  test("a crash loop with useless writes makes no more attempts than the budget, and stays blocked", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(

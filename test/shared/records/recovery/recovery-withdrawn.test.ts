@@ -1,4 +1,5 @@
-// A handoff that would have brought a task on after a failure is taken back: the task waits for a person, who is told so.
+// A cancelled handoff that should have continued a task after a failure: the task waits for an operator, who
+// is alerted.
 
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -6,7 +7,7 @@ import { acknowledge, offer, refusal } from "../../../harness/records/handoffs.t
 import { create, ENGINES, finalize, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
 
-describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
+describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
   let place: TestTasks;
   beforeAll(async () => {
     place = await TestTasks.open(engine);
@@ -35,7 +36,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     return task;
   }
 
-  /** A person has handed a task off whose recovery was still to be made. */
+  /** An operator has handed off a task whose recovery was still waiting. */
   async function handedOff(): Promise<string> {
     const task = await waiting();
     await handOff(task);
@@ -49,12 +50,12 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
       due_at: null,
       blocked: { reason: "withdrawn" },
     });
-    // Without a handoff's id: it is the watchdogs who alert people.
+    // Without a handoff id: the watchdogs alert the operators.
     const told = (await blocks(task)).filter(({ reason }) => reason === "withdrawn");
     expect(told).toEqual(Array.from({ length: times }, () => ({ taskId: task, reason: "withdrawn" })));
   }
 
-  /** How far the coordinators are with it. */
+  /** The progress of the coordinators with the handoff. */
   const PLACES: readonly (readonly [name: string, bring: (id: string) => Promise<unknown>])[] = [
     ["requested", async () => undefined],
     [
@@ -64,7 +65,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     ["offered", (id) => offer(place.repository, id)],
   ];
 
-  test.each(PLACES)("an attempt that is %s: its recovery is blocked with it", async (_name, bring) => {
+  test.each(PLACES)("an attempt that is %s: its recovery is blocked", async (_name, bring) => {
     const task = await place.attempted();
     await bring(await open(task));
     await cancel(task, { reason: "the release is off" });
@@ -81,7 +82,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     expect((await place.events(task)).slice(-2)).toEqual(["HANDOFF_FAILED", "TASK_BLOCKED"]);
   });
 
-  test("a handoff that somebody asked for while the recovery waited, or a person did", async () => {
+  test("a handoff that was requested while the recovery waited or was blocked", async () => {
     for (const bring of [waiting, blocked]) {
       const task = await bring();
       await handOff(task);
@@ -94,7 +95,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     }
   });
 
-  test("a handoff by a checkpoint that somebody wrote meanwhile", async () => {
+  test("a handoff by a checkpoint that was written meanwhile", async () => {
     for (const bring of [waiting, blocked, () => place.attempted()]) {
       const task = await bring();
       await place.write(task, "anna", { phase: "handoff" });
@@ -103,12 +104,12 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     }
   });
 
-  test("one that took the place of such a one, or came after one that failed", async () => {
-    const anew = await handedOff();
-    await place.write(anew, "anna", { phase: "handoff" });
-    await place.write(anew, "anna", { phase: "handoff" });
-    await cancel(anew);
-    await requireWithdrawn(anew);
+  test("a handoff that replaced such a handoff, or followed a failed one", async () => {
+    const replaced = await handedOff();
+    await place.write(replaced, "anna", { phase: "handoff" });
+    await place.write(replaced, "anna", { phase: "handoff" });
+    await cancel(replaced);
+    await requireWithdrawn(replaced);
 
     const untaken = await handedOff();
     const { handoff_id, attempt } = await offer(place.repository, await open(untaken));
@@ -119,7 +120,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     await cancel(untaken);
     await requireWithdrawn(untaken);
 
-    // No watchdog has come to it yet.
+    // No watchdog has handled it yet.
     const broken = await handedOff();
     const failure = { reason: "hash_broken" } as const;
     await place.repository.coordination.rejectHandoff("default", await open(broken), failure);
@@ -128,7 +129,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     await requireWithdrawn(broken);
   });
 
-  test("again and again: people are told each time", async () => {
+  test("repeated cancellations alert the operators each time", async () => {
     const task = await handedOff();
     await cancel(task);
     await handOff(task);
@@ -136,7 +137,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     await requireWithdrawn(task, 2);
   });
 
-  test("the same command once more repeats nothing, another one finds nothing to take back", async () => {
+  test("a repeated command has no further effect, and another one finds no open handoff", async () => {
     const task = await place.attempted();
     const id = await open(task);
     const commandId = uuidv7();
@@ -149,7 +150,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     await requireWithdrawn(task);
   });
 
-  test("of taking it back and accepting it, whichever comes first, one is refused", async () => {
+  test("of a concurrent cancel and acknowledgement one is refused", async () => {
     for (let round = 0; round < 10; round += 1) {
       const task = round % 2 === 0 ? await place.attempted() : await handedOff();
       const offered = await offer(place.repository, await open(task));
@@ -158,7 +159,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
       const results = await Promise.allSettled(both);
       const refused = results.flatMap((one) => (one.status === "rejected" ? [one.reason as unknown] : []));
       const { owner, state } = await place.head(task);
-      // Whoever comes too late to take it back finds that the task has an owner, whose fence is needed.
+      // A late cancel finds that the task has an owner, whose fence is needed.
       const code = owner === null ? "CONFLICT" : "FENCED";
       expect(refused).toMatchObject([{ code }]);
       if (owner === null) await requireWithdrawn(task);
@@ -169,7 +170,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     }
   });
 
-  test("a handoff that no failure went before leaves the task as it was", async () => {
+  test("a handoff without an earlier failure leaves the task as it was", async () => {
     const free = place.fresh();
     await create(place.repository, { task: free });
     await handOff(free);
@@ -184,7 +185,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     expect([...(await blocks(free)), ...(await blocks(owned))]).toEqual([]);
   });
 
-  test("nor does one by whoever took the task meanwhile, and let it go again", async () => {
+  test("a handoff after a take and a release blocks nothing", async () => {
     const task = await waiting();
     const { fence } = await take(task);
     await send(place.repository, "release", {}, { task, agent: "anna", fence });
@@ -194,7 +195,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     expect(await blocks(task)).toEqual([]);
   });
 
-  test("nor one by the agent that goes on with it", async () => {
+  test("a handoff by the agent that continued the task blocks nothing", async () => {
     const task = await handedOff();
     const { fence } = await place.takeOver(task, "agent-2");
     await place.write(task, "agent-2", { phase: "handoff" });
@@ -203,7 +204,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     expect(await blocks(task)).toEqual([]);
   });
 
-  test("running the recovery once more brings it on", async () => {
+  test("a requested recovery continues it", async () => {
     for (const reset of [false, true]) {
       const task = await place.attempted();
       await cancel(task);
@@ -216,7 +217,7 @@ describe.each(ENGINES)("taking a handoff back on %s", (engine) => {
     }
   });
 
-  test("so does whoever takes it or ends it; what nobody in particular writes does not", async () => {
+  test("a take or an end resolves the block; a write by another agent does not", async () => {
     const taken = await place.attempted();
     await cancel(taken);
     await take(taken);

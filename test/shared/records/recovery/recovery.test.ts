@@ -1,4 +1,5 @@
-// Recoveries: every move by example, from the failure to the progress that gives the budget back, or to the person who decides.
+// Recoveries: every transition by example, from the failure to the progress that restores the budget, or to a
+// block.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
@@ -14,7 +15,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  test("a failure deposes the agent, raises its fence and makes an attempt due, all on record", async () => {
+  test("a failure revokes the ownership, raises the fence and makes an attempt due, all in the audit trail", async () => {
     const task = await place.owned();
     const noted = await place.fail(task, { details: "exit code 1" });
     expect(noted).toMatchObject({ applied: true, head: { owner: null, fence: 2, state: "active" } });
@@ -47,7 +48,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     await expect(place.write(task, "agent-1", { fence: 1 })).rejects.toMatchObject({ code: "FENCED" });
   });
 
-  test("a reason that is too long is cut between characters: half of one could not be read by anybody", async () => {
+  test("a reason that is too long is cut between characters, so that the text stays valid", async () => {
     const task = await place.owned();
     for (const details of ["😀".repeat(1_990), `.${"😀".repeat(1_990)}`]) {
       await place.fail(task, { details });
@@ -59,7 +60,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     }
   });
 
-  test("an attempt is on record before it is made, and is made as a handoff that says why", async () => {
+  test("an attempt is recorded and made as a handoff that states the reason", async () => {
     const task = await place.owned();
     await place.fail(task, { details: "exit code 1" });
     const { head } = await place.attempt(task);
@@ -88,7 +89,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect((await place.events(task)).slice(-2)).toEqual(["RECOVERY_INITIATED", "AGENT_HANDOFF"]);
   });
 
-  test("the first new checkpoint completes it, in its own transaction", async () => {
+  test("the first new checkpoint completes the attempt, in its own transaction", async () => {
     const task = await place.attempted();
     const offered = await offer(place.repository, (await place.head(task)).handoff_id as string);
     await acknowledge(place.repository, offered, { agent: "agent-2" });
@@ -106,7 +107,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     ]);
   });
 
-  test("what was failed stays on record, and a second failure pauses first", async () => {
+  test("an earlier failure stays recorded, and the second one waits for a pause", async () => {
     const task = await place.resumed();
     await place.fail(task);
     const { state, failures, due_at, action } = await place.recovery(task);
@@ -125,7 +126,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(made.applied).toBe(false);
   });
 
-  test("three attempts from the newest, two from before it, then a person", async () => {
+  test("three attempts from the newest checkpoint, two from the one before it, then a block", async () => {
     const task = await place.owned(2);
     const { latest_id: poisoned } = await place.head(task);
     const from: (string | null)[] = [];
@@ -135,7 +136,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
       await place.attempt(task);
       const { rung, checkpoint_id } = await place.recovery(task);
       from.push(checkpoint_id === poisoned ? rung : `${rung} elsewhere`);
-      // It comes up, writes nothing new and dies.
+      // The agent starts, writes nothing new and crashes.
       await place.takeOver(task, `agent-${n}`);
       await place.write(task, `agent-${n}`, { completed: 2 });
     }
@@ -160,7 +161,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(events[1]?.data).not.toHaveProperty("handoffId");
   });
 
-  test("what cannot be recovered is blocked at once", async () => {
+  test("an unrecoverable failure blocks at once", async () => {
     const task = await place.owned();
     await place.fail(task, { class: "unrecoverable", details: "the key is not valid any more" });
     expect(await place.head(task)).toMatchObject({ state: "blocked", owner: null, fence: 2 });
@@ -170,7 +171,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     });
   });
 
-  test("whoever takes the task over and writes nothing has failed like any other", async () => {
+  test("a next agent that writes nothing has failed like any other", async () => {
     const task = await place.attempted();
     const { handoff_id, fence } = await place.takeOver(task, "agent-2");
     place.now += 900_001;
@@ -186,7 +187,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     });
   });
 
-  test("so has whoever took it over and let it go unwritten", async () => {
+  test("a next agent that releases the task without a write has failed too", async () => {
     const task = await place.attempted();
     const { handoff_id, fence } = await place.takeOver(task, "agent-2");
     await send(place.repository, "release", {}, { task, agent: "agent-2", fence: fence as number });
@@ -197,7 +198,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", failures: 2 });
   });
 
-  test("a first checkpoint that comes late, but before anybody noted the failure, still completes it", async () => {
+  test("a late first checkpoint, before the failure is noted, still completes the attempt", async () => {
     const task = await place.attempted();
     const { handoff_id, fence } = await place.takeOver(task, "agent-2");
     place.now += 900_001;
@@ -213,7 +214,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(await place.head(task)).toMatchObject({ owner: "agent-2", fence });
   });
 
-  test("when the agent dies that had accepted, its handoff ends with it", async () => {
+  test("when the agent that accepted fails, its handoff ends", async () => {
     const task = await place.attempted();
     const { handoff_id } = await place.takeOver(task, "agent-2");
     expect(await place.fail(task)).toMatchObject({ applied: true });
@@ -225,7 +226,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", failures: 2 });
   });
 
-  test("nobody takes it: a person decides", async () => {
+  test("an attempt that no agent accepts blocks the task", async () => {
     const task = await place.attempted();
     const { handoff_id, attempt } = await offer(
       place.repository,
@@ -234,16 +235,16 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     await place.repository.coordination.escalateHandoff("default", handoff_id, {
       attempt,
       reason: "no_agent",
-      details: "nobody of the type is there",
+      details: "no agent of the type is available",
     });
     expect(await place.head(task)).toMatchObject({ state: "blocked" });
     expect(await place.recovery(task)).toMatchObject({
       state: "blocked",
-      blocked: { reason: "no_agent", details: "nobody of the type is there" },
+      blocked: { reason: "no_agent", details: "no agent of the type is available" },
     });
   });
 
-  test("a checkpoint that breaks after it was chosen is passed over at the next attempt", async () => {
+  test("a checkpoint corrupted after it was chosen is passed over at the next attempt", async () => {
     const task = await place.owned(2);
     await place.fail(task);
     const { head } = await place.attempt(task);
@@ -264,7 +265,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect((await place.recovery(task)).checkpoint_id).toBe(checkpoints[0]?.metadata.checkpoint_id);
   });
 
-  test("a handoff of an agent that lives is rejected: the task goes on from before, and the agent is deposed", async () => {
+  test("after a living agent's handoff is rejected, its ownership is revoked and an earlier checkpoint continues", async () => {
     const task = await place.owned();
     const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "handoff" });
     await place.repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
@@ -275,7 +276,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect((await place.recovery(task)).checkpoint_id).not.toBe(id);
   });
 
-  test("a broken chain is for a person", async () => {
+  test("a broken chain blocks the task", async () => {
     const task = await place.attempted();
     const { handoff_id: id } = await place.head(task);
     const broken = { reason: "chain_broken", details: "checkpoint x does not verify" } as const;
@@ -306,7 +307,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     }
   });
 
-  test("while an attempt is open, taking the task ends it", async () => {
+  test("a take ends an open attempt", async () => {
     const task = await place.attempted();
     const { handoff_id } = await place.head(task);
     await send(place.repository, "take", {}, { task, agent: "somebody" });
@@ -314,7 +315,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "idle", attempts: 1, failures: 1 });
   });
 
-  test("a task that ends is not recovered, in whatever state its recovery was", async () => {
+  test("a task that ends is not recovered, in any state of its recovery", async () => {
     for (const bring of [waiting, attempted, resumed, blocked]) {
       const task = await bring(place);
       const { latest_id, owner, fence } = await place.head(task);
@@ -328,7 +329,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     }
   });
 
-  test("the taker's first checkpoint stands on the one it goes on from, not on a newer one", async () => {
+  test("the parent of the next agent's first checkpoint is the recovery point, not a newer checkpoint", async () => {
     const task = await place.owned(2);
     await place.fail(task, { class: "corrupt_state" });
     const { head } = await place.attempt(task);
