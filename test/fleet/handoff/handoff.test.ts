@@ -101,6 +101,7 @@ describe("with the built-in policy", () => {
       "acknowledge",
       "create",
       "confirm",
+      "finalize",
     ]);
     expect((await cluster.events(task)).map(({ type }) => type)).toEqual([
       "TASK_TAKEN",
@@ -112,6 +113,7 @@ describe("with the built-in policy", () => {
       "HANDOFF_ACKNOWLEDGED",
       "CHECKPOINT_CREATED",
       "HANDOFF_CONFIRMED",
+      "CHECKPOINT_FINALIZED",
     ]);
   }, 120_000);
 
@@ -218,6 +220,15 @@ describe("with the built-in policy", () => {
   }, 120_000);
 });
 
+/** The block reason of each handoff failure. */
+const BLOCK_REASONS: Readonly<Record<string, string>> = {
+  agent_type_unknown: "no_agent",
+  chain_broken: "chain_broken",
+  hash_broken: "checkpoint_corrupt",
+  no_agent: "no_agent",
+  prompt_over_budget: "no_agent",
+};
+
 /** Asserts that the task is blocked, with both audit entries, both events and a critical alert. */
 async function expectBlocked(
   task: string,
@@ -230,11 +241,11 @@ async function expectBlocked(
   });
   expect((await cluster.events(task)).slice(-2)).toMatchObject([
     { type: "HANDOFF_FAILED", data: { handoffId: id, ...failure } },
-    { type: "TASK_BLOCKED", data: { taskId: task, handoffId: id, reason: failure.reason } },
+    { type: "TASK_BLOCKED", data: { taskId: task, handoffId: id, reason: BLOCK_REASONS[failure.reason] } },
   ]);
   expect((await cluster.audit(task)).slice(-2)).toMatchObject([
     { op: failure.state === "rejected" ? "reject" : "escalate", handoff_id: id, reason: failure.reason },
-    { op: "block", state_to: "blocked" },
+    { op: "block", state_to: "blocked", reason: BLOCK_REASONS[failure.reason] },
   ]);
   expect(await cluster.alerts(task, 1)).toMatchObject([
     { type: "HANDOFF_FAILED", severity: "critical", data: { handoffId: id, taskId: task, ...failure } },

@@ -177,8 +177,10 @@ describe("reports", () => {
     await report(task, agent, 1, "crash", tenant, { agentType: "astronomy" });
     const second = agents.start({ agentId: "second", tenant });
     expect((await second.line("began")).began).toMatchObject({ task, recovery: { attempt: 1 } });
-    const { recovery } = await cluster.repository.task(tenant, task);
-    expect(recovery).toMatchObject({ failure: { agent_type: TYPE }, blocked: null });
+    expect(await cluster.repository.task(tenant, task)).toMatchObject({
+      recovery: { failure: { agent_type: TYPE } },
+      blocked: null,
+    });
   }, 120_000);
 
   test("a report about a completed task is no failure", async () => {
@@ -235,9 +237,9 @@ describe("reports", () => {
         state: "blocked",
         attempts: 5,
         rung: "previous",
-        blocked: { reason: "attempts_spent" },
         due_at: null,
       },
+      blocked: { reason: "attempts_spent" },
     });
     const attempts = await ofType("RECOVERY_INITIATED", task, tenant);
     expect(attempts.map(({ data }) => data.checkpointId)).toEqual([ids[1], ids[1], ids[1], ids[0], ids[0]]);
@@ -301,7 +303,7 @@ test("a task is blocked without a failure when an operator forces its recovery a
   const [alert] = await cluster.alerts<"RECOVERY_BLOCKED">(task, 1);
   expect(alert?.data).toMatchObject({ reason: "withdrawn", class: null, agentId: null });
   expect(alertText(alert as Alert).what).toMatch(
-    /^Task forced is blocked: withdrawn, 1 attempt made; details: anna took/,
+    /^Task forced is blocked: withdrawn, 1 attempt made; details: anna cancelled the handoff\.$/,
   );
 }, 120_000);
 
