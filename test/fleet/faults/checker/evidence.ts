@@ -209,12 +209,13 @@ export const isAnnotation = ({ op, command_id }: Entry): boolean =>
   ANNOTATIONS.has(op) || command_id === null;
 
 /**
- * The transitions that a command may make in addition, directly after its own: a checkpoint may open a handoff or resume a recovery, a take
- * may end one, and a cancelled handoff may block its task.
+ * The transitions that a command may make in addition, directly after its own: a checkpoint may open a handoff, confirm one and finalize the
+ * checkpoint that was handed off, or resume a recovery; a take may end one; and a cancelled handoff may block its task.
  */
 const ADDITIONAL: ReadonlySet<string> = new Set([
   "handoff",
   "confirm",
+  "finalize",
   "cancel_handoff",
   "resume",
   "settle",

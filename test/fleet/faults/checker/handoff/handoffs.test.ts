@@ -27,7 +27,9 @@ describe("a correct fleet", () => {
   test("hands a task off, and refuses the superseded agent", () => {
     const { history, id } = accepted();
     history.refuse({ op: "create", fence: 1 }, "FENCED");
-    history.confirm(id, "b");
+    const first = history.confirm(id, "b");
+    // The same command finalizes the checkpoint that was handed off.
+    history.apply({ ...first, op: "finalize" }, id);
     history.write({ op: "create", agent: "b", fence: 2 });
     const verdict = judge(history.evidence(), [history.wallMs + 1]);
     expect(verdict.violations).toEqual([]);
