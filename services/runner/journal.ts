@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import { type ExitWord, exitWordSchema, type LauncherName } from "../../shared/protocol/runner-settings.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { readJson, writeWhole } from "./files.ts";
+import { readJson, writeWhole } from "../../shared/runtime/process/whole-file.ts";
 
 /**
  * - accepting: the runner is about to accept the offer, or has done so.

@@ -3,12 +3,13 @@
  * that starts a server holds the lock of the folder, and notes the server's process beside it. A server whose
  * fleet was killed is an orphan that still has the store and the port: the next fleet stops it.
  */
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { lockFolder, lockHolder } from "../../shared/runtime/process/folder-lock.ts";
 import { processMark } from "../../shared/runtime/process/process-identity.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 
 interface ServerProcess {
   readonly pid: number;
@@ -18,7 +19,7 @@ interface ServerProcess {
 const STOP_MS = 10_000;
 
 export interface NatsLock {
-  /** To be called as soon as the server runs. */
+  /** To be called as soon as the server runs; a server without a note must be stopped. */
   noteServer(pid: number): void;
   /** Further calls do nothing. */
   release(): void;
@@ -44,7 +45,7 @@ export async function lockNatsFolder(dir: string): Promise<NatsLock> {
   let isHeld = true;
   return {
     noteServer(pid) {
-      writeFileSync(path, JSON.stringify({ pid, mark: processMark(pid) } satisfies ServerProcess));
+      writeWhole(path, JSON.stringify({ pid, mark: processMark(pid) } satisfies ServerProcess));
     },
     release() {
       // The note of the next holder must stay.
@@ -68,7 +69,7 @@ async function stopOrphan(path: string): Promise<void> {
   rmSync(path, { force: true });
 }
 
-/** Undefined where there is no note, or only half of one, as a full disk leaves it. */
+/** Undefined if there is no note, or none that can be read. */
 function readServer(path: string): ServerProcess | undefined {
   try {
     return JSON.parse(readFileSync(path, "utf8")) as ServerProcess;

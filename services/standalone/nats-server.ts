@@ -7,13 +7,14 @@
  * stops the bus.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
 import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../shared/runtime/process/startup.ts";
+import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import { natsConfig } from "./nats-config.ts";
 import { lockNatsFolder, type NatsLock } from "./nats-lock.ts";
 import { ServerOutput } from "./nats-output.ts";
@@ -71,7 +72,7 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
   try {
     const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o);
     const running = launch(binary.path, configPath, lock, o.log);
-    const addresses = await ready(running, portsDir, o).catch(async (error: unknown) => {
+    const addresses = await noteAndWait(running, lock, portsDir, o).catch(async (error: unknown) => {
       await running.stop();
       throw error;
     });
@@ -130,7 +131,8 @@ function prepareFolder(dir: string, o: NatsServerOptions) {
     storeBytesMax,
     ...(o.maxPayloadBytes !== undefined && { maxPayloadBytes: o.maxPayloadBytes }),
   };
-  writeFileSync(configPath, natsConfig(settings));
+  // Not overwritten in place: on a full disk that would lose the limit that the first start chose.
+  writeWhole(configPath, natsConfig(settings));
   return { configPath, portsDir, storeBytesMax };
 }
 
@@ -173,7 +175,6 @@ function launch(binary: string, configPath: string, lock: NatsLock, log: Logger)
   });
   const output = new ServerOutput(child.stderr!, log);
   const guard = child.pid === undefined ? undefined : guardOf(child.pid);
-  if (child.pid !== undefined) lock.noteServer(child.pid);
   let expected = false;
   const exited = new Promise<ServerExit>((done) => {
     const end = (code: number | null, signal: NodeJS.Signals | null) => {
@@ -213,6 +214,12 @@ function guardOf(pid: number): ChildProcess {
   guard.stdin?.on("error", () => {});
   (guard.stdin as unknown as { unref?: () => void } | null)?.unref?.();
   return guard;
+}
+
+/** A server whose note cannot be written is stopped, because the next start could not find it as an orphan. */
+async function noteAndWait(running: Running, lock: NatsLock, portsDir: string, o: NatsServerOptions) {
+  if (running.child.pid !== undefined) lock.noteServer(running.child.pid);
+  return ready(running, portsDir, o);
 }
 
 async function ready(running: Running, portsDir: string, o: NatsServerOptions) {

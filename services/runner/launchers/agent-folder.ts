@@ -1,6 +1,6 @@
 /** The files in an agent's folder from which its launcher learns the agent's state. */
 import { join } from "node:path";
-import { readJson } from "../files.ts";
+import { readJson } from "../../../shared/runtime/process/whole-file.ts";
 import type { Exit } from "./launcher.ts";
 
 export interface ProcessNote {

@@ -8,7 +8,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
-import { readJson, writeOnce, writeWhole } from "../files.ts";
+import { readJson, writeOnce, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { type AgentNote, agentFiles, type LaunchNote } from "./agent-folder.ts";
 import { type Exit, failedToStart } from "./launcher.ts";
 import { memoryKills } from "./oom-kills.ts";

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
-import { readJson, writeWhole } from "../files.ts";
+import { readJson, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { agentFiles, readExit } from "./agent-folder.ts";
 import { type Cluster, openCluster } from "./cluster.ts";
 import { jobExit } from "./job-exit.ts";

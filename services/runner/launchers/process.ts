@@ -7,7 +7,7 @@ import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type Clock, createWake, type Wake } from "../../../shared/runtime/clock.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
-import { readJson, writeWhole } from "../files.ts";
+import { readJson, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { type AgentNote, agentFiles, type LaunchNote, type ProcessNote, readExit } from "./agent-folder.ts";
 import { type Exit, failedToStart, type LaunchedAgent, type Launcher, type LaunchSpec } from "./launcher.ts";
 import { signalGroup } from "./process-group.ts";

@@ -1,7 +1,7 @@
 /** The runner's own tmux server. Every call names its socket, so the windows of users are never touched. */
 import { type ExecFileException, execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { writeWhole } from "../files.ts";
+import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 
 const run = promisify(execFile);
 const CALL_MS = 20_000;

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../../shared/runtime/clock.ts";
-import { readJson, writeWhole } from "../files.ts";
+import { readJson, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { agentFiles, readExit } from "./agent-folder.ts";
 import { type Exit, failedToStart, type LaunchedAgent, type Launcher, type LaunchSpec } from "./launcher.ts";
 import { signalGroup } from "./process-group.ts";

@@ -178,6 +178,36 @@ test("an incomplete note, as a full disk leaves it, does not prevent a start", a
   await started({ dir });
 });
 
+/** Makes the next write of the file fail, as on a full disk. Returns the function that undoes it. */
+function unwritable(path: string): () => void {
+  const blocked = `${path}.${process.pid}`;
+  mkdirSync(blocked);
+  return () => rmSync(blocked, { recursive: true });
+}
+
+test("a server whose note cannot be written is stopped", async () => {
+  const dir = folder();
+  const first = await started({ dir });
+  await first.stop();
+  const undo = unwritable(join(dir, "server.json"));
+  await expect(started({ dir, port: first.port })).rejects.toMatchObject({ code: "EISDIR" });
+  undo();
+  // The port is free, so no server was left.
+  expect((await started({ dir, port: first.port })).port).toBe(first.port);
+});
+
+test("a start that cannot write its settings keeps those of the first start", async () => {
+  const dir = folder();
+  const first = await started({ dir });
+  await first.stop();
+  const settings = readFileSync(join(dir, "nats.conf"), "utf8");
+  const undo = unwritable(join(dir, "nats.conf"));
+  await expect(started({ dir })).rejects.toMatchObject({ code: "EISDIR" });
+  expect(readFileSync(join(dir, "nats.conf"), "utf8")).toBe(settings);
+  undo();
+  expect((await started({ dir })).storeBytesMax).toBe(first.storeBytesMax);
+});
+
 test("a supervised server that is killed restarts on its port with its stored messages", async () => {
   const dir = folder();
   const supervised = await superviseNatsServer({

@@ -1,4 +1,7 @@
-/** Small files that survive a kill: written completely or not at all, and readable only by the user who owns them. */
+/**
+ * Small files that survive a kill or a full disk: written completely or not at all, and readable only by the
+ * user who owns them.
+ */
 import {
   closeSync,
   fsyncSync,
@@ -51,10 +54,13 @@ function written(path: string, content: string | Uint8Array): string {
     const bytes = typeof content === "string" ? Buffer.from(content) : content;
     for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
     fsyncSync(file);
+    return own;
+  } catch (error) {
+    rmSync(own, { force: true });
+    throw error;
   } finally {
     closeSync(file);
   }
-  return own;
 }
 
 function syncFolder(path: string): void {
