@@ -140,6 +140,8 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     };
   },
   recover: (task, change) => ({
+    // In a store of the first layout the head did not count the items of every checkpoint.
+    completed_items: Math.max(task.completed_items, numberOf(change, "items")),
     work: { kind: "recovering", stage: "attempted", due_at: null, handoff_id: null, accepted: false },
     budget: {
       ...counted(budgetOf(task), change),

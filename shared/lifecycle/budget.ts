@@ -160,10 +160,9 @@ function probeTime(recent: readonly string[], policy: Policy["recovery"], nowMs:
   return Math.max(nowMs + pauseMs, oldest === undefined ? 0 : Date.parse(oldest) + windowMs);
 }
 
-/** The times that lie in the window: the newest ones, because they are in order. */
+/** The times that lie in the window. */
 export function within(times: readonly string[], windowMs: number, nowMs: number): readonly string[] {
-  const first = times.findIndex((at) => nowMs - Date.parse(at) < windowMs);
-  return first === -1 ? [] : times.slice(first);
+  return times.filter((at) => nowMs - Date.parse(at) < windowMs);
 }
 
 /** True if something of the budget is spent, so that progress restores it. */

@@ -7,7 +7,7 @@ import type { Chain } from "./chain.ts";
 import { cancel, handoffStateAfter } from "./handoff.ts";
 import type { FailureSighting } from "./input.ts";
 import { fail, recoveryPolicy } from "./recovery.ts";
-import { budgetOf, type TaskRecord, takenBlock } from "./task.ts";
+import { budgetOf, type TaskRecord, takenBlock, type Work } from "./task.ts";
 import { type Refusal, refuse, type Why } from "./transition.ts";
 
 /** Revokes the ownership of the failed agent. */
@@ -19,7 +19,7 @@ export function failAgent(
   const { nowMs, random, traceparent } = chain.circumstances;
   const why = whyNotFailed(task, chain.handoff, seen);
   if (why !== null) return refuse(why);
-  if (seen.signal === "handoff_lapsed" && hasWritten && task.work.kind !== "recovering")
+  if (seen.signal === "handoff_lapsed" && hasWritten && !isUnansweredAttempt(task.work))
     return refuse("written");
   if (aliveUntilMs > nowMs) return refuse("agent_alive", null, aliveUntilMs);
   const agentType = seen.agent_type ?? task.agent_type;
@@ -61,7 +61,8 @@ function whyNotFailed(
   if (task.fence !== fence) return "superseded";
   const isOwners = owner !== null && owner === agent;
   // The agent that accepted the handoff may have released the task; another owner would have another fence.
-  const isReleased = signal === "handoff_lapsed" && owner === null && open === null;
+  const isReleased =
+    signal === "handoff_lapsed" && owner === null && open === null && work.kind !== "blocked";
   const isRejected = signal === "handoff_rejected" && open === null && takenBlock(task) === null;
   const isCorrupt = isRejected && waitsForWatchdog(task);
   if (!isOwners && !isReleased && !isCorrupt && !(isRejected && work.kind === "blocked")) return "superseded";
@@ -71,7 +72,12 @@ function whyNotFailed(
 }
 
 /** A handoff of a corrupt checkpoint ended, and the watchdogs have not recorded it yet. */
-function waitsForWatchdog({ work }: TaskRecord): boolean {
+function waitsForWatchdog({ work, owner }: TaskRecord): boolean {
   if (work.kind === "blocked") return work.reason === "checkpoint_corrupt" && work.taken_by === null;
+  return isUnansweredAttempt(work) && owner === null;
+}
+
+/** The handoff of an attempt has ended without a checkpoint of the next agent. */
+function isUnansweredAttempt(work: Work): boolean {
   return work.kind === "recovering" && work.stage === "attempted" && work.handoff_id === null;
 }

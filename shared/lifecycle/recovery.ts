@@ -6,7 +6,7 @@ import { nextPhaseOf } from "../protocol/handoff-record.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Policy, policyOf } from "../protocol/policy.ts";
 import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
-import { type FailureDecision, within } from "./budget.ts";
+import { completedItems, type FailureDecision, within } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { request } from "./handoff.ts";
 import { type Budget, budgetOf, type TaskRecord } from "./task.ts";
@@ -76,6 +76,7 @@ export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): 
       from_checkpoint: checkpointId,
       handoff_id: handoffId,
       window: counted.window,
+      items: completedItems(point.checkpoint),
     },
     event: {
       type: "RECOVERY_INITIATED",
