@@ -209,9 +209,7 @@ test("a waiting recovery is listed and run before it is due, and a blocked one i
   await report("broke", "unrecoverable");
   await expect.poll(() => stateOf("broke"), SOON).toBe("blocked");
   const page = await json<RecoveryPage>("recovery", "status", "--state", "blocked");
-  expect(page.tasks).toMatchObject([
-    { task_id: "broke", recovery: { blocked: { reason: "unrecoverable" } } },
-  ]);
+  expect(page.tasks).toMatchObject([{ task_id: "broke", blocked: { reason: "unrecoverable" } }]);
   const shown = await fleet("recovery", "status", "broke");
   expect(shown.out).toContain("\nBlocked: unrecoverable, ");
   expect(shown.out).toMatch(/Fix the cause, then .*\n.*\n.*\n {2}.*fleet recovery reset broke\n$/);
