@@ -3,11 +3,12 @@
  * Production code has no switch for them.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import { COMMAND_OPS } from "../../../../shared/protocol/subjects.ts";
-import type { Task } from "../../../../shared/protocol/task.ts";
 import { decode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
 import {
   type Bytes,
   type CommitResult,
@@ -91,7 +92,7 @@ function withoutFences(store: Store): Store["transact"] {
           fence: number;
           owner: string;
         };
-        const shown = (head: Task): Task => ({
+        const shown = (head: TaskRecord): TaskRecord => ({
           ...head,
           fence: given ?? fence,
           owner: given === null ? null : owner,
@@ -100,13 +101,13 @@ function withoutFences(store: Store): Store["transact"] {
           altered(tx, {
             ...alteredReads(tx, (key, value) =>
               value !== undefined && subspaceOf(key) === "tasks"
-                ? encodeChecked(shown(decode<Task>(value)))
+                ? encodeHead(shown(decodeHead(value)))
                 : value,
             ),
             set: (key, value) =>
               tx.set(
                 key,
-                subspaceOf(key) === "tasks" ? encodeChecked({ ...decode<Task>(value), fence, owner }) : value,
+                subspaceOf(key) === "tasks" ? encodeHead({ ...decodeHead(value), fence, owner }) : value,
               ),
           }),
         );

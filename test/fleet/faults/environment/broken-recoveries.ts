@@ -1,14 +1,14 @@
 /** Broken builds of recovery, each without one safeguard. */
 import type { Bus } from "../../../../shared/bus/bus.ts";
+import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
 import { SUBJECTS } from "../../../../shared/protocol/subjects.ts";
-import type { Task } from "../../../../shared/protocol/task.ts";
-import { decode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
 import type { Bytes, Store } from "../../../../shared/store/store.ts";
 import { type AlteredTransact, altered, alteredReads, subspaceOf } from "./altered-transactions.ts";
 
 /** Changes the head that the transactions with one label write. */
 const writingHeads =
-  (label: string, change: (head: Task) => Task): AlteredTransact =>
+  (label: string, change: (head: TaskRecord) => TaskRecord): AlteredTransact =>
   (store) =>
   (options, body) =>
     store.transact(options, (tx) =>
@@ -17,7 +17,7 @@ const writingHeads =
         : body(
             altered(tx, {
               set: (key, value) =>
-                tx.set(key, subspaceOf(key) === "tasks" ? encodeChecked(change(decode<Task>(value))) : value),
+                tx.set(key, subspaceOf(key) === "tasks" ? encodeHead(change(decodeHead(value))) : value),
             }),
           ),
     );
@@ -29,14 +29,14 @@ const UNCOUNTED = { failures: 0, attempts: 0, rung: "latest", rung_attempts: 0 }
 
 /** Restores the budget with any checkpoint. */
 export const returningBudgets = writingHeads("create", (head) =>
-  head.recovery?.state !== "resumed"
+  head.budget?.resumed !== true
     ? head
-    : { ...head, recovery: { ...head.recovery, ...UNCOUNTED, avoid_id: null } },
+    : { ...head, budget: { ...head.budget, ...UNCOUNTED, avoid_id: null } },
 );
 
 /** Does not count attempts. */
 export const forgettingAttempts = writingHeads("attempt_recovery", (head) =>
-  head.recovery === null ? head : { ...head, recovery: { ...head.recovery, ...UNCOUNTED, recent: [] } },
+  head.budget === null ? head : { ...head, budget: { ...head.budget, ...UNCOUNTED, recent: [] } },
 );
 
 /** Hides the leases from the transaction that records a failure, and shows it a task without recent writes. */
@@ -48,7 +48,7 @@ export function withoutLeases(store: Store): Store["transact"] {
       case "agent_lease":
         return undefined;
       case "tasks":
-        return encodeChecked({ ...decode<Task>(value), updated_at: longAgo });
+        return encodeHead({ ...decodeHead(value), updated_at: longAgo });
       default:
         return value;
     }
