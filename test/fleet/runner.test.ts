@@ -97,7 +97,11 @@ test("an agent is killed at work, and the next one finishes the task, through an
     signal: "SIGKILL",
   });
 
-  await until(() => named("CHECKPOINT_FINALIZED", "built").length === 1);
+  const succeeded = () =>
+    named("CHECKPOINT_FINALIZED", "built").filter(
+      ({ data }) => (data as { status: string }).status === "succeeded",
+    );
+  await until(() => succeeded().length === 1);
   expect(named("RECOVERY_INITIATED", "built")).toHaveLength(1);
   expect(named("RECOVERY_COMPLETED", "built")).toMatchObject([
     { data: { checkpointId: first?.first_checkpoint_id, attempt: 1 } },
@@ -145,7 +149,10 @@ test("an agent gets the prompt of the offer, and one that its command restarts r
   expect(first?.metadata).toMatchObject({ agent_type: "qa", parent_ids: [id] });
   expect(failed?.metadata.trigger.reason).toBe("error");
   const handoff = (await client.handoff(id)) ?? undefined;
-  const { text } = continuationPrompt({ checkpoint: handedOver as Checkpoint, handoff });
+  // The first checkpoint of the next agent finalized it; the prompt was made from the version before.
+  expect(handedOver?.metadata).toMatchObject({ version: 2, final_status: "handed_off" });
+  const offered = (await client.getCheckpoint(id, { version: 1 })) as Checkpoint;
+  const { text } = continuationPrompt({ checkpoint: offered, handoff });
   expect(failed?.context_summary.assumptions).toEqual([text]);
   expect(last?.metadata).toMatchObject({
     parent_ids: [failed?.metadata.checkpoint_id],
