@@ -182,7 +182,7 @@ function wrongState({ handoff_id, state, accepted_by }: Handoff): Refusal {
 function recover(
   chain: Chain,
   task: TaskRecord,
-  { wish, reset, force, aliveUntilMs }: RecoverInput,
+  { commandId, wish, reset, force, aliveUntilMs }: RecoverInput,
 ): Chain | Refusal {
   const { task: task_id, nowMs } = chain.circumstances;
   const { owner, fence } = task;
@@ -200,7 +200,7 @@ function recover(
     const details = { owner, fence, alive_until };
     return conflict("agent_alive", "the task's agent is alive; force takes the task from it", details);
   }
-  if (chain.handoff !== null) cancel(chain, { reason: "superseded", details: wish.by });
+  if (chain.handoff !== null) cancel(chain, { reason: "superseded", details: commandId });
   retry(chain, { wish, reset, isProbe: false, failure: revokedOwner(task, chain.at) });
   return chain;
 }

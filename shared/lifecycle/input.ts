@@ -28,6 +28,8 @@ export type CommandInput =
   | ({ readonly type: "recover" } & RecoverInput);
 
 export interface RecoverInput {
+  /** Recorded with the handoff that the command cancels. */
+  readonly commandId: string | null;
   readonly wish: RecoveryWish;
   readonly reset: boolean;
   readonly force: boolean;

@@ -131,7 +131,7 @@ export class RecoveryActions {
       const aliveUntilMs = task === null ? 0 : await ownerAliveUntil(reader, task, policies, nowMs);
       const wish = { checkpoint_id: null, to_agent_type: null, reason: null, by: null };
       const circumstances = { tenant, task: taskId, actor, nowMs, policies, random };
-      const input = { type: "recover", wish, reset: false, force, aliveUntilMs } as const;
+      const input = { type: "recover", commandId: null, wish, reset: false, force, aliveUntilMs } as const;
       return decide({ task, handoff: null }, input, circumstances);
     });
     const refusal = "refused" in decision ? decision : null;

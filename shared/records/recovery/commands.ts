@@ -23,6 +23,7 @@ export async function recoverTask(
   const { policies, nowMs, actor } = context;
   const id = command.checkpoint_id ?? null;
   const input: RecoverInput = {
+    commandId: context.commandId,
     wish: {
       checkpoint_id: id,
       to_agent_type: command.to_agent_type ?? null,
