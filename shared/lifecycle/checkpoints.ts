@@ -10,7 +10,7 @@ import { endOf } from "./apply.ts";
 import { completedItems, isSpent } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { cancel, confirm, request } from "./handoff.ts";
-import { resume, settle } from "./recovery.ts";
+import { resume, settle, supersedeRecovery } from "./recovery.ts";
 import { budgetOf, isLeftToRecovery, recoveryStateOf, type TaskRecord } from "./task.ts";
 import type { AuditFacts, CheckpointChange, EventFact } from "./transition.ts";
 import { conflict, type Refusal } from "./transition.ts";
@@ -58,8 +58,7 @@ export function checkpointCreated(
   }
   settleProgress(chain, before, items);
   if (requestsHandoff) {
-    if (chain.task.work.kind === "recovering" || recoveryStateOf(chain.task) === "blocked")
-      settle(chain, "superseded");
+    supersedeRecovery(chain);
     const supersedesRecovery = before !== null && isLeftToRecovery(before, open);
     request(chain, { id, checkpoint, hash, wish: wish ?? {}, supersedesRecovery });
   }

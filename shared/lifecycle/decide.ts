@@ -22,16 +22,8 @@ import {
 } from "./handoff.ts";
 import type { Input, RecoverInput } from "./input.ts";
 import { release, take } from "./ownership.ts";
-import { attempt, retry, settle } from "./recovery.ts";
-import {
-  budgetOf,
-  isEndedWork,
-  isLeftToRecovery,
-  openHandoffOf,
-  recoveryStateOf,
-  stateOf,
-  type TaskRecord,
-} from "./task.ts";
+import { attempt, retry, supersedeRecovery } from "./recovery.ts";
+import { budgetOf, isEndedWork, isLeftToRecovery, openHandoffOf, stateOf, type TaskRecord } from "./task.ts";
 import { conflict, type Refusal, refuse } from "./transition.ts";
 
 /** The transitions, in their order, or why there are none. */
@@ -119,8 +111,7 @@ function requestHandoff(
     });
   }
   const supersedesRecovery = isLeftToRecovery(task);
-  const state = recoveryStateOf(task);
-  if (state === "waiting" || state === "attempted" || state === "blocked") settle(chain, "superseded");
+  supersedeRecovery(chain);
   request(chain, { ...asked, supersedesRecovery });
   return chain;
 }

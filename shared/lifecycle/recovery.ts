@@ -9,7 +9,7 @@ import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.
 import { completedItems, type FailureDecision, within } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { request } from "./handoff.ts";
-import { type Budget, budgetOf, type TaskRecord } from "./task.ts";
+import { type Budget, budgetOf, recoveryStateOf, type TaskRecord } from "./task.ts";
 import type { AuditFacts } from "./transition.ts";
 
 export function recoveryPolicy(chain: Chain, agentType: string | null): Policy["recovery"] {
@@ -143,6 +143,12 @@ export function settle(chain: Chain, reason: "progress" | "superseded", facts: A
     facts: { reason, ...facts },
     event: { type: "RECOVERY_SETTLED", data: { taskId, reason } },
   });
+}
+
+/** Ends a recovery that waits, was attempted or is blocked, because the task is handed off instead. */
+export function supersedeRecovery(chain: Chain): void {
+  const state = recoveryStateOf(chain.task);
+  if (state !== "idle" && state !== "resumed") settle(chain, "superseded");
 }
 
 /**
