@@ -64,7 +64,7 @@ import { recoverTask } from "./recovery/commands.ts";
 import { listRecoveries } from "./recovery/lists.ts";
 import { RecoveryActions } from "./recovery-actions.ts";
 import { listFindings } from "./scrub/findings.ts";
-import { keepMet } from "./scrub/reported-damage.ts";
+import { keepReportedDamage } from "./scrub/reported-damage.ts";
 import type { FoundDamage } from "./scrub/scrub-reader.ts";
 import { readScrubStatus, requestScrub } from "./scrub/state.ts";
 import { readIndexStatus, requestRebuild, requireIndexed } from "./search/index-state.ts";
@@ -282,8 +282,8 @@ export class CheckpointRepository {
   }
 
   /** Keeps the damage of a task's head as findings of the scrub; returns the new ones. */
-  keepMet(tenant: string, task: string): Promise<readonly FoundDamage[]> {
-    return keepMet(this.#transactions, { tenant, task }, this.#options.now());
+  keepReportedDamage(tenant: string, task: string): Promise<readonly FoundDamage[]> {
+    return keepReportedDamage(this.#transactions, { tenant, task }, this.#options.now());
   }
 
   scrubFindings(tenant: string, query: QueryParams<"scrub_findings">): Promise<ScrubFindingPage> {

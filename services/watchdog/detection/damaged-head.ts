@@ -16,7 +16,7 @@ export type ReportDamage = (place: RecoveryPlace, error: unknown) => Promise<voi
 
 export function createDamageReporter(
   { log, metrics }: ServiceContext,
-  repository: Pick<CheckpointRepository, "keepMet">,
+  repository: Pick<CheckpointRepository, "keepReportedDamage">,
 ): ReportDamage {
   const reported = new Set<string>();
   return async ({ tenant, task }, error) => {
@@ -26,7 +26,7 @@ export function createDamageReporter(
     if (reported.size >= REPORTED_MAX) reported.clear();
     reported.add(name);
     try {
-      for (const { kind, details } of await repository.keepMet(tenant, task)) {
+      for (const { kind, details } of await repository.keepReportedDamage(tenant, task)) {
         metrics.scrubFindingsTotal.inc({ kind });
         log.error({ tenant, task_id: task, kind, details }, "a record of a task is damaged");
       }

@@ -14,8 +14,8 @@ import { createDuty } from "../../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { KeptFinding } from "../../../shared/records/scrub/findings.ts";
-import { type ScrubStepDone, stepScrub, tellFindings } from "../../../shared/records/scrub/scrub.ts";
-import type { CorruptVersion } from "../../../shared/records/scrub/scrub-reader.ts";
+import { alertFindings, type ScrubStepDone, stepScrub } from "../../../shared/records/scrub/scrub.ts";
+import type { CorruptCurrentVersion } from "../../../shared/records/scrub/scrub-reader.ts";
 import { readScrubStatus, SCRUB_DUTY, type ScrubSettings } from "../../../shared/records/scrub/state.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
@@ -54,8 +54,8 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
       const lease = await leader.hold();
       if (lease === null) return [];
       const guard = (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lease);
-      await tellFindings({ store, guard }, (finding) => alert(context, finding));
-      const quarantine = (corrupt: CorruptVersion) => quarantineVersion(context, repository, corrupt);
+      await alertFindings({ store, guard }, (finding) => alert(context, finding));
+      const quarantine = (corrupt: CorruptCurrentVersion) => quarantineVersion(context, repository, corrupt);
       const step = await stepScrub({ store, settings, now: () => clock.now(), guard, quarantine });
       return step === null ? [] : [step];
     },
@@ -103,7 +103,7 @@ function createRateLimit(clock: Clock, rateBytes: number) {
 async function quarantineVersion(
   { log }: ScrubberContext,
   repository: CheckpointRepository,
-  { tenant, task, corrupt }: CorruptVersion,
+  { tenant, task, corrupt }: CorruptCurrentVersion,
 ): Promise<void> {
   try {
     await repository.quarantine(tenant, task, [corrupt]);

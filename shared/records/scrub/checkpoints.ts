@@ -1,6 +1,7 @@
 /**
- * The checkpoints of a task in their order: each place, every version that stands there, and what they refer to. The bounds of a step may
- * lie between two versions of one checkpoint: which row holds a version may change meanwhile, which versions there are does not.
+ * Verifies the checkpoints of a task in their order: the location of each, all its versions, and their
+ * references. A step may end between two versions of one checkpoint: the row of a version may change between
+ * steps, but no version disappears.
  */
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
@@ -11,10 +12,10 @@ import { decodePlace, type Place } from "../checkpoint/checkpoint-location.ts";
 import { type OrderEntry, readOrder } from "../checkpoint/order.ts";
 import { decode } from "../kv/codec.ts";
 import { readable } from "./head.ts";
-import type { Damage, Sight } from "./scrub-reader.ts";
+import type { Damage, TaskScrub } from "./scrub-reader.ts";
 import { readEntry } from "./trail.ts";
 
-/** Order entries read at once. */
+/** The number of order entries in one read. */
 const SLICE = 32;
 
 /** The next version to verify. */
@@ -23,36 +24,36 @@ export interface CheckpointsAt {
   readonly version: number;
 }
 
-/** null: the order is verified up to `through`. */
+/** Returns where the next step continues; null: the order is verified up to `through`. */
 export async function verifyCheckpoints(
-  sight: Sight,
+  scrub: TaskScrub,
   at: CheckpointsAt,
   through: number,
 ): Promise<CheckpointsAt | null> {
   for (let { seq, version } = at; seq <= through; ) {
     const limit = Math.min(SLICE, through - seq + 1);
-    const places = await readOrder(sight.reader, sight.keys, sight.task, {
+    const places = await readOrder(scrub.reader, scrub.keys, scrub.task, {
       from: seq,
       to: through,
       limit,
       reverse: false,
     });
     for (const place of places) {
-      if (place.entry === null) lostPlace(sight, place.seq);
+      if (place.entry === null) noteLostEntry(scrub, place.seq);
       else {
-        const left = await verifyCheckpoint(sight, { seq: place.seq, entry: place.entry }, version);
+        const left = await verifyCheckpoint(scrub, { seq: place.seq, entry: place.entry }, version);
         if (left !== null) return { seq: place.seq, version: left };
       }
       [seq, version] = [place.seq + 1, 1];
-      await sight.step.breathe();
-      if (sight.step.isSpent && seq <= through) return { seq, version };
+      await scrub.step.yieldToOthers();
+      if (scrub.step.isSpent && seq <= through) return { seq, version };
     }
   }
   return null;
 }
 
-function lostPlace(sight: Sight, seq: number): void {
-  sight.note({
+function noteLostEntry(scrub: TaskScrub, seq: number): void {
+  scrub.note({
     kind: "order",
     checkpoint_id: null,
     version: null,
@@ -65,9 +66,9 @@ interface OrderPlace {
   readonly entry: OrderEntry;
 }
 
-/** The version to go on with; null: all are verified. */
-async function verifyCheckpoint(sight: Sight, place: OrderPlace, from: number): Promise<number | null> {
-  const { reader, keys, task, step } = sight;
+/** Returns the version with which the next step continues; null: all are verified. */
+async function verifyCheckpoint(scrub: TaskScrub, place: OrderPlace, from: number): Promise<number | null> {
+  const { reader, keys, task, step } = scrub;
   const { id, version: current } = place.entry;
   for (let version = from; version < current; version += 1) {
     if (step.isSpent && version > from) return version;
@@ -75,20 +76,20 @@ async function verifyCheckpoint(sight: Sight, place: OrderPlace, from: number): 
       keys.version(task, id, version),
       keys.quarantine(task, id, version),
     ]);
-    if (isKnown(sight, mark)) continue;
-    const found = await opened(sight, id, row, { version });
+    if (wasQuarantined(scrub, mark)) continue;
+    const found = await opened(scrub, id, row, { version });
     if (found === "corrupt") continue;
     step.tally.versions += 1;
-    if (found !== null) await verifyAudited(sight, place, found);
-    await step.breathe();
+    if (found !== null) await verifyAudited(scrub, place, found);
+    await step.yieldToOthers();
   }
   if (step.isSpent && current > from) return current;
-  await verifyCurrent(sight, place);
+  await verifyCurrent(scrub, place);
   return null;
 }
 
-async function verifyCurrent(sight: Sight, place: OrderPlace): Promise<void> {
-  const { reader, keys, task, step } = sight;
+async function verifyCurrent(scrub: TaskScrub, place: OrderPlace): Promise<void> {
+  const { reader, keys, task, step } = scrub;
   const { id, version, hash } = place.entry;
   const [whereValue, row, mark] = await reader.getMany([
     keys.id(id),
@@ -97,29 +98,29 @@ async function verifyCurrent(sight: Sight, place: OrderPlace): Promise<void> {
   ]);
   const where = placeIn(whereValue);
   if (where?.task !== task || where.seq !== place.seq) {
-    sight.note(of("place", id, "the entry that says where the checkpoint stands is lost or wrong"));
+    scrub.note(ofCheckpoint("place", id, "the entry that says where the checkpoint stands is lost or wrong"));
   }
-  if (isKnown(sight, mark)) return;
-  const found = await opened(sight, id, row, { version, hash });
+  if (wasQuarantined(scrub, mark)) return;
+  const found = await opened(scrub, id, row, { version, hash });
   if (found === "corrupt") return;
   step.tally.checkpoints += 1;
   if (found === null) return;
-  await verifyAudited(sight, place, found);
-  await verifyLinks(sight, place, found);
+  await verifyAudited(scrub, place, found);
+  await verifyLinks(scrub, place, found);
 }
 
-/** null: sound, but of a newer schema, whose fields cannot be relied on here. */
+/** null: valid, but of a newer schema, whose fields this version does not know. */
 async function opened(
-  sight: Sight,
+  scrub: TaskScrub,
   id: string,
   row: Bytes | undefined,
   expected: Expected,
 ): Promise<Checkpoint | "corrupt" | null> {
-  const { reader, keys, task } = sight;
+  const { reader, keys, task } = scrub;
   try {
     const found = await openRow(reader, keys, task, id, row, expected);
     if (found.sound) return found.checkpoint;
-    corrupt(sight, id, expected, found.corrupt);
+    noteCorrupt(scrub, id, expected, found.corrupt);
     return "corrupt";
   } catch (error) {
     if (error instanceof FleetError && error.code === "UNSUPPORTED_VERSION") return null;
@@ -127,39 +128,49 @@ async function opened(
   }
 }
 
-/** What would be served is quarantined; an earlier version is not what anybody goes on from, and is only reported. */
-function corrupt(sight: Sight, id: string, { version, hash }: Expected, found: CorruptCheckpoint): void {
-  const { tenant, task } = sight;
+/**
+ * A corrupt current version is quarantined. A corrupt earlier version is only reported, because no agent
+ * continues from it.
+ */
+function noteCorrupt(
+  scrub: TaskScrub,
+  id: string,
+  { version, hash }: Expected,
+  found: CorruptCheckpoint,
+): void {
+  const { tenant, task } = scrub;
   const isCurrent = hash !== undefined;
-  const quarantined = isCurrent && sight.canMark;
-  // The version that the order names: what the row says of itself is not to be relied on.
-  if (quarantined) sight.step.corrupt.push({ tenant, task, corrupt: { ...found, version } });
+  const quarantined = isCurrent && scrub.canMark;
+  // The version comes from the order, because the fields of a corrupt row are unreliable.
+  if (quarantined) scrub.step.corrupt.push({ tenant, task, corrupt: { ...found, version } });
   const kind = isCurrent ? "checkpoint" : "version";
-  sight.note({ kind, checkpoint_id: id, version, details: found.reason, quarantined });
+  scrub.note({ kind, checkpoint_id: id, version, details: found.reason, quarantined });
 }
 
-/** Whether the version had been quarantined when the pass began; one that was meanwhile is a finding of this pass. */
-function isKnown(sight: Sight, mark: Bytes | undefined): boolean {
+/**
+ * Whether the version was quarantined before the pass began. A later quarantine is a finding of this pass.
+ */
+function wasQuarantined(scrub: TaskScrub, mark: Bytes | undefined): boolean {
   if (mark === undefined) return false;
   const at = Date.parse(readable(() => decode<{ at: string }>(mark))?.at ?? "");
-  if (at >= sight.step.passBeganMs) return false;
-  sight.step.tally.quarantined += 1;
+  if (at >= scrub.step.passBeganMs) return false;
+  scrub.step.tally.quarantined += 1;
   return true;
 }
 
 const REF = /^(.*)#([1-9][0-9]*)$/;
 
-/** The audit entry that a version names is the one that made it. An entry that is lost is met in the trail itself. */
-async function verifyAudited(sight: Sight, { seq }: OrderPlace, checkpoint: Checkpoint): Promise<void> {
-  const { tenant, task, reader, keys } = sight;
+/** Verifies that a version refers to the audit entry that made it. A lost entry is found in the trail. */
+async function verifyAudited(scrub: TaskScrub, { seq }: OrderPlace, checkpoint: Checkpoint): Promise<void> {
+  const { tenant, task, reader, keys } = scrub;
   const { checkpoint_id: id, version, seq: own } = checkpoint.metadata;
   const about = { checkpoint_id: id, version };
   if (own !== seq) {
-    sight.note({ kind: "order", ...about, details: `stands at position ${seq}, and says ${own}` });
+    scrub.note({ kind: "order", ...about, details: `stands at position ${seq}, and says ${own}` });
   }
   const [, trail, at] = REF.exec(checkpoint.compliance.event_log_ref) ?? [];
   if (trail !== `audit/${tenant}/${task}`) {
-    sight.note({ kind: "audit", ...about, details: "names another audit trail than its task's" });
+    scrub.note({ kind: "audit", ...about, details: "names another audit trail than its task's" });
     return;
   }
   const entry = readEntry(await reader.get(keys.audit(task, Number(at))))?.facts;
@@ -167,17 +178,28 @@ async function verifyAudited(sight: Sight, { seq }: OrderPlace, checkpoint: Chec
   const isOwn =
     entry.checkpoint_id === id && entry.version === version && entry.new_hash === checkpoint.compliance.hash;
   if (!isOwn)
-    sight.note({ kind: "audit", ...about, details: `entry ${at}, which it names, is about another` });
+    scrub.note({ kind: "audit", ...about, details: `entry ${at}, which it names, is about another` });
 }
 
-/** Parents stand before it in its task, and lead to it; so does what `latest` falls back to. */
-async function verifyLinks(sight: Sight, { seq, entry }: OrderPlace, checkpoint: Checkpoint): Promise<void> {
-  const { reader, keys, task } = sight;
+/**
+ * Verifies that the parents precede the checkpoint in its task and have links to it, and that the checkpoint
+ * to which `latest` falls back is in the task.
+ */
+async function verifyLinks(
+  scrub: TaskScrub,
+  { seq, entry }: OrderPlace,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  const { reader, keys, task } = scrub;
   const { checkpoint_id: id, parent_ids: parents } = checkpoint.metadata;
   const fallback = checkpoint.recovery.last_successful_state ?? null;
   if (entry.fallback !== fallback) {
-    sight.note(
-      of("order", id, "the order names another checkpoint to fall back to than the checkpoint does"),
+    scrub.note(
+      ofCheckpoint(
+        "order",
+        id,
+        "the order names another checkpoint to fall back to than the checkpoint does",
+      ),
     );
   }
   const named = [...parents, ...(fallback === null ? [] : [fallback])];
@@ -188,17 +210,17 @@ async function verifyLinks(sight: Sight, { seq, entry }: OrderPlace, checkpoint:
   for (const [i, one] of named.entries()) {
     const value = places[i];
     const place = placeIn(value);
-    // A damaged one is met at its own place.
+    // A damaged location is found at its own checkpoint.
     if (value !== undefined && place === null) continue;
     const what = i < parents.length ? "its parent" : "what it falls back to,";
-    if (place?.task !== task) sight.note(of("link", id, `${what} ${one} is not in the task`));
+    if (place?.task !== task) scrub.note(ofCheckpoint("link", id, `${what} ${one} is not in the task`));
     else if (place.seq >= seq && i < parents.length) {
-      sight.note(of("link", id, `${what} ${one} does not stand before it`));
+      scrub.note(ofCheckpoint("link", id, `${what} ${one} does not stand before it`));
     }
   }
   for (const [i, parent] of parents.entries()) {
     if (links[i] !== undefined) continue;
-    sight.note(of("link", id, `the entry that leads to it from its parent ${parent} is lost`));
+    scrub.note(ofCheckpoint("link", id, `the entry that leads to it from its parent ${parent} is lost`));
   }
 }
 
@@ -206,6 +228,6 @@ function placeIn(value: Bytes | undefined): Place | null {
   return value === undefined ? null : readable(() => decodePlace(value));
 }
 
-function of(kind: Damage["kind"], id: string, details: string): Omit<Damage, "quarantined"> {
+function ofCheckpoint(kind: Damage["kind"], id: string, details: string): Omit<Damage, "quarantined"> {
   return { kind, checkpoint_id: id, version: null, details };
 }

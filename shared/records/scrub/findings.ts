@@ -1,6 +1,7 @@
 /**
- * What the scrub found, each a record of its own under its tenant. The same damage has the same name in every pass, so it is one finding,
- * and one alert, however often it is met; what a whole pass no longer meets is forgotten.
+ * The findings of the scrub, each a record under its tenant. The same damage has the same id in every pass,
+ * so it is one finding with one alert, however often it is found. A finding that a complete pass does not
+ * find again is deleted.
  */
 import { sha256Hex } from "../../integrity/canonical.ts";
 import { invalid } from "../../protocol/errors.ts";
@@ -12,13 +13,15 @@ import { after, parseFinding, systemKeys } from "../kv/keyspace.ts";
 import type { FoundDamage } from "./scrub-reader.ts";
 
 type Stored = ScrubFinding & {
-  /** Whether its alert is published; one that was quarantined has an event instead. */
+  /**
+   * Whether its alert is published. A quarantined version needs none, because the quarantine has an event.
+   */
   readonly told: boolean;
 };
 
 export interface KeptFinding extends ScrubFinding {
   readonly tenant: string;
-  /** The same for as long as the damage is there. */
+  /** The same as long as the damage exists. */
   readonly id: string;
 }
 
@@ -37,7 +40,7 @@ function decodeFinding(value: Bytes): Stored | null {
   }
 }
 
-/** Writes what a pass met; returns what no pass had met before. */
+/** Writes the findings of a step. Returns those that are new. */
 export async function keepFindings(
   tx: Tx,
   found: readonly FoundDamage[],
@@ -62,27 +65,29 @@ export async function keepFindings(
   return fresh;
 }
 
-/** Clears what `pass`, which has been everywhere, did not meet; null: all were looked at. */
-export async function forgetOthers(
+/**
+ * Deletes findings that the complete pass `pass` did not find again. `next` is null when all were examined.
+ */
+export async function deleteResolved(
   tx: Tx,
   pass: number,
   from: Bytes | null,
   limit: number,
-): Promise<{ next: Bytes | null; untold: number }> {
+): Promise<{ next: Bytes | null; unalerted: number }> {
   const { begin, end } = systemKeys.findings(null);
   const { rows, more } = await tx.getRange({ begin: from === null ? begin : after(from), end }, { limit });
-  let untold = 0;
+  let unalerted = 0;
   for (const { key, value } of rows) {
     const stored = decodeFinding(value);
     if (stored?.pass === pass) continue;
-    if (stored?.told === false) untold += 1;
+    if (stored?.told === false) unalerted += 1;
     tx.clear(key);
   }
-  return { next: more ? (rows.at(-1)?.key ?? null) : null, untold };
+  return { next: more ? (rows.at(-1)?.key ?? null) : null, unalerted };
 }
 
-/** Findings without an alert, from anywhere on; null: none is behind these. */
-export async function readUntold(
+/** Reads findings without an alert after the key `from`. `next` is null when none follow. */
+export async function readUnalerted(
   reader: Reader,
   from: Bytes | null,
   limit: number,
@@ -99,8 +104,8 @@ export async function readUntold(
   return { findings, next: more ? (rows.at(-1)?.key ?? null) : null };
 }
 
-/** Writes down that their alerts are published; returns of how many that was not known. */
-export async function markTold(tx: Tx, findings: readonly KeptFinding[]): Promise<number> {
+/** Records that the alerts are published. Returns the number of findings for which that was new. */
+export async function markAlerted(tx: Tx, findings: readonly KeptFinding[]): Promise<number> {
   const keys = findings.map(({ tenant, task_id, id }) => systemKeys.finding(tenant, task_id, id));
   const values = await tx.getMany(keys);
   let marked = 0;
@@ -113,7 +118,7 @@ export async function markTold(tx: Tx, findings: readonly KeptFinding[]): Promis
   return marked;
 }
 
-/** Of one tenant, by task. */
+/** A page of the findings of one tenant, by task. */
 export async function listFindings(
   reader: Reader,
   tenant: string,

@@ -1,4 +1,7 @@
-/** What the scrubber looks at a task through: a snapshot that is counted and ends where a step should, and a place for what it finds. */
+/**
+ * The scrubber's view of a snapshot: it counts the reads, limits the size of a step and collects the
+ * findings.
+ */
 import { setImmediate } from "node:timers/promises";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
@@ -6,7 +9,7 @@ import type { ScrubFinding, ScrubTally } from "../../protocol/scrub.ts";
 import { type Bytes, type KeyValue, type Reader, STORE_LIMITS } from "../../store/store.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 
-/** Something that does not verify. */
+/** A record that fails verification. */
 export type Damage = Pick<ScrubFinding, "kind" | "checkpoint_id" | "version" | "details" | "quarantined">;
 
 export interface FoundDamage extends Damage {
@@ -14,8 +17,8 @@ export interface FoundDamage extends Damage {
   readonly task: string;
 }
 
-/** A current version that is to be quarantined. */
-export interface CorruptVersion {
+/** A corrupt current version, which must be quarantined. */
+export interface CorruptCurrentVersion {
   readonly tenant: string;
   readonly task: string;
   readonly corrupt: CorruptCheckpoint;
@@ -33,25 +36,25 @@ export const NOTHING: ScrubTally = {
   findings: 0,
 };
 
-/** Read without a rest; an embedded store answers without leaving the event loop. */
-const BREATH_BYTES = 64 * 1024;
+/** Bytes read between two yields to the event loop: an embedded store answers without yielding. */
+const YIELD_BYTES = 64 * 1024;
 
-/** A quarter of what a snapshot may last. */
+/** A quarter of the maximum age of a snapshot. */
 const STEP_MS_MAX = STORE_LIMITS.transaction_ms_max / 4;
 
-/** One step of a pass: everything that it reads is read through this, so that it is bounded and counted. */
+/** One step of a pass. All its reads go through `reader`, so that they are counted and bounded. */
 export class ScrubStep {
   readonly reader: Reader;
   readonly tally: Tally = { ...NOTHING };
   readonly damages: FoundDamage[] = [];
-  readonly corrupt: CorruptVersion[] = [];
-  /** Tasks whose head has the form of an earlier layout. */
+  readonly corrupt: CorruptCurrentVersion[] = [];
+  /** Tasks whose head has an earlier layout. */
   readonly earlierHeads: { readonly tenant: string; readonly task: string }[] = [];
-  /** When the pass began: what was quarantined before is known. */
+  /** The start of the pass. A version quarantined before it is not a finding. */
   readonly passBeganMs: number;
   readonly #bytesMax: number;
   #rows = 0;
-  #breathedAt = 0;
+  #yieldedAtBytes = 0;
   readonly #beganAt = performance.now();
 
   constructor(reader: Reader, options: { passBeganMs: number; bytesMax: number }) {
@@ -63,34 +66,34 @@ export class ScrubStep {
     this.#bytesMax = options.bytesMax;
   }
 
-  /** Whether the step has read enough; what it is in the middle of is gone on with in the next one. */
+  /** Whether the step has reached one of its limits. The next step continues at the same place. */
   get isSpent(): boolean {
     return (
       this.tally.bytes >= this.#bytesMax ||
       this.#rows >= LIMITS.scrub_step_rows_max ||
       this.tally.tasks >= LIMITS.scrub_step_tasks_max ||
-      // Where others have the event loop nearly all the time, a step of any size would outlive its snapshot, again and again.
+      // On a busy event loop even a small step could outlive its snapshot, and every repetition of it too.
       performance.now() - this.#beganAt > STEP_MS_MAX
     );
   }
 
-  /** Lets others have the event loop, now and then. */
-  async breathe(): Promise<void> {
-    if (this.tally.bytes - this.#breathedAt < BREATH_BYTES) return;
-    this.#breathedAt = this.tally.bytes;
+  /** Yields to the event loop after every {@link YIELD_BYTES} bytes. */
+  async yieldToOthers(): Promise<void> {
+    if (this.tally.bytes - this.#yieldedAtBytes < YIELD_BYTES) return;
+    this.#yieldedAtBytes = this.tally.bytes;
     await setImmediate();
   }
 }
 
-/** One task in a step. */
-export class Sight {
+/** The part of a step that concerns one task. */
+export class TaskScrub {
   readonly step: ScrubStep;
   readonly tenant: string;
   readonly task: string;
   readonly keys: TenantKeys;
-  /** Whether the task takes further audit entries, so that a corrupt version of it can be quarantined. */
+  /** Whether audit entries can be appended to the task, which a quarantine does. */
   canMark: boolean;
-  /** Findings in this task so far, also of the steps before. */
+  /** The number of findings in this task so far, including earlier steps. */
   found: number;
 
   constructor(step: ScrubStep, tenant: string, task: string, before: { canMark: boolean; found: number }) {
@@ -106,23 +109,25 @@ export class Sight {
     return this.step.reader;
   }
 
-  /** Of one task so much is listed; where all is broken, one more line would help nobody. */
+  /**
+   * Adds a finding. The number per task is limited, because a badly damaged task could produce any number.
+   */
   note(damage: Omit<Damage, "quarantined"> & { readonly quarantined?: boolean }): void {
     this.found += 1;
     if (this.found > LIMITS.scrub_findings_of_task_max) return;
     const { tenant, task } = this;
-    const whole: Damage =
+    const listed: Damage =
       this.found < LIMITS.scrub_findings_of_task_max
         ? { quarantined: false, ...damage }
         : { ...OF_THE_TASK, kind: "record", details: "more is wrong with this task than is listed" };
-    this.step.damages.push({ tenant, task, ...whole });
+    this.step.damages.push({ tenant, task, ...listed });
     this.step.tally.findings += 1;
   }
 }
 
 const OF_THE_TASK = { checkpoint_id: null, version: null, quarantined: false } as const;
 
-/** About the task, or about a part of it that is no checkpoint. */
+/** A finding about the task, or about a part of it that is not a checkpoint. */
 export function ofTask(kind: Damage["kind"], details: string): Damage {
   return { ...OF_THE_TASK, kind, details };
 }
@@ -147,7 +152,7 @@ function counted(reader: Reader, count: (rows: number, bytes: number) => void): 
     },
     async getRange(range, options) {
       const page = await reader.getRange(range, options);
-      // An empty answer was looked for too.
+      // An empty result counts as one row, because it had a cost too.
       count(
         Math.max(1, page.rows.length),
         page.rows.reduce((sum, row) => sum + sizeOf(row), 0),

@@ -1,17 +1,18 @@
 /**
- * The scrub: passes over everything that is stored, in small steps. A step reads on one snapshot, has what it found quarantined, and writes
- * findings, counts and the place to go on from in one short transaction that checks that the scrub stands where the step began. A crash
- * between them makes the step again, which finds the same: marks and findings are made once.
+ * The scrub: passes over the whole store, in small steps. A step reads one snapshot and quarantines corrupt
+ * versions. Then it writes its findings, counts and position in one short transaction, which checks that the
+ * state of the scrub is unchanged. After a crash in between, the step is repeated and finds the same.
+ * Quarantine marks and findings are idempotent.
  */
 import { LIMITS } from "../../protocol/limits.ts";
 import type { ScrubPass, ScrubTally } from "../../protocol/scrub.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { decodeHead, encodeHead, isFirstHead } from "../task/head.ts";
-import { forgetOthers, type KeptFinding, keepFindings, markTold, readUntold } from "./findings.ts";
-import { type CorruptVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
+import { deleteResolved, type KeptFinding, keepFindings, markAlerted, readUnalerted } from "./findings.ts";
+import { type CorruptCurrentVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
 import { isDue, readScrubState, type ScrubSettings, type ScrubState, writeScrubState } from "./state.ts";
-import { WALK_BEGINS, walkOn } from "./walk.ts";
+import { WALK_START, walkStore } from "./walk.ts";
 
 const READ_DEADLINE_MS = 3_500;
 const WRITE = { deadlineMs: 3_000, priority: "batch", onUnknown: "safe" } as const;
@@ -22,19 +23,22 @@ export interface Scrubbing {
   readonly now: () => number;
   /** Runs first in every transaction, and throws when this instance may no longer write. */
   readonly guard: (tx: Tx) => Promise<void>;
-  /** Before the step is written: a mark that is made twice is one, and one that is not made would be lost. */
-  readonly quarantine: (corrupt: CorruptVersion) => Promise<void>;
+  /**
+   * Runs before the step is written. Quarantine is idempotent, but a mark that a crash prevented would
+   * otherwise be lost.
+   */
+  readonly quarantine: (corrupt: CorruptCurrentVersion) => Promise<void>;
 }
 
 export interface ScrubStepDone {
   readonly kind: "began" | "went_on" | "ended" | "overtaken";
   readonly pass: ScrubPass;
   readonly read: ScrubTally;
-  /** What no pass had met before. */
+  /** The new findings. */
   readonly fresh: readonly FoundDamage[];
 }
 
-/** Takes one step; null: there is nothing to do. */
+/** Makes one step. Returns null if no pass is due. */
 export async function stepScrub(scrubbing: Scrubbing): Promise<ScrubStepDone | null> {
   const { store, settings, now } = scrubbing;
   const state = await store.read({ label: "scrub_state", deadlineMs: READ_DEADLINE_MS }, readScrubState);
@@ -54,7 +58,7 @@ async function begin(scrubbing: Scrubbing, state: ScrubState): Promise<ScrubStep
     ...NOTHING,
     pass,
     began_at: new Date(now()).toISOString(),
-    at: { stage: "walk", place: WALK_BEGINS },
+    at: { stage: "walk", place: WALK_START },
   };
   const next: ScrubState = { ...state, passes: pass, current, settings };
   const isWritten = await write(scrubbing, state, async () => next);
@@ -64,18 +68,18 @@ async function begin(scrubbing: Scrubbing, state: ScrubState): Promise<ScrubStep
 async function walk(scrubbing: Scrubbing, state: ScrubState, current: Current): Promise<ScrubStepDone> {
   const { store, settings, now } = scrubbing;
   const { at } = current;
-  if (at.stage !== "walk") throw new RangeError("the pass does not walk any more");
-  // A step is at most a part of what may be read in a second.
+  if (at.stage !== "walk") throw new RangeError("the pass is not in its walk stage");
+  // A step reads at most a quarter of the bytes allowed per second.
   const bytesMax = Math.min(LIMITS.scrub_step_bytes_max, settings.rateBytes / 4);
   const { step, place } = await store.read(
     { label: "scrub", deadlineMs: READ_DEADLINE_MS },
     async (reader) => {
       const step = new ScrubStep(reader, { passBeganMs: Date.parse(current.began_at), bytesMax });
-      return { step, place: await walkOn(step, at.place) };
+      return { step, place: await walkStore(step, at.place) };
     },
   );
   for (const corrupt of step.corrupt) await scrubbing.quarantine(corrupt);
-  const gone: Current = {
+  const advanced: Current = {
     ...added(current, step.tally),
     at: place === null ? { stage: "forget", after: null } : { stage: "walk", place },
   };
@@ -83,18 +87,18 @@ async function walk(scrubbing: Scrubbing, state: ScrubState, current: Current): 
   const isWritten = await write(scrubbing, state, async (tx) => {
     await upgradeHeads(tx, step.earlierHeads);
     fresh = await keepFindings(tx, step.damages, { pass: current.pass, nowMs: now() });
-    const untold = fresh.filter(({ quarantined }) => !quarantined).length;
-    return { ...state, current: gone, settings, untold: state.untold + untold };
+    const unalerted = fresh.filter(({ quarantined }) => !quarantined).length;
+    return { ...state, current: advanced, settings, untold: state.untold + unalerted };
   });
   return {
     kind: isWritten ? "went_on" : "overtaken",
-    pass: gone,
+    pass: advanced,
     read: step.tally,
     fresh: isWritten ? fresh : [],
   };
 }
 
-/** Writes heads of an earlier layout in the present one. What leads to them stays as it is. */
+/** Rewrites heads of an earlier layout in the current one. Their index entries do not change. */
 async function upgradeHeads(
   tx: Tx,
   tasks: readonly { readonly tenant: string; readonly task: string }[],
@@ -111,9 +115,9 @@ async function forget(scrubbing: Scrubbing, state: ScrubState, current: Current)
   let hasEnded = false;
   const isWritten = await write(scrubbing, state, async (tx) => {
     const from = current.at.stage === "forget" ? current.at.after : null;
-    const { next, untold } = await forgetOthers(tx, pass.pass, from, LIMITS.scrub_step_rows_max);
+    const { next, unalerted } = await deleteResolved(tx, pass.pass, from, LIMITS.scrub_step_rows_max);
     hasEnded = next === null;
-    const left = { ...state, untold: Math.max(0, state.untold - untold) };
+    const left = { ...state, untold: Math.max(0, state.untold - unalerted) };
     if (next !== null) return { ...left, current: { ...pass, at: { stage: "forget", after: next } } };
     return { ...left, current: null, last: { ...pass, ended_at: new Date(scrubbing.now()).toISOString() } };
   });
@@ -121,7 +125,7 @@ async function forget(scrubbing: Scrubbing, state: ScrubState, current: Current)
   return { kind, pass, read: NOTHING, fresh: [] };
 }
 
-/** False: the scrub does not stand where the step began, and nothing is written. */
+/** Returns false, and writes nothing, if the state of the scrub has changed since the step began. */
 async function write(
   { store, guard }: Scrubbing,
   state: ScrubState,
@@ -130,16 +134,16 @@ async function write(
   const { value } = await store.transact({ ...WRITE, label: "write_scrub" }, async (tx) => {
     await guard(tx);
     const now = await readScrubState(tx);
-    // Asked for meanwhile: that changes nothing of the step.
-    if (now.revision !== state.revision && !isSameBut(now, state)) return false;
+    // A request for another pass does not invalidate the step.
+    if (now.revision !== state.revision && !hasOnlyNewRequest(now, state)) return false;
     writeScrubState(tx, { ...(await next(tx)), revision: now.revision, requested: now.requested });
     return true;
   });
   return value;
 }
 
-/** Whether nothing but a request came between the two. */
-function isSameBut(now: ScrubState, before: ScrubState): boolean {
+/** Whether the two states differ by one request only. */
+function hasOnlyNewRequest(now: ScrubState, before: ScrubState): boolean {
   return now.requested > before.requested && now.revision === before.revision + 1;
 }
 
@@ -156,23 +160,28 @@ function added(pass: Current, tally: ScrubTally): Current {
   };
 }
 
-/** Tells what is not told yet: `tell` resolves when the alert is durable, and may be called again for the same finding after a crash. */
-export async function tellFindings(
+/**
+ * Alerts operators to new findings. `alert` resolves when the alert is durable. After a crash it may be
+ * called again for the same finding.
+ */
+export async function alertFindings(
   { store, guard }: Pick<Scrubbing, "store" | "guard">,
-  tell: (finding: KeptFinding) => Promise<void>,
+  alert: (finding: KeptFinding) => Promise<void>,
 ): Promise<void> {
   const reading = { label: "scrub_untold", deadlineMs: READ_DEADLINE_MS };
   if ((await store.read(reading, readScrubState)).untold === 0) return;
   for (let from: Uint8Array | null = null; ; ) {
-    const page = await store.read(reading, (reader) => readUntold(reader, from, LIMITS.scrub_step_rows_max));
-    for (const finding of page.findings) await tell(finding);
+    const page = await store.read(reading, (reader) =>
+      readUnalerted(reader, from, LIMITS.scrub_step_rows_max),
+    );
+    for (const finding of page.findings) await alert(finding);
     from = page.next;
     const isLast = from === null;
     await store.transact({ ...WRITE, label: "scrub_told" }, async (tx) => {
       await guard(tx);
       const state = await readScrubState(tx);
-      const marked = await markTold(tx, page.findings);
-      // At the end of all none is left, whatever was counted.
+      const marked = await markAlerted(tx, page.findings);
+      // After the last page none is left, even if the counter was wrong.
       const untold = isLast ? 0 : Math.max(0, state.untold - marked);
       writeScrubState(tx, { ...state, untold });
     });

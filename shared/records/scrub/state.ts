@@ -1,6 +1,6 @@
 /**
- * Where the scrub stands: one small record that is written with every step, so that whoever takes the duty over goes on exactly there. A
- * request for a pass is written into it too; whoever has the duty sees it.
+ * The state of the scrub: one small record that is written with every step, so that another instance can
+ * continue exactly there. A request for a pass is written into it too, for the instance that holds the lease.
  */
 import type { EndedScrubPass, ScrubPass, ScrubStatus } from "../../protocol/scrub.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
@@ -12,29 +12,32 @@ import type { WalkPlace } from "./walk.ts";
 
 export const SCRUB_DUTY = "scrub";
 
-/** What is done of a pass: everything is walked through, and then what earlier passes found and this one did not is forgotten. */
+/**
+ * The position in a pass: first the whole store is read, then findings of earlier passes that this one did
+ * not find are deleted.
+ */
 export type PassPlace =
   | { readonly stage: "walk"; readonly place: WalkPlace }
   | { readonly stage: "forget"; readonly after: Bytes | null };
 
 export interface ScrubSettings {
   readonly rateBytes: number;
-  /** Between the beginnings of passes; null: only when asked. */
+  /** The time between the beginnings of two passes; null: passes run on request only. */
   readonly everyMs: number | null;
 }
 
 export interface ScrubState {
-  /** Grows with every write: a step that was planned on an older state is not written. */
+  /** Grows with every write. A step that read an older revision is not written. */
   readonly revision: number;
-  /** Passes begun so far. */
+  /** The number of passes begun so far. */
   readonly passes: number;
   readonly current: (ScrubPass & { readonly at: PassPlace }) | null;
   readonly last: EndedScrubPass | null;
-  /** The latest pass that was asked for; 0: none ever was. */
+  /** The number of the last requested pass; 0: there was no request. */
   readonly requested: number;
-  /** Findings that an alert is still to be made of. */
+  /** The number of findings without an alert. */
   readonly untold: number;
-  /** Of the service that had the duty last. */
+  /** The settings of the last instance that made a step. */
   readonly settings: ScrubSettings | null;
 }
 
@@ -50,7 +53,7 @@ const EMPTY: ScrubState = {
 
 const scrubKey = (): Bytes => systemKeys.meta("scrub");
 
-/** A damaged one is begun anew: the scrub must not end by what it is there to find. */
+/** Reads the state. A damaged one counts as empty, because damage must not stop the scrub. */
 export async function readScrubState(reader: Reader): Promise<ScrubState> {
   const value = await reader.get(scrubKey());
   if (value === undefined) return EMPTY;
@@ -66,14 +69,20 @@ export function writeScrubState(tx: Tx, state: ScrubState): void {
   tx.set(scrubKey(), encodeChecked({ ...state, revision: state.revision + 1 }));
 }
 
-/** Asks for a pass that begins from now on: what is under way has read some of it before. Asked twice, it is one. */
+/**
+ * Requests a pass that begins after the request, even if another is in progress. Repeated requests count as
+ * one.
+ */
 export async function requestScrub(tx: Tx): Promise<void> {
   const state = await readScrubState(tx);
   if (state.requested > state.passes) return;
   writeScrubState(tx, { ...state, requested: state.passes + 1 });
 }
 
-/** Whether a pass should begin. A clock that ran ahead must not put it off for longer than one that is right. */
+/**
+ * Whether a pass should begin. A begin in the future, from a clock that ran ahead, must not delay it by more
+ * than the interval.
+ */
 export function isDue(
   { requested, passes, current, last }: ScrubState,
   everyMs: number | null,
@@ -85,7 +94,7 @@ export function isDue(
   return last === null || Math.abs(nowMs - Date.parse(last.began_at)) >= everyMs;
 }
 
-/** Status as of one snapshot. */
+/** The status of the scrub in one snapshot. */
 export async function readScrubStatus(reader: Reader, nowMs: number): Promise<ScrubStatus> {
   const { current, last, requested, settings } = await readScrubState(reader);
   return {

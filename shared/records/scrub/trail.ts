@@ -1,4 +1,7 @@
-/** The audit trail of a task: its chain, entry after entry, to where the head says it ends; and each entry against the version that it made. */
+/**
+ * Verifies the audit trail of a task: its hash chain up to the end that the head records, and each entry
+ * against the version that it made.
+ */
 import { createChainVerifier } from "../../integrity/chain.ts";
 import type { Bytes } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
@@ -6,28 +9,28 @@ import { decodeOrder } from "../checkpoint/order.ts";
 import { decode } from "../kv/codec.ts";
 import { parseSeq } from "../kv/keyspace.ts";
 import { type Extent, readable } from "./head.ts";
-import { ofTask, type Sight } from "./scrub-reader.ts";
+import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
-/** Entries read at once. */
+/** The number of entries in one read. */
 const SLICE = 64;
 
-/** The entry before the next one, as the chain's verifier takes it up again. */
+/** The last verified entry, from which the chain verifier continues. */
 export interface TrailAt {
   readonly seq: number;
   readonly hash: string;
-  /** Checkpoints created so far; null: an entry is lost, so it is not known. */
+  /** The number of checkpoints created so far; null: unknown, because an entry is lost. */
   readonly created: number | null;
 }
 
 type Facts = Readonly<Record<string, unknown>>;
 
-/** null: it cannot be read; facts undefined: what it holds is no JSON. */
+/** Reads an entry. null: it is unreadable. `facts` is undefined for invalid JSON. */
 export function readEntry(value: Bytes | undefined): { text: string; facts: Facts | undefined } | null {
   const text = value === undefined ? null : readable(() => decodeText(value));
   return text === null ? null : { text, facts: factsIn(text) };
 }
 
-/** Any other value than text is as damaged as one that cannot be decoded. */
+/** Throws for a value that is not text, which is damage too. */
 function decodeText(value: Bytes): string {
   const text = decode<unknown>(value);
   if (typeof text !== "string") throw new TypeError("an audit entry is text");
@@ -43,9 +46,9 @@ function factsIn(text: string): Facts | undefined {
   }
 }
 
-/** null: the trail is verified up to its extent. */
-export async function verifyTrail(sight: Sight, from: TrailAt, extent: Extent): Promise<TrailAt | null> {
-  const { reader, keys, task, step } = sight;
+/** Returns where the next step continues; null: the trail is verified up to its extent. */
+export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Extent): Promise<TrailAt | null> {
+  const { reader, keys, task, step } = scrub;
   for (let at = from; ; ) {
     const range = { begin: keys.audit(task, at.seq + 1), end: keys.audit(task, extent.auditSeq + 1) };
     const { rows, more } = await reader.getRange(range, { limit: SLICE });
@@ -53,15 +56,15 @@ export async function verifyTrail(sight: Sight, from: TrailAt, extent: Extent): 
     const chain = createChainVerifier(at);
     for (const { seq, read } of entries) chain.add({ seq, entry: read?.text ?? "" });
     const { seq, hash, problems } = chain.reached();
-    noteProblems(sight, problems);
+    noteProblems(scrub, problems);
     const facts = entries.map((entry) => entry.read?.facts);
     const isWhole = problems.length === 0 && facts.every((one) => one !== undefined);
-    at = { seq, hash, created: await verifyMade(sight, facts, isWhole ? at.created : null) };
-    await verifyBegun(sight, facts);
+    at = { seq, hash, created: await verifyVersions(scrub, facts, isWhole ? at.created : null) };
+    await verifyHandoffList(scrub, facts);
     step.tally.audit_entries += entries.length;
-    await step.breathe();
+    await step.yieldToOthers();
     if (!more) {
-      verifyEnd(sight, at, facts.at(-1), extent);
+      verifyEnd(scrub, at, facts.at(-1), extent);
       return null;
     }
     if (step.isSpent) return at;
@@ -74,31 +77,31 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   not_canonical: "its bytes are damaged",
 };
 
-function noteProblems(sight: Sight, problems: readonly { seq: number; problem: string }[]): void {
+function noteProblems(scrub: TaskScrub, problems: readonly { seq: number; problem: string }[]): void {
   const ofEntry = Map.groupBy(problems, ({ seq }) => seq);
   for (const [seq, some] of ofEntry) {
-    const said = some.map(({ problem }) => PROBLEMS[problem] ?? problem).join("; ");
-    sight.note(ofTask("audit", `entry ${seq}: ${said}`));
+    const causes = some.map(({ problem }) => PROBLEMS[problem] ?? problem).join("; ");
+    scrub.note(ofTask("audit", `entry ${seq}: ${causes}`));
   }
 }
 
-/** Each version that an entry made must be there; returns how many checkpoints were created so far. */
-async function verifyMade(
-  sight: Sight,
+/** Verifies that each version made by an entry exists. Returns the number of checkpoints created so far. */
+async function verifyVersions(
+  scrub: TaskScrub,
   entries: readonly (Facts | undefined)[],
   before: number | null,
 ): Promise<number | null> {
-  const { reader, keys, task } = sight;
-  const made = entries.flatMap((facts) => (isOfVersion(facts) ? [facts] : []));
+  const { reader, keys, task } = scrub;
+  const made = entries.flatMap((facts) => (makesVersion(facts) ? [facts] : []));
   const places = await reader.getMany(made.map(({ checkpoint_id }) => keys.id(checkpoint_id)));
   const known = made.map((facts, i) => {
     const value = places[i];
     return { facts, place: value === undefined ? null : readable(() => decodePlace(value)) };
   });
-  // What has no place is met in the order.
+  // A lost location is found when the order is verified.
   const placed = known.flatMap(({ facts, place }) => (place?.task === task ? [{ facts, place }] : []));
   const rows = await reader.getMany(placed.map(({ place }) => keys.order(task, place.seq)));
-  for (const [i, { facts }] of placed.entries()) verifyVersion(sight, facts, rows[i]);
+  for (const [i, { facts }] of placed.entries()) verifyVersion(scrub, facts, rows[i]);
   const placeOf = new Map(placed.map(({ facts, place }) => [facts, place]));
   let created = before;
   for (const facts of made) {
@@ -107,20 +110,22 @@ async function verifyMade(
     const seq = placeOf.get(facts)?.seq ?? created;
     if (seq === created) continue;
     const details = `entry ${facts.seq} made checkpoint ${created} of the task, which stands at position ${seq}`;
-    sight.note({ kind: "audit", checkpoint_id: facts.checkpoint_id, version: null, details });
+    scrub.note({ kind: "audit", checkpoint_id: facts.checkpoint_id, version: null, details });
   }
   return created;
 }
 
-/** Each handoff that an entry began is among the task's, where its record is verified. */
-async function verifyBegun(sight: Sight, entries: readonly (Facts | undefined)[]): Promise<void> {
-  const { reader, keys, task } = sight;
+/**
+ * Verifies that each handoff begun by an entry is listed with the task, so that its record is verified too.
+ */
+async function verifyHandoffList(scrub: TaskScrub, entries: readonly (Facts | undefined)[]): Promise<void> {
+  const { reader, keys, task } = scrub;
   const begun = entries.flatMap((facts) =>
     facts?.op === "handoff" && isId(facts.handoff_id) ? [facts.handoff_id] : [],
   );
   const listed = await reader.getMany(begun.map((id) => keys.taskHandoff(task, id)));
   for (const [i, id] of begun.entries()) {
-    if (listed[i] === undefined) sight.note(ofTask("handoff", `handoff ${id} is not among the task's`));
+    if (listed[i] === undefined) scrub.note(ofTask("handoff", `handoff ${id} is not among the task's`));
   }
 }
 
@@ -138,7 +143,7 @@ function isId(value: unknown): value is string {
   return typeof value === "string" && UUID.test(value);
 }
 
-function isOfVersion(facts: Facts | undefined): facts is MadeVersion {
+function makesVersion(facts: Facts | undefined): facts is MadeVersion {
   return (
     facts !== undefined &&
     isId(facts.checkpoint_id) &&
@@ -148,7 +153,7 @@ function isOfVersion(facts: Facts | undefined): facts is MadeVersion {
 }
 
 function verifyVersion(
-  sight: Sight,
+  scrub: TaskScrub,
   { seq, checkpoint_id, version, new_hash }: MadeVersion,
   row?: Bytes,
 ): void {
@@ -160,18 +165,18 @@ function verifyVersion(
       : entry.version === version && entry.hash !== new_hash
         ? `entry ${seq} made version ${version} with another hash than the order names`
         : null;
-  if (details !== null) sight.note({ kind: "audit", checkpoint_id, version, details });
+  if (details !== null) scrub.note({ kind: "audit", checkpoint_id, version, details });
 }
 
-function verifyEnd(sight: Sight, at: TrailAt, last: Facts | undefined, { head }: Extent): void {
+function verifyEnd(scrub: TaskScrub, at: TrailAt, last: Facts | undefined, { head }: Extent): void {
   if (head === null) return;
   if (at.seq !== head.audit_seq || at.hash !== head.audit_hash) {
-    sight.note(ofTask("audit", "the trail does not end where the head says"));
+    scrub.note(ofTask("audit", "the trail does not end where the head says"));
   } else if (last !== undefined && !(isStateOf(last, head) && last.fence === head.fence)) {
-    sight.note(ofTask("head", "the head says another state or fence than the last entry of the trail"));
+    scrub.note(ofTask("head", "the head says another state or fence than the last entry of the trail"));
   }
   if (at.created !== null && at.created !== head.seq) {
-    sight.note(ofTask("audit", `the trail made ${at.created} checkpoints, and the head counts ${head.seq}`));
+    scrub.note(ofTask("audit", `the trail made ${at.created} checkpoints, and the head counts ${head.seq}`));
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * The walk of a pass: all tenants, all tasks of each by name. A task is found by its head, its order or its trail, so that one whose head
- * is lost is not passed over.
+ * The walk of a pass: all tenants and, for each, all tasks by name. A task is found by its head, its order or
+ * its trail, so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
@@ -10,19 +10,22 @@ import { type TaskPlace, verifyTask } from "./task.ts";
 
 export interface WalkPlace {
   readonly tenant: string;
-  /** The last task of the tenant that is done; null: none is. */
+  /** The last verified task of the tenant; null: there is none. */
   readonly done: string | null;
-  /** The task that is gone on with; null: the next one begins. */
+  /** The position in a partly verified task; null: the next task begins. */
   readonly within: TaskPlace | null;
 }
 
-export const WALK_BEGINS: WalkPlace = { tenant: DEFAULT_TENANT, done: null, within: null };
+export const WALK_START: WalkPlace = { tenant: DEFAULT_TENANT, done: null, within: null };
 
-/** Goes on until the step is spent; null: everything is verified. */
-export async function walkOn(step: ScrubStep, from: WalkPlace): Promise<WalkPlace | null> {
+/**
+ * Verifies tasks until the step is spent. Returns where the next step continues; null: the pass has read
+ * everything.
+ */
+export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkPlace | null> {
   for (let place: WalkPlace | null = from; place !== null; ) {
     place = await walkTask(step, place);
-    await step.breathe();
+    await step.yieldToOthers();
     if (place !== null && step.isSpent) return place;
   }
   return null;
@@ -46,10 +49,12 @@ async function taskAfter({ reader }: ScrubStep, tenant: string, task: string | n
     ),
   );
   const firsts = pages.flatMap(({ rows }) => rows.map(({ key }) => parseTask(key)));
-  return firsts.length === 0 ? null : firsts.reduce((least, one) => (inOrder(one, least) < 0 ? one : least));
+  return firsts.length === 0
+    ? null
+    : firsts.reduce((least, one) => (compareNames(one, least) < 0 ? one : least));
 }
 
-/** As keys are ordered: by bytes. */
-function inOrder(a: string, b: string): number {
+/** Compares task names in the order of their keys: by bytes. */
+function compareNames(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

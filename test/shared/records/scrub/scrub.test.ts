@@ -8,7 +8,7 @@ import type { CommittedAnswer } from "../../../../shared/protocol/answers.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { systemKeys, type TenantKeys, tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { keepFindings } from "../../../../shared/records/scrub/findings.ts";
-import { stepScrub, tellFindings } from "../../../../shared/records/scrub/scrub.ts";
+import { alertFindings, stepScrub } from "../../../../shared/records/scrub/scrub.ts";
 import type { Bytes } from "../../../../shared/store/store.ts";
 import { initiate } from "../../../harness/records/handoffs.ts";
 import {
@@ -79,15 +79,15 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
 
   test("a head that somebody met is the finding that a pass makes of it, told once", async () => {
     await flip(keys.task(TASK));
-    const [met, ...others] = await bench.repository.keepMet("default", TASK);
+    const [met, ...others] = await bench.repository.keepReportedDamage("default", TASK);
     expect(others).toEqual([]);
     expect(met).toMatchObject({ task: TASK, kind: "head" });
-    expect(await bench.repository.keepMet("default", TASK)).toEqual([]);
+    expect(await bench.repository.keepReportedDamage("default", TASK)).toEqual([]);
     const listed = await findingsOf(bench.repository);
     expect(listed).toHaveLength(1);
     const told: string[] = [];
     const tell = () =>
-      tellFindings({ store: bench.store, guard: async () => {} }, async (one) => void told.push(one.id));
+      alertFindings({ store: bench.store, guard: async () => {} }, async (one) => void told.push(one.id));
     await tell();
     const { findings } = await scrub(bench);
     await tell();
@@ -98,14 +98,16 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
   test("an open handoff that somebody met is the finding that a pass makes of it", async () => {
     const { handoff_id: open } = await initiate(bench.repository, { task: TASK });
     await flip(keys.handoff(open));
-    expect(await bench.repository.keepMet("default", TASK)).toMatchObject([{ task: TASK, kind: "handoff" }]);
+    expect(await bench.repository.keepReportedDamage("default", TASK)).toMatchObject([
+      { task: TASK, kind: "handoff" },
+    ]);
     const [listed] = await findingsOf(bench.repository);
     const { findings } = await scrub(bench);
     expect(findings).toEqual([{ ...listed, pass: 1 }]);
   });
 
   test("a sound head that somebody asks about is no finding", async () => {
-    expect(await bench.repository.keepMet("default", TASK)).toEqual([]);
+    expect(await bench.repository.keepReportedDamage("default", TASK)).toEqual([]);
     expect(await findingsOf(bench.repository)).toEqual([]);
   });
 
@@ -116,7 +118,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     const { findings } = await scrub(bench, {
       stepBytes: 1_000,
       between: async () => {
-        met += (await bench.repository.keepMet("default", "other")).length;
+        met += (await bench.repository.keepReportedDamage("default", "other")).length;
       },
     });
     expect(met).toBe(1);
