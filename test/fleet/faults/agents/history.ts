@@ -93,13 +93,14 @@ export interface LifecycleLine {
   readonly class?: FailureClass;
 }
 
-/** A change of the stored bytes of a checkpoint, recorded before it. `at` is of the monotonic clock, `wall` of the wall clock. */
+/** A change of the stored bytes of the current version of a checkpoint, recorded before it. `at` is of the monotonic clock, `wall` of the wall clock. */
 export interface DamageLine {
   readonly line: "damage";
   readonly at: number;
   readonly wall: number;
   readonly task: string;
   readonly checkpoint_id: string;
+  readonly version: number;
 }
 
 export type Line = CallLine | SentLine | DoneLine | LifecycleLine | DamageLine;

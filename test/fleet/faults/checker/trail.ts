@@ -24,9 +24,12 @@ import { givesOwnership, revokesOwnership } from "./owners.ts";
 
 export function checkTrails({ finalState, damages }: Pick<Evidence, "finalState" | "damages">): Violation[] {
   const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
+  const damagedVersions = new Set(
+    damages.map(({ checkpoint_id, version }) => versionName(checkpoint_id, version)),
+  );
   const found = [...finalState.tasks.values()].flatMap((task) => [
     ...checkChain(task),
-    ...checkVersions(task, damaged),
+    ...checkVersions(task, damagedVersions),
     ...checkStates(task, damaged),
     ...checkReplay(task),
   ]);
@@ -88,7 +91,7 @@ function checkVersions(
       report("an entry does not begin at the previous version", { version: name, seq: entry.seq });
     }
     const isLost = hashes.get(name) !== entry.new_hash;
-    if (isLost !== damaged.has(entry.checkpoint_id)) {
+    if (isLost !== damaged.has(name)) {
       found.push({
         kind: "lost",
         task,

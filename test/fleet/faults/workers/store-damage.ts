@@ -8,13 +8,12 @@ import { DEFAULT_TENANT } from "../../../../shared/protocol/ids.ts";
 import { decode, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { openStore } from "../../../../shared/store/open.ts";
-import type { Store } from "../../../../shared/store/store.ts";
+import type { Tx } from "../../../../shared/store/store.ts";
 import { HistoryWriter, instant } from "../agents/history.ts";
 import type { BrokenName } from "../environment/broken-builds.ts";
 import type { RoundFolders } from "../environment/round-folders.ts";
 
-const READ = { label: "damage", deadlineMs: 10_000 } as const;
-const TRANSACT = { ...READ, onUnknown: "unsafe" } as const;
+const TRANSACT = { label: "damage", deadlineMs: 10_000, onUnknown: "unsafe" } as const;
 
 export interface StoreDamager {
   /** Resolves with false when the checkpoint does not exist. */
@@ -35,16 +34,25 @@ export async function openStoreDamager(
   return {
     async damage(task, id) {
       const key = tenantKeys(DEFAULT_TENANT).checkpoint(task, id);
-      const row = await store.read(READ, (reader) => reader.get(key));
-      if (row === undefined) return false;
-      await history.append({ line: "damage", at: instant(), wall: Date.now(), task, checkpoint_id: id });
-      if (broken === "unverified") await forge(store, { task, id, row });
-      else {
-        const damaged = Buffer.from(row);
-        damaged[Math.floor(random() * row.length)]! ^= 1 << Math.floor(random() * 8);
-        await store.transact(TRANSACT, async (tx) => tx.set(key, damaged));
-      }
-      return true;
+      // One transaction: a version that a service writes meanwhile must not be replaced by the damaged row of the version before.
+      const { value } = await store.transact(TRANSACT, async (tx) => {
+        const row = await tx.get(key);
+        if (row === undefined) return false;
+        const [version] = decode<Row>(row);
+        const line = {
+          line: "damage",
+          at: instant(),
+          wall: Date.now(),
+          task,
+          checkpoint_id: id,
+          version,
+        } as const;
+        await history.append(line);
+        if (broken === "unverified") await forge(tx, { task, id, row });
+        else tx.set(key, flipBit(row, random));
+        return true;
+      });
+      return value;
     },
     async close() {
       await store.close({ drainMs: 5_000 });
@@ -57,9 +65,15 @@ type Row = [version: number, hash: Uint8Array, isCompressed: boolean, chunks: nu
 type OrderRow = [id: string, fallback: string | null, version: number, hash: Uint8Array];
 const ITEM = Buffer.from("item ");
 
+function flipBit(row: Uint8Array, random: () => number): Uint8Array {
+  const damaged = Buffer.from(row);
+  damaged[Math.floor(random() * row.length)]! ^= 1 << Math.floor(random() * 8);
+  return damaged;
+}
+
 /** Changes an item of a checkpoint and all its hashes: the effect of a build that compares no hashes. */
 async function forge(
-  store: Store,
+  tx: Tx,
   { task, id, row }: { readonly task: string; readonly id: string; readonly row: Uint8Array },
 ): Promise<void> {
   const keys = tenantKeys(DEFAULT_TENANT);
@@ -67,12 +81,10 @@ async function forge(
   const body = Buffer.from(rest[2]);
   body[body.lastIndexOf(ITEM) + ITEM.length]! ^= 1;
   const hash = createHash("sha256").update(body).digest();
-  await store.transact(TRANSACT, async (tx) => {
-    tx.set(keys.checkpoint(task, id), encode([version, hash, rest[0], rest[1], body, null]));
-    const { rows } = await tx.getRange(keys.orderRange(task), { limit: 1_000 });
-    for (const { key, value } of rows) {
-      const [named, fallback, current] = decode<OrderRow>(value);
-      if (named === id) tx.set(key, encodeChecked([named, fallback, current, hash]));
-    }
-  });
+  tx.set(keys.checkpoint(task, id), encode([version, hash, rest[0], rest[1], body, null]));
+  const { rows } = await tx.getRange(keys.orderRange(task), { limit: 1_000 });
+  for (const { key, value } of rows) {
+    const [named, fallback, current] = decode<OrderRow>(value);
+    if (named === id) tx.set(key, encodeChecked([named, fallback, current, hash]));
+  }
 }

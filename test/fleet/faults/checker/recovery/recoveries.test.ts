@@ -169,6 +169,17 @@ describe("a correct fleet", () => {
     history.block("chain_broken");
     expect(texts(history)).toEqual([]);
   });
+
+  test("keeps the earlier versions of a checkpoint whose current version is damaged", () => {
+    const history = new ScriptedRecoveries();
+    history.startWork();
+    const [first] = history.current;
+    history.write({ op: "update", checkpoint: first!.checkpoint_id, fence: 1 });
+    history.damage(first!.checkpoint_id);
+    history.fallSilent();
+    history.block("chain_broken");
+    expect(texts(history)).toEqual([]);
+  });
 });
 
 describe("a handoff that is cancelled after a failure", () => {

@@ -3,6 +3,7 @@ import type { Alert } from "../../../../../shared/protocol/alerts.ts";
 import type { FailureClass } from "../../../../../shared/protocol/exit-report.ts";
 import type { Attempt } from "../../agents/history.ts";
 import { POLICY } from "../../environment/policy.ts";
+import { versionName } from "../evidence.ts";
 import { ScriptedHandoffs } from "../handoff/scripted-handoffs.ts";
 import type { Mutable } from "../scripted-history.ts";
 
@@ -169,16 +170,18 @@ export class ScriptedRecoveries extends ScriptedHandoffs {
     } as Alert);
   }
 
-  /** Damages the stored bytes of a checkpoint. */
+  /** Damages the stored bytes of the current version of a checkpoint. */
   damage(checkpoint: string): void {
+    const { version } = this.current.find(({ checkpoint_id }) => checkpoint_id === checkpoint)!;
     this.damages.push({
       line: "damage",
       at: 0,
       wall: this.wallMs,
       task: this.task,
       checkpoint_id: checkpoint,
+      version,
     });
-    for (const name of this.hashes.keys()) if (name.startsWith(`${checkpoint}/`)) this.hashes.delete(name);
+    this.hashes.delete(versionName(checkpoint, version));
   }
 
   move(op: string, to: string, facts: object, state = this.state): void {
