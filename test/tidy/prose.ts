@@ -24,10 +24,7 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** Folders and files whose words have not been revised yet. */
-const PENDING: readonly string[] = [
-  "test/fleet/faults",
-  "test/shared/records/scrub/",
-];
+const PENDING: readonly string[] = ["test/fleet/faults", "test/shared/records/scrub/"];
 
 interface Passage {
   readonly line: number;
