@@ -18,7 +18,7 @@ import {
   offer,
   replacesRecovery,
   request,
-  validate,
+  validateHandoff,
 } from "./handoff.ts";
 import type { Input, RecoverInput } from "./input.ts";
 import { release, take } from "./ownership.ts";
@@ -242,7 +242,7 @@ function coordinate(chain: Chain, input: Coordination): Chain | Refusal {
   switch (input.type) {
     case "validated":
       if (!allows(chain, "validate")) return refuse("moved");
-      validate(chain, input.toAgentType);
+      validateHandoff(chain, input.toAgentType);
       return chain;
     case "offer_ready": {
       validateFirst(chain, input.toAgentType);
@@ -277,5 +277,5 @@ function allows({ handoff }: Chain, event: Parameters<typeof handoffStateAfter>[
 
 /** A request is validated in the transaction that offers or escalates it. */
 function validateFirst(chain: Chain, toAgentType: string | undefined): void {
-  if (toAgentType !== undefined && allows(chain, "validate")) validate(chain, toAgentType);
+  if (toAgentType !== undefined && allows(chain, "validate")) validateHandoff(chain, toAgentType);
 }

@@ -108,7 +108,8 @@ function triggerOf({ reason, value, threshold }: NonNullable<Handoff["trigger"]>
   return { reason, ...(value !== undefined && { value }), ...(threshold !== undefined && { threshold }) };
 }
 
-export function validate(chain: Chain, toAgentType: string): void {
+/** Records the agent type that the handoff goes to. */
+export function validateHandoff(chain: Chain, toAgentType: string): void {
   const before = chain.handoff as Handoff;
   const after: Handoff = {
     ...before,

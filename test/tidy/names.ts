@@ -44,7 +44,7 @@ export const duplicateNames: Rule = {
       }
     }
     return [...homes]
-      .filter(([name, paths]) => paths.size > 1 && !SHARED_NAMES.has(name) && !PENDING_NAMES.has(name))
+      .filter(([name, paths]) => paths.size > 1 && !SHARED_NAMES.has(name))
       .map(([name, paths]) => {
         const [first, ...others] = paths;
         return `${first}: exports ${name}, as ${others.join(" and ")}; one name means one thing, so rename one of them`;
@@ -56,6 +56,3 @@ export const duplicateNames: Rule = {
   ],
   kept: [file("shared/bus/a.ts", "export const send = 1;"), file("shared/store/b.ts", "const send = 2;")],
 };
-
-/** Names that still stand twice. */
-const PENDING_NAMES: ReadonlySet<string> = new Set(["Attempt", "Failure", "Step", "validate"]);

@@ -23,9 +23,6 @@ const BANNED: readonly (readonly [RegExp, string])[] = [
   [/(?:^|[.!?:;] )\s*Who (?!(?:\w+ ){0,12}\w+\?)/, "a noun: the agent that, the owner"],
 ];
 
-/** Folders and files whose words have not been revised yet. */
-const PENDING: readonly string[] = ["test/fleet/faults", "test/shared/records/scrub/"];
-
 interface Passage {
   readonly line: number;
   readonly text: string;
@@ -36,7 +33,6 @@ export const bannedWords: Rule = {
   check: (files) =>
     files
       .filter(({ path }) => path !== GLOSSARY && path !== "test/tidy/prose.ts")
-      .filter(({ path }) => !PENDING.some((pending) => path.startsWith(pending)))
       .flatMap((one) =>
         passages(one).flatMap(({ line, text }) =>
           BANNED.filter(([pattern]) => pattern.test(text)).map(

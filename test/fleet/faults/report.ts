@@ -35,7 +35,7 @@ export function formatReport(rounds: readonly RoundResult[]): string {
       "commands spooled": round.queue.spooled,
       "dead letters": round.queue.dead,
       "restarts after a kill": round.restarts.after_kill,
-      "restarts after an own end": round.restarts.own,
+      "restarts after an unexpected exit": round.restarts.own,
       "ms until idle": round.idle_ms,
       VIOLATIONS: round.violations.length,
     })),

@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FoundationdbServer } from "../../harness/stores/foundationdb.ts";
-import { type Attempt, pairedHistory, readHistory } from "./agents/history.ts";
+import { type CallAttempt, pairedHistory, readHistory } from "./agents/history.ts";
 import { dumpBus } from "./bus-dump.ts";
 import { judge, type Verdict } from "./checker/checker.ts";
 import type { Violation } from "./checker/evidence.ts";
@@ -208,7 +208,7 @@ async function finish(fleet: FaultFleet, folders: RoundFolders, idleMs: number):
   return { ...recovered, violations: [...recovered.violations, ...violations] };
 }
 
-function countCalls(attempts: readonly Attempt[]): Pick<RoundResult, "operations" | "copies"> {
+function countCalls(attempts: readonly CallAttempt[]): Pick<RoundResult, "operations" | "copies"> {
   const operations: Record<string, number> = {};
   const copies: Record<string, number> = {};
   for (const { op, copy, outcome, code } of attempts) {
@@ -220,7 +220,7 @@ function countCalls(attempts: readonly Attempt[]): Pick<RoundResult, "operations
   return { operations, copies };
 }
 
-function countQueue(attempts: readonly Attempt[], dead: number): RoundResult["queue"] {
+function countQueue(attempts: readonly CallAttempt[], dead: number): RoundResult["queue"] {
   const answered = (answer: string): number =>
     new Set(attempts.flatMap(({ outcome, command_id }) => (outcome === answer ? [command_id] : []))).size;
   return { queued: answered("queued"), spooled: answered("spooled"), dead };

@@ -1,6 +1,6 @@
 /** The commands of a runbook: the lines of each section's `sh` blocks, with the results that their comments state. */
 
-export interface Step {
+export interface RunbookStep {
   readonly command: string;
   /** The exit code of the command; 0 unless the comment has `exit <n>`. */
   readonly exit: number;
@@ -10,7 +10,7 @@ export interface Step {
 
 interface Section {
   readonly heading: string;
-  readonly steps: readonly Step[];
+  readonly steps: readonly RunbookStep[];
 }
 
 /** The sections that have commands, in their order. */
@@ -22,12 +22,12 @@ export function sections(markdown: string): Section[] {
     .filter(({ steps }) => steps.length > 0);
 }
 
-function stepsOf(text: string): Step[] {
+function stepsOf(text: string): RunbookStep[] {
   const blocks = [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = ""]) => block);
   return blocks.flatMap((block) => block.trimEnd().split("\n").map(stepOf));
 }
 
-function stepOf(line: string): Step {
+function stepOf(line: string): RunbookStep {
   const [command = "", comment = ""] = line.split(/ {2,}# /);
   return {
     command: command.trim(),

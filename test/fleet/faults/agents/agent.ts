@@ -13,7 +13,13 @@ import {
   type Seen,
   type SeenVersion,
 } from "./history.ts";
-import { type AgentBehaviour, isWrite, type ReadStep, type Step, type WriteStep } from "./workload.ts";
+import {
+  type AgentBehaviour,
+  isWrite,
+  type ReadStep,
+  type WorkloadStep,
+  type WriteStep,
+} from "./workload.ts";
 
 export interface AgentContext {
   readonly client: FleetClient;
@@ -33,7 +39,7 @@ const DEADLINE_MS = { least: 800, most: 6_000 };
 export const randomDeadline = (random: () => number): number =>
   DEADLINE_MS.least + random() * (DEADLINE_MS.most - DEADLINE_MS.least);
 
-export async function takeStep(context: AgentContext, step: Step): Promise<void> {
+export async function takeStep(context: AgentContext, step: WorkloadStep): Promise<void> {
   const { client, history, nextCall, random, onDone } = context;
   const call = nextCall();
   const commandId = uuidv7();
@@ -63,7 +69,7 @@ export async function takeStep(context: AgentContext, step: Step): Promise<void>
 }
 
 /** The handoff of a step; a new handoff has the id of its command. */
-function handoffOf(step: Step, commandId: string): string | undefined {
+function handoffOf(step: WorkloadStep, commandId: string): string | undefined {
   if (step.op === "cancel_handoff") return step.handoffId;
   const opens = step.op === "handoff" || (step.op === "create" && step.handoff !== undefined);
   return opens ? commandId : undefined;

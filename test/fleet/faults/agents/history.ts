@@ -171,7 +171,7 @@ function isComplete(line: string): boolean {
 }
 
 /** A call with its end; `end` is infinite if no end was recorded. */
-export interface Attempt extends Omit<CallLine, "line" | "at"> {
+export interface CallAttempt extends Omit<CallLine, "line" | "at"> {
   readonly begin: number;
   readonly end: number;
   readonly outcome: DoneLine["outcome"];
@@ -181,7 +181,7 @@ export interface Attempt extends Omit<CallLine, "line" | "at"> {
 }
 
 export interface History {
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly CallAttempt[];
   /** The sent bytes of each command, by command id. */
   readonly sent: ReadonlyMap<string, SentLine>;
   readonly lifecycle: readonly LifecycleLine[];
@@ -197,7 +197,7 @@ export function pairedHistory(lines: readonly Line[]): History {
   }
   const attempts = lines
     .filter((line) => line.line === "call")
-    .map(({ line: _line, at, ...call }): Attempt => {
+    .map(({ line: _line, at, ...call }): CallAttempt => {
       const done = ends.get(call.call);
       // The process was killed or gave up before it sent the command, so the command must not be applied.
       const isOpen = done === undefined || done.outcome === "unknown";

@@ -39,10 +39,10 @@ export type ReadStep = { readonly task: string } & (
   | { readonly op: "history"; readonly limit: number }
 );
 
-export type Step = WriteStep | ReadStep;
+export type WorkloadStep = WriteStep | ReadStep;
 
 const READS: ReadonlySet<string> = new Set(["get", "latest", "task", "history"]);
-export const isWrite = (step: Step): step is WriteStep => !READS.has(step.op);
+export const isWrite = (step: WorkloadStep): step is WriteStep => !READS.has(step.op);
 
 interface KnownCheckpoint {
   readonly id: string;
@@ -113,7 +113,7 @@ export class AgentBehaviour {
   }
 
   /** `generation` grows with time and is the same for all agents. */
-  next(generation: number): Step {
+  next(generation: number): WorkloadStep {
     const index = this.#below(SHARED_TASKS);
     const isShared = this.#random() < 0.65;
     const task = isShared ? `shared-${generation}-${index}` : `own-${generation}-${this.#name}`;

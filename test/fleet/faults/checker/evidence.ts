@@ -4,7 +4,7 @@ import type { Alert } from "../../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
-import type { Attempt, CommittedFacts, DamageLine, LifecycleLine, SentLine } from "../agents/history.ts";
+import type { CallAttempt, CommittedFacts, DamageLine, LifecycleLine, SentLine } from "../agents/history.ts";
 
 /** An audit entry, parsed; the chain is verified over its exact text. */
 export interface Entry {
@@ -100,7 +100,7 @@ export interface HeartbeatRecord {
 }
 
 export interface Evidence {
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly CallAttempt[];
   readonly finalState: FinalState;
   /** The sent commands by id. */
   readonly sent: ReadonlyMap<string, SentLine>;
@@ -163,7 +163,7 @@ export const versionName = (id: string | null, version: number | null): string =
 export interface Command {
   readonly id: string;
   readonly task: string;
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly CallAttempt[];
   /** The command cannot have been applied before this time. */
   readonly begin: number;
   /** The time of the first committed answer; infinite without one. */
@@ -173,8 +173,8 @@ export interface Command {
   readonly wasQueued: boolean;
 }
 
-export function commandsOf(attempts: readonly Attempt[]): Map<string, Command> {
-  const byId = new Map<string, Attempt[]>();
+export function commandsOf(attempts: readonly CallAttempt[]): Map<string, Command> {
+  const byId = new Map<string, CallAttempt[]>();
   for (const attempt of attempts) {
     if (attempt.command_id === undefined) continue;
     const known = byId.get(attempt.command_id);
@@ -184,9 +184,9 @@ export function commandsOf(attempts: readonly Attempt[]): Map<string, Command> {
   return new Map([...byId].map(([id, own]) => [id, commandOf(id, own)]));
 }
 
-function commandOf(id: string, attempts: readonly Attempt[]): Command {
+function commandOf(id: string, attempts: readonly CallAttempt[]): Command {
   const answered = attempts.filter(({ outcome }) => outcome === "committed");
-  const first = answered.reduce<Attempt | undefined>(
+  const first = answered.reduce<CallAttempt | undefined>(
     (best, one) => (best === undefined || one.end < best.end ? one : best),
     undefined,
   );

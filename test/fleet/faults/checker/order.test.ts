@@ -1,7 +1,7 @@
 /** The check of the order with histories that are linearizable by construction, and with the same histories after one change. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Attempt } from "../agents/history.ts";
+import type { CallAttempt } from "../agents/history.ts";
 import { judge } from "./checker.ts";
 import type { Mutable } from "./scripted-history.ts";
 import { ScriptedHistory, seen } from "./scripted-history.ts";
@@ -41,7 +41,7 @@ function step(
   history: ScriptedHistory,
   what: Step["what"],
   checkpoint: string | undefined,
-): Mutable<Attempt> | undefined {
+): Mutable<CallAttempt> | undefined {
   if (what === "latest") return history.latest();
   if (what === "create" || checkpoint === undefined) return history.write({ op: "create" });
   if (what === "update") return history.write({ op: "update", checkpoint });

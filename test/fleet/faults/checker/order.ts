@@ -8,7 +8,7 @@
  * reads in the order of their beginnings and chooses the first possible position. Reads limit later reads from below only, so no other
  * choice can be better.
  */
-import type { Attempt } from "../agents/history.ts";
+import type { CallAttempt } from "../agents/history.ts";
 import {
   type Command,
   commandsOf,
@@ -78,7 +78,7 @@ function checkReads(
   task: string,
   finalTask: FinalTask | undefined,
   timed: readonly Timed[],
-  reads: readonly Attempt[],
+  reads: readonly CallAttempt[],
 ): Violation[] {
   const found: Violation[] = [];
   const known = [...timed].sort((a, b) => a.knownAt - b.knownAt);
@@ -142,12 +142,12 @@ function lastPositionBefore(beginnings: readonly number[], end: number): number 
   return low;
 }
 
-function summary({ seen }: Attempt): unknown {
+function summary({ seen }: CallAttempt): unknown {
   return seen?.head !== undefined ? seen.head : seen?.versions?.slice(0, 3);
 }
 
 type PositionFinder = (
-  read: Attempt,
+  read: CallAttempt,
   finalTask: FinalTask | undefined,
   floor: number,
   ceiling: number,

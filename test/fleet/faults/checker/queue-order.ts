@@ -3,7 +3,7 @@
  * both are applied. Only commands that give the agent the task do not wait. The check of the commands verifies that each command is applied
  * once or becomes a dead letter.
  */
-import type { Attempt } from "../agents/history.ts";
+import type { CallAttempt } from "../agents/history.ts";
 import { applicationsOf, type Command, type Evidence, type Violation } from "./evidence.ts";
 
 const NOT_WAITING: ReadonlySet<string> = new Set(["take", "acknowledge"]);
@@ -13,14 +13,14 @@ export function checkQueued(
   commands: ReadonlyMap<string, Command>,
 ): Violation[] {
   const applications = applicationsOf(finalState);
-  const positionOf = ({ command_id }: Attempt): number | undefined =>
+  const positionOf = ({ command_id }: CallAttempt): number | undefined =>
     applications.get(command_id!)?.[0]?.entry.seq;
   // These commands left the queue without an application. A later application is that of a copy.
   const dead = new Set(finalState.dead.map(({ command_id }) => command_id));
   const own = attempts.filter(({ command_id, copy }) => command_id !== undefined && copy === undefined);
   const found: Violation[] = [];
   for (const [, calls] of Map.groupBy(own, ({ agent, task }) => `${agent} ${task}`)) {
-    let last: Attempt | undefined;
+    let last: CallAttempt | undefined;
     const sent = new Set<string>();
     for (const call of calls) {
       // A command that was also sent earlier may have been applied earlier.
@@ -59,7 +59,7 @@ export function checkQueued(
  * A spooled command is not sent yet and names no command to wait for: its position in the spool is its order. A copy that a fault sends
  * bypasses the spool, which is impossible for a message of the SDK.
  */
-function bypassedSpool(call: Attempt, commands: ReadonlyMap<string, Command>): boolean {
+function bypassedSpool(call: CallAttempt, commands: ReadonlyMap<string, Command>): boolean {
   const attempts = commands.get(call.command_id!)?.attempts ?? [];
   return call.outcome === "spooled" && attempts.some(({ copy }) => copy !== undefined);
 }

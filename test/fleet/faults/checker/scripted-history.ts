@@ -1,5 +1,5 @@
 /**
- * Scripted histories for the tests of the checker. A test writes a history step by step, of which the store and the stream follow, and then
+ * Scripted histories for the tests of the checker. A test writes a history step by step, which fills the store and the stream, and then
  * changes one fact.
  */
 import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
@@ -9,7 +9,7 @@ import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { Task } from "../../../../shared/protocol/task.ts";
 import type {
-  Attempt,
+  CallAttempt,
   CommittedFacts,
   DamageLine,
   LifecycleLine,
@@ -55,7 +55,7 @@ interface WriteFacts {
 
 /** The history of one task in a correct fleet; its default name is `t`. Each call takes ten units of time, and the calls do not overlap. */
 export class ScriptedHistory {
-  readonly attempts: Mutable<Attempt>[] = [];
+  readonly attempts: Mutable<CallAttempt>[] = [];
   readonly entries: Mutable<Entry>[] = [];
   readonly events: Mutable<FleetEvent>[] = [];
   readonly dead: DeadLetter[] = [];
@@ -87,7 +87,7 @@ export class ScriptedHistory {
   }
 
   /** A command that is committed and answered. */
-  write(facts: WriteFacts): Mutable<Attempt> {
+  write(facts: WriteFacts): Mutable<CallAttempt> {
     const attempt = this.send(facts);
     attempt.outcome = "committed";
     attempt.committed = this.apply(attempt, facts.checkpoint);
@@ -95,7 +95,7 @@ export class ScriptedHistory {
   }
 
   /** A command that is refused. */
-  refuse(facts: WriteFacts, code: string): Mutable<Attempt> {
+  refuse(facts: WriteFacts, code: string): Mutable<CallAttempt> {
     const attempt = this.send(facts);
     attempt.outcome = "refused";
     attempt.code = code;
@@ -103,7 +103,7 @@ export class ScriptedHistory {
   }
 
   /** A command whose outcome is open. */
-  send({ op, agent = "a", fence, expected }: WriteFacts): Mutable<Attempt> {
+  send({ op, agent = "a", fence, expected }: WriteFacts): Mutable<CallAttempt> {
     return this.call({
       op,
       agent,
@@ -112,7 +112,7 @@ export class ScriptedHistory {
     });
   }
 
-  protected call(facts: Pick<Attempt, "op" | "agent"> & Partial<Attempt>): Mutable<Attempt> {
+  protected call(facts: Pick<CallAttempt, "op" | "agent"> & Partial<CallAttempt>): Mutable<CallAttempt> {
     this.#count += 1;
     return this.#add({
       call: `call-${this.#count}`,
@@ -126,10 +126,10 @@ export class ScriptedHistory {
 
   /** Another message of the same command. */
   copy(
-    of: Attempt,
-    ending: Pick<Attempt, "outcome" | "code" | "committed">,
-    copy: Attempt["copy"] = "late",
-  ): Mutable<Attempt> {
+    of: CallAttempt,
+    ending: Pick<CallAttempt, "outcome" | "code" | "committed">,
+    copy: CallAttempt["copy"] = "late",
+  ): Mutable<CallAttempt> {
     const { code: _code, committed: _committed, ...call } = of;
     return this.#add({
       ...call,
@@ -140,13 +140,13 @@ export class ScriptedHistory {
     });
   }
 
-  latest(): Mutable<Attempt> {
+  latest(): Mutable<CallAttempt> {
     const id = this.current.at(-1)?.checkpoint_id;
     const entry = this.entries.findLast(({ checkpoint_id }) => id !== undefined && checkpoint_id === id);
     return this.read("latest", entry === undefined ? [] : [seen(entry)]);
   }
 
-  read(op: "latest" | "get" | "history", versions: readonly SeenVersion[]): Mutable<Attempt> {
+  read(op: "latest" | "get" | "history", versions: readonly SeenVersion[]): Mutable<CallAttempt> {
     return this.#add({
       call: `read-${this.attempts.length}`,
       op,
@@ -159,7 +159,7 @@ export class ScriptedHistory {
   }
 
   /** The writes of a command's transaction. */
-  apply(attempt: Attempt, checkpoint: string | undefined): CommittedFacts {
+  apply(attempt: CallAttempt, checkpoint: string | undefined): CommittedFacts {
     const { op, agent } = attempt;
     const id = op === "create" ? attempt.command_id! : (checkpoint ?? null);
     const version =
@@ -270,9 +270,9 @@ export class ScriptedHistory {
     };
   }
 
-  #add(attempt: Attempt): Mutable<Attempt> {
+  #add(attempt: CallAttempt): Mutable<CallAttempt> {
     this.attempts.push(attempt);
-    return attempt as Mutable<Attempt>;
+    return attempt as Mutable<CallAttempt>;
   }
 
   #times(): { begin: number; end: number } {

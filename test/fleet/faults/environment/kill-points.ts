@@ -1,5 +1,5 @@
 /**
- * Kills at kill points, which a clock would hardly meet: a process at a kill point requests its kill from the parent and stops. The parent
+ * Kills at kill points, which random times would rarely hit: a process at a kill point requests its kill from the parent and stops. The parent
  * kills it with SIGKILL, counts the kill and restarts it.
  */
 import { setTimeout as sleep } from "node:timers/promises";

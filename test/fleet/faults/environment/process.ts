@@ -1,6 +1,6 @@
 /**
- * A supervised process of the fleet under test. It is restarted after a kill and after an own end, as a system's supervisor would do. Kills
- * and own ends are counted separately.
+ * A supervised process of the fleet under test. It is restarted after a kill and after an unexpected exit, as a supervisor would do. Kills
+ * and unexpected exits are counted separately.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

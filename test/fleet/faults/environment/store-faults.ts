@@ -1,5 +1,5 @@
 /**
- * A store with faults on command: unavailable, hanging, or without the results of its commits. It wraps the real store, whose transactions
+ * A store with faults on command: unavailable, hanging, or without the results of its commits. It wraps a real store, whose transactions
  * run. Only their results for the service change.
  */
 import type { Store } from "../../../../shared/store/store.ts";

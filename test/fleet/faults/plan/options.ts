@@ -44,7 +44,7 @@ Then verifies that nothing was lost or applied twice, that no healthy agent lost
 Rounds: alone has one process with every service; small-disk is the same on a disk that fills up; several has two of each service and a runner
 on one embedded store, in which bits of checkpoints are flipped; foundationdb is the same on a FoundationDB server.
 
-ExitRecord code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
+Exit code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
 `;
 
 /** Returns null for --help; throws with a one-line message for invalid arguments. */

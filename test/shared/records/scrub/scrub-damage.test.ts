@@ -1,6 +1,6 @@
 /**
- * Any damage to any row of a task: one byte or one bit flipped, or the row gone. Either the scrub finds it, or it is of no consequence:
- * everything that can be asked about the task is answered as before.
+ * Any damage to any row of a task: one changed byte or bit, or a missing row. Either the scrub finds it, or it has no effect: every query
+ * of the task has the same answer as before.
  */
 import fc from "fast-check";
 import tuple from "fdb-tuple";
@@ -23,7 +23,7 @@ import { scrub } from "../../../harness/records/scrub.ts";
 
 const TASK = "task-1";
 const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
-/** Text that zstd makes little of, so that it needs chunks. */
+/** Text that zstd hardly compresses, so that it needs chunks. */
 const noise = (chars: number) =>
   Array.from({ length: chars }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
 
@@ -32,7 +32,7 @@ let rows: KeyValue[];
 let all: KeyValue[];
 let sound: string;
 
-/** Where a task's rows lie: of these subspaces each row is somebody's to verify. */
+/** The subspaces of a task's rows. The scrub verifies every row in them. */
 const SUBSPACES = [
   "checkpoints",
   "versions",
@@ -71,10 +71,9 @@ function repositoryOn(store: Store): CheckpointRepository {
   return new CheckpointRepository({ store, format: bench.format, finder: "test", now: () => 0 });
 }
 
-/** All that can be asked about the task. */
+/** The answers to all queries about the task. */
 async function answers(repository: CheckpointRepository): Promise<string> {
-  const of = (question: Promise<unknown>): Promise<unknown> =>
-    question.catch((error: Error) => error.message);
+  const of = (query: Promise<unknown>): Promise<unknown> => query.catch((error: Error) => error.message);
   const history = await repository.history("default", { task_id: TASK, limit: 100, order: "oldest" });
   const versions = history.checkpoints.flatMap(({ metadata: { checkpoint_id: id, version } }) =>
     Array.from({ length: version }, (_, n) => of(repository.get("default", id, n + 1))),
@@ -114,7 +113,7 @@ beforeAll(async () => {
 });
 afterAll(() => bench.close());
 
-/** Whether the scrub of a store with this one row changed finds something. */
+/** Whether a scrub of the store finds a problem. */
 async function isFound(store: Store): Promise<boolean> {
   const { pass } = await scrub(
     { store, repository: repositoryOn(store) },
@@ -123,12 +122,12 @@ async function isFound(store: Store): Promise<boolean> {
   return pass.findings > 0;
 }
 
-test("the task has rows of every kind, and nothing is found in it", async () => {
+test("the task has rows of every kind, and the scrub finds nothing in it", async () => {
   expect(new Set(rows.map(spaceOf))).toEqual(new Set(SUBSPACES));
   expect(await isFound(await storeOf(all))).toBe(false);
 });
 
-test("every row that is gone is found", async () => {
+test("finds every missing row", async () => {
   const missed: string[] = [];
   for (const row of rows) {
     const store = await storeOf(all.filter((one) => one !== row));
@@ -143,7 +142,7 @@ test("every row that is gone is found", async () => {
   expect(missed).toEqual([]);
 });
 
-/** The rows that hold anything, by kind, so that the few large ones do not crowd out the others. */
+/** A row with content. The kind is chosen first, so that every kind is damaged often. */
 const damaged = () => {
   const byKind = Map.groupBy(
     rows.filter(({ value }) => value.length > 0),
@@ -154,7 +153,7 @@ const damaged = () => {
     .chain((kind) => fc.constantFrom(...(byKind.get(kind) as KeyValue[])));
 };
 
-test("every byte that is changed is found, or changes nothing of what is answered", async () => {
+test("finds every changed byte that changes an answer", async () => {
   await fc.assert(
     fc.asyncProperty(
       damaged(),
@@ -177,7 +176,7 @@ test("every byte that is changed is found, or changes nothing of what is answere
   );
 }, 120_000);
 
-test("another tenant's task is verified like the default one's", async () => {
+test("verifies the tasks of other tenants", async () => {
   const { repository, store } = bench;
   const made = await create(repository, { tenant: "clinic", task: "t" });
   await store.transact(options, async (tx) =>

@@ -1,4 +1,4 @@
-/** The scrub while others write: whatever it meets half read, nothing sound is ever called damaged. */
+/** The scrub during concurrent writes: it never reports sound records as damaged. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
@@ -13,7 +13,7 @@ import {
 } from "../../../harness/records/records.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 
-/** Refusals are a part of the game: others were faster, or the task is somebody else's. */
+/** Refusals are expected, because the writers compete for the tasks. */
 async function tried<T>(command: Promise<T>): Promise<T | null> {
   try {
     return await command;
@@ -25,10 +25,10 @@ async function tried<T>(command: Promise<T>): Promise<T | null> {
 
 const pick = <T>(some: readonly T[]): T => some[Math.floor(Math.random() * some.length)]!;
 
-/** Checkpoints of a task before anything else happens to it. */
-const AT_FIRST = 200;
+/** The number of checkpoints of a task before its other commands. */
+const FIRST_CHECKPOINTS = 200;
 
-/** Everything that can happen to a task, in any order, until it is told to stop. */
+/** Sends all commands of a task in random order until the end; returns the number of checkpoints. */
 async function work({ repository }: TestRecords, task: string, isOver: () => boolean): Promise<number> {
   const made: string[] = [];
   let fence = 0;
@@ -58,7 +58,7 @@ async function work({ repository }: TestRecords, task: string, isOver: () => boo
       if (taken !== null) fence = taken.fence;
     },
   ];
-  for (let n = 0; n < AT_FIRST; n += 1) await add();
+  for (let n = 0; n < FIRST_CHECKPOINTS; n += 1) await add();
   while (!isOver()) {
     await pick(acts)();
     await sleep(Math.random() * 20);
@@ -88,7 +88,7 @@ describe.each([
     const beganMs = performance.now();
     const elapsed = () => performance.now() - beganMs;
     for (let n = 0; elapsed() < LASTS_MS || verified < 2_000 || steps < 200; n += 1) {
-      // Each task over many snapshots, and not many more steps however much there is: each step is a commit.
+      // Each task takes many steps, but their number must not grow with the data, because each step is a commit.
       const { total } = await bench.repository.scrubStatus();
       const stepBytes = n % 4 === 3 ? 256_000 : Math.max(leastBytes, total.checkpoints * 60);
       const done = await scrub(bench, { stepBytes, between: () => sleep(0) });

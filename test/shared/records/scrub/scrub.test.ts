@@ -1,6 +1,6 @@
 /**
- * The scrub over real stores: it finds every kind of damage, made by writing bytes behind the records' back; it finds nothing on sound
- * data, whatever is written meanwhile and however small its steps are.
+ * The scrub over real stores. It finds every kind of damage, which the tests write directly to the store. It finds nothing in sound
+ * data during concurrent writes and with steps of any size.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { canonicalText } from "../../../../shared/integrity/canonical.ts";
@@ -77,25 +77,25 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
 
   const id = (n: number) => made[n]!.checkpoint_id;
 
-  test("a head that somebody met is the finding that a pass makes of it, told once", async () => {
+  test("a damaged head reported by a reader is the same finding as in a pass, with one alert", async () => {
     await flip(keys.task(TASK));
-    const [met, ...others] = await bench.repository.keepReportedDamage("default", TASK);
+    const [reported, ...others] = await bench.repository.keepReportedDamage("default", TASK);
     expect(others).toEqual([]);
-    expect(met).toMatchObject({ task: TASK, kind: "head" });
+    expect(reported).toMatchObject({ task: TASK, kind: "head" });
     expect(await bench.repository.keepReportedDamage("default", TASK)).toEqual([]);
     const listed = await findingsOf(bench.repository);
     expect(listed).toHaveLength(1);
-    const told: string[] = [];
-    const tell = () =>
-      alertFindings({ store: bench.store, guard: async () => {} }, async (one) => void told.push(one.id));
-    await tell();
+    const alerted: string[] = [];
+    const alert = () =>
+      alertFindings({ store: bench.store, guard: async () => {} }, async (one) => void alerted.push(one.id));
+    await alert();
     const { findings } = await scrub(bench);
-    await tell();
-    expect(told).toHaveLength(1);
+    await alert();
+    expect(alerted).toHaveLength(1);
     expect(findings.filter(({ kind }) => kind === "head")).toEqual([{ ...listed[0], pass: 1 }]);
   });
 
-  test("an open handoff that somebody met is the finding that a pass makes of it", async () => {
+  test("a damaged open handoff reported by a reader is the same finding as in a pass", async () => {
     const { handoff_id: open } = await initiate(bench.repository, { task: TASK });
     await flip(keys.handoff(open));
     expect(await bench.repository.keepReportedDamage("default", TASK)).toMatchObject([
@@ -106,26 +106,26 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(findings).toEqual([{ ...listed, pass: 1 }]);
   });
 
-  test("a sound head that somebody asks about is no finding", async () => {
+  test("a reported head that is sound is not a finding", async () => {
     expect(await bench.repository.keepReportedDamage("default", TASK)).toEqual([]);
     expect(await findingsOf(bench.repository)).toEqual([]);
   });
 
-  test("a pass that is under way while a head is met loses no step and no finding", async () => {
+  test("a report during a pass loses no step and no finding", async () => {
     await send(bench.repository, "take", {}, { task: "other" });
     await flip(keys.task("other"));
-    let met = 0;
+    let reported = 0;
     const { findings } = await scrub(bench, {
       stepBytes: 1_000,
       between: async () => {
-        met += (await bench.repository.keepReportedDamage("default", "other")).length;
+        reported += (await bench.repository.keepReportedDamage("default", "other")).length;
       },
     });
-    expect(met).toBe(1);
+    expect(reported).toBe(1);
     expect(findings).toMatchObject([{ task_id: "other", kind: "head", pass: 1 }]);
   });
 
-  test("finds nothing on sound data of several tenants, and says what it verified", async () => {
+  test("finds nothing in sound data of several tenants, and counts the verified records", async () => {
     await create(bench.repository, { tenant: "clinic", checkpoint: input({ goal: noise(150_000) }) });
     await create(bench.repository, {
       tenant: "zoo",
@@ -155,16 +155,16 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     ["a damaged order entry", () => flip(keys.order(TASK, 2)), "order", /position 2/],
     ["a lost order entry", () => remove(keys.order(TASK, 2)), "order", /position 2/],
     ["a lost end of the order", () => remove(keys.order(TASK, 4)), "order", /positions 4 to 4/],
-    ["a damaged place", () => flip(keys.id(id(1))), "place", /where the checkpoint stands/],
-    ["a lost place", () => remove(keys.id(id(3))), "place", /where the checkpoint stands/],
+    ["a damaged location", () => flip(keys.id(id(1))), "place", /where the checkpoint stands/],
+    ["a lost location", () => remove(keys.id(id(3))), "place", /where the checkpoint stands/],
     ["a damaged checkpoint", () => flip(keys.checkpoint(TASK, id(1))), "checkpoint", "hash mismatch"],
     ["a lost checkpoint", () => remove(keys.checkpoint(TASK, id(1))), "checkpoint", "the row is missing"],
     ["a damaged version", () => flip(keys.version(TASK, id(1), 1)), "version", "hash mismatch"],
     ["a lost version", () => remove(keys.version(TASK, id(1), 2)), "version", "the row is missing"],
     ["a lost link", () => remove(keys.child(TASK, id(0), id(1))), "link", /from its parent/],
     [
-      "a link to nothing",
-      () => write(keys.child(TASK, id(0), TASK_ID), new Uint8Array(0)),
+      "a link to a missing checkpoint",
+      () => write(keys.child(TASK, id(0), MISSING_ID), new Uint8Array(0)),
       "link",
       /one of them/,
     ],
@@ -202,7 +202,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
       lines[0]![2],
     ]);
     expect(new Set(lines.map(([one]) => one))).toEqual(new Set([kind]));
-    // The same damage, met again, is the same finding.
+    // The next pass finds the same damage as the same finding.
     const again = await scrub(bench);
     if (kind === "checkpoint") expect(again.pass).toMatchObject({ findings: 0, quarantined: 1 });
     else expect(again.findings).toMatchObject(lines.map(() => ({ pass: 2 })));
@@ -232,7 +232,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     ]);
   });
 
-  test("finds sound bytes in the place of other ones", async () => {
+  test("finds the sound bytes of another row", async () => {
     await write(keys.version(TASK, id(1), 2), await read(keys.version(TASK, id(1), 1)));
     expect(await found()).toEqual([["version", "the row holds another version", 2]]);
   });
@@ -251,7 +251,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(lines).toContainEqual(["audit", expect.stringMatching(/entry 2, which it names/), 1]);
   });
 
-  test("finds what is wrong with handoffs", async () => {
+  test("finds damage to handoffs", async () => {
     const { handoff_id: handoff } = await initiate(bench.repository, {});
     const due = Date.parse((await bench.repository.handoff("default", { handoff_id: handoff })).due_at!);
     await scrub(bench).then(({ findings }) => expect(findings).toEqual([]));
@@ -263,7 +263,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(await found()).toContainEqual(["handoff", expect.stringMatching(/not among the task's/), null]);
   });
 
-  test("quarantines what would be served, once, with event and audit entry", async () => {
+  test("quarantines a version that could be served, once, with event and audit entry", async () => {
     await flip(keys.checkpoint(TASK, id(1)));
     const first = await scrub(bench);
     expect(first.findings).toMatchObject([
@@ -277,7 +277,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(bench.corrupt).toHaveLength(1);
   });
 
-  test("forgets what is mended, and keeps what is not", async () => {
+  test("drops the finding of a repaired row and keeps the others", async () => {
     const rows = [keys.version(TASK, id(1), 1), keys.version(TASK, id(1), 2)] as const;
     const sound = await read(rows[0]);
     for (const row of rows) await flip(row);
@@ -289,7 +289,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(second).toEqual([{ ...left, pass: 2 }]);
   });
 
-  test("lists a few of very many findings in one task, and goes on to the next", async () => {
+  test("lists a limited number of findings in one task, and continues with the next task", async () => {
     for (let seq = 5; seq <= 40; seq += 1) await create(bench.repository);
     for (let seq = 1; seq <= 39; seq += 1) await remove(keys.order(TASK, seq));
     const other = await create(bench.repository, { task: "task-2" });
@@ -306,7 +306,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(others).toMatchObject([{ kind: "place" }]);
   });
 
-  test("a step that is made twice, or by two at once, counts once", async () => {
+  test("a repeated or concurrent step counts once", async () => {
     await flip(keys.version(TASK, id(1), 1));
     await bench.repository.startScrub();
     const scrubbing = {
@@ -327,7 +327,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(last).toMatchObject({ tasks: 1, checkpoints: 4, versions: 1, findings: 1, audit_entries: 6 });
   });
 
-  test("a request while a pass is under way is a pass of its own behind it", async () => {
+  test("a request during a pass starts another pass after it", async () => {
     let asked = false;
     const first = await scrub(bench, {
       stepBytes: 2_500,
@@ -344,7 +344,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     expect(await bench.repository.scrubStatus()).toMatchObject({ requested_pass: null, last: { pass: 2 } });
   });
 
-  test("lists findings of the tenant alone, in pages", async () => {
+  test("lists only the findings of the tenant, in pages", async () => {
     const damage = { kind: "link", checkpoint_id: null, version: null, quarantined: false } as const;
     const of = (tenant: string, n: number) => ({ ...damage, tenant, task: `t-${n}`, details: `${n}` });
     const all = [...Array.from({ length: 7 }, (_, n) => of("default", n)), of("clinic", 1)];
@@ -361,5 +361,5 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
   });
 });
 
-/** A checkpoint that there is not. */
-const TASK_ID = "01a2002b-2fb5-7767-a969-ef82b9eae008";
+/** The id of a checkpoint that does not exist. */
+const MISSING_ID = "01a2002b-2fb5-7767-a969-ef82b9eae008";

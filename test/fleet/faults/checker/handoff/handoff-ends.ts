@@ -84,7 +84,7 @@ const JUSTIFIED: Readonly<Record<End, Justification>> = {
   },
   escalated: (history, end) => {
     const { record } = history;
-    // The watchdogs continue an attempt whose checkpoint broke after it was chosen.
+    // The watchdogs continue an attempt whose checkpoint was damaged after it was chosen.
     const isCorruptAttempt = record?.recovery != null && end.reason === "hash_broken";
     if (!isCorruptAttempt && history.entries[end.seq]?.op !== "block") return "its task was not blocked";
     const offers = history.moves.filter(({ op }) => op === "offer");

@@ -1,12 +1,12 @@
 /**
- * The checks of the handoffs: no handoff is lost, every handoff has ended for a cause in its history, and no handoff was accepted twice. The
+ * The checks of the handoffs: no handoff is lost, the history of every handoff has a cause for its end, and none was accepted twice. The
  * checks use the audit entries, the records, the alerts, and the commands and answers of the agents. The checks of the audit trail and of the
  * events cover the transitions and their events.
  */
 
 import type { Handoff } from "../../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../../shared/protocol/handoff-states.ts";
-import type { Attempt } from "../../agents/history.ts";
+import type { CallAttempt } from "../../agents/history.ts";
 import type { Command, Evidence, FinalState, Violation } from "../evidence.ts";
 import { checkEnd } from "./handoff-ends.ts";
 import { type HandoffHistory, handoffHistories, handoffReporter, stateOf } from "./handoff-history.ts";
@@ -93,7 +93,7 @@ const summary = ({ state, attempt, accepted_by, fence, first_checkpoint_id }: Ha
 
 /** Checks that at most one accepting agent was answered committed, and that the accepted offers were made. */
 function checkAnswers(
-  attempts: readonly Attempt[],
+  attempts: readonly CallAttempt[],
   histories: ReadonlyMap<string, HandoffHistory>,
   commands: ReadonlyMap<string, Command>,
 ): Violation[] {

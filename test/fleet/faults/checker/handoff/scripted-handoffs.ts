@@ -2,7 +2,7 @@
 import type { Alert } from "../../../../../shared/protocol/alerts.ts";
 import type { Handoff } from "../../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../../shared/protocol/handoff-states.ts";
-import type { Attempt } from "../../agents/history.ts";
+import type { CallAttempt } from "../../agents/history.ts";
 import type { Entry } from "../evidence.ts";
 import { type Mutable, ScriptedHistory } from "../scripted-history.ts";
 
@@ -46,7 +46,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
     this.transition("handoff", named, "handing_off");
   }
 
-  #grant(attempt: Mutable<Attempt>, handoff: string, fence: number | null = null): void {
+  #grant(attempt: Mutable<CallAttempt>, handoff: string, fence: number | null = null): void {
     attempt.outcome = "committed";
     const nothing = { checkpoint_id: null, version: null, seq: null, hash: null };
     attempt.committed = { ...nothing, fence, handoff, position: String(this.entries.length) };
@@ -72,7 +72,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
   }
 
   /** An agent accepts the offer and is answered committed. */
-  accept(id: string, agent: string): Mutable<Attempt> {
+  accept(id: string, agent: string): Mutable<CallAttempt> {
     const attempt = this.acknowledge(id, agent);
     const record = this.handoffs.get(id)!;
     this.fence += 1;
@@ -86,12 +86,12 @@ export class ScriptedHandoffs extends ScriptedHistory {
   }
 
   /** An agent accepts the offer, with an open outcome. */
-  acknowledge(id: string, agent: string): Mutable<Attempt> {
+  acknowledge(id: string, agent: string): Mutable<CallAttempt> {
     return this.call({ op: "acknowledge", agent, handoff: id, attempt: this.handoffs.get(id)!.attempt });
   }
 
   /** Writes the first checkpoint of the accepting agent. */
-  confirm(id: string, agent: string, fence = this.fence): Mutable<Attempt> {
+  confirm(id: string, agent: string, fence = this.fence): Mutable<CallAttempt> {
     const attempt = this.write({ op: "create", agent, fence });
     const first = attempt.command_id!;
     this.handoffs.get(id)!.first_checkpoint_id = first;
@@ -99,7 +99,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
     return attempt;
   }
 
-  withdraw(id: string, agent = "a", fence?: number): Mutable<Attempt> {
+  withdraw(id: string, agent = "a", fence?: number): Mutable<CallAttempt> {
     const attempt = this.call({
       op: "cancel_handoff",
       agent,

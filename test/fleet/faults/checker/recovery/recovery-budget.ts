@@ -1,5 +1,5 @@
 /**
- * The checks of the budget: one attempt for each failure and none without a failure, counted before it is made, and no more attempts than
+ * The checks of the budget: one attempt for each failure and none without a failure, counted in advance, and no more attempts than
  * the policy allows between two events of progress or in its window. Progress means more different completed items than ever before, by the
  * commands that the agents sent.
  */

@@ -216,7 +216,7 @@ function checkKinds({ finalState, damages }: Evidence, histories: readonly Recov
     if (kind === null || kind === "healthy") continue;
     const history = byTask.get(task);
     const reason = head.state === "completed" ? null : ((history && blockOf(history)?.reason) ?? head.state);
-    // A task that was not damaged in time continues like any other.
+    // A task that was damaged too late continues like any other.
     const isUndamaged = kind !== "broken" || reason !== null || !damaged.has(task);
     if (SPENT.has(reason ?? "") || (EXPECTED[kind].includes(reason) && isUndamaged)) continue;
     const report = recoveryReporter(found, { task });

@@ -1,7 +1,7 @@
 /** Scripted histories of recoveries: the steps of a correct fleet after the failure of an agent, of which a test changes a fact. */
 import type { Alert } from "../../../../../shared/protocol/alerts.ts";
 import type { FailureClass } from "../../../../../shared/protocol/exit-report.ts";
-import type { Attempt } from "../../agents/history.ts";
+import type { CallAttempt } from "../../agents/history.ts";
 import { POLICY } from "../../environment/policy.ts";
 import { versionName } from "../evidence.ts";
 import { ScriptedHandoffs } from "../handoff/scripted-handoffs.ts";
@@ -34,14 +34,14 @@ export class ScriptedRecoveries extends ScriptedHandoffs {
     items: number,
     agent: string,
     names = Array.from({ length: items }, (_, i) => `item ${i}`),
-  ): Mutable<Attempt> {
+  ): Mutable<CallAttempt> {
     const attempt = this.write({ op: "create", agent, fence: this.fence });
     this.setItems(attempt, names);
     return attempt;
   }
 
   /** Records the sent command of a checkpoint with these items. */
-  setItems({ command_id: id }: Attempt, items: readonly string[], parents?: readonly string[]): void {
+  setItems({ command_id: id }: CallAttempt, items: readonly string[], parents?: readonly string[]): void {
     const completed_items = items.map((title) => ({ title }));
     const metadata = { agent_type: "worker", ...(parents && { parent_ids: parents }) };
     const body = JSON.stringify({
@@ -91,7 +91,7 @@ export class ScriptedRecoveries extends ScriptedHandoffs {
   }
 
   /** An agent accepts the handoff and writes its first checkpoint. */
-  resume(id: string, agent: string, items: number): Mutable<Attempt> {
+  resume(id: string, agent: string, items: number): Mutable<CallAttempt> {
     this.offer(id);
     this.accept(id, agent);
     this.heartbeat(agent);
@@ -104,7 +104,7 @@ export class ScriptedRecoveries extends ScriptedHandoffs {
     return first;
   }
 
-  recover(agent: string, items: number): Mutable<Attempt> {
+  recover(agent: string, items: number): Mutable<CallAttempt> {
     return this.resume(this.attempt(), agent, items);
   }
 
