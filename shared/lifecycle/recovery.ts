@@ -88,7 +88,7 @@ export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): 
     id: handoffId,
     ...point,
     wish: {
-      reason: reason.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed(),
+      reason: shortened(reason),
       ...(wish?.to_agent_type && { to_agent_type: wish.to_agent_type }),
       ...(nextPhase !== null && { next_phase: nextPhase }),
     },
@@ -115,6 +115,14 @@ function attemptReason({ failure, wish }: Budget, attempts: number): string {
   const { class: failureClass, details, agent_id: agent } = failure;
   const failed = `attempt ${attempts} after ${agent ?? "the previous agent"} failed: ${failureClass}`;
   return [failed, details, asked].filter((part) => part !== null).join(", ");
+}
+
+/** Cut between two words, so that no secret is cut in half: its readers would not recognise the rest. */
+function shortened(reason: string): string {
+  const max = LIMITS.handoff_reason_chars_max;
+  if (reason.length <= max) return reason;
+  const end = reason.slice(0, max + 1).search(/\s\S{0,400}$/);
+  return reason.slice(0, end < 0 ? max : end).toWellFormed();
 }
 
 /** The next agent has written its first checkpoint. */

@@ -10,6 +10,7 @@ import type { Policies } from "../protocol/policy.ts";
 import type { Reader } from "../store/store.ts";
 import { type Ancestry, type Own, type Unsound, verifyAncestors, verifyOwn } from "./checkpoint/ancestry.ts";
 import type { Findings } from "./checkpoint/report-corrupt.ts";
+import { redactedHandoff } from "./handoff/handoff-view.ts";
 import { type HandoffPlace, handoffsDue } from "./handoff/lists.ts";
 import { type CoordinatedHandoff, observeHandoff } from "./handoff/observations.ts";
 import { readDue } from "./kv/due-index.ts";
@@ -113,7 +114,7 @@ export class HandoffActions {
     const { value } = await transactions.transact(op, (tx) =>
       observeHandoff(tx, { ...by, nowMs: now() }, observation),
     );
-    return value;
+    return { ...value, handoff: value.handoff && redactedHandoff(value.handoff) };
   }
 }
 

@@ -1,4 +1,4 @@
-/** Reads handoffs: one, a page of them, and the due ones. */
+/** Reads handoffs, without the secrets in their texts: one, a page of them, and the due ones. */
 import { openHandoffOf } from "../../lifecycle/task.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
@@ -10,6 +10,7 @@ import { openCursor, sealCursor } from "../kv/cursor.ts";
 import type { DueIndex } from "../kv/due-index.ts";
 import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { decodeHead } from "../task/head.ts";
+import { redactedHandoff } from "./handoff-view.ts";
 import { decodeHandoff } from "./record.ts";
 
 /** The number of records read at once. */
@@ -29,7 +30,7 @@ export async function findHandoff(
       details: handoff_id === undefined ? { task_id } : { handoff_id },
     });
   }
-  return decodeHandoff(id, value);
+  return redactedHandoff(decodeHandoff(id, value));
 }
 
 /** Callers make the ids, so the open handoff may not have the latest id. */
@@ -65,7 +66,7 @@ export async function listHandoffs(
     for (const [i, id] of ids.entries()) {
       const handoff = decodeHandoff(id, values[i]);
       last = id;
-      if (state === undefined || handoff.state === state) handoffs.push(handoff);
+      if (state === undefined || handoff.state === state) handoffs.push(redactedHandoff(handoff));
       if (handoffs.length < limit) continue;
       const isLast = !more && i === ids.length - 1;
       return { handoffs, ...(!isLast && { cursor: sealCursor(kind, id) }) };
@@ -99,7 +100,7 @@ export function handoffsDue(nowMs: number): DueIndex<HandoffPlace, Handoff> {
 
 function decodeSound(id: string, value: Bytes | undefined): Handoff | null {
   try {
-    return decodeHandoff(id, value);
+    return redactedHandoff(decodeHandoff(id, value));
   } catch (error) {
     if (error instanceof FleetError && error.code === "CORRUPT") return null;
     throw error;

@@ -10,6 +10,7 @@ import { LIMITS } from "../../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../../protocol/offer.ts";
 import { type KeyWakeOptions, wakeOnChange } from "../../store/key-wake.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import { redactedReason } from "../handoff/handoff-view.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
@@ -40,7 +41,7 @@ const NO_SUFFIX = new Uint8Array(0);
 
 export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): void {
   tx.addI64(systemKeys.bell(partitionOf(event.tenant, event.subject)), 1n);
-  append(tx, incarnation, event, JSON.stringify(event));
+  append(tx, incarnation, event, JSON.stringify(withoutSecrets(event)));
 }
 
 /**
@@ -49,7 +50,7 @@ export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): voi
  * value of the store.
  */
 export function appendOffer(tx: Tx, incarnation: number, offer: Offer): void {
-  const json = JSON.stringify(offer);
+  const json = JSON.stringify(withoutSecrets(offer));
   const promptBytes = Buffer.byteLength(offer.data.prompt);
   const bytes = Buffer.byteLength(json);
   if (promptBytes > LIMITS.prompt_bytes_max || bytes > LIMITS.offer_bytes_max) {
@@ -58,6 +59,13 @@ export function appendOffer(tx: Tx, incarnation: number, offer: Offer): void {
     });
   }
   append(tx, incarnation, offer, json);
+}
+
+/** An agent or operator may have written the reason. The prompt of an offer has no secrets already. */
+function withoutSecrets(message: FleetEvent | Offer): FleetEvent | Offer {
+  const { reason } = message.data as { readonly reason?: string | null };
+  if (!reason) return message;
+  return { ...message, data: { ...message.data, reason: redactedReason(reason) } } as typeof message;
 }
 
 function append(tx: Tx, incarnation: number, message: FleetEvent | Offer, json: string): void {
