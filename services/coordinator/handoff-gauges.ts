@@ -1,6 +1,6 @@
 /** Metrics of the handoffs in the store, by state. Every instance reports the same numbers. */
 import { HANDOFF_STATES, type HandoffState, isOpenHandoff } from "../../shared/protocol/handoff-states.ts";
-import { readHandoffCounts } from "../../shared/records/kv/counters.ts";
+import { readFailedAcceptances, readHandoffCounts } from "../../shared/records/kv/counters.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
 import type { Store } from "../../shared/store/store.ts";
@@ -15,13 +15,13 @@ export function startHandoffGauges(context: ServiceContext & { readonly store: S
     everyMs: EVERY_MS,
     jitter: 0.1,
     run: async () => {
-      const counts = await store.read(
+      const [counts, failedAcceptances] = await store.read(
         { label: "handoff_counts", deadlineMs: READ_DEADLINE_MS },
-        readHandoffCounts,
+        (reader) => Promise.all([readHandoffCounts(reader), readFailedAcceptances(reader)]),
       );
       for (const state of HANDOFF_STATES.filter(isOpenHandoff))
         metrics.handoffsOpen.set({ state }, counts[state]);
-      const rate = successRateOf(counts);
+      const rate = successRateOf(counts, failedAcceptances);
       if (rate !== null) metrics.handoffSuccessRate.set(rate);
     },
     clock,
@@ -29,9 +29,14 @@ export function startHandoffGauges(context: ServiceContext & { readonly store: S
   });
 }
 
-/** The share of confirmed handoffs. A cancelled handoff neither succeeded nor failed. null: none has ended. */
-export function successRateOf(counts: Readonly<Record<HandoffState, number>>): number | null {
-  const { confirmed, rejected, escalated, lapsed } = counts;
-  const all = confirmed + rejected + escalated + lapsed;
+/**
+ * The share of confirmed handoffs. A cancelled handoff neither succeeded nor failed, unless the agent that had accepted it failed.
+ * null: none has ended.
+ */
+export function successRateOf(
+  { confirmed, rejected, escalated, lapsed }: Readonly<Record<HandoffState, number>>,
+  failedAcceptances: number,
+): number | null {
+  const all = confirmed + rejected + escalated + lapsed + failedAcceptances;
   return all > 0 ? confirmed / all : null;
 }

@@ -41,5 +41,5 @@ export function writeHandoff(tx: Tx, keys: TenantKeys, { before, after }: Handof
   const dueBefore = before?.due_at ?? null;
   if (dueBefore !== null && dueBefore !== after.due_at) tx.clear(due(dueBefore));
   if (after.due_at !== null) tx.set(due(after.due_at), nothing);
-  countHandoff(tx, before?.state ?? null, after.state);
+  countHandoff(tx, before, after);
 }

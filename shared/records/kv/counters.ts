@@ -2,6 +2,7 @@
  * Counters for operators, changed by atomic additions so that transactions do not conflict. No transaction
  * reads them to decide.
  */
+import type { Handoff } from "../../protocol/handoff-record.ts";
 import { HANDOFF_STATES, type HandoffState } from "../../protocol/handoff-states.ts";
 import { RECOVERY_STATES, type RecoveryState } from "../../protocol/recovery-states.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
@@ -14,11 +15,23 @@ export async function readCount(reader: Reader, name: "tasks" | "checkpoints" | 
 
 const handoffCount = (state: HandoffState): Bytes => systemKeys.count(`handoffs_${state}`);
 
-/** Records that a handoff changed its state. `from` is null for a new handoff. */
-export function countHandoff(tx: Tx, from: HandoffState | null, to: HandoffState): void {
-  if (from === to) return;
-  if (from !== null) tx.addI64(handoffCount(from), -1n);
-  tx.addI64(handoffCount(to), 1n);
+const failedAcceptanceCount: Bytes = systemKeys.count("handoffs_agent_failed");
+
+/** Records that a handoff changed its state. `before` is null for a new handoff. */
+export function countHandoff(
+  tx: Tx,
+  before: Pick<Handoff, "state"> | null,
+  { state, failure }: Pick<Handoff, "state" | "failure">,
+): void {
+  if (before?.state === state) return;
+  if (before !== null) tx.addI64(handoffCount(before.state), -1n);
+  tx.addI64(handoffCount(state), 1n);
+  if (failure?.reason === "agent_failed") tx.addI64(failedAcceptanceCount, 1n);
+}
+
+/** The number of cancelled handoffs that an agent accepted, and failed before it confirmed them. */
+export async function readFailedAcceptances(reader: Reader): Promise<number> {
+  return counterValue(await reader.get(failedAcceptanceCount));
 }
 
 /** The number of handoffs in each state. */

@@ -120,7 +120,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
 function handoffMetrics(make: ReturnType<typeof makers>) {
   const handoffSuccessRate = make.gauge(
     "handoff_success_rate",
-    "Share of ended handoffs, without cancelled ones, that the next agent confirmed, from 0 to 1.",
+    "Share of handoffs that the next agent confirmed, from 0 to 1; without open ones and without cancelled ones, unless the agent that had accepted failed.",
   );
   // A gauge starts at 0, and a rate of 0 before the first handoff would raise an alarm: absent until it is
   // known.
