@@ -27,6 +27,7 @@ import { type Outage, outageStore } from "./stores/outage-store.ts";
 type Json = Record<string, unknown>;
 
 const MIB = 1024 * 1024;
+const PIPELINED = 50;
 
 interface Sender {
   readonly tenant?: string;
@@ -109,6 +110,13 @@ export class InProcessFleet {
     const { tenant = "default", agent = "agent-1", task = "task-1", headers = {} } = by;
     const subject = SUBJECTS.queue(tenant, agent, task, op);
     return this.publish(subject, { body: bytes(body), headers });
+  }
+
+  /** Enqueues commands in their order, without a wait for each acknowledgement. */
+  async enqueueAll(op: QueuedOp, bodies: readonly unknown[]): Promise<void> {
+    for (let from = 0; from < bodies.length; from += PIPELINED) {
+      await Promise.all(bodies.slice(from, from + PIPELINED).map((body) => this.enqueue(op, body)));
+    }
   }
 
   async publish(subject: string, out: Outgoing): Promise<number> {

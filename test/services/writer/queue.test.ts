@@ -26,12 +26,15 @@ describe("the queue", () => {
     const body = (n: number) => creation({ checkpoint: input({ goal: `${n}`.padEnd(400_000, "x") }) });
     const queued: string[] = [];
     let refusal: Json | undefined;
-    for (let n = 0; refusal === undefined && n < 400; n += 1) {
-      const one = body(n);
-      const answer = await writer.send("create", one, { task: `task-${n % 7}` });
-      if (answer.status === "queued") queued.push(one.command_id as string);
-      else refusal = answer.error as Json;
-    }
+    const fill = async (task: string, first: number): Promise<void> => {
+      for (let n = first; refusal === undefined && n < 400; n += 7) {
+        const one = body(n);
+        const answer = await writer.send("create", one, { task });
+        if (answer.status === "queued") queued.push(one.command_id as string);
+        else refusal = answer.error as Json;
+      }
+    };
+    await Promise.all(Array.from({ length: 7 }, (_, n) => fill(`task-${n}`, n)));
     expect(refusal).toMatchObject({
       code: "UNAVAILABLE",
       retryable: true,
@@ -125,7 +128,7 @@ describe("order", () => {
   test("while the queue is long, a command behind a queued one is refused with a retry time", async () => {
     await writer.stopAll();
     const waiting = Array.from({ length: 800 }, () => creation());
-    for (const one of waiting) await writer.enqueue("create", one);
+    await writer.enqueueAll("create", waiting);
     await writer.startWriter();
     const next = creation({ after: waiting.at(-1)!.command_id });
     const [first, other] = await Promise.all([
@@ -163,7 +166,7 @@ describe("order", () => {
 
   test("a command that cannot be queued waits for its predecessor, but not for a dead letter", async () => {
     await writer.stopAll();
-    for (let n = 0; n < 400; n += 1) await writer.enqueue("create", creation());
+    await writer.enqueueAll("create", Array.from({ length: 400 }, () => creation()));
     const handoff = { command_id: uuidv7(), to_agent_type: "qa" };
     await writer.enqueue("handoff", handoff);
     const dead = creation({ expected_version: 99_999 });
