@@ -1,12 +1,14 @@
 /** `npm run faults`: runs real fleets under faults and verifies that they kept their guarantees. */
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import {
   type FoundationdbServer,
   missingFoundationdb,
   startFoundationdb,
 } from "../../harness/stores/foundationdb.ts";
+import { BROKEN, BROKEN_NAMES, type BrokenName } from "./environment/broken-builds.ts";
 import { missingSmallDisk } from "./environment/round-folders.ts";
 import { commandFor, HELP, type Options, type RoundName, readOptions } from "./plan/options.ts";
+import type { FaultKind } from "./plan/plan.ts";
 import { formatReport } from "./report.ts";
 import { type RoundResult, runRound } from "./round.ts";
 
@@ -23,6 +25,9 @@ function options(): Options {
     process.exit(EXIT.failed);
   }
 }
+
+/** The faults that reveal every broken build. */
+const ENOUGH_TO_DETECT: readonly FaultKind[] = ["kill_service", "pause_agents"];
 
 const log = (text: string): void => void process.stderr.write(`  ${text}\n`);
 
@@ -50,7 +55,11 @@ async function possible(
   return { run, skipped };
 }
 
-async function oneRound(o: Options, name: RoundName, index: number, rounds: number): Promise<RoundResult> {
+async function oneRound(
+  o: Options,
+  broken: BrokenName | null,
+  { name, index, rounds }: { readonly name: RoundName; readonly index: number; readonly rounds: number },
+): Promise<RoundResult> {
   const foundationdb: FoundationdbServer | undefined =
     name === "foundationdb" ? await startFoundationdb() : undefined;
   try {
@@ -61,7 +70,7 @@ async function oneRound(o: Options, name: RoundName, index: number, rounds: numb
       foundationdb,
       seed: o.seed + 10_000 * index,
       durationMs: (o.minutes * 60_000) / rounds,
-      broken: o.broken,
+      broken,
       kinds: o.faults,
       keepEvidence: o.keep,
       log,
@@ -72,19 +81,39 @@ async function oneRound(o: Options, name: RoundName, index: number, rounds: numb
   }
 }
 
+/** Runs every broken build in the first of the rounds, and reports whether the check for it detected it. */
+async function detect(o: Options): Promise<number> {
+  const [name] = o.rounds;
+  const faults = o.faults ?? ENOUGH_TO_DETECT;
+  let undetected = 0;
+  for (const broken of BROKEN_NAMES) {
+    if (stopping.signal.aborted) return EXIT.interrupted;
+    const result = await oneRound({ ...o, faults }, broken, { name: name!, index: 0, rounds: 1 });
+    const kinds = new Set(result.violations.map(({ kind }) => kind));
+    const isDetected = kinds.has(BROKEN[broken].revealedBy);
+    if (!isDetected) undetected += 1;
+    if (result.evidence !== null && isDetected && !o.keep) rmSync(result.evidence, { recursive: true });
+    const outcome = isDetected ? "detected" : `NOT DETECTED; evidence in ${result.evidence}`;
+    process.stdout.write(`${broken.padEnd(20)}${BROKEN[broken].revealedBy.padEnd(22)}${outcome}\n`);
+  }
+  return undetected === 0 ? EXIT.kept : EXIT.violated;
+}
+
 async function run(o: Options): Promise<number> {
+  const { broken } = o;
+  if (broken === "all") return detect(o);
   const { run: rounds, skipped } = await possible(o.rounds);
   log(`seed ${o.seed}; rounds: ${rounds.join(", ") || "none"}`);
   const results: RoundResult[] = [];
   for (const [index, name] of rounds.entries()) {
     if (stopping.signal.aborted) break;
-    results.push(await oneRound(o, name, index, rounds.length));
+    results.push(await oneRound(o, broken, { name, index, rounds: rounds.length }));
   }
   process.stdout.write(`${formatReport(results)}\n`);
   const violations = results.reduce((sum, { violations: found }) => sum + found.length, 0);
   const command = commandFor({ ...o, rounds });
   if (o.json !== null) {
-    const { seed, minutes, broken } = o;
+    const { seed, minutes } = o;
     writeFileSync(
       o.json,
       `${JSON.stringify({ seed, minutes, broken, command, skipped, violations, rounds: results }, null, 2)}\n`,

@@ -12,7 +12,7 @@ export interface Options {
   readonly seed: number;
   readonly json: string | null;
   readonly rounds: readonly RoundName[];
-  readonly broken: BrokenName | null;
+  readonly broken: BrokenName | "all" | null;
   readonly faults: readonly FaultKind[] | null;
   readonly keep: boolean;
 }
@@ -36,8 +36,8 @@ Then verifies that nothing was lost or applied twice, that no healthy agent lost
   --faults A,B      only these kinds of faults (default: all that are possible here); kill_agents includes the kills of takers, workers,
                     coordinators and watchdogs at kill points, and the random failures of workers:
                     ${listed(FAULT_KINDS)}
-  --broken NAME     run a build without one safeguard, which a check must detect:
-                    ${listed(BROKEN_NAMES)}
+  --broken NAME     run a build without one safeguard, which a check must detect; "all" runs each of them and prints what was detected:
+                    ${listed([...BROKEN_NAMES, "all"])}
   --keep            also keep the evidence of rounds without violations
   --help            this text
 
@@ -45,6 +45,7 @@ Rounds: alone has one process with every service; small-disk is the same on a di
 on one embedded store, in which bits of checkpoints are flipped; foundationdb is the same on a FoundationDB server.
 
 Exit code: 0, or 1 after a violation (the seed and the evidence are printed), or 2 when the run itself failed.
+With --broken all: 0 if every broken build was detected, or else 1.
 `;
 
 /** Returns null for --help; throws with a one-line message for invalid arguments. */
@@ -74,7 +75,10 @@ export function readOptions(args: string[]): Options | null {
     seed,
     json: values.json ?? null,
     rounds: chosen("--rounds", values.rounds?.split(",") ?? ROUNDS, ROUNDS),
-    broken: values.broken === undefined ? null : chosen("--broken", [values.broken], BROKEN_NAMES)[0]!,
+    broken:
+      values.broken === undefined
+        ? null
+        : chosen("--broken", [values.broken], [...BROKEN_NAMES, "all"] as const)[0]!,
     faults: values.faults === undefined ? null : chosen("--faults", values.faults.split(","), FAULT_KINDS),
     keep: values.keep,
   };
