@@ -166,7 +166,10 @@ describe("order", () => {
 
   test("a command that cannot be queued waits for its predecessor, but not for a dead letter", async () => {
     await writer.stopAll();
-    await writer.enqueueAll("create", Array.from({ length: 400 }, () => creation()));
+    await writer.enqueueAll(
+      "create",
+      Array.from({ length: 400 }, () => creation()),
+    );
     const handoff = { command_id: uuidv7(), to_agent_type: "qa" };
     await writer.enqueue("handoff", handoff);
     const dead = creation({ expected_version: 99_999 });
