@@ -18,7 +18,7 @@ import type { BuildOffer, Offerable } from "./offer-builder.ts";
 /** A handoff takes fewer steps in a row. More of them are a defect. */
 const STEPS_MAX = 8;
 
-type Repository = Pick<CheckpointRepository, "handoff" | "coordination">;
+type Repository = Pick<CheckpointRepository, "handoff" | "handoffActions">;
 
 /**
  * A handoff is due when it was requested, when its offer has expired, and when its first checkpoint is late.
@@ -34,7 +34,7 @@ export function startHandoffController(
       fieldsOf: ({ tenant, handoff_id }) => ({ tenant, handoff_id }),
       run: (place) => takeSteps(context.clock, repository, buildOffer, place),
       search: async (untilMs, limit, passOver) => {
-        const handoffs = await repository.coordination.dueHandoffs(untilMs, limit, passOver);
+        const handoffs = await repository.handoffActions.dueHandoffs(untilMs, limit, passOver);
         return handoffs.map(({ tenant, handoff_id, due_at }) => ({
           key: { tenant, handoff_id },
           dueAt: due_at,
@@ -80,20 +80,20 @@ function traced(repository: Repository, handoff: Handoff, move: Move): Promise<H
 
 /** Resolves with the handoff as it stands afterwards, also when another instance made the move. */
 async function make(
-  { coordination }: Repository,
+  { handoffActions }: Repository,
   { tenant, handoff_id: id, attempt }: Handoff,
   move: Move,
 ): Promise<Handoff | null> {
   switch (move.do) {
     case "reject":
-      return (await coordination.rejectHandoff(tenant, id, move.failure)).handoff;
+      return (await handoffActions.rejectHandoff(tenant, id, move.failure)).handoff;
     case "offer":
-      return (await coordination.offerHandoff(tenant, id, { ...move.offer, attempt: attempt + 1 })).handoff;
+      return (await handoffActions.offerHandoff(tenant, id, { ...move.offer, attempt: attempt + 1 })).handoff;
     case "escalate": {
       const escalation = { ...move.failure, attempt, toAgentType: move.toAgentType };
-      return (await coordination.escalateHandoff(tenant, id, escalation)).handoff;
+      return (await handoffActions.escalateHandoff(tenant, id, escalation)).handoff;
     }
     case "lapse":
-      return (await coordination.lapseHandoff(tenant, id)).handoff;
+      return (await handoffActions.lapseHandoff(tenant, id)).handoff;
   }
 }

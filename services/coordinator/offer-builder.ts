@@ -16,7 +16,10 @@ import type { BuiltOffer } from "./next-step.ts";
 import { verify } from "./verification.ts";
 
 /** The parts of an offer that the repository stores. */
-export type Offerable = Omit<Parameters<CheckpointRepository["coordination"]["offerHandoff"]>[2], "attempt">;
+export type Offerable = Omit<
+  Parameters<CheckpointRepository["handoffActions"]["offerHandoff"]>[2],
+  "attempt"
+>;
 
 /** Throws when the store is unavailable. */
 export type BuildOffer = (handoff: Handoff) => Promise<BuiltOffer<Offerable>>;

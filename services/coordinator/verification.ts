@@ -16,7 +16,7 @@ export type Verification =
   | { readonly sound: true; readonly checkpoint: Checkpoint }
   | { readonly sound: false; readonly reason: "hash_broken" | "chain_broken"; readonly details: string };
 
-type Repository = Pick<CheckpointRepository, "get" | "audit" | "coordination">;
+type Repository = Pick<CheckpointRepository, "get" | "audit" | "handoffActions">;
 type Subject = Pick<Handoff, "tenant" | "task_id" | "checkpoint_id" | "checkpoint_hash">;
 
 /** `limit` bounds the reads of ancestries, which may be long. Throws only when the store is unavailable. */
@@ -26,12 +26,12 @@ export async function verify(
   limit: LimitFunction,
 ): Promise<Verification> {
   const { tenant, task_id, checkpoint_id } = handoff;
-  const { coordination } = repository;
+  const { handoffActions } = repository;
   try {
-    const own = requireSound(await coordination.verifyOwn(tenant, task_id, checkpoint_id));
+    const own = requireSound(await handoffActions.verifyOwn(tenant, task_id, checkpoint_id));
     const { checkpoint } = own;
     if (checkpoint.metadata.parent_ids.length > 0)
-      requireSound(await limit(() => coordination.verifyAncestors(tenant, task_id, own)));
+      requireSound(await limit(() => handoffActions.verifyAncestors(tenant, task_id, own)));
     await requireRecorded(repository, handoff, checkpoint);
     await requireTrail(repository, handoff, checkpoint);
     return { sound: true, checkpoint };

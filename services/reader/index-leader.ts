@@ -2,7 +2,7 @@
  * Runs the indexer in one reader at a time, under a lease. The wake-up keys of the outbox, which every
  * transition changes, wake it. A missed wake-up costs one poll interval, never an entry.
  */
-import { createDuty, type Duty } from "../../shared/records/leader/leader-lease.ts";
+import { createLeaderLease, type LeaderLease } from "../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../shared/records/leader/lease.ts";
 import { wakeOnTransitions } from "../../shared/records/outbox/outbox.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
@@ -30,13 +30,13 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   const stopping = new AbortController();
   const { signal } = stopping;
   const wake = createWake();
-  const duty = createDuty(store, "index", context.instance, () => clock.now());
+  const leader = createLeaderLease(store, "index", context.instance, () => clock.now());
   const yielding = createBackgroundThrottle(context.clock);
   const working = runWorker({
     name: "indexer",
     take: async () => {
       await yielding.pause(signal);
-      return takeStep(context, duty);
+      return takeStep(context, leader);
     },
     handle: (step) => finishStep(context, repository, step, signal),
     idle: { ms: POLL_MS, wake },
@@ -59,12 +59,12 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   return async () => {
     stopping.abort();
     await Promise.all([working, measuring, listening]);
-    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
+    await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }
 
-async function takeStep({ store }: ReaderContext, duty: Duty): Promise<IndexStep[]> {
-  const lease = await duty.hold();
+async function takeStep({ store }: ReaderContext, leader: LeaderLease): Promise<IndexStep[]> {
+  const lease = await leader.hold();
   if (lease === null) return [];
   const step = await stepIndex(store, (tx) => requireLease(tx, lease));
   return step.followed > 0 || step.more ? [step] : [];

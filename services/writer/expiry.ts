@@ -4,7 +4,7 @@
  * many more than arrive in that time, and few enough that a short error of the clock does no harm.
  */
 
-import { createDuty } from "../../shared/records/leader/leader-lease.ts";
+import { createLeaderLease } from "../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../shared/records/leader/lease.ts";
 import { clearExpiredAcks } from "../../shared/records/task/alert-acks.ts";
 import { clearExpired } from "../../shared/records/task/expiry.ts";
@@ -25,7 +25,7 @@ export function startExpiry(
   context: ServiceContext & { readonly store: Store; readonly instance: string },
 ): Stop {
   const { store, clock, log } = context;
-  const duty = createDuty(store, "expiry", context.instance, () => clock.now());
+  const leader = createLeaderLease(store, "expiry", context.instance, () => clock.now());
   const stop = startTicker({
     name: "expiry",
     everyMs: EVERY_MS,
@@ -35,7 +35,7 @@ export function startExpiry(
     run: async (signal) => {
       for (const { what, clear } of CLEARINGS) {
         for (let more = true; more && !signal.aborted; ) {
-          const lease = await duty.hold();
+          const lease = await leader.hold();
           if (lease === null) return;
           const options = {
             label: "expire",
@@ -55,6 +55,6 @@ export function startExpiry(
   });
   return async () => {
     await stop();
-    await duty.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
+    await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
   };
 }

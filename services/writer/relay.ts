@@ -7,7 +7,7 @@
 import { type Bus, BusError, type OrderedMessage } from "../../shared/bus/bus.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../shared/protocol/subjects.ts";
-import { createDuty, type Duty } from "../../shared/records/leader/leader-lease.ts";
+import { createLeaderLease, type LeaderLease } from "../../shared/records/leader/leader-lease.ts";
 import { type Lease, requireLease } from "../../shared/records/leader/lease.ts";
 import {
   clearPublished,
@@ -69,14 +69,14 @@ export function startRelay(context: RelayContext): Stop {
 
 interface Partition {
   readonly number: number;
-  readonly duty: Duty;
+  readonly leader: LeaderLease;
 }
 
 async function relay(context: RelayContext, signal: AbortSignal): Promise<void> {
   const { store, clock, log, instance } = context;
   const partitions = Array.from({ length: LIMITS.outbox_partition_count }, (_, number) => ({
     number,
-    duty: createDuty(store, `relay-${number}`, instance, () => clock.now()),
+    leader: createLeaderLease(store, `relay-${number}`, instance, () => clock.now()),
   }));
   const wake = createWake();
   let nextAt = Number.NEGATIVE_INFINITY;
@@ -97,8 +97,8 @@ async function relay(context: RelayContext, signal: AbortSignal): Promise<void> 
   });
   await listening;
   await Promise.all(
-    partitions.map(({ number, duty }) =>
-      duty
+    partitions.map(({ number, leader }) =>
+      leader
         .release()
         .catch((error: unknown) => log.warn({ error, partition: number }, "a lease could not be released")),
     ),
@@ -116,7 +116,7 @@ interface Batch {
 /** The entries of the partitions that this instance holds, as at most one batch. Empty: there are none. */
 async function takeBatch(store: Store, partitions: readonly Partition[]): Promise<Batch[]> {
   // In parallel, so that one commit renews all leases that are due.
-  const leased = await Promise.all(partitions.map(({ duty }) => duty.hold()));
+  const leased = await Promise.all(partitions.map(({ leader }) => leader.hold()));
   const held = leased.flatMap((lease, number) => (lease === null ? [] : [{ number, lease }]));
   if (held.length === 0) return [];
   const options = { label: "read_outbox", deadlineMs: READ_DEADLINE_MS };

@@ -68,7 +68,7 @@ export const LIMITS = {
   request_wait_ms_max: 1_200,
   overload_retry_ms: 200,
   /** The wait of a command for earlier ones of its task. Then the caller is asked to retry. */
-  lane_wait_ms_max: 1_100,
+  task_wait_ms_max: 1_100,
   /**
    * The minimum age at which the record of a command expires. An older command without a record is refused
    * (`shared/records/task/expiry.ts`).
@@ -195,8 +195,8 @@ export const LIMITS = {
   scrub_findings_of_task_max: 20,
   scrub_findings_limit_max: 500,
   scrub_findings_limit_default: 50,
-  duty_lease_ms: 5_000,
-  duty_renew_ms: 1_500,
+  leader_lease_ms: 5_000,
+  leader_renew_ms: 1_500,
 } as const;
 
 const relations: [holds: boolean, why: string][] = [
@@ -248,7 +248,7 @@ const relations: [holds: boolean, why: string][] = [
     "a queued command of the largest size must fit into a dead letter",
   ],
   [
-    LIMITS.lane_wait_ms_max + 300 <= LIMITS.command_answer_ms_max,
+    LIMITS.task_wait_ms_max + 300 <= LIMITS.command_answer_ms_max,
     "a command that waited for others of its task must still have time for the store",
   ],
   [
@@ -270,7 +270,7 @@ const relations: [holds: boolean, why: string][] = [
     LIMITS.alert_details_chars_max * 6 + 2_000 <= LIMITS.alert_bytes_max,
     "the report of an agent must fit into an alert, even with every character escaped in JSON",
   ],
-  [LIMITS.duty_renew_ms * 3 <= LIMITS.duty_lease_ms, "a lease must survive two lost renewals"],
+  [LIMITS.leader_renew_ms * 3 <= LIMITS.leader_lease_ms, "a lease must survive two lost renewals"],
 ];
 
 for (const [holds, why] of relations) {

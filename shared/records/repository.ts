@@ -98,7 +98,7 @@ export interface RepositoryOptions {
 }
 
 /** The share of a command's time for waiting on earlier commands of its task; the rest is for the store. */
-const WAIT_SHARE = LIMITS.lane_wait_ms_max / LIMITS.command_answer_ms_max;
+const WAIT_SHARE = LIMITS.task_wait_ms_max / LIMITS.command_answer_ms_max;
 
 type Verb<A> = (tx: Tx, context: CommandContext) => Promise<A | Replay>;
 type Answered<A> = { status: "committed"; command_id: string } & A & { position: string; replayed: boolean };
@@ -112,9 +112,9 @@ export class CheckpointRepository {
   readonly #thresholdsOf: ThresholdsOf;
   readonly #findings: Findings;
   /** The operations of the coordinators. */
-  readonly coordination: HandoffActions;
+  readonly handoffActions: HandoffActions;
   /** The operations of the watchdogs. */
-  readonly recovery: RecoveryActions;
+  readonly recoveryActions: RecoveryActions;
 
   constructor(options: RepositoryOptions) {
     const { store, format, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
@@ -125,8 +125,8 @@ export class CheckpointRepository {
     this.#transactions = transactions;
     this.#findings = findings;
     const parts = { transactions, findings, incarnation, now, service: finder, policies };
-    this.coordination = new HandoffActions(parts);
-    this.recovery = new RecoveryActions(parts);
+    this.handoffActions = new HandoffActions(parts);
+    this.recoveryActions = new RecoveryActions(parts);
     this.#options = options;
     this.#policies = policies;
     this.#thresholdsOf = thresholdsIn(policies);
@@ -184,7 +184,7 @@ export class CheckpointRepository {
 
   /** Quarantines the corrupt versions that it finds. */
   recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
-    return this.recovery.previewPoint(tenant, query);
+    return this.recoveryActions.previewPoint(tenant, query);
   }
 
   recoveries(tenant: string, query: QueryParams<"recoveries">): Promise<RecoveryPage> {

@@ -17,14 +17,14 @@ test("tasks written concurrently keep their order, and the metrics of all thread
   const fleet = await startFleet({ FLEET_THREADS: "3" });
   try {
     const clients = await Promise.all(["a", "b", "c", "d"].map((agent) => fleet.client(agent)));
-    const lanes = clients.flatMap((client) =>
+    const writers = clients.flatMap((client) =>
       TASKS.map(async (taskId) => {
         for (let n = 0; n < 5; n++) {
           await client.createCheckpoint({ taskId, checkpoint: input(), deadlineMs: 20_000 });
         }
       }),
     );
-    await Promise.all(lanes);
+    await Promise.all(writers);
     for (const task of TASKS) {
       // On a busy machine, some commands may have passed through the queue.
       await expect.poll(async () => (await clients[0]!.getTask(task))?.seq, { timeout: 20_000 }).toBe(20);

@@ -38,7 +38,7 @@ export interface ExitReportContext extends ServiceContext {
 /** Starts in the background, as soon as the stream is available. */
 export function startExitReports(
   { backgroundBus: bus, clock, log }: ExitReportContext,
-  repository: Pick<CheckpointRepository, "recovery">,
+  repository: Pick<CheckpointRepository, "recoveryActions">,
   recordFailure: RecordFailure,
 ): Stop {
   const awaitsPendingWrites = createPendingWritesCheck(bus, repository, clock);

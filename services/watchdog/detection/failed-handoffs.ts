@@ -16,7 +16,7 @@ import {
 } from "../../../shared/service-host/event-consumer.ts";
 import { type RecordFailure, recordOrTerminate } from "./record-failure.ts";
 
-type Repository = Pick<CheckpointRepository, "handoff" | "recovery">;
+type Repository = Pick<CheckpointRepository, "handoff" | "recoveryActions">;
 
 export function startFailedHandoffs(
   context: EventContext,
@@ -51,7 +51,7 @@ async function recordFailedHandoff(
     await recordFailure({ tenant, task }, lapsedFailure(handoff), parent);
     return;
   }
-  const [head] = await repository.recovery.heads(tenant, [task]);
+  const [head] = await repository.recoveryActions.heads(tenant, [task]);
   // A task that is blocked for another reason waits for an operator already.
   if (head == null || head.recovery?.state === "blocked") return;
   await recordFailure({ tenant, task }, corruptFailure(handoff, head.fence), parent);

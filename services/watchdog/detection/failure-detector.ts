@@ -32,7 +32,7 @@ export interface FailureDetectorParts extends ServiceContext {
 /** Stop finishes the failures that are being recorded. */
 export function startFailureDetector(
   parts: FailureDetectorParts,
-  { recovery }: Pick<CheckpointRepository, "recovery">,
+  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
 ): Stop {
   const { observedClock, owners, metrics, clock, log } = parts;
   const stopping = new AbortController();
@@ -55,7 +55,7 @@ export function startFailureDetector(
         return owners.postpone(owner, observedClock.now() + SEARCH_AGAIN_MS);
       case "unknown_task":
         // For instance after a restore of the store.
-        await recovery.dropLeases([owner]);
+        await recoveryActions.dropLeases([owner]);
         return owners.drop(owner);
       default:
         return owners.drop(owner);

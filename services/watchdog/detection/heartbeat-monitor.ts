@@ -34,7 +34,7 @@ export interface HeartbeatMonitorParts extends ServiceContext {
   readonly silenceOf: (tenant: string, agentType: string) => number;
 }
 
-type Repository = Pick<CheckpointRepository, "recovery">;
+type Repository = Pick<CheckpointRepository, "recoveryActions">;
 
 export class HeartbeatMonitor {
   readonly owners = new MonitoredOwners();
@@ -136,7 +136,7 @@ export class HeartbeatMonitor {
       const page = old.slice(from, from + PAGE);
       const answers = await areOwners(this.#repository, page);
       const former = page.filter((_, i) => !answers[i]);
-      await this.#repository.recovery.dropLeases(former);
+      await this.#repository.recoveryActions.dropLeases(former);
       for (const owner of former) this.owners.drop(owner);
       for (const owner of page) owner.checkedAt = nowMs;
     }

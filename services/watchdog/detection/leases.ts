@@ -24,7 +24,10 @@ export interface LeasesParts extends ServiceContext {
 }
 
 /** Reads all leases of the store at once. */
-export function startLeases(parts: LeasesParts, repository: Pick<CheckpointRepository, "recovery">): Stop {
+export function startLeases(
+  parts: LeasesParts,
+  repository: Pick<CheckpointRepository, "recoveryActions">,
+): Stop {
   const { clock, log } = parts;
   const tick = (name: string, everyMs: number, run: () => Promise<void>): Stop =>
     startTicker({ name, everyMs, jitter: 0.1, run, clock, log });
@@ -39,13 +42,13 @@ export function startLeases(parts: LeasesParts, repository: Pick<CheckpointRepos
 
 async function renew(
   { owners, clock }: LeasesParts,
-  { recovery }: Pick<CheckpointRepository, "recovery">,
+  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
 ): Promise<void> {
   const nowMs = clock.now();
   const due = [...owners.all()].filter((owner) => endsSoon(owner, nowMs));
   for (let from = 0; from < due.length; from += RENEW_PAGE) {
     const page = due.slice(from, from + RENEW_PAGE).map((owner) => ({ owner, lapsesAt: endOf(owner) }));
-    await recovery.renewLeases(page.map(({ owner, lapsesAt }) => ({ ...owner, lapsesAt })));
+    await recoveryActions.renewLeases(page.map(({ owner, lapsesAt }) => ({ ...owner, lapsesAt })));
     for (const { owner, lapsesAt } of page) owner.leaseUntil = lapsesAt;
   }
 }
@@ -60,10 +63,10 @@ function endsSoon(owner: MonitoredOwner, nowMs: number): boolean {
 
 async function readAll(
   parts: LeasesParts,
-  { recovery }: Pick<CheckpointRepository, "recovery">,
+  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
 ): Promise<void> {
   for (let last: LeaseKey | null = null; ; ) {
-    const page: LeasePage = await recovery.leases(last, READ_PAGE);
+    const page: LeasePage = await recoveryActions.leases(last, READ_PAGE);
     for (const lease of page.leases) apply(parts, lease);
     last = page.last;
     if (last === null) return;

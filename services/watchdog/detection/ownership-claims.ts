@@ -59,7 +59,7 @@ export class OwnershipClaims {
 
   /** Resolves with the claims that the store confirms, and forgets them. */
   async check(
-    repository: Pick<CheckpointRepository, "recovery">,
+    repository: Pick<CheckpointRepository, "recoveryActions">,
     claims: readonly OwnershipClaim[],
     nowMs: number,
   ): Promise<OwnershipClaim[]> {

@@ -9,12 +9,12 @@ export interface Ownership extends LeaseKey {
 
 /** In the order of `asked`. False for an ended task. */
 export async function areOwners(
-  { recovery }: Pick<CheckpointRepository, "recovery">,
+  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
   asked: readonly Ownership[],
 ): Promise<boolean[]> {
   const heads = new Map<Ownership, Task | null>();
   for (const [tenant, all] of Map.groupBy(asked, (one) => one.tenant)) {
-    const found = await recovery.heads(
+    const found = await recoveryActions.heads(
       tenant,
       all.map(({ task }) => task),
     );

@@ -54,7 +54,7 @@ export type AwaitsPendingWrites = (of: Ownership, seq: number) => Promise<boolea
 
 export function createPendingWritesCheck(
   bus: Pick<Bus, "stream">,
-  repository: Pick<CheckpointRepository, "recovery">,
+  repository: Pick<CheckpointRepository, "recoveryActions">,
   clock: Pick<Clock, "monotonic">,
 ): AwaitsPendingWrites {
   const wait = new PendingWritesWait();

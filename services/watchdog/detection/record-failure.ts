@@ -33,7 +33,7 @@ export interface FailureRecorderParts {
 
 export function createFailureRecorder(
   { log, clock }: ServiceContext,
-  { recovery }: Pick<CheckpointRepository, "recovery">,
+  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
   { controller, reportDamage, agentTypes }: FailureRecorderParts,
 ): RecordFailure {
   /** An agent names its own type. A task that is offered to an unknown type would be blocked. */
@@ -46,7 +46,7 @@ export function createFailureRecorder(
       { "fleet.task": task, "fleet.class": failure.class, "fleet.signal": failure.signal },
       async () => {
         const place = { tenant, task };
-        const recorded = await recovery
+        const recorded = await recoveryActions
           .noteFailure(place, failure, currentTraceparent())
           .catch(async (error: unknown) => {
             await reportDamage(place, error);

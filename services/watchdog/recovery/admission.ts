@@ -28,7 +28,7 @@ export interface AttemptAdmission {
   readonly endsInMs: number;
 }
 
-type Repository = Pick<CheckpointRepository, "recovery">;
+type Repository = Pick<CheckpointRepository, "recoveryActions">;
 
 export function createAdmission(
   repository: Repository,
@@ -60,7 +60,7 @@ export function createAdmission(
 
 /** Counts what it grants until it reads the counts of the store again. */
 function createCapacity(
-  { recovery }: Repository,
+  { recoveryActions }: Repository,
   clock: Pick<Clock, "monotonic">,
   max: number,
 ): (kind: AttemptKind) => Promise<boolean> {
@@ -70,10 +70,10 @@ function createCapacity(
   return async (kind) => {
     if (clock.monotonic() - readAt > READ_EVERY_MS) {
       readAt = clock.monotonic();
-      all = counted(async () => (await recovery.counts()).attempted);
+      all = counted(async () => (await recoveryActions.counts()).attempted);
       byType = new Map();
     }
-    const ofType = byType.get(nameOf(kind)) ?? counted(() => recovery.attempts(kind));
+    const ofType = byType.get(nameOf(kind)) ?? counted(() => recoveryActions.attempts(kind));
     byType.set(nameOf(kind), ofType);
     const [total, own] = await Promise.all([all, ofType]);
     if (own.open >= max - total.open) return false;

@@ -22,7 +22,7 @@ const STEPS_MAX = 6;
 /** A further try would end in the same way. */
 const PERMANENT: ReadonlySet<string> = new Set(["CORRUPT", "TOO_LARGE", "INVALID"]);
 
-type Repository = Pick<CheckpointRepository, "recovery">;
+type Repository = Pick<CheckpointRepository, "recoveryActions">;
 
 /** A recovery is due after a failure, after a pause, and at an operator's request. */
 export function startRecoveryController(
@@ -36,7 +36,7 @@ export function startRecoveryController(
       fieldsOf: ({ tenant, task }) => ({ tenant, task_id: task }),
       run: (place) => takeRecoverySteps(context.clock, repository, admission, place),
       search: async (untilMs, limit, passOver) => {
-        const heads = await repository.recovery.due(untilMs, limit, passOver);
+        const heads = await repository.recoveryActions.due(untilMs, limit, passOver);
         return heads.map((head) => ({ key: duePlaceOf(head), dueAt: head.recovery?.due_at ?? null }));
       },
       held: admission,
@@ -68,11 +68,11 @@ type DueRecovery = Recovery & { readonly due_at: string; readonly kind: AttemptK
 
 /** null: nothing is due. */
 async function dueRecovery(
-  { recovery }: Repository,
+  { recoveryActions }: Repository,
   { tenant, task }: RecoveryPlace,
   nowMs: number,
 ): Promise<DueRecovery | null> {
-  const [head] = await recovery.heads(tenant, [task]);
+  const [head] = await recoveryActions.heads(tenant, [task]);
   const found = head?.recovery ?? null;
   if (head == null || found === null || found.due_at === null || Date.parse(found.due_at) > nowMs)
     return null;
@@ -81,31 +81,31 @@ async function dueRecovery(
 
 async function take(repository: Repository, place: RecoveryPlace, recovery: DueRecovery): Promise<void> {
   const { due_at: dueAt } = recovery;
-  if (recovery.state === "blocked") return void (await repository.recovery.probe(place, { dueAt }));
+  if (recovery.state === "blocked") return void (await repository.recoveryActions.probe(place, { dueAt }));
   try {
     await attemptFromPoint(repository, place, recovery);
   } catch (error) {
     if (!(error instanceof FleetError) || !PERMANENT.has(error.code)) throw error;
     // Blocked, since it would fail for ever: an operator must look at it.
-    await repository.recovery.block(place, { dueAt, reason: "chain_broken", details: error.message });
+    await repository.recoveryActions.block(place, { dueAt, reason: "chain_broken", details: error.message });
   }
 }
 
 async function attemptFromPoint(
-  { recovery }: Repository,
+  { recoveryActions }: Repository,
   place: RecoveryPlace,
   found: DueRecovery,
 ): Promise<void> {
   const { due_at: dueAt, wish, rung, avoid_id: avoidId } = found;
-  const point = await recovery.findPoint(place, {
+  const point = await recoveryActions.findPoint(place, {
     checkpointId: wish?.checkpoint_id ?? null,
     before: rung === "previous" ? avoidId : null,
   });
   if (!point.found) {
-    await recovery.block(place, { dueAt, reason: point.reason, details: point.details });
+    await recoveryActions.block(place, { dueAt, reason: point.reason, details: point.details });
     return;
   }
   const { checkpoint } = point;
   const made = { checkpoint, hash: checkpoint.compliance.hash };
-  await recovery.attempt(place, { dueAt, handoffId: uuidv7(), point: made }, currentTraceparent());
+  await recoveryActions.attempt(place, { dueAt, handoffId: uuidv7(), point: made }, currentTraceparent());
 }

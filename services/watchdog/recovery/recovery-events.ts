@@ -30,7 +30,7 @@ const CHANGES = [
 ] as const;
 
 type RecoveryEvent = EventOf<"RECOVERY_REQUESTED" | (typeof CHANGES)[number]>;
-type Repository = Pick<CheckpointRepository, "recovery">;
+type Repository = Pick<CheckpointRepository, "recoveryActions">;
 
 export function startRecoveryEvents(
   context: EventContext,
@@ -57,7 +57,7 @@ export function startRecoveryEvents(
       handle: async (event) => {
         // The coordinator reports the handoffs that no agent accepted.
         if (event.type === "TASK_BLOCKED" && event.data.handoffId !== undefined) return;
-        const [head] = await repository.recovery.heads(event.tenant, [event.subject]);
+        const [head] = await repository.recoveryActions.heads(event.tenant, [event.subject]);
         const recovery = head?.recovery ?? null;
         if (event.type === "TASK_BLOCKED") await alert(context, event, head ?? null);
         count(context, event, recovery);

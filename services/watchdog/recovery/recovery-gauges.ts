@@ -9,7 +9,7 @@ const EVERY_MS = 2_000;
 
 export function startRecoveryGauges(
   { metrics, clock, log }: ServiceContext,
-  { recovery }: Pick<CheckpointRepository, "recovery">,
+  { recoveryActions }: Pick<CheckpointRepository, "recoveryActions">,
   owners: MonitoredOwners,
 ): Stop {
   return startTicker({
@@ -18,7 +18,7 @@ export function startRecoveryGauges(
     jitter: 0.1,
     run: async () => {
       metrics.agentsWatched.set(owners.size);
-      const counts = await recovery.counts();
+      const counts = await recoveryActions.counts();
       for (const state of RECOVERY_STATES.filter((one) => one !== "idle"))
         metrics.recoveries.set({ state }, counts[state]);
     },

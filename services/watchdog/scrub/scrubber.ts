@@ -10,13 +10,13 @@ import { FleetError } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { ScrubTally } from "../../../shared/protocol/scrub.ts";
 import type { Format } from "../../../shared/records/kv/format.ts";
-import { createDuty } from "../../../shared/records/leader/leader-lease.ts";
+import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
 import type { KeptFinding } from "../../../shared/records/scrub/findings.ts";
 import { alertFindings, type ScrubStepDone, stepScrub } from "../../../shared/records/scrub/scrub.ts";
 import type { CorruptCurrentVersion } from "../../../shared/records/scrub/scrub-reader.ts";
-import { readScrubStatus, SCRUB_DUTY, type ScrubSettings } from "../../../shared/records/scrub/state.ts";
+import { readScrubStatus, SCRUB_JOB, type ScrubSettings } from "../../../shared/records/scrub/state.ts";
 import { createBackgroundThrottle } from "../../../shared/runtime/background-throttle.ts";
 import type { Clock } from "../../../shared/runtime/clock.ts";
 import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
@@ -44,7 +44,7 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   const stopping = new AbortController();
   const { signal } = stopping;
   const repository = openRepository(context, { finder: "watchdog" });
-  const leader = createDuty(store, SCRUB_DUTY, context.instance, () => clock.now());
+  const leader = createLeaderLease(store, SCRUB_JOB, context.instance, () => clock.now());
   const throttle = createBackgroundThrottle(clock);
   const rateLimit = createRateLimit(clock, settings.rateBytes);
   const scrubbing = runWorker({

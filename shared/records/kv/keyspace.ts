@@ -43,7 +43,7 @@
  * | `alert_ack_expiry`, day, tenant, alert            | empty; expiring acknowledgements         | alert_ack             |
  * | `handoff_due`, time, tenant, handoff              | empty; one for each open handoff         | its transitions       |
  * | `scrub`, tenant, task, finding                    | a finding                                | the scrubber          |
- * | `lease`, duty                                     | holder, fence, end                       | background duties     |
+ * | `lease`, job                                      | holder, fence, end                       | background jobs       |
  * | `count`, name                                     | counter                                  | transitions, relay    |
  */
 import tuple from "fdb-tuple";
@@ -266,7 +266,7 @@ export const systemKeys = {
   /** null: the findings of all tenants. */
   findings: (tenant: string | null): KeyRange =>
     children(tenant === null ? at("scrub") : at("scrub", name(tenant))),
-  lease: (duty: string): Bytes => at("lease", name(duty)),
+  lease: (job: string): Bytes => at("lease", name(job)),
   count: (name: string): Bytes => at("count", element(name)),
 } as const;
 

@@ -1,14 +1,14 @@
 /**
- * Leases of background duties (the relay of one partition, the indexer). Any number of instances may run; the
+ * Leases of background jobs (the relay of one partition, the indexer). Any number of instances may run; the
  * holder of the lease does the work. The end of a lease is wall-clock time and only decides when another
- * instance may take over. Safety comes from the fence, which every transaction of the duty checks.
+ * instance may take over. Safety comes from the fence, which every transaction of the job checks.
  */
 import type { Reader, Store, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 
 export interface Lease {
-  readonly duty: string;
+  readonly job: string;
   readonly holder: string;
   /** Rises by one each time the holder changes. */
   readonly fence: number;
@@ -36,11 +36,11 @@ export function isCredibleEnd(
 
 /** The instance no longer holds the lease. */
 export class LeaseLost extends Error {
-  readonly duty: string;
-  constructor(duty: string) {
-    super("the lease of this duty was lost");
+  readonly job: string;
+  constructor(job: string) {
+    super("the lease of this job was lost");
     this.name = "LeaseLost";
-    this.duty = duty;
+    this.job = job;
   }
 }
 
@@ -50,11 +50,11 @@ export class LeaseLost extends Error {
  */
 export async function acquireLease(
   store: Store,
-  wanted: { duty: string; holder: string; nowMs: number; leaseMs: number },
+  wanted: { job: string; holder: string; nowMs: number; leaseMs: number },
 ): Promise<Lease | null> {
   const options = { label: "acquire_lease", deadlineMs: DEADLINE_MS, onUnknown: "safe" } as const;
   const { value } = await store.transact(options, async (tx) => {
-    const key = systemKeys.lease(wanted.duty);
+    const key = systemKeys.lease(wanted.job);
     const row = await tx.get(key);
     const [holder, fence, endsAtMs] = row ? decode<LeaseRow>(row) : ["", 0, 0];
     const isOwn = holder === wanted.holder;
@@ -62,14 +62,14 @@ export async function acquireLease(
     if (!isOwn && isHeld) return null;
     const next: LeaseRow = [wanted.holder, isOwn ? fence : fence + 1, wanted.nowMs + wanted.leaseMs];
     tx.set(key, encode(next));
-    return { duty: wanted.duty, holder: wanted.holder, fence: next[1] };
+    return { job: wanted.job, holder: wanted.holder, fence: next[1] };
   });
   return value;
 }
 
-/** The current holder of a duty's lease; null if there is none. */
-export async function readHolder(reader: Reader, duty: string, nowMs: number): Promise<string | null> {
-  const row = await reader.get(systemKeys.lease(duty));
+/** The current holder of a job's lease; null if there is none. */
+export async function readHolder(reader: Reader, job: string, nowMs: number): Promise<string | null> {
+  const row = await reader.get(systemKeys.lease(job));
   const [holder, , endsAtMs] = row ? decode<LeaseRow>(row) : ["", 0, 0];
   return holder !== "" && endsAtMs > nowMs ? holder : null;
 }
@@ -78,7 +78,7 @@ export async function readHolder(reader: Reader, duty: string, nowMs: number): P
 export async function releaseLease(store: Store, lease: Lease): Promise<void> {
   const options = { label: "release_lease", deadlineMs: DEADLINE_MS, onUnknown: "safe" } as const;
   await store.transact(options, async (tx) => {
-    const key = systemKeys.lease(lease.duty);
+    const key = systemKeys.lease(lease.job);
     const row = await tx.get(key);
     if (!row) return;
     const [holder, fence] = decode<LeaseRow>(row);
@@ -88,11 +88,11 @@ export async function releaseLease(store: Store, lease: Lease): Promise<void> {
 }
 
 /**
- * Throws {@link LeaseLost} unless the lease is still held. Every transaction of a duty calls this: the read
+ * Throws {@link LeaseLost} unless the lease is still held. Every transaction of a job calls this: the read
  * makes the transaction conflict with a takeover.
  */
 export async function requireLease(tx: Tx, lease: Lease): Promise<void> {
-  const row = await tx.get(systemKeys.lease(lease.duty));
+  const row = await tx.get(systemKeys.lease(lease.job));
   const [holder, fence] = row ? decode<LeaseRow>(row) : ["", 0];
-  if (holder !== lease.holder || fence !== lease.fence) throw new LeaseLost(lease.duty);
+  if (holder !== lease.holder || fence !== lease.fence) throw new LeaseLost(lease.job);
 }

@@ -10,7 +10,7 @@ import { systemKeys } from "../kv/keyspace.ts";
 import { readHolder } from "../leader/lease.ts";
 import type { WalkPlace } from "./walk.ts";
 
-export const SCRUB_DUTY = "scrub";
+export const SCRUB_JOB = "scrub";
 
 /**
  * The position in a pass: first the whole store is read, then findings of earlier passes that this one did
@@ -101,7 +101,7 @@ export async function readScrubStatus(reader: Reader, nowMs: number): Promise<Sc
     current: current === null ? null : passIn(current),
     last,
     requested_pass: requested > (last?.pass ?? 0) ? requested : null,
-    by: await readHolder(reader, SCRUB_DUTY, nowMs),
+    by: await readHolder(reader, SCRUB_JOB, nowMs),
     rate_bytes: settings?.rateBytes ?? null,
     every_ms: settings?.everyMs ?? null,
     total: { tasks: await readCount(reader, "tasks"), checkpoints: await readCount(reader, "checkpoints") },

@@ -145,5 +145,5 @@ test("the counts match the stored handoffs, and none is open", async () => {
   const stored = (state: string) => handoffs.filter((one) => one.state === state).length;
   expect(counts).toEqual(Object.fromEntries(HANDOFF_STATES.map((state) => [state, stored(state)])));
   expect(handoffs.filter(({ ended_at }) => ended_at === null)).toEqual([]);
-  expect(await cluster.repository.coordination.dueHandoffs(Date.now() + 86_400_000, 10)).toEqual([]);
+  expect(await cluster.repository.handoffActions.dueHandoffs(Date.now() + 86_400_000, 10)).toEqual([]);
 });

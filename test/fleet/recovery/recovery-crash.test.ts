@@ -34,7 +34,7 @@ async function busyAgent(task: string, tenant: string): Promise<TestAgent> {
 /** Resolves when a watchdog has received a heartbeat of the agent and stored its lease. */
 async function untilLeased(task: string): Promise<void> {
   const isLeased = async (): Promise<boolean> => {
-    const { leases } = await cluster.repository.recovery.leases(null, 1_000);
+    const { leases } = await cluster.repository.recoveryActions.leases(null, 1_000);
     return leases.some((lease) => lease.task === task);
   };
   await expect.poll(isLeased, POLL).toBe(true);
@@ -125,7 +125,7 @@ test("two watchdogs recover twenty agents that fail together, each of them once"
     });
   for (const task of tasks) sendHeartbeat(task);
   const attempted = async (): Promise<number> => {
-    const heads = await cluster.repository.recovery.heads(tenant, tasks);
+    const heads = await cluster.repository.recoveryActions.heads(tenant, tasks);
     return heads.filter((head) => head?.recovery?.state === "attempted").length;
   };
   await expect.poll(attempted, POLL).toBe(tasks.length);

@@ -48,9 +48,9 @@ export async function offer(
   id: string,
   { toAgentType = "qa", ...changes }: Partial<Offering> & { readonly toAgentType?: string } = {},
 ): Promise<Handoff> {
-  const { handoff } = await repository.coordination.validateHandoff("default", id, { toAgentType });
+  const { handoff } = await repository.handoffActions.validateHandoff("default", id, { toAgentType });
   if (handoff === null) throw new Error("there is no such handoff");
-  const offered = await repository.coordination.offerHandoff("default", id, offering(handoff, changes));
+  const offered = await repository.handoffActions.offerHandoff("default", id, offering(handoff, changes));
   if (!offered.applied || offered.handoff === null) throw new Error("the handoff was not offered");
   return offered.handoff;
 }

@@ -30,7 +30,7 @@ export async function noteFailure(
   changes: Partial<Sighting> = {},
 ): Promise<NotedFailure> {
   const sighting = sightingOf(await repository.task("default", task), changes);
-  return repository.recovery.noteFailure({ tenant: "default", task }, sighting);
+  return repository.recoveryActions.noteFailure({ tenant: "default", task }, sighting);
 }
 
 /** Advances a due recovery, as a watchdog does: makes an attempt from the recovery point, or blocks the task. */
@@ -41,12 +41,12 @@ export async function advanceRecovery(repository: CheckpointRepository, task: st
   const dueAt = due_at ?? "";
   const checkpointId = wish?.checkpoint_id ?? null;
   const before = rung === "previous" ? avoid_id : null;
-  const search = await repository.recovery.findPoint(place, { checkpointId, before });
+  const search = await repository.recoveryActions.findPoint(place, { checkpointId, before });
   if (!search.found) {
     const { reason, details } = search;
-    return repository.recovery.block(place, { dueAt, reason, details });
+    return repository.recoveryActions.block(place, { dueAt, reason, details });
   }
   const { checkpoint } = search;
   const point = { checkpoint, hash: checkpoint.compliance.hash };
-  return repository.recovery.attempt(place, { dueAt, handoffId: uuidv7(), point });
+  return repository.recoveryActions.attempt(place, { dueAt, handoffId: uuidv7(), point });
 }

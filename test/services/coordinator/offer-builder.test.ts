@@ -28,10 +28,10 @@ async function handedOff(task: string) {
 
 test("many offers are built at once, and at most four ancestries are read at a time", async () => {
   const { repository } = bench;
-  const { coordination } = repository;
-  const verifyAncestors = coordination.verifyAncestors.bind(coordination);
+  const { handoffActions } = repository;
+  const verifyAncestors = handoffActions.verifyAncestors.bind(handoffActions);
   let [now, most, all] = [0, 0, 0];
-  vi.spyOn(coordination, "verifyAncestors").mockImplementation(async (...args) => {
+  vi.spyOn(handoffActions, "verifyAncestors").mockImplementation(async (...args) => {
     all += 1;
     now += 1;
     most = Math.max(most, now);

@@ -60,7 +60,7 @@ async function blocked(): Promise<string> {
 async function escalate(id: string): Promise<void> {
   const { handoff_id, tenant, attempt } = await offer(place.repository, id);
   const failure = { reason: "no_agent", details: null } as const;
-  await place.repository.coordination.escalateHandoff(tenant, handoff_id, {
+  await place.repository.handoffActions.escalateHandoff(tenant, handoff_id, {
     ...failure,
     attempt,
     toAgentType: "qa",
@@ -167,7 +167,7 @@ describe("the alert of a failed handoff", () => {
   test("is resolved for a lapsed handoff when the next agent has written", async () => {
     const { task, id } = await place.accepted();
     place.now += 900_001;
-    await place.repository.coordination.lapseHandoff("default", id);
+    await place.repository.handoffActions.lapseHandoff("default", id);
     const alert = await handoffAlert(task);
     await place.fail(task, { signal: "handoff_lapsed" });
     await place.attempt(task);

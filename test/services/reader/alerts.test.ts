@@ -174,7 +174,7 @@ test("resolved alerts are separated, also across pages, as blocked tasks continu
     await send(repository, "take", {}, { tenant, task });
     await create(repository, { tenant, task, fence: 1 });
     const failure = sightingOf(await repository.task(tenant, task), { class: "unrecoverable" });
-    await repository.recovery.noteFailure({ tenant, task }, failure);
+    await repository.recoveryActions.noteFailure({ tenant, task }, failure);
     const { blocked: block, audit_seq } = await repository.task(tenant, task);
     const blocked = alertOf("RECOVERY_BLOCKED", "critical", {
       ...{ tenant, task, occasion: String(audit_seq), nowMs: Date.parse(block?.at ?? "") },

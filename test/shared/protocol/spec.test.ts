@@ -76,7 +76,7 @@ describe("limits", () => {
     ["a handoff's reason; its prompt", `${count(LIMITS.prompt_bytes_max)} bytes`],
     ["idempotency record", `${idempotency_ms / 3_600_000} hours`],
     ["open requests in one service", count(LIMITS.requests_in_flight_max)],
-    ["the wait for earlier commands of a task", seconds(LIMITS.lane_wait_ms_max)],
+    ["the wait for earlier commands of a task", seconds(LIMITS.task_wait_ms_max)],
     ["the wait of the oldest request", seconds(LIMITS.request_wait_ms_max)],
   ])("%s: %s", (what, limit) => {
     const line = spec.split("\n").find((one) => one.startsWith(`| ${what} `));
@@ -94,6 +94,6 @@ describe("limits", () => {
     [`No answer** in ${seconds(LIMITS.request_attempt_ms_default)}`],
     [`when ${count(LIMITS.requests_in_flight_max)} requests are open`],
     [`has waited for over ${seconds(LIMITS.request_wait_ms_max)}`],
-    [`has waited for over ${seconds(LIMITS.lane_wait_ms_max)} for earlier ones`],
+    [`has waited for over ${seconds(LIMITS.task_wait_ms_max)} for earlier ones`],
   ])("API.md has the same limit: %s", (words) => expect(api).toContain(words));
 });

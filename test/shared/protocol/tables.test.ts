@@ -169,7 +169,7 @@ describe("limits", () => {
     ["query_deadline_ms", "request_deadline_ms_default"],
     ["redelivery_ms_max", "idempotency_ms"],
     ["request_deadline_ms_default", "redelivery_ms_max"],
-    ["duty_renew_ms", "duty_lease_ms"],
+    ["leader_renew_ms", "leader_lease_ms"],
     ["compress_bytes_min", "inline_bytes_max"],
     ["index_word_chars_min", "index_word_chars_max"],
   ];

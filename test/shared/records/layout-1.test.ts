@@ -38,18 +38,18 @@ function presentView({ block, recovery, ...head }: FirstTask): Record<string, un
 }
 
 async function totalsOf({ store, repository }: StoreCopy) {
-  const { recovery, coordination } = repository;
+  const { recoveryActions, handoffActions } = repository;
   const kinds = Object.keys(ANSWERS.expected.open_attempts).map(
     (name) => name.split("/") as [string, string],
   );
   const [attempts, dueRecoveries, dueHandoffs, recovering] = await Promise.all([
-    Promise.all(kinds.map(([tenant, agentType]) => recovery.attempts({ tenant, agentType }))),
-    recovery.due(FOREVER_MS, 1_000),
-    coordination.dueHandoffs(FOREVER_MS, 1_000),
+    Promise.all(kinds.map(([tenant, agentType]) => recoveryActions.attempts({ tenant, agentType }))),
+    recoveryActions.due(FOREVER_MS, 1_000),
+    handoffActions.dueHandoffs(FOREVER_MS, 1_000),
     Promise.all(TENANTS.map((tenant) => repository.recoveries(tenant, { limit: 1_000 }))),
   ]);
   return {
-    recovery_counts: await recovery.counts(),
+    recovery_counts: await recoveryActions.counts(),
     handoff_counts: await store.read(READ, readHandoffCounts),
     open_attempts: Object.fromEntries(kinds.map((kind, n) => [kind.join("/"), attempts[n]])),
     due_recoveries: dueRecoveries.map(({ tenant, task_id }) => `${tenant}/${task_id}`),

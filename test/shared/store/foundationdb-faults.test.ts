@@ -18,7 +18,7 @@ const missing = await missingFoundationdb();
 const DEADLINE_MS = 2_000;
 /** A busy machine may notice a deadline late; a hang is longer than that. */
 const LATE_MS = 3_000;
-const LANES = 20;
+const WRITERS = 20;
 
 /** The faults, each with its begin and its end. */
 const FAULTS: [
@@ -84,23 +84,23 @@ describe.skipIf(missing !== undefined)("a server that fails", () => {
           look = () => reached() && resolve();
           look();
         });
-      const lane = async (_: unknown, n: number) => {
+      const writer = async (_: unknown, n: number) => {
         for (let i = 0; !stop; i += 1) {
           outcomes.push(await writeOnce(store, `${name}/${n}/${i}`));
           look();
         }
       };
-      const lanes = Array.from({ length: LANES }, lane);
+      const writers = Array.from({ length: WRITERS }, writer);
       const committed = () => outcomes.filter(({ error }) => error === undefined).length;
       await until(() => committed() >= 200);
       await begin(control);
-      await until(() => outcomes.filter(({ error }) => error !== undefined).length >= LANES);
+      await until(() => outcomes.filter(({ error }) => error !== undefined).length >= WRITERS);
       expect((await store.health({ timeoutMs: 500 })).ok).toBe(false);
       await end(control);
       const before = committed();
       await until(() => committed() >= before + 200);
       stop = true;
-      await Promise.all(lanes);
+      await Promise.all(writers);
 
       expect(Math.max(...outcomes.map(({ ms }) => ms))).toBeLessThan(DEADLINE_MS + LATE_MS);
       for (const { error } of outcomes) {

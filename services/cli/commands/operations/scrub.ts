@@ -13,7 +13,7 @@ import type { Session } from "../../runtime/session.ts";
 
 const POLL_MS = 300;
 /** After a kill, another watchdog gets the lease within seconds. After this time there is no watchdog. */
-const NO_WATCHDOG_MS = 4 * LIMITS.duty_lease_ms;
+const NO_WATCHDOG_MS = 4 * LIMITS.leader_lease_ms;
 /** The number of findings in the status; `scrub findings` lists them all. */
 const SHOWN = 10;
 

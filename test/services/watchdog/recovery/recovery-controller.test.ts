@@ -96,7 +96,7 @@ describe("admission", () => {
     const controller = startRecoveryController({ clock, log: testLog }, place.repository, admission);
     try {
       await expect.poll(() => stateOf(other.task), { timeout: 25_000 }).toBe("attempted");
-      expect((await place.repository.recovery.counts()).attempted).toBe(3);
+      expect((await place.repository.recoveryActions.counts()).attempted).toBe(3);
     } finally {
       await controller.stop();
     }

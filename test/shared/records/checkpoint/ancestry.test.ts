@@ -24,9 +24,9 @@ describe.each(ENGINES)("the chain of a checkpoint on %s", (engine) => {
   afterEach(() => bench.close());
 
   const verify = async (id: string) => {
-    const { coordination } = bench.repository;
-    const own = await coordination.verifyOwn("default", TASK, id);
-    return own.ok ? coordination.verifyAncestors("default", TASK, own) : own;
+    const { handoffActions } = bench.repository;
+    const own = await handoffActions.verifyOwn("default", TASK, id);
+    return own.ok ? handoffActions.verifyAncestors("default", TASK, own) : own;
   };
 
   const sound = (id: string | undefined, verified: number) => ({

@@ -196,13 +196,13 @@ test("a damaged lease does not hide the others, and is read as an expired lease 
     lapsesAt: 1_000,
   }));
   for (const { task, agentId } of leases) await send(repository, "take", {}, { task, agent: agentId });
-  await repository.recovery.renewLeases(leases);
+  await repository.recoveryActions.renewLeases(leases);
   for (const n of [2, 3]) await flip(systemKeys.agentLease("default", `task-${n}`, 1));
   await send(repository, "release", {}, { task: "task-3", agent: "agent-3", fence: 1 });
   const { updated_at } = await repository.task("default", "task-2");
   const found = [];
   for (let last: LeaseKey | null | undefined; last !== null; ) {
-    const page = await repository.recovery.leases(last ?? null, 1);
+    const page = await repository.recoveryActions.leases(last ?? null, 1);
     found.push(...page.leases);
     last = page.last;
   }

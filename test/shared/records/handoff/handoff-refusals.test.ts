@@ -68,7 +68,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
         code: "CONFLICT",
         details: { state: "offered", deadline: made.deadline },
       });
-      const again = await place.repository.coordination.offerHandoff("default", id, offering(made));
+      const again = await place.repository.handoffActions.offerHandoff("default", id, offering(made));
       expect(again.applied).toBe(true);
       expect(await acknowledge(place.repository, made, { agent: "late" })).toMatchObject({ owner: "late" });
     });
@@ -78,7 +78,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
       [
         "escalated",
         (_, id) =>
-          place.repository.coordination.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" }),
+          place.repository.handoffActions.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" }),
       ],
       [
         "confirmed",

@@ -22,7 +22,7 @@ describe.each(ENGINES)("secrets in handoffs on %s", (engine) => {
   async function published(task: string): Promise<{ reasons: unknown[]; all: string }> {
     const one = await place.repository.handoff("default", { task_id: task });
     const { handoffs } = await place.repository.handoffs("default", { task_id: task, limit: 20 });
-    const due = await place.repository.coordination.dueHandoffs(Date.now() * 2, 20);
+    const due = await place.repository.handoffActions.dueHandoffs(Date.now() * 2, 20);
     const outbox = (await place.outbox(task)).map(({ json }) => json);
     const reasons = [one, ...handoffs].map(({ reason }) => reason);
     const head = await place.head(task);

@@ -67,18 +67,18 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
         case "release":
           return command("release", { fence: known.fence });
         case "validate":
-          return repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
+          return repository.handoffActions.validateHandoff("default", id, { toAgentType: "qa" });
         case "offer":
-          return last && repository.coordination.offerHandoff("default", id, offering(last));
+          return last && repository.handoffActions.offerHandoff("default", id, offering(last));
         case "reject":
-          return repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
+          return repository.handoffActions.rejectHandoff("default", id, { reason: "hash_broken" });
         case "escalate":
-          return repository.coordination.escalateHandoff("default", id, {
+          return repository.handoffActions.escalateHandoff("default", id, {
             attempt: last?.attempt ?? 0,
             reason: "no_agent",
           });
         case "lapse":
-          return repository.coordination.lapseHandoff("default", id);
+          return repository.handoffActions.lapseHandoff("default", id);
         case "wait":
           place.now += isRight ? 1_000 : 900_001;
           return;

@@ -78,12 +78,12 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
 
   test("from the request to the first checkpoint there is one owner at a time, and each transition is recorded", async () => {
     const { task, id } = await place.requested();
-    const validated = await place.repository.coordination.validateHandoff("default", id, {
+    const validated = await place.repository.handoffActions.validateHandoff("default", id, {
       toAgentType: "qa",
     });
     expect(validated).toMatchObject({ applied: true, handoff: { state: "validated", to_agent_type: "qa" } });
     expect(await place.head(task)).toMatchObject({ owner: "giver", fence: 1 });
-    const made = await place.repository.coordination.offerHandoff(
+    const made = await place.repository.handoffActions.offerHandoff(
       "default",
       id,
       offering(validated.handoff as Handoff),
@@ -153,7 +153,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
         prompt: "Continue from the checkpoint.",
       },
     });
-    const again = await place.repository.coordination.offerHandoff(
+    const again = await place.repository.handoffActions.offerHandoff(
       "default",
       id,
       offering(await place.handoff(id)),
@@ -170,9 +170,9 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     ["a prompt that its JSON form makes too large", "\u0001".repeat(LIMITS.prompt_bytes_max)],
   ])("%s is refused, and nothing is offered", async (_, prompt) => {
     const { task, id } = await place.requested();
-    await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
+    await place.repository.handoffActions.validateHandoff("default", id, { toAgentType: "qa" });
     const error = await refusal(
-      place.repository.coordination.offerHandoff(
+      place.repository.handoffActions.offerHandoff(
         "default",
         id,
         offering(await place.handoff(id), { prompt }),
@@ -183,7 +183,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     expect((await place.outbox(task)).filter(isOffer)).toEqual([]);
     const largest =
       "\n".repeat(LIMITS.prompt_bytes_max / 2) + "x".repeat(LIMITS.prompt_bytes_max / 2 - 9_000);
-    const fits = await place.repository.coordination.offerHandoff(
+    const fits = await place.repository.handoffActions.offerHandoff(
       "default",
       id,
       offering(await place.handoff(id), { prompt: largest }),
@@ -225,7 +225,9 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       const { task, id } = await place.requested();
       const failure = { reason: "chain_broken", details: "hash mismatch" } as const;
       const results = await Promise.all(
-        Array.from({ length: 5 }, () => place.repository.coordination.rejectHandoff("default", id, failure)),
+        Array.from({ length: 5 }, () =>
+          place.repository.handoffActions.rejectHandoff("default", id, failure),
+        ),
       );
       expect(results.filter(({ applied }) => applied)).toHaveLength(1);
       for (const result of results) expect(result.handoff?.state).toBe("rejected");
@@ -244,20 +246,20 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
 
     test("of many that offer or escalate at once exactly one succeeds", async () => {
       const { id } = await place.requested();
-      await place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" });
+      await place.repository.handoffActions.validateHandoff("default", id, { toAgentType: "qa" });
       const validated = await place.handoff(id);
       const race = <T>(move: () => Promise<T>) => Promise.all(Array.from({ length: 8 }, move));
       const offers = await race(() =>
-        place.repository.coordination.offerHandoff("default", id, offering(validated)),
+        place.repository.handoffActions.offerHandoff("default", id, offering(validated)),
       );
       expect(offers.filter(({ applied }) => applied)).toHaveLength(1);
       expect(await place.handoff(id)).toMatchObject({ attempt: 1 });
       const stale = { attempt: 0, reason: "no_agent" } as const;
-      expect(await place.repository.coordination.escalateHandoff("default", id, stale)).toMatchObject({
+      expect(await place.repository.handoffActions.escalateHandoff("default", id, stale)).toMatchObject({
         applied: false,
       });
       const ends = await race(() =>
-        place.repository.coordination.escalateHandoff("default", id, { ...stale, attempt: 1 }),
+        place.repository.handoffActions.escalateHandoff("default", id, { ...stale, attempt: 1 }),
       );
       expect(ends.filter(({ applied }) => applied)).toHaveLength(1);
       expect(await place.handoff(id)).toMatchObject({
@@ -268,11 +270,11 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
 
     test("a handoff lapses after its deadline and not before, and its task stays with the owner", async () => {
       const { task, id } = await place.accepted();
-      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+      expect(await place.repository.handoffActions.lapseHandoff("default", id)).toMatchObject({
         applied: false,
       });
       place.now += 900_000;
-      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+      expect(await place.repository.handoffActions.lapseHandoff("default", id)).toMatchObject({
         applied: true,
       });
       expect(await place.handoff(id)).toMatchObject({
@@ -285,31 +287,31 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
         fence: 2,
         handoff_id: null,
       });
-      expect(await place.repository.coordination.lapseHandoff("default", id)).toMatchObject({
+      expect(await place.repository.handoffActions.lapseHandoff("default", id)).toMatchObject({
         applied: false,
       });
     });
 
     test("an unknown handoff is not found", async () => {
       const nothing = { applied: false, handoff: null };
-      expect(await place.repository.coordination.lapseHandoff("default", uuidv7())).toEqual(nothing);
+      expect(await place.repository.handoffActions.lapseHandoff("default", uuidv7())).toEqual(nothing);
       const { id } = await place.requested();
-      expect(await place.repository.coordination.validateHandoff("other", id, { toAgentType: "qa" })).toEqual(
-        nothing,
-      );
+      expect(
+        await place.repository.handoffActions.validateHandoff("other", id, { toAgentType: "qa" }),
+      ).toEqual(nothing);
     });
   });
 
   test("an open handoff becomes due even if messages were lost, and an ended one does not", async () => {
     const { id } = await place.requested();
     const ids = async (at: number) =>
-      (await place.repository.coordination.dueHandoffs(at, 1_000)).map(({ handoff_id }) => handoff_id);
+      (await place.repository.handoffActions.dueHandoffs(at, 1_000)).map(({ handoff_id }) => handoff_id);
     expect(await ids(place.now)).not.toContain(id);
     expect(await ids(place.now + LIMITS.handoff_overlooked_ms)).toContain(id);
     const made = await offer(place.repository, id);
     expect(await ids(place.now + LIMITS.handoff_overlooked_ms)).not.toContain(id);
     expect(await ids(Date.parse(made.deadline ?? ""))).toContain(id);
-    await place.repository.coordination.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" });
+    await place.repository.handoffActions.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" });
     expect((await place.due()).map((one) => one.id)).not.toContain(id);
   });
 
@@ -317,7 +319,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     const requested = [];
     for (let n = 0; n < 5; n += 1) requested.push((await place.requested()).id);
     const due = (limit: number, over: readonly string[]) =>
-      place.repository.coordination.dueHandoffs(
+      place.repository.handoffActions.dueHandoffs(
         place.now + LIMITS.handoff_overlooked_ms,
         limit,
         ({ handoff_id }) => over.includes(handoff_id),

@@ -51,7 +51,7 @@ const noise = (bytes: number): string =>
   ).join("");
 
 /**
- * Every operation of the repository and of the background duties, including refused and redelivered commands.
+ * Every operation of the repository and of the background jobs, including refused and redelivered commands.
  */
 async function runScript(
   { repository, store }: TestRecords,
@@ -109,7 +109,7 @@ async function runScript(
   await create(repository, { task: "damaged", commandId: bad });
   await flip(store, "damaged", bad);
   await refused(repository.get("default", bad));
-  await duties(store, clock);
+  await backgroundJobs(store, clock);
 }
 
 /** Clears published events, as the relay does. */
@@ -120,8 +120,8 @@ async function publish(store: Store): Promise<void> {
   });
 }
 
-async function duties(store: Store, clock: ManualClock): Promise<void> {
-  const wanted = { duty: "expiry", holder: "one", nowMs: clock.now(), leaseMs: 10_000 };
+async function backgroundJobs(store: Store, clock: ManualClock): Promise<void> {
+  const wanted = { job: "expiry", holder: "one", nowMs: clock.now(), leaseMs: 10_000 };
   const lease = await acquireLease(store, wanted);
   await clock.advance(HOURS_51);
   const expire = async (tx: Tx) => {

@@ -49,7 +49,7 @@ function write(
 
 function fail({ repository, tenant, task, head }: Situation, changes: Partial<Sighting>): Promise<unknown> {
   const sighting = sightingOf(head, { agent_type: TYPE, ...changes });
-  return repository.recovery.noteFailure({ tenant, task }, sighting);
+  return repository.recoveryActions.noteFailure({ tenant, task }, sighting);
 }
 
 async function attempt({ copy, repository, tenant, task, head: { recovery } }: Situation): Promise<unknown> {
@@ -58,15 +58,15 @@ async function attempt({ copy, repository, tenant, task, head: { recovery } }: S
   copy.now = Math.max(copy.now, Date.parse(dueAt));
   const place = { tenant, task };
   const before = rung === "previous" ? avoid_id : null;
-  const search = await repository.recovery.findPoint(place, {
+  const search = await repository.recoveryActions.findPoint(place, {
     checkpointId: wish?.checkpoint_id ?? null,
     before,
   });
   if (!search.found) {
-    return repository.recovery.block(place, { dueAt, reason: search.reason, details: search.details });
+    return repository.recoveryActions.block(place, { dueAt, reason: search.reason, details: search.details });
   }
   const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
-  return repository.recovery.attempt(place, { dueAt, handoffId: copy.id(), point });
+  return repository.recoveryActions.attempt(place, { dueAt, handoffId: copy.id(), point });
 }
 
 function ofLatest(op: "update" | "finalize", body: Record<string, unknown>): Step {
@@ -79,7 +79,7 @@ function ofHandoff(step: (at: Situation, open: Handoff) => Promise<unknown>): St
 }
 
 const offer = ofHandoff(({ repository, tenant }, open) =>
-  repository.coordination.offerHandoff(tenant, open.handoff_id, { ...offering(open), toAgentType: TYPE }),
+  repository.handoffActions.offerHandoff(tenant, open.handoff_id, { ...offering(open), toAgentType: TYPE }),
 );
 const accept = ofHandoff((at, { handoff_id, checkpoint_id, to_agent_type: agent_type }) =>
   command(
@@ -101,10 +101,10 @@ const STEPS = {
   offer,
   accept,
   reject: ofHandoff(({ repository, tenant }, { handoff_id: id }) =>
-    repository.coordination.rejectHandoff(tenant, id, { reason: "hash_broken" }),
+    repository.handoffActions.rejectHandoff(tenant, id, { reason: "hash_broken" }),
   ),
   escalate: ofHandoff(({ repository, tenant }, { handoff_id: id, attempt: made }) =>
-    repository.coordination.escalateHandoff(tenant, id, {
+    repository.handoffActions.escalateHandoff(tenant, id, {
       attempt: made,
       reason: "no_agent",
       toAgentType: TYPE,
@@ -112,7 +112,7 @@ const STEPS = {
   ),
   lapse: ofHandoff(({ copy, repository, tenant }, { handoff_id: id, deadline }) => {
     copy.now = Math.max(copy.now, Date.parse(deadline ?? "") || 0);
-    return repository.coordination.lapseHandoff(tenant, id);
+    return repository.handoffActions.lapseHandoff(tenant, id);
   }),
   cancel: (at) => command(at, "cancel_handoff", {}),
   update: ofLatest("update", { patch: { execution_state: { current_focus: "the parser" } } }),
@@ -130,7 +130,7 @@ const STEPS = {
   probe: async ({ copy, repository, tenant, task, head: { recovery } }) => {
     if (recovery?.state !== "blocked" || recovery.due_at === null) return false;
     copy.now = Math.max(copy.now, Date.parse(recovery.due_at));
-    return repository.recovery.probe({ tenant, task }, { dueAt: recovery.due_at });
+    return repository.recoveryActions.probe({ tenant, task }, { dueAt: recovery.due_at });
   },
   recover: (at) => command(at, "recover", { force: true }, { agent: "eve", fenced: false }),
   recover_reset: (at) =>

@@ -45,7 +45,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
       (await place.head(task)).handoff_id as string,
     );
     const failure = { attempt, reason: "no_agent", details: "no agent is available" } as const;
-    await place.repository.coordination.escalateHandoff("default", handoff_id, failure);
+    await place.repository.handoffActions.escalateHandoff("default", handoff_id, failure);
     return task;
   }
 
@@ -146,7 +146,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
 
   test("the owner whose handoff was rejected has done its part; an agent that takes it then has not", async () => {
     const { task, id } = await place.requested();
-    await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id, { reason: "chain_broken" });
     const alerted = (await place.head(task)).blocked?.alert_seq;
     expect(await place.fail(task)).toEqual({ applied: false, why: "blocked" });
     await take(task, "agent-2");
@@ -162,7 +162,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   test("a checkpoint corrupted after it was chosen does not block for an operator: the next failure is handled", async () => {
     const task = await place.owned(2);
     const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "handoff" });
-    await place.repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id, { reason: "hash_broken" });
     await take(task, "agent-2");
     expect(await place.fail(task)).toMatchObject({ applied: true, head: { state: "active" } });
     expect((await place.recovery(task)).state).toBe("waiting");
@@ -171,7 +171,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   test("a late report of a corrupt checkpoint does not revoke the ownership of an agent that took the task", async () => {
     const task = await place.attempted();
     const { handoff_id: id } = await place.head(task);
-    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id as string, { reason: "hash_broken" });
     await take(task, "agent-2");
     const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
     expect(await place.fail(task, rejected)).toEqual({ applied: false, why: "superseded" });
@@ -181,7 +181,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   test("a write by another agent before the watchdogs handle a corrupt checkpoint leaves the task to them", async () => {
     const task = await place.attempted();
     const { handoff_id: id } = await place.head(task);
-    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id as string, { reason: "hash_broken" });
     await place.write(task, "anna", {});
     expect((await place.recovery(task)).state).toBe("attempted");
     const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
@@ -281,7 +281,7 @@ test("probes cause one alert for one block, and continue when an agent that took
   for (let n = 0; n < 3; n += 1) {
     const dueAt = (await place.recovery(task)).due_at as string;
     place.now = Date.parse(dueAt);
-    await place.repository.recovery.probe(key, { dueAt });
+    await place.repository.recoveryActions.probe(key, { dueAt });
     await place.attempt(task);
     await place.takeOver(task, "agent-9");
     await place.fail(task);

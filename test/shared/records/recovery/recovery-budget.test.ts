@@ -126,9 +126,9 @@ describe.each(ENGINES)("probes on %s", (engine) => {
     expect(due_at).toBe(iso(place.now + 60_000));
     const at = { dueAt: due_at ?? "" };
     const key = { tenant: "default", task };
-    expect(await place.repository.recovery.probe(key, at)).toMatchObject({ applied: false });
+    expect(await place.repository.recoveryActions.probe(key, at)).toMatchObject({ applied: false });
     place.now += 60_000;
-    const probes = await Promise.all([1, 2, 3].map(() => place.repository.recovery.probe(key, at)));
+    const probes = await Promise.all([1, 2, 3].map(() => place.repository.recoveryActions.probe(key, at)));
     expect(probes.filter(({ applied }) => applied)).toHaveLength(1);
     expect(await place.head(task)).toMatchObject({ state: "active", recovery: { state: "waiting" } });
     await place.attempt(task);
@@ -146,7 +146,7 @@ describe.each(ENGINES)("probes on %s", (engine) => {
     const task = await place.spent(1);
     place.now += 60_000;
     const { due_at } = await place.recovery(task);
-    await place.repository.recovery.probe({ tenant: "default", task }, { dueAt: due_at ?? "" });
+    await place.repository.recoveryActions.probe({ tenant: "default", task }, { dueAt: due_at ?? "" });
     await place.attempt(task);
     await place.takeOver(task, "agent-9");
     await place.write(task, "agent-9", { completed: 2 });

@@ -106,7 +106,7 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
     });
     place.now += SILENCE_MS;
     const until = place.now + 1_000;
-    await place.repository.recovery.renewLeases([
+    await place.repository.recoveryActions.renewLeases([
       { tenant: "default", task, fence: 1, agentId: "agent-1", agentType: "qa", lapsesAt: until },
     ]);
     expect((await refusal(recover(task))).details).toMatchObject({

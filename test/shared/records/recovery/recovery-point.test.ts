@@ -27,7 +27,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     return { task, ids: checkpoints.map(({ metadata }) => metadata.checkpoint_id) };
   }
   const find = (task: string, wish = {}) =>
-    place.repository.recovery.findPoint({ tenant: "default", task }, wish);
+    place.repository.recoveryActions.findPoint({ tenant: "default", task }, wish);
   const damage = (task: string, id: string | undefined) => flip(place.store, task, id as string);
   const idOf = (search: Awaited<ReturnType<typeof find>>) =>
     search.found ? search.checkpoint.metadata.checkpoint_id : search.reason;
@@ -139,7 +139,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     await place.attempt(task);
     const { handoff_id: id } = await place.head(task);
     await damage(task, latest_id as string);
-    await place.repository.coordination.rejectHandoff("default", id as string, { reason: "hash_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id as string, { reason: "hash_broken" });
     await place.fail(task, { signal: "handoff_rejected", class: "corrupt_state", agent_id: null });
     await place.attempt(task);
     expect(await place.recovery(task)).toMatchObject({ attempts: 1, blocked: { reason: "chain_broken" } });

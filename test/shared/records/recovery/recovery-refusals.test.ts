@@ -23,7 +23,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     ...{ tenant: "default", task, fence, agentId: "agent-1", agentType: "qa", lapsesAt },
   });
   const leasesOf = async (task: string) =>
-    (await place.repository.recovery.leases(null, 1_000)).leases.filter((one) => one.task === task);
+    (await place.repository.recoveryActions.leases(null, 1_000)).leases.filter((one) => one.task === task);
 
   test("nothing changes when a failure is refused", async () => {
     const task = await place.owned();
@@ -35,19 +35,19 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
   test("of an unknown task", async () => {
     const sighting = sightingOf(await place.head(await place.owned()));
     const nowhere = { tenant: "default", task: "nowhere" };
-    expect(await place.repository.recovery.noteFailure(nowhere, sighting)).toEqual({
+    expect(await place.repository.recoveryActions.noteFailure(nowhere, sighting)).toEqual({
       applied: false,
       why: "unknown_task",
     });
     const elsewhere = { tenant: "acme", task: "task-1" };
-    expect(await place.repository.recovery.noteFailure(elsewhere, sighting)).toMatchObject({
+    expect(await place.repository.recoveryActions.noteFailure(elsewhere, sighting)).toMatchObject({
       why: "unknown_task",
     });
   });
 
   test("of an earlier owner, whose lease is cleared", async () => {
     const task = await place.owned();
-    await place.repository.recovery.renewLeases([lease(task, place.now + SILENCE_MS)]);
+    await place.repository.recoveryActions.renewLeases([lease(task, place.now + SILENCE_MS)]);
     await send(place.repository, "take", {}, { task, agent: "agent-2" });
     const late = { fence: 1, agent_id: "agent-1" };
     expect(await place.fail(task, late)).toEqual({ applied: false, why: "superseded" });
@@ -75,14 +75,14 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
 
   test("of a task that waits for an operator", async () => {
     const { task, id } = await place.requested();
-    await place.repository.coordination.rejectHandoff("default", id, { reason: "chain_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id, { reason: "chain_broken" });
     expect(await place.fail(task)).toEqual({ applied: false, why: "blocked" });
   });
 
   test("for silence, while the lease in the store is valid; other signals ignore the lease", async () => {
     const task = await place.owned();
     const until = place.now + 2 * SILENCE_MS;
-    await place.repository.recovery.renewLeases([lease(task, until)]);
+    await place.repository.recoveryActions.renewLeases([lease(task, until)]);
     place.now += SILENCE_MS + 1;
     for (const signal of ["lease_lapsed", "step_overdue"] as const) {
       expect(await place.fail(task, { ...lapsed, signal })).toEqual({
@@ -97,7 +97,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await leasesOf(task)).toEqual([]);
 
     const other = await place.owned();
-    await place.repository.recovery.renewLeases([lease(other, place.now + SILENCE_MS)]);
+    await place.repository.recoveryActions.renewLeases([lease(other, place.now + SILENCE_MS)]);
     expect(await place.fail(other, { signal: "exit_report" })).toMatchObject({ applied: true });
   });
 
@@ -118,26 +118,28 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
 
   test("a lease from a clock far ahead does not keep a dead agent alive", async () => {
     const task = await place.owned();
-    await place.repository.recovery.renewLeases([lease(task, place.now + 365 * 86_400_000)]);
+    await place.repository.recoveryActions.renewLeases([lease(task, place.now + 365 * 86_400_000)]);
     place.now += SILENCE_MS;
     expect(await place.fail(task, lapsed)).toMatchObject({ applied: true });
   });
 
   test("leases are kept by task and fence, renewed, listed and dropped", async () => {
     const task = await place.owned();
-    await place.repository.recovery.renewLeases([1, 2, 3].map((fence) => lease(task, 1_000 * fence, fence)));
-    await place.repository.recovery.renewLeases([lease(task, 9_000, 2)]);
+    await place.repository.recoveryActions.renewLeases(
+      [1, 2, 3].map((fence) => lease(task, 1_000 * fence, fence)),
+    );
+    await place.repository.recoveryActions.renewLeases([lease(task, 9_000, 2)]);
     expect((await leasesOf(task)).map(({ fence, lapsesAt }) => [fence, lapsesAt])).toEqual([
       [1, 1_000],
       [2, 9_000],
       [3, 3_000],
     ]);
-    const first = await place.repository.recovery.leases({ tenant: "default", task, fence: 0 }, 2);
+    const first = await place.repository.recoveryActions.leases({ tenant: "default", task, fence: 0 }, 2);
     expect(first).toMatchObject({ last: { task, fence: 2 }, leases: [{ fence: 1 }, { fence: 2 }] });
-    const rest = await place.repository.recovery.leases({ tenant: "default", task, fence: 2 }, 1_000);
+    const rest = await place.repository.recoveryActions.leases({ tenant: "default", task, fence: 2 }, 1_000);
     expect(rest.leases.filter((one) => one.task === task)).toMatchObject([{ fence: 3 }]);
     expect(rest.last).toBe(null);
-    await place.repository.recovery.dropLeases([1, 2, 3].map((fence) => lease(task, 0, fence)));
+    await place.repository.recoveryActions.dropLeases([1, 2, 3].map((fence) => lease(task, 0, fence)));
     expect(await leasesOf(task)).toEqual([]);
   });
 
@@ -146,7 +148,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     const sighting = sightingOf(await place.head(task));
     const noted = await Promise.all(
       Array.from({ length: 50 }, () =>
-        place.repository.recovery.noteFailure({ tenant: "default", task }, sighting),
+        place.repository.recoveryActions.noteFailure({ tenant: "default", task }, sighting),
       ),
     );
     expect(noted.filter(({ applied }) => applied)).toHaveLength(1);
@@ -171,31 +173,31 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     const key = { tenant: "default", task };
     await place.fail(task);
     const { due_at: dueAt } = await place.recovery(task);
-    const search = await place.repository.recovery.findPoint(key);
+    const search = await place.repository.recoveryActions.findPoint(key);
     if (!search.found) throw new Error("there is a recovery point");
     const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
     place.now += 1;
     await send(place.repository, "recover", {}, { task, agent: "somebody" });
     place.now = Date.parse(dueAt ?? "");
     const late = { dueAt: dueAt ?? "", handoffId: uuidv7(), point };
-    expect(await place.repository.recovery.attempt(key, late)).toMatchObject({ applied: false });
+    expect(await place.repository.recoveryActions.attempt(key, late)).toMatchObject({ applied: false });
     expect((await advanceRecovery(place.repository, task)).applied).toBe(true);
   });
 
   test("without an open recovery nothing is attempted or blocked", async () => {
     const task = await place.resumed();
     const key = { tenant: "default", task };
-    const search = await place.repository.recovery.findPoint(key);
+    const search = await place.repository.recoveryActions.findPoint(key);
     if (!search.found) throw new Error("there is a recovery point");
     const point = { checkpoint: search.checkpoint, hash: search.checkpoint.compliance.hash };
     const dueAt = new Date(place.now).toISOString();
     const before = await place.head(task);
-    expect(await place.repository.recovery.attempt(key, { dueAt, handoffId: uuidv7(), point })).toMatchObject(
-      { applied: false },
-    );
+    expect(
+      await place.repository.recoveryActions.attempt(key, { dueAt, handoffId: uuidv7(), point }),
+    ).toMatchObject({ applied: false });
     const blocking = { dueAt, reason: "chain_broken", details: null } as const;
-    expect(await place.repository.recovery.block(key, blocking)).toMatchObject({ applied: false });
-    expect(await place.repository.recovery.probe(key, { dueAt })).toMatchObject({ applied: false });
+    expect(await place.repository.recoveryActions.block(key, blocking)).toMatchObject({ applied: false });
+    expect(await place.repository.recoveryActions.probe(key, { dueAt })).toMatchObject({ applied: false });
     expect(await place.head(task)).toEqual(before);
   });
 

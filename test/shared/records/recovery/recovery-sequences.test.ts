@@ -116,25 +116,25 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         if (dueAt !== "" && isRight) place.now = Math.max(place.now, Date.parse(dueAt));
         return known.recovery?.state === "waiting" && advanceRecovery(repository, task);
       case "probe":
-        return repository.recovery.probe(key, { dueAt });
+        return repository.recoveryActions.probe(key, { dueAt });
       case "offer":
         return (
           last &&
-          repository.coordination.offerHandoff("default", id, { ...offering(last), toAgentType: "qa" })
+          repository.handoffActions.offerHandoff("default", id, { ...offering(last), toAgentType: "qa" })
         );
       case "accept":
         return last && acknowledge(repository, last, { agent });
       case "reject":
-        return repository.coordination.rejectHandoff("default", id, {
+        return repository.handoffActions.rejectHandoff("default", id, {
           reason: isRight ? "hash_broken" : "chain_broken",
         });
       case "escalate":
-        return repository.coordination.escalateHandoff("default", id, {
+        return repository.handoffActions.escalateHandoff("default", id, {
           ...{ attempt: last?.attempt ?? 0, reason: "no_agent", toAgentType: "qa" },
         });
       case "lapse":
         if (isRight && last?.deadline) place.now = Math.max(place.now, Date.parse(last.deadline));
-        return repository.coordination.lapseHandoff("default", id);
+        return repository.handoffActions.lapseHandoff("default", id);
       case "wait":
         place.now += isRight ? 1_000 : 600_001;
         return;
@@ -270,10 +270,10 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     const heads: Task[] = await Promise.all(tasks.map((task) => place.head(task)));
     const states = heads.flatMap(({ recovery }) => (recovery === null ? [] : [recovery.state]));
     const counted = RECOVERY_STATES.map((state) => [state, states.filter((one) => one === state).length]);
-    expect(await place.repository.recovery.counts()).toEqual(Object.fromEntries(counted));
+    expect(await place.repository.recoveryActions.counts()).toEqual(Object.fromEntries(counted));
     const open = heads.filter(({ recovery }) => recovery?.state === "attempted").map(wanted);
     for (const agentType of new Set(heads.map(wanted))) {
-      const attempts = await place.repository.recovery.attempts({ tenant: "default", agentType });
+      const attempts = await place.repository.recoveryActions.attempts({ tenant: "default", agentType });
       expect(attempts).toBe(open.filter((one) => one === agentType).length);
     }
   }

@@ -60,7 +60,7 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
     ["requested", async () => undefined],
     [
       "validated",
-      (id) => place.repository.coordination.validateHandoff("default", id, { toAgentType: "qa" }),
+      (id) => place.repository.handoffActions.validateHandoff("default", id, { toAgentType: "qa" }),
     ],
     ["offered", (id) => offer(place.repository, id)],
   ];
@@ -114,7 +114,7 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
     const untaken = await handedOff();
     const { handoff_id, attempt } = await offer(place.repository, await open(untaken));
     const untakenIn = { attempt, reason: "no_agent" } as const;
-    await place.repository.coordination.escalateHandoff("default", handoff_id, untakenIn);
+    await place.repository.handoffActions.escalateHandoff("default", handoff_id, untakenIn);
     expect(await place.head(untaken)).toMatchObject({ state: "blocked", owner: null });
     await handOff(untaken);
     await cancel(untaken);
@@ -123,7 +123,7 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
     // No watchdog has handled it yet.
     const broken = await handedOff();
     const failure = { reason: "hash_broken" } as const;
-    await place.repository.coordination.rejectHandoff("default", await open(broken), failure);
+    await place.repository.handoffActions.rejectHandoff("default", await open(broken), failure);
     await handOff(broken);
     await cancel(broken);
     await requireWithdrawn(broken);

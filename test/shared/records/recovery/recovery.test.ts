@@ -116,10 +116,10 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(pause).toBeGreaterThanOrEqual(30_000);
     expect(pause).toBeLessThanOrEqual(60_000);
     const early = { dueAt: due_at ?? "", handoffId: "01890000-0000-7000-8000-000000000001" };
-    const point = await place.repository.recovery.findPoint({ tenant: "default", task });
+    const point = await place.repository.recoveryActions.findPoint({ tenant: "default", task });
     if (!point.found) throw new Error("there is one");
     const { checkpoint } = point;
-    const made = await place.repository.recovery.attempt(
+    const made = await place.repository.recoveryActions.attempt(
       { tenant: "default", task },
       { ...early, point: { checkpoint, hash: checkpoint.compliance.hash } },
     );
@@ -175,7 +175,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     const task = await place.attempted();
     const { handoff_id, fence } = await place.takeOver(task, "agent-2");
     place.now += 900_001;
-    await place.repository.coordination.lapseHandoff("default", handoff_id);
+    await place.repository.handoffActions.lapseHandoff("default", handoff_id);
     expect(await place.recovery(task)).toMatchObject({ state: "attempted", failures: 1 });
     const lapsed = { signal: "handoff_lapsed", class: "timeout", agent_id: "agent-2" } as const;
     expect(await place.fail(task, { ...lapsed, fence: fence as number })).toMatchObject({ applied: true });
@@ -192,7 +192,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     const { handoff_id, fence } = await place.takeOver(task, "agent-2");
     await send(place.repository, "release", {}, { task, agent: "agent-2", fence: fence as number });
     place.now += 900_001;
-    await place.repository.coordination.lapseHandoff("default", handoff_id);
+    await place.repository.handoffActions.lapseHandoff("default", handoff_id);
     const lapsed = { signal: "handoff_lapsed", class: "timeout", agent_id: "agent-2" } as const;
     expect(await place.fail(task, { ...lapsed, fence: fence as number })).toMatchObject({ applied: true });
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", failures: 2 });
@@ -202,7 +202,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     const task = await place.attempted();
     const { handoff_id, fence } = await place.takeOver(task, "agent-2");
     place.now += 900_001;
-    await place.repository.coordination.lapseHandoff("default", handoff_id);
+    await place.repository.handoffActions.lapseHandoff("default", handoff_id);
     await place.write(task, "agent-2", { completed: 1 });
     expect(await place.recovery(task)).toMatchObject({ state: "resumed", attempts: 1 });
     expect((await place.events(task)).at(-1)).toBe("RECOVERY_COMPLETED");
@@ -232,7 +232,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
       place.repository,
       (await place.head(task)).handoff_id as string,
     );
-    await place.repository.coordination.escalateHandoff("default", handoff_id, {
+    await place.repository.handoffActions.escalateHandoff("default", handoff_id, {
       attempt,
       reason: "no_agent",
       details: "no agent of the type is available",
@@ -249,7 +249,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     await place.fail(task);
     const { head } = await place.attempt(task);
     const id = head?.handoff_id as string;
-    await place.repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id, { reason: "hash_broken" });
     expect(await place.head(task)).toMatchObject({ state: "active", recovery: { state: "attempted" } });
     const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
     expect(await place.fail(task, rejected)).toMatchObject({ applied: true, head: { state: "active" } });
@@ -268,7 +268,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
   test("after a living agent's handoff is rejected, its ownership is revoked and an earlier checkpoint continues", async () => {
     const task = await place.owned();
     const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "handoff" });
-    await place.repository.coordination.rejectHandoff("default", id, { reason: "hash_broken" });
+    await place.repository.handoffActions.rejectHandoff("default", id, { reason: "hash_broken" });
     const rejected = { signal: "handoff_rejected", class: "corrupt_state", agent_id: null } as const;
     expect(await place.fail(task, rejected)).toMatchObject({ applied: true });
     expect(await place.head(task)).toMatchObject({ state: "active", owner: null, fence: 2 });
@@ -280,7 +280,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     const task = await place.attempted();
     const { handoff_id: id } = await place.head(task);
     const broken = { reason: "chain_broken", details: "checkpoint x does not verify" } as const;
-    await place.repository.coordination.rejectHandoff("default", id as string, broken);
+    await place.repository.handoffActions.rejectHandoff("default", id as string, broken);
     expect(await place.recovery(task)).toMatchObject({
       state: "blocked",
       blocked: { reason: "chain_broken", details: "checkpoint x does not verify" },

@@ -139,7 +139,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     const { store, repository } = bench;
     await create(repository);
     const take = (holder: string, nowMs: number) =>
-      acquireLease(store, { duty: "index", holder, nowMs, leaseMs: 1_000 });
+      acquireLease(store, { job: "index", holder, nowMs, leaseMs: 1_000 });
     const old = await take("one", 0);
     await take("two", 5_000);
     await expect(stepIndex(store, (tx) => requireLease(tx, old!))).rejects.toBeInstanceOf(LeaseLost);
