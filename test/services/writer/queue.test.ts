@@ -5,6 +5,7 @@
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Message } from "../../../shared/bus/bus.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { HEADERS, STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { creation, type InProcessFleet, openInProcessWriter } from "../../harness/in-process-fleet.ts";
 import { input } from "../../harness/records/records.ts";
@@ -215,9 +216,7 @@ describe("while the store is unavailable", () => {
       const [before] = await writer.applied();
       writer.outage = how;
       const first = Array.from({ length: 5 }, () => creation());
-      const begin = performance.now();
       const answers = await Promise.all(first.map((body) => writer.send("create", body)));
-      expect(performance.now() - begin).toBeLessThan(2_000);
       for (const [i, answer] of answers.entries()) {
         const { command_id } = first[i]!;
         expect(answer).toEqual({
@@ -238,8 +237,8 @@ describe("while the store is unavailable", () => {
         took.push(performance.now() - at);
         later.push(body.command_id as string);
       }
-      // On a busy machine, a single one may be slow.
-      expect(median(took)).toBeLessThan(100);
+      // None waits for the store. On a busy machine, a single one may be slow.
+      expect(median(took)).toBeLessThan(LIMITS.store_stall_ms);
       expect(await writer.depth()).toBe(25);
       writer.outage = "none";
       await writer.drained();

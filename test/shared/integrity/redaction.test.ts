@@ -82,11 +82,15 @@ test("takes linear time, even in text that nearly matches", () => {
     const time = (length: number) => {
       const text = part.repeat(Math.ceil(length / part.length));
       redact(text);
-      const before = process.cpuUsage().user;
-      for (let round = 0; round < 5; round += 1) redact(text);
-      return process.cpuUsage().user - before;
+      // The best of several, because other work of the machine and of the garbage collector only adds time.
+      const rounds = Array.from({ length: 5 }, () => {
+        const before = process.cpuUsage().user;
+        redact(text);
+        return process.cpuUsage().user - before;
+      });
+      return Math.min(...rounds);
     };
     // Eight times the text; quadratic time would be 64 times as long.
-    expect(time(160_000)).toBeLessThan(24 * Math.max(1_000, time(20_000)));
+    expect(time(160_000)).toBeLessThan(24 * Math.max(200, time(20_000)));
   }
 });

@@ -227,11 +227,12 @@ test("a receiver that hangs delays neither other webhooks nor later alerts", asy
   const later = [await publish("auth"), await publish("billing"), await publish("search")];
   await expect.poll(() => counted("delivered"), SOON).toBe(7);
   expect(idsOf(hanging)).toEqual(expect.arrayContaining(later));
-  // The first post still waits for its answer.
-  expect(performance.now() - begin).toBeLessThan(9_000);
   await expect.poll(() => idsOf(hanging).filter((id) => id === stuck).length, SOON).toBe(2);
   expect(performance.now() - begin).toBeGreaterThan(10_000);
   expect(lines).toContain('"problem":"no answer in time"');
+  // The later alerts were posted while the first post waited for its answer.
+  expect(idsOf(hanging).slice(0, 4).sort()).toEqual([stuck, ...later].sort());
+  expect(idsOf(hanging)[4]).toBe(stuck);
 }, 180_000);
 
 test("a refused connection is retried for a day, then the alert is abandoned and logged", async () => {
@@ -290,7 +291,8 @@ test("a watchdog that stops leaves the post in progress to the next one", async 
   await expect.poll(() => hanging.posts.length, SOON).toBe(1);
   const begin = performance.now();
   await stop();
-  expect(performance.now() - begin).toBeLessThan(5_000);
+  // A stop that waited for the answer would take 10 s.
+  expect(performance.now() - begin).toBeLessThan(9_000);
   await start([{ url: hanging.url, name: "left" }]);
   await expect.poll(() => idsOf(hanging), SOON).toEqual([id, id]);
 }, 180_000);
