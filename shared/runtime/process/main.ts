@@ -1,4 +1,4 @@
-// The lifecycle of a process, and the only place where signals are handled. It reads nothing itself:
+// The lifecycle of a process, and the only place where signals are handled. It opens nothing itself:
 // settings, stores and buses belong to `start`. The first signal stops the process gracefully within a
 // deadline, a second one at once. A start-up problem is one clear line. A defect is logged with its stack and
 // ends the process: a process in an unknown state must not write checkpoints.
@@ -6,6 +6,7 @@
 import { type Clock, systemClock } from "../clock.ts";
 import { createLogger, type Logger } from "../observability/log.ts";
 import { createMetrics, type Metrics } from "../observability/metrics.ts";
+import { unknownSettings } from "../settings/known-settings.ts";
 import type { ServiceContext, Stop } from "./service.ts";
 import { exitCodes, startupProblemOf } from "./startup.ts";
 
@@ -36,6 +37,8 @@ export async function runMain(options: MainOptions): Promise<void> {
   const log = options.log ?? createLogger({ service });
   const stopping = new AbortController();
   endOnDefects(log);
+  for (const unknown of unknownSettings(process.env))
+    log.warn(unknown, "the environment has an unknown setting");
   const started = Promise.withResolvers<Stop>();
   // Before the start: a signal during its first, synchronous part would otherwise kill the process.
   onStopSignals(log, stopping, () => stopWithin(stopTimeoutMs, log, started.promise));

@@ -3,7 +3,6 @@
 // at once, so that five mistakes do not take five starts. An empty variable counts as unset.
 
 import { exitCodes, StartupError } from "../process/startup.ts";
-import { nearestName } from "./did-you-mean.ts";
 import type { Field } from "./setting-types.ts";
 
 export type { Bounds, Field, FieldOptions } from "./setting-types.ts";
@@ -36,20 +35,8 @@ export class ConfigError extends StartupError {
   }
 }
 
-export interface ReadConfigOptions {
-  /**
-   * Every FLEET_ name that any part of the system reads. When given, any other FLEET_ variable is a problem,
-   * reported with the name that was probably meant.
-   */
-  known?: Iterable<string>;
-}
-
 /** Throws ConfigError. */
-export function readConfig<const F extends Fields>(
-  fields: F,
-  env: Environment,
-  options: ReadConfigOptions = {},
-): ConfigOf<F> {
+export function readConfig<const F extends Fields>(fields: F, env: Environment): ConfigOf<F> {
   const problems: ConfigProblem[] = [];
   const config: Record<string, unknown> = {};
   for (const [key, field] of Object.entries(fields)) {
@@ -65,34 +52,8 @@ export function readConfig<const F extends Fields>(
     }
     config[key] = value;
   }
-  if (options.known !== undefined) {
-    const own = Object.values(fields).map((field) => field.name);
-    problems.push(...unknownNames(env, new Set([...options.known, ...own])));
-  }
   if (problems.length > 0) throw new ConfigError(problems);
   return Object.freeze(config) as ConfigOf<F>;
-}
-
-/** A Service named fleet-… makes Kubernetes add such variables to every pod; no operator wrote them. */
-const kubernetesServiceLink = /_(SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?|PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?)$/;
-
-function unknownNames(env: Environment, known: ReadonlySet<string>): ConfigProblem[] {
-  return Object.keys(env)
-    .filter((name) => name.startsWith("FLEET_") && env[name] !== "" && env[name] !== undefined)
-    .filter((name) => !known.has(name) && !isServiceLink(name, env[name] ?? ""))
-    .sort()
-    .map((name) => {
-      const meant = nearestName(name, known);
-      const expected =
-        meant === undefined ? "a name that Fleet knows" : `a name that Fleet knows, perhaps ${meant}`;
-      // The value stays out: a mistyped name may well carry a secret.
-      return { name, expected, got: "an unknown name" };
-    });
-}
-
-function isServiceLink(name: string, value: string): boolean {
-  if (!kubernetesServiceLink.test(name)) return false;
-  return !name.endsWith("_PORT") || name.endsWith("_SERVICE_PORT") || /^(tcp|udp|sctp):\/\//.test(value);
 }
 
 function shown(raw: string, field: Field<unknown>): string {

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { PAGE, PROCESSES, settingsPage } from "../../../deploy/settings/settings-page.ts";
+import { SETTING_NAMES } from "../../../shared/runtime/settings/known-settings.ts";
 
 test("the page is up to date (npm run generate)", () => {
   expect(readFileSync(PAGE, "utf8")).toBe(settingsPage());
@@ -13,4 +14,10 @@ test("a setting has one meaning in all processes", () => {
     meanings.set(name, (meanings.get(name) ?? new Set()).add(description));
   const different = [...meanings].filter(([, descriptions]) => descriptions.size > 1);
   expect(different).toEqual([]);
+});
+
+test("every process knows all names, so that it warns of a mistyped one only", () => {
+  const names = Object.values(PROCESSES).flatMap((fields) => Object.values(fields).map(({ name }) => name));
+  const ours = new Set(names.filter((name) => name.startsWith("FLEET_")));
+  expect([...SETTING_NAMES].sort()).toEqual([...ours].sort());
 });

@@ -16,13 +16,14 @@ interface Ending {
 async function run(
   scenario: string,
   script: [seen: string, signal: NodeJS.Signals][] = [],
-  ...args: string[]
+  { args = [], env = {} }: { args?: string[]; env?: Record<string, string> } = {},
 ): Promise<Ending> {
   const program = new URL("main.program.ts", import.meta.url).pathname;
   // Below the timeout of a test, so that a failed scenario leaves no process behind.
   const child = spawn(process.execPath, [program, scenario, ...args], {
     timeout: 20_000,
     killSignal: "SIGKILL",
+    env: { ...process.env, ...env },
   });
   const ending: Ending = { code: null, stdout: "", stderr: "" };
   const steps = [...script];
@@ -54,6 +55,15 @@ test.concurrent.each<[string, NodeJS.Signals]>([
   const ending = await run(scenario, [['"started"', signal]]);
   expect(messages(ending)).toEqual(["started", "stopping", "stopped"]);
   expect(ending).toMatchObject({ code: 0, stderr: "" });
+});
+
+test.concurrent("an unknown setting is logged with the name that was probably meant, without its value", async () => {
+  const env = { FLEET_SOTRE: "hunter2" };
+  const { code, stdout } = await run("clean", [['"started"', "SIGTERM"]], { env });
+  const [warning] = stdout.split("\n").map((line) => line && JSON.parse(line));
+  expect(warning).toMatchObject({ level: "warn", name: "FLEET_SOTRE", meant: "FLEET_STORE" });
+  expect(stdout).not.toContain("hunter2");
+  expect(code).toBe(0);
 });
 
 test.concurrent("a second SIGTERM ends the process at once with the code of the signal", async () => {
@@ -95,7 +105,7 @@ test.concurrent.each<[string, string[], number, string]>([
   ["stop fails", [], 70, "stopping failed"],
   ["leaves something open", [], 0, "something kept the process alive after the stop"],
 ])("%s", async (scenario, args, code, last) => {
-  const ending = await run(scenario, [['"started"', "SIGTERM"]], ...args);
+  const ending = await run(scenario, [['"started"', "SIGTERM"]], { args });
   expect(messages(ending).at(-1)).toBe(last);
   expect(ending.code).toBe(code);
 });
