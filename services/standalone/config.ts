@@ -3,16 +3,16 @@
 import { availableParallelism } from "node:os";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
 import { addressFields } from "../../shared/sdk/address.ts";
-import { agentFields } from "../../shared/service-host/policy-file.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { watchdogFields } from "../watchdog/config.ts";
+import { writerFields } from "../writer/config.ts";
 
 /** Each thread that has joined takes about 60 MB. More than two pay off only with many cores and many agents. */
 const THREADS_MAX_DEFAULT = 2;
 
 export const standaloneFields = {
   ...platformFields,
-  ...agentFields,
+  ...writerFields,
   ...watchdogFields,
   home: addressFields.home,
   natsPort: integer("FLEET_NATS_PORT", {

@@ -5,9 +5,13 @@ import { openPlatform, type Platform, type PlatformOptions } from "../../shared/
 import { start as startCoordinator } from "../coordinator/coordinator.ts";
 import { start as startReader } from "../reader/reader.ts";
 import { start as startWatchdog, type WatchdogRules } from "../watchdog/watchdog.ts";
+import type { WriterConfig } from "../writer/config.ts";
 import { start as startWriter } from "../writer/writer.ts";
 
-export interface ServicesConfig extends WatchdogRules {
+/** The rules of all services. */
+export type ServiceRules = WatchdogRules & WriterConfig;
+
+export interface ServicesConfig extends ServiceRules {
   /** True if a coordinator and a watchdog are among them. One of each is enough: the coordinator's tokenizer takes 80 MB per thread. */
   readonly coordinates: boolean;
 }

@@ -12,12 +12,12 @@ import type { ServiceContext, Stop } from "../../shared/runtime/process/service.
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { StartupError } from "../../shared/runtime/process/startup.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
-import { readAgentRules } from "../../shared/service-host/policy-file.ts";
 import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
-import type { WatchdogRules } from "../watchdog/watchdog.ts";
+import { readWriterConfig } from "../writer/config.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { superviseNatsServer } from "./nats-supervisor.ts";
+import type { ServiceRules } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
 import { createThreadCount } from "./thread-count.ts";
 import { startThreadPool } from "./thread-pool.ts";
@@ -39,7 +39,7 @@ export async function start(
 ): Promise<Standalone> {
   const { config, log } = context;
   log.level = config.logLevel;
-  const rules = { ...readAgentRules(config), watchdog: readWatchdogConfig(config) };
+  const rules = { ...readWriterConfig(config), watchdog: readWatchdogConfig(config) };
   const home = openHome(config.home);
   const closers = createClosers(log, context.clock);
   // Each level first closes the levels above it, so their time limits add up.
@@ -94,7 +94,7 @@ type Options = StandaloneConfig &
 async function startAll(
   context: ServiceContext & { readonly config: StandaloneConfig },
   closers: Closers,
-  rules: WatchdogRules,
+  rules: ServiceRules,
   options: Options,
 ): Promise<number> {
   const { log, metrics, clock, config } = context;

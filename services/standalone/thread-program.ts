@@ -9,12 +9,11 @@ import { createMetrics, type MetricsSnapshot } from "../../shared/runtime/observ
 import type { Health } from "../../shared/runtime/observability/ops-server.ts";
 import { StartupError } from "../../shared/runtime/process/startup.ts";
 import type { Platform, PlatformOptions } from "../../shared/service-host/platform.ts";
-import type { WatchdogRules } from "../watchdog/watchdog.ts";
-import { startServices } from "./services.ts";
+import { type ServiceRules, startServices } from "./services.ts";
 
 export interface ThreadData {
   readonly options: Omit<PlatformOptions, "busMonitorUrl"> & { readonly busMonitorUrl?: string | undefined };
-  readonly config: WatchdogRules;
+  readonly config: ServiceRules;
   /** True if a coordinator and a watchdog are among its services. */
   readonly coordinates: boolean;
   /** True for readable log lines; a thread cannot detect a terminal. */

@@ -1,6 +1,26 @@
-/** The writer's own settings: the rules for the agents of the fleet. */
-import { type AgentRules, agentFields } from "../../shared/service-host/policy-file.ts";
+/** The settings of the writer. */
+import { type ConfigOf, duration, orOff } from "../../shared/runtime/settings/config.ts";
+import { type AgentRules, agentFields, readAgentRules } from "../../shared/service-host/policy-file.ts";
 
-export const writerFields = { ...agentFields } as const;
+export const writerFields = {
+  ...agentFields,
+  finalizeDraftsAfter: orOff(
+    duration("FLEET_FINALIZE_DRAFTS_AFTER", {
+      default: "15m",
+      min: "1s",
+      description:
+        "Time from the next checkpoint of a task to the finalization of the draft before it; off: drafts stay drafts",
+    }),
+  ),
+} as const;
 
-export type WriterConfig = AgentRules;
+export interface WriterConfig extends AgentRules {
+  /** In milliseconds; null: drafts stay drafts. */
+  readonly finalizeDraftsAfter: number | null;
+}
+
+/** Throws ConfigError. */
+export function readWriterConfig(config: ConfigOf<typeof writerFields>): WriterConfig {
+  const { finalizeDraftsAfter } = config;
+  return { ...readAgentRules(config), finalizeDraftsAfter };
+}

@@ -1,6 +1,6 @@
 /**
  * The writer: applies commands, each in one transaction, queues them while the store is unavailable and
- * consumes the queue afterwards, and publishes the events of the transactions.
+ * consumes the queue afterwards, publishes the events of the transactions, and finalizes superseded drafts.
  */
 import { serveEndpoint } from "../../shared/bus/request/endpoint.ts";
 import { decodeBody, encodeBody } from "../../shared/integrity/wire.ts";
@@ -11,6 +11,7 @@ import { openRepository } from "../../shared/service-host/repository.ts";
 import { createCommandHandler } from "./command-handler.ts";
 import { createCommandParser, isCommandOp } from "./commands.ts";
 import type { WriterContext } from "./context.ts";
+import { startDraftFinalizer } from "./draft-finalizer.ts";
 import { startExpiry } from "./expiry.ts";
 import { createBacklog } from "./queue.ts";
 import { startQueueConsumer } from "./queue-consumer.ts";
@@ -53,10 +54,11 @@ export async function start(context: WriterContext): Promise<Stop> {
   const stopMonitor = startQueueMonitor(context);
   const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
+  const stopFinalizer = startDraftFinalizer(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
     await stopServing();
-    await Promise.all([stopConsuming(), stopMonitor(), stopRelay(), stopExpiry()]);
+    await Promise.all([stopConsuming(), stopMonitor(), stopRelay(), stopExpiry(), stopFinalizer()]);
     await breaker.stop();
     log.info("writer stopped");
   };

@@ -2,7 +2,7 @@
  * What a transition makes of its task. The only function that changes a task: `decide` uses it to go forward, `replay` to fold an audit
  * trail. It reads nothing but the task before, the entry's own facts and, for free text, what is not audited.
  */
-import type { FinalStatus } from "../protocol/checkpoint.ts";
+import type { FinalStatus, StoredFinalStatus } from "../protocol/checkpoint.ts";
 import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";
 import {
   type BlockedWork,
@@ -53,7 +53,9 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   }),
   link: (task, change) => worked(task, change, resumedByTaker(task)),
   finalize: (task, change) => {
-    const status = textOf(change, "final_status") as FinalStatus;
+    const status = textOf(change, "final_status") as StoredFinalStatus;
+    // No agent acts: neither the state of the task nor the time of its last write changes.
+    if (status === "superseded") return { updated_at: task.updated_at };
     const ended = endOf(status, textOf(change, "phase"));
     const succeeded = status === "succeeded" && { last_successful_id: change.checkpointId };
     if (ended === null) return { ...worked(task, change, resumedByTaker(task)), ...succeeded };
@@ -199,9 +201,9 @@ export function apply(
   const before = task ?? newTask(place, change.at);
   return {
     ...before,
+    updated_at: change.at,
     ...RULES[change.op](before, change, texts),
     audit_seq: before.audit_seq + 1,
-    updated_at: change.at,
   };
 }
 

@@ -100,14 +100,8 @@ export class Chain {
   }
 }
 
-/** A transition that only adds an entry to the trail of the task. */
-export function annotate(
-  task: TaskRecord,
-  actor: string,
-  nowMs: number,
-  op: "quarantine" | "refuse",
-  link: Link,
-): readonly Transition[] {
+/** The chain of a service whose transitions touch neither the open handoff nor the policies. */
+export function chainOfService(task: TaskRecord, actor: string, nowMs: number): Chain {
   const { tenant, task_id } = task;
   const circumstances = {
     tenant,
@@ -117,5 +111,16 @@ export function annotate(
     policies: DEFAULT_POLICIES,
     random: Math.random,
   };
-  return new Chain(circumstances, { task, handoff: null }).add(op, link).transitions;
+  return new Chain(circumstances, { task, handoff: null });
+}
+
+/** A transition that only adds an entry to the trail of the task. */
+export function annotate(
+  task: TaskRecord,
+  actor: string,
+  nowMs: number,
+  op: "quarantine" | "refuse",
+  link: Link,
+): readonly Transition[] {
+  return chainOfService(task, actor, nowMs).add(op, link).transitions;
 }

@@ -18,7 +18,10 @@ export const SCHEMA_MAJOR = 1;
 export const BUILTIN_AGENT_TYPES = ["architecture", "implementation", "qa", "documentation"] as const;
 export const PHASES = ["planning", "implementing", "testing", "reviewing", "complete", "handoff"] as const;
 export const STATUSES = ["draft", "finalized"] as const;
+/** The outcomes that a caller of `finalize` can state. */
 export const FINAL_STATUSES = ["succeeded", "failed", "cancelled", "handed_off"] as const;
+/** `superseded`: the fleet finalized a draft that a newer checkpoint of its task followed. */
+export const STORED_FINAL_STATUSES = [...FINAL_STATUSES, "superseded"] as const;
 export const TRIGGER_REASONS = [
   "progress",
   "periodic",
@@ -243,7 +246,7 @@ export const unsealedCheckpointSchema = section({
     timestamp: time,
     parent_ids: parentIds,
     status: z.enum(STATUSES),
-    final_status: z.enum(FINAL_STATUSES).optional(),
+    final_status: z.enum(STORED_FINAL_STATUSES).optional(),
     /** Starts at 1 and rises by one with every update, every link and the finalization. */
     version: z.int().min(1),
     /** Position among the task's checkpoints in the order of their commits, from 1. */
@@ -271,4 +274,5 @@ export type Checkpoint = z.output<typeof checkpointSchema>;
 export type FiredTrigger = z.output<typeof firedTriggerSchema>;
 export type Phase = (typeof PHASES)[number];
 export type FinalStatus = (typeof FINAL_STATUSES)[number];
+export type StoredFinalStatus = (typeof STORED_FINAL_STATUSES)[number];
 export type TriggerReason = (typeof TRIGGER_REASONS)[number];

@@ -69,7 +69,7 @@ export class InProcessFleet {
     this.#stops.push(
       await startWriter({
         ...(await this.#context()),
-        config: { agentTypes: [], policies: DEFAULT_POLICIES },
+        config: { agentTypes: [], policies: DEFAULT_POLICIES, finalizeDraftsAfter: null },
       }),
     );
   }

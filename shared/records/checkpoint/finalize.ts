@@ -5,7 +5,7 @@
 
 import { completedItems } from "../../lifecycle/budget.ts";
 import type { Chain } from "../../lifecycle/chain.ts";
-import type { Checkpoint, FinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
+import type { Checkpoint, StoredFinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { FinalizeCommand } from "../../protocol/commands.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { retentionDays } from "../../protocol/retention.ts";
@@ -41,7 +41,7 @@ function finalized(
   tx: Tx,
   { actor: { tenant, task }, nowMs }: Pick<CommandContext, "actor" | "nowMs">,
   checkpoint: Checkpoint,
-  status: FinalStatus,
+  status: StoredFinalStatus,
   policy: Checkpoint["compliance"]["retention_policy"],
 ): UnsealedCheckpoint {
   const { checkpoint_id: id } = checkpoint.metadata;
@@ -61,20 +61,20 @@ function finalized(
   };
 }
 
-function finalizedEvent(checkpointId: string, status: FinalStatus) {
+function finalizedEvent(checkpointId: string, status: StoredFinalStatus) {
   return { type: "CHECKPOINT_FINALIZED", data: { checkpointId, status } } as const;
 }
 
 /**
- * Finalizes a draft on behalf of the fleet, in the transaction of another command. A finalized checkpoint is
- * left alone, and so is a corrupt one: the next read finds it.
+ * Finalizes a draft on behalf of the fleet: in the transaction of another command, or in a sweep. A finalized
+ * checkpoint is left alone, and so is a corrupt one: the next read finds it.
  */
 export async function finalizeDraft(
   tx: Tx,
   context: Pick<CommandContext, "actor" | "nowMs">,
   keys: TenantKeys,
   chain: Chain,
-  { id, status }: { readonly id: string; readonly status: FinalStatus },
+  { id, status }: { readonly id: string; readonly status: StoredFinalStatus },
 ): Promise<void> {
   const found = await findInTask(tx, keys, context.actor.task, id);
   if (!found.sound || found.checkpoint.metadata.status === "finalized") return;

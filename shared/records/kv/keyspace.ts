@@ -32,7 +32,8 @@
  * |---------------------------------------------------|------------------------------------------|-----------------------|
  * | `meta`, name                                      | layout version, incarnation, index state,| open, indexer, expiry,|
  * |                                                   | time of the newest expired commands,     | scrubber              |
- * |                                                   | position of the scrub                    |                       |
+ * |                                                   | position of the scrub, position of the   | writers               |
+ * |                                                   | sweep of drafts                          |                       |
  * | `feed`, incarnation, stamp                        | tenant, task, audit seq, checkpoint      | every transition      |
  * | `outbox`, partition, incarnation, stamp           | event or offer to publish                | every transition      |
  * | `bell`, partition                                 | counter; changes wake the relay          | every transition      |

@@ -83,22 +83,33 @@ export async function recordFailure(
 }
 
 const WRITES: ReadonlySet<unknown> = new Set(["create", "update", "finalize", "link"] satisfies AuditOp[]);
-/** The limit of entries that are read: an agent that writes nothing adds few of them under one fence. */
-const ENTRIES_MAX = 100;
+/** The number of entries in one read: an agent that writes nothing adds few of them under one fence. */
+const SLICE = 100;
 
-/** True if anything was written under the task's current fence. */
+/** True if an agent wrote anything under the task's current fence. The fleet itself finalizes old drafts. */
 async function hasWritten(
   reader: Reader,
   keys: TenantKeys,
   { task_id: task, fence }: TaskRecord,
 ): Promise<boolean> {
-  const { rows } = await reader.getRange(keys.auditRange(task), { limit: ENTRIES_MAX, reverse: true });
-  for (const { value } of rows) {
-    const entry = JSON.parse(decode<string>(value)) as { op: string; fence: number };
-    if (entry.fence < fence) return false;
-    if (WRITES.has(entry.op)) return true;
+  const { begin, end } = keys.auditRange(task);
+  for (let range = { begin, end }; ; ) {
+    const { rows, more } = await reader.getRange(range, { limit: SLICE, reverse: true });
+    for (const { value } of rows) {
+      const entry = JSON.parse(decode<string>(value)) as WrittenEntry;
+      if (entry.fence < fence) return false;
+      if (WRITES.has(entry.op) && entry.actor.type === "agent") return true;
+    }
+    const last = rows.at(-1);
+    if (!more || last === undefined) return false;
+    range = { begin, end: last.key };
   }
-  return rows.length === ENTRIES_MAX;
+}
+
+interface WrittenEntry {
+  readonly op: string;
+  readonly fence: number;
+  readonly actor: { readonly type: string };
 }
 
 export type ObservedRecovery = { readonly applied: boolean; readonly head: TaskRecord | null };

@@ -70,6 +70,10 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
     ...recoveryMetrics(make),
     commandsTotal: make.counter("fleet_commands_total", "Commands answered.", ["op", "outcome"]),
     queriesTotal: make.counter("fleet_queries_total", "Queries answered.", ["op", "outcome"]),
+    draftsFinalizedTotal: make.counter(
+      "fleet_drafts_finalized_total",
+      "Drafts finalized because a newer checkpoint of their task had followed.",
+    ),
     storeConflictsTotal: make.counter(
       "fleet_store_conflicts_total",
       "Transactions that lost a race and ran again.",

@@ -1,11 +1,10 @@
 /** A writer in a separate process that ends at a kill point; see `kill-points.ts`. With FLEET_TEST_OUTAGE=yes its store is unavailable. */
 
-import { writerFields } from "../../../services/writer/config.ts";
+import { readWriterConfig, writerFields } from "../../../services/writer/config.ts";
 import { start } from "../../../services/writer/writer.ts";
 import { runMain } from "../../../shared/runtime/process/main.ts";
 import { readConfig } from "../../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../../shared/service-host/platform.ts";
-import { readAgentRules } from "../../../shared/service-host/policy-file.ts";
 import { clusterFields, platformFields } from "../../../shared/service-host/service-settings.ts";
 import { outageStore } from "../stores/outage-store.ts";
 import { killableBus, killableStore } from "./kill-points.ts";
@@ -21,7 +20,7 @@ await runMain({
       bus: killableBus(platform.bus),
       backgroundBus: killableBus(platform.backgroundBus),
     };
-    platform.closers.add("writer", await start({ ...platform, ...parts, config: readAgentRules(config) }));
+    platform.closers.add("writer", await start({ ...platform, ...parts, config: readWriterConfig(config) }));
     process.stdout.write("writer started\n");
     return platform.stop;
   },

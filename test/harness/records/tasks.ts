@@ -8,6 +8,7 @@ import type { CorruptCheckpoint } from "../../../shared/protocol/queries.ts";
 import type { Recovery } from "../../../shared/protocol/recovery-record.ts";
 import type { Task } from "../../../shared/protocol/task.ts";
 import { readTask } from "../../../shared/records/checkpoint/lookup.ts";
+import { type DraftSweepStep, stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
 import {
   parseHandoffDue,
   parseRecovering,
@@ -117,6 +118,22 @@ export class TestTasks {
   /** The types of a task's events. */
   async events(task: string): Promise<string[]> {
     return (await this.outbox(task)).map(({ event }) => event.type);
+  }
+
+  /** One step of the writer's sweep; by default every superseded draft is due. */
+  sweepDrafts(afterMs = Number.NEGATIVE_INFINITY, store = this.store): Promise<DraftSweepStep> {
+    const { incarnation } = this.#records.format;
+    return stepDraftSweep({ store, incarnation, service: "writer", now: () => this.now, afterMs });
+  }
+
+  /** Makes steps until no superseded draft is due; returns the number of finalized drafts. */
+  async sweepAllDrafts(afterMs = Number.NEGATIVE_INFINITY): Promise<number> {
+    for (let finalized = 0; ; ) {
+      const step = await this.sweepDrafts(afterMs);
+      if (step.skipped.length > 0) throw new Error("a draft was skipped", { cause: step.skipped[0]?.error });
+      finalized += step.finalized;
+      if (!step.more) return finalized;
+    }
   }
 
   /** All entries of the index of due handoffs. */

@@ -44,7 +44,7 @@ async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
     bus,
     backgroundBus,
     instance: "degraded",
-    config: { agentTypes: [], policies: DEFAULT_POLICIES },
+    config: { agentTypes: [], policies: DEFAULT_POLICIES, finalizeDraftsAfter: null },
     clock: systemClock,
     log,
     metrics,

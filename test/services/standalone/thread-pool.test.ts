@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { startThreadPool } from "../../../services/standalone/thread-pool.ts";
+import { readWriterConfig } from "../../../services/writer/config.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
-import { readAgentRules } from "../../../shared/service-host/policy-file.ts";
 import { startNats, testLog } from "../../harness/processes/nats.ts";
 import { input } from "../../harness/records/records.ts";
 
@@ -50,7 +50,7 @@ test("threads join and rest under load: nothing is lost, tasks keep their order,
         busMonitorUrl: nats.monitorUrl,
       },
       config: {
-        ...readAgentRules({ agentTypes: [], policyFile: undefined }),
+        ...readWriterConfig({ agentTypes: [], policyFile: undefined, finalizeDraftsAfter: null }),
         watchdog: { recoveriesMax: 256, webhooks: [], scrubRate: 4_000_000, scrubEvery: null },
       },
       pretty: false,

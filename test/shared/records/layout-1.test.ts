@@ -2,7 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
 import { readHandoffCounts } from "../../../shared/records/kv/counters.ts";
+import { openFormat } from "../../../shared/records/kv/format.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { isFirstHead } from "../../../shared/records/task/head.ts";
 import { scrub } from "../../harness/records/scrub.ts";
@@ -135,6 +137,30 @@ test("a scrub that stopped inside a task continues, and the next one upgrades th
   expect(before.length).toBeLessThan(TASKS.length / 10);
   expect((await scrubbed(copy)).findings).toEqual(ANSWERS.findings);
   expect(await firstHeads(copy)).toEqual([]);
+  await copy.close();
+});
+
+test("its superseded drafts are finalized, and its tasks are what they were", async () => {
+  const copy = await StoreCopy.open("memory");
+  await scrubbed(copy);
+  const { store } = copy;
+  const { incarnation } = await openFormat(store);
+  const drafts = { store, incarnation, service: "writer", now: () => copy.now, afterMs: 60_000 };
+  let finalized = 0;
+  for (let more = true; more; ) {
+    const step = await stepDraftSweep(drafts);
+    expect(step.skipped.filter(({ task }) => !DAMAGED.has(task))).toEqual([]);
+    finalized += step.finalized;
+    more = step.more;
+  }
+  expect(finalized).toBeGreaterThan(0);
+  const heads = await Promise.all(TASKS.map(({ tenant, task }) => copy.repository.task(tenant, task)));
+  for (const [n, { description, head }] of TASKS.entries()) {
+    const { audit_seq: _seq, audit_hash: _hash, ...view } = presentView(head);
+    expect(heads[n], description).toMatchObject(view);
+  }
+  expect(await totalsOf(copy)).toEqual(ANSWERS.expected);
+  expect((await scrubbed(copy)).findings).toEqual(ANSWERS.findings);
   await copy.close();
 });
 

@@ -8,12 +8,11 @@ import { start as startCoordinator } from "../../../../services/coordinator/coor
 import { start as startReader } from "../../../../services/reader/reader.ts";
 import { readWatchdogConfig, watchdogFields } from "../../../../services/watchdog/config.ts";
 import { start as startWatchdog } from "../../../../services/watchdog/watchdog.ts";
-import { writerFields } from "../../../../services/writer/config.ts";
+import { readWriterConfig, writerFields } from "../../../../services/writer/config.ts";
 import { start as startWriter } from "../../../../services/writer/writer.ts";
 import { runMain } from "../../../../shared/runtime/process/main.ts";
 import { readConfig } from "../../../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../../../shared/service-host/platform.ts";
-import { readAgentRules } from "../../../../shared/service-host/policy-file.ts";
 import { clusterFields, platformFields } from "../../../../shared/service-host/service-settings.ts";
 import { seededRandom } from "../../../load/workload.ts";
 import { type BrokenName, brokenStore } from "./broken-builds.ts";
@@ -55,7 +54,7 @@ await runMain({
     const parts = {
       ...platform,
       store: faults.store,
-      config: { ...readAgentRules(config), watchdog: readWatchdogConfig(config) },
+      config: { ...readWriterConfig(config), watchdog: readWatchdogConfig(config) },
     };
     if (roles.includes("writer")) platform.closers.add("writer", await startWriter(parts));
     if (roles.includes("reader")) platform.closers.add("reader", await startReader(parts));

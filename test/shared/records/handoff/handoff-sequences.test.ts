@@ -38,7 +38,7 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
           "cancel_handoff",
         ] as const),
         ...(["take", "release", "finalize", "validate", "validate", "offer", "offer", "reject"] as const),
-        ...(["escalate", "lapse", "wait"] as const),
+        ...(["escalate", "lapse", "wait", "sweep"] as const),
       ),
       agent: fc.constantFrom("a", "b"),
       isFenced: fc.boolean(),
@@ -79,6 +79,8 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
           });
         case "lapse":
           return repository.handoffActions.lapseHandoff("default", id);
+        case "sweep":
+          return place.sweepAllDrafts();
         case "wait":
           place.now += isRight ? 1_000 : 900_001;
           return;

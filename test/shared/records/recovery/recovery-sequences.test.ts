@@ -42,7 +42,7 @@ const step = fc.record({
     ...(["withdraw", "withdraw", "withdraw"] as const),
     ...(["take_blocked", "take_blocked"] as const),
     ...(["fail", "fail", "fail", "carry_on", "carry_on", "carry_on", "probe", "recover"] as const),
-    ...(["offer", "accept", "reject", "escalate", "lapse", "wait"] as const),
+    ...(["offer", "accept", "reject", "escalate", "lapse", "wait", "sweep"] as const),
     ...(Array.from({ length: 24 }, () => "forward") as "forward"[]),
   ),
   agent: fc.constantFrom("a", "b"),
@@ -74,6 +74,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   }
 
   async function run(task: string, { op, agent, isRight, count, ...failed }: Step): Promise<unknown> {
+    if (op === "sweep") return place.sweepAllDrafts();
     const known = await place.head(task);
     const { repository } = place;
     const by = { task, agent, fence: known.fence };
