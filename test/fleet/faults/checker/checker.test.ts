@@ -42,6 +42,18 @@ describe("a correct fleet", () => {
     expect(kinds(history)).toEqual([]);
   });
 
+  test("may finalize a draft that a newer checkpoint follows", () => {
+    const history = updated();
+    const id = history.current[0]!.checkpoint_id;
+    history.finalizeSuperseded(id);
+    history.latest();
+    history.read("get", [seen(history.entries.at(-1)!)]);
+    history.refuse({ op: "update", checkpoint: id }, "FINALIZED");
+    expect(judge(history.evidence()).violations).toEqual([]);
+    history.hashes.delete(`${id}/3`);
+    expect(kinds(history)).toEqual(["lost"]);
+  });
+
   test("has its superseded agents counted", () => {
     const history = new ScriptedHistory();
     history.write({ op: "take" });

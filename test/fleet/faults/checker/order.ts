@@ -17,6 +17,7 @@ import {
   type FinalTask,
   isAnnotation,
   type Violation,
+  WRITES_VERSION,
 } from "./evidence.ts";
 
 const NOTHING: FinalTask["entries"] = [];
@@ -152,8 +153,6 @@ type PositionFinder = (
   floor: number,
   ceiling: number,
 ) => number | null;
-
-const WRITES_VERSION: ReadonlySet<string> = new Set(["create", "update", "finalize", "link"]);
 
 /** Finds the first position from `floor` to `ceiling` at which the task has the returned value; null when there is none. */
 function createPositionFinder(entries: readonly Entry[]): PositionFinder {

@@ -53,6 +53,8 @@ interface WriteFacts {
   readonly expected?: number;
 }
 
+type AppliedFacts = Pick<CallAttempt, "op" | "agent"> & Partial<Pick<CallAttempt, "command_id">>;
+
 /** The history of one task in a correct fleet; its default name is `t`. Each call takes ten units of time, and the calls do not overlap. */
 export class ScriptedHistory {
   readonly attempts: Mutable<CallAttempt>[] = [];
@@ -159,7 +161,7 @@ export class ScriptedHistory {
   }
 
   /** The writes of a command's transaction. */
-  apply(attempt: CallAttempt, checkpoint: string | undefined): CommittedFacts {
+  apply(attempt: AppliedFacts, checkpoint: string | undefined): CommittedFacts {
     const { op, agent } = attempt;
     const id = op === "create" ? attempt.command_id! : (checkpoint ?? null);
     const version =
@@ -169,7 +171,7 @@ export class ScriptedHistory {
     if (op === "take") this.fence += 1;
     if (op === "take" || op === "release") this.owner = op === "take" ? agent : null;
     this.transition(op, {
-      command_id: attempt.command_id!,
+      command_id: attempt.command_id ?? null,
       checkpoint_id: id,
       version,
       old_hash: before,
@@ -192,6 +194,11 @@ export class ScriptedHistory {
       handoff: null,
       position: String(this.entries.length),
     };
+  }
+
+  /** The fleet itself finalizes a superseded draft. */
+  finalizeSuperseded(checkpoint: string): void {
+    this.apply({ op: "finalize", agent: "writer" }, checkpoint);
   }
 
   /** One transition, with its event. */

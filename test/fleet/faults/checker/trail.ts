@@ -16,17 +16,17 @@ import {
   type Entry,
   type Evidence,
   type FinalTask,
-  isAnnotation,
   type Violation,
   versionName,
+  WRITES_VERSION,
 } from "./evidence.ts";
 import { givesOwnership, revokesOwnership } from "./owners.ts";
 
 export function checkTrails({ finalState, damages }: Pick<Evidence, "finalState" | "damages">): Violation[] {
   const damaged = new Set(damages.map(({ checkpoint_id }) => checkpoint_id));
-  const damagedVersions = new Set(
-    damages.map(({ checkpoint_id, version }) => versionName(checkpoint_id, version)),
-  );
+  // Damage that conflicts with a write is recorded and made again: the last record counts.
+  const versions = new Map(damages.map(({ checkpoint_id, version }) => [checkpoint_id, version]));
+  const damagedVersions = new Set([...versions].map(([id, version]) => versionName(id, version)));
   const found = [...finalState.tasks.values()].flatMap((task) => [
     ...checkChain(task),
     ...checkVersions(task, damagedVersions),
@@ -82,7 +82,7 @@ function checkVersions(
   };
   const made = new Map<string, Entry>();
   for (const entry of entries) {
-    if (entry.checkpoint_id === null || entry.version === null || isAnnotation(entry)) continue;
+    if (entry.checkpoint_id === null || entry.version === null || !WRITES_VERSION.has(entry.op)) continue;
     const name = versionName(entry.checkpoint_id, entry.version);
     if (made.has(name)) report("two audit entries made the same version", { version: name });
     made.set(name, entry);

@@ -232,6 +232,8 @@ const service =
       FLEET_STORE: storeUrl,
       FLEET_POLICY: policyFile,
       FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
+      // Short, so that a round has many finalizations by the fleet itself.
+      FLEET_FINALIZE_DRAFTS_AFTER: "3s",
       FLEET_OPS_PORT: "0",
       FLEET_LOG_LEVEL: "warn",
     },
