@@ -44,17 +44,9 @@ export function decide(state: Aggregate, input: Input, circumstances: Circumstan
 
 function unknownTask(input: Input, { task: task_id }: Circumstances): Refusal {
   const details = { task_id };
-  switch (input.type) {
-    case "cancel_handoff":
-      return conflict("unknown_task", "no handoff of this task is open", details);
-    case "handoff":
-      return refuse(
-        "unknown_task",
-        new FleetError("NOT_FOUND", "the task has no checkpoint to hand off", { details }),
-      );
-    default:
-      return refuse("unknown_task", new FleetError("NOT_FOUND", "there is no such task", { details }));
-  }
+  if (input.type === "cancel_handoff")
+    return conflict("unknown_task", "no handoff of this task is open", details);
+  return refuse("unknown_task", new FleetError("NOT_FOUND", "there is no such task", { details }));
 }
 
 type KnownInput = Exclude<Input, { type: "create" | "take" | "release" }>;

@@ -53,25 +53,21 @@ export async function recordFailure(
   const { keys, task } = await readTaskOf(tx, by);
   const lease = { tenant, task: taskId, fence: failure.fence };
   const handoff = await readOpenHandoff(tx, keys, task);
+  const needsLease = task !== null && NEEDS_LEASE.has(failure.signal);
+  const isLapsed = task !== null && failure.signal === "handoff_lapsed";
   const sighting: FailureSighting = {
     failure,
-    aliveUntilMs: 0,
-    hasWritten: task !== null && failure.signal === "handoff_lapsed" && (await hasWritten(tx, keys, task)),
-  };
-  const aliveUntilMs =
-    task !== null && NEEDS_LEASE.has(failure.signal)
+    aliveUntilMs: needsLease
       ? aliveUntil(
           task,
           await readLease(tx, lease),
           policyOf(policies, tenant, failure.agent_type ?? task.agent_type ?? "").recovery,
           nowMs,
         )
-      : 0;
-  const decision = decide(
-    { task, handoff },
-    { type: "agent_failed", ...sighting, aliveUntilMs },
-    circumstances(by),
-  );
+      : 0,
+    hasWritten: isLapsed && (await hasWritten(tx, keys, task)),
+  };
+  const decision = decide({ task, handoff }, { type: "agent_failed", ...sighting }, circumstances(by));
   if ("refused" in decision) {
     const { refused: why, untilMs } = decision;
     // No agent will write under this fence any more.
