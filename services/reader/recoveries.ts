@@ -3,9 +3,7 @@
  * refused, as in the command `recover`.
  */
 
-import { nextAgentType } from "../../shared/lifecycle/routing.ts";
-import type { Checkpoint } from "../../shared/protocol/checkpoint.ts";
-import { nextPhaseOf } from "../../shared/protocol/handoff-record.ts";
+import { nextAgentType, type Route } from "../../shared/lifecycle/routing.ts";
 import { policyOf } from "../../shared/protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../shared/protocol/queries.ts";
 import type { Task } from "../../shared/protocol/task.ts";
@@ -24,9 +22,9 @@ export function createRecoveryQueries(
   const known = knownAgentTypes(agentTypes);
 
   /** The offer that the coordinator will make. */
-  function offerOf(tenant: string, { metadata, execution_state }: Checkpoint, to: string | undefined) {
-    const { agent_type: from } = metadata;
-    const type = nextAgentType({ tenant, from, nextPhase: nextPhaseOf(execution_state), to }, policies);
+  function offerOf(route: Route) {
+    const { tenant } = route;
+    const type = nextAgentType(route, policies);
     const { max_attempts, deadline_ms } = policyOf(policies, tenant, type).offer;
     return { agent_type: type, is_known: known.has(type), max_attempts, deadline_ms };
   }
@@ -35,8 +33,9 @@ export function createRecoveryQueries(
     async point(tenant, query) {
       const { to_agent_type: to } = query;
       requireAgentType("to_agent_type", to, known);
-      const found = await repository.recoveryPoint(tenant, query);
-      return { ...found, offer: found.checkpoint && offerOf(tenant, found.checkpoint, to) };
+      const { point, nextPhase } = await repository.recoveryPoint(tenant, query);
+      const from = point.checkpoint?.metadata.agent_type;
+      return { ...point, offer: from === undefined ? null : offerOf({ tenant, from, nextPhase, to }) };
     },
 
     async list(tenant, query) {

@@ -56,14 +56,21 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     const status = textOf(change, "final_status") as StoredFinalStatus;
     // No agent acts: neither the state of the task nor the time of its last write changes.
     if (status === "superseded") return { updated_at: task.updated_at };
-    const ended = endOf(status, textOf(change, "phase"));
+    // Present in place of the task's end: the completed task is handed off.
+    const { completion_seq: completionSeq } = change.facts;
+    const isHandedOff = typeof completionSeq === "number";
+    const ended = isHandedOff ? null : endOf(status, textOf(change, "phase"));
     const succeeded = status === "succeeded" && { last_successful_id: change.checkpointId };
-    if (ended === null) return { ...worked(task, change, resumedByTaker(task)), ...succeeded };
+    if (ended === null) {
+      const work = worked(task, change, resumedByTaker(task));
+      return { ...work, ...succeeded, ...(isHandedOff && { completion_seq: completionSeq }) };
+    }
     return {
       ...worked(task, change, task.work),
       ...succeeded,
       work: { kind: "ended", as: ended },
       alerted: null,
+      completion_seq: null,
       budget: task.budget && { ...task.budget, resumed: false, wish: null },
     };
   },
@@ -145,6 +152,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     // In a store of the first layout the head did not count the items of every checkpoint.
     completed_items: Math.max(task.completed_items, numberOf(change, "items")),
     work: { kind: "recovering", stage: "attempted", due_at: null, handoff_id: null, accepted: false },
+    ...(change.facts.before_completion === "yes" && { completion_seq: null }),
     budget: {
       ...counted(budgetOf(task), change),
       avoid_id: task.budget?.avoid_id ?? textOf(change, "from_checkpoint"),
@@ -223,6 +231,7 @@ function newTask({ tenant, task }: { tenant: string; task: string }, at: string)
     owned_seq: 0,
     taken_seq: 0,
     completed_items: 0,
+    completion_seq: null,
     budget: null,
     alerted: null,
     audit_seq: 0,

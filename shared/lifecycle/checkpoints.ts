@@ -1,7 +1,7 @@
 /**
  * What a written checkpoint does to its task. The first checkpoint of the agent that accepted a handoff confirms it and completes a
- * recovery. A checkpoint in phase `handoff` requests a handoff and cancels an open one. More completed items than ever before restore
- * the budget.
+ * recovery. A checkpoint in phase `handoff` requests a handoff and cancels an open one. The completion of a task ends it, or requests
+ * a handoff where the policy names another type for phase `complete`. More completed items than ever before restore the budget.
  */
 import type { FinalStatus, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
@@ -9,8 +9,9 @@ import type { Handoff, HandoffWish } from "../protocol/handoff-record.ts";
 import { endOf } from "./apply.ts";
 import { completedItems, isSpent } from "./budget.ts";
 import type { Chain } from "./chain.ts";
-import { cancel, confirm, request } from "./handoff.ts";
+import { cancel, confirm, type HandoffRequest, request } from "./handoff.ts";
 import { resume, settle, supersedeRecovery } from "./recovery.ts";
+import { typeAfterCompletion } from "./routing.ts";
 import { budgetOf, isLeftToRecovery, recoveryStateOf, type TaskRecord } from "./task.ts";
 import type { AuditFacts, CheckpointChange, EventFact } from "./transition.ts";
 import { conflict, type Refusal } from "./transition.ts";
@@ -77,6 +78,8 @@ function settleProgress(chain: Chain, before: TaskRecord | null, items: number):
 }
 
 export interface ChangedCheckpoint {
+  /** The id of the command, and of the handoff that it requests. */
+  readonly commandId: string;
   readonly op: "update" | "finalize" | "link";
   readonly change: CheckpointChange;
   readonly next: UnsealedCheckpoint;
@@ -89,14 +92,21 @@ export interface ChangedCheckpoint {
 export function checkpointChanged(
   chain: Chain,
   before: TaskRecord,
-  { op, change: written, next, event, facts, finalStatus }: ChangedCheckpoint,
+  { commandId, op, change: written, next, event, facts, finalStatus }: ChangedCheckpoint,
 ): Chain | Refusal {
   const refused = earlierOwner(chain, before, next) ?? notEndable(before, finalStatus, next);
   if (refused !== null) return refused;
   const items = completedItems(next);
   const { phase } = next.execution_state;
-  chain.add(op, { checkpoint: written, event, facts: { ...facts, ...(op !== "link" && { phase }), items } });
   const as = finalStatus === undefined ? null : endOf(finalStatus, phase);
+  const nextType = as === "completed" ? typeAfter(chain, before, next) : null;
+  const completion = nextType !== null && { completion_seq: next.metadata.seq };
+  const allFacts = { ...facts, ...(op !== "link" && { phase }), items, ...completion };
+  chain.add(op, { checkpoint: written, event, facts: allFacts });
+  if (nextType !== null) {
+    handOffCompletion(chain, before, { id: commandId, checkpoint: next, hash: written.newHash as string });
+    return chain;
+  }
   if (as === null) {
     if (op === "update") settleProgress(chain, before, items);
     return chain;
@@ -104,6 +114,32 @@ export function checkpointChanged(
   if (chain.handoff !== null) cancel(chain, { reason: "task_ended", details: as });
   if (recoveryStateOf(before) !== "idle") settle(chain, "superseded");
   return chain;
+}
+
+/** The type that continues the completed task; null: the task ends. Only the first completion is handed off. */
+function typeAfter(
+  { circumstances: { policies, tenant } }: Chain,
+  { work, completion_seq }: TaskRecord,
+  { metadata }: UnsealedCheckpoint,
+): string | null {
+  if (work.kind === "ended" || completion_seq !== null) return null;
+  return typeAfterCompletion(policies, tenant, metadata.agent_type);
+}
+
+function handOffCompletion(
+  chain: Chain,
+  before: TaskRecord,
+  handoff: Pick<HandoffRequest, "id" | "checkpoint" | "hash">,
+): void {
+  const open = chain.handoff;
+  if (open !== null) cancel(chain, { reason: "superseded", details: handoff.id });
+  supersedeRecovery(chain);
+  request(chain, {
+    ...handoff,
+    wish: { next_phase: "complete", reason: "the work is complete" },
+    trigger: { reason: "task_complete" },
+    supersedesRecovery: isLeftToRecovery(before, open),
+  });
 }
 
 function earlierOwner(

@@ -36,16 +36,18 @@ export interface HandoffRequest {
   readonly supersedesRecovery?: boolean;
   /** Default: the task's owner, else the author of the checkpoint. */
   readonly fromAgent?: string | undefined;
+  /** Default: the weightiest trigger that the checkpoint fired. */
+  readonly trigger?: Handoff["trigger"];
 }
 
 export function request(
   chain: Chain,
-  { id, checkpoint, hash, wish, recovery, supersedesRecovery = false, fromAgent }: HandoffRequest,
+  { id, checkpoint, hash, wish, recovery, supersedesRecovery = false, fromAgent, trigger }: HandoffRequest,
 ): void {
   const { task, at } = chain;
   const { nowMs, policies, traceparent } = chain.circumstances;
   const { checkpoint_id: checkpointId, agent_id, agent_type, handoff_triggers } = checkpoint.metadata;
-  const fired = handoff_triggers?.[0];
+  const fired = trigger ?? handoff_triggers?.[0];
   const nextPhase = wish.next_phase ?? null;
   const route = { tenant: task.tenant, from: agent_type, nextPhase, to: wish.to_agent_type };
   const toAgentType = nextAgentType(route, policies);

@@ -2,13 +2,13 @@
 
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
-import { nextPhaseOf } from "../protocol/handoff-record.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Policy, policyOf } from "../protocol/policy.ts";
 import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
 import { completedItems, type FailureDecision, within } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { request } from "./handoff.ts";
+import { recoveryPhase } from "./routing.ts";
 import { type Budget, budgetOf, recoveryStateOf, type TaskRecord } from "./task.ts";
 import type { AuditFacts } from "./transition.ts";
 
@@ -64,7 +64,8 @@ export interface RecoveryPoint {
 
 /** Makes an attempt: it is counted, and a handoff from the recovery point is requested. */
 export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): void {
-  const { metadata, execution_state } = point.checkpoint;
+  const { metadata } = point.checkpoint;
+  const { completion_seq: completionSeq } = chain.task;
   const { failure, wish } = budgetOf(chain.task);
   const { checkpoint_id: checkpointId } = metadata;
   const counted = countedAttempt(chain, metadata.agent_type);
@@ -77,13 +78,15 @@ export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): 
       handoff_id: handoffId,
       window: counted.window,
       items: completedItems(point.checkpoint),
+      // The work is done again, and so is the handoff on its completion.
+      ...(completionSeq !== null && metadata.seq < completionSeq && { before_completion: "yes" }),
     },
     event: {
       type: "RECOVERY_INITIATED",
       data: { checkpointId, reason, taskId: chain.task.task_id, handoffId, attempt: counted.attempt },
     },
   });
-  const nextPhase = nextPhaseOf(execution_state);
+  const nextPhase = recoveryPhase(chain.task, point.checkpoint);
   request(chain, {
     id: handoffId,
     ...point,

@@ -28,10 +28,10 @@ export function replay(entries: readonly AuditEntry[]): TaskRecord | null {
 export function comparable(task: TaskRecord) {
   const { owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq } = task;
   const { failure: _failure, wish: _wish, ...budget } = budgetOf(task);
-  const { owned_seq, taken_seq, completed_items, alerted, audit_seq, work } = task;
+  const { owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq, work } = task;
   return {
     ...{ owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq },
-    ...{ owned_seq, taken_seq, completed_items, alerted, audit_seq },
+    ...{ owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq },
     state: stateOf(task),
     recovery: recoveryStateOf(task),
     handoff: openHandoffOf(task),

@@ -1,5 +1,8 @@
 /** Routing: which type of agent continues a task. Decided once, when a handoff is requested. */
+import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
+import { nextPhaseOf } from "../protocol/handoff-record.ts";
 import { type Policies, type Policy, policyOf } from "../protocol/policy.ts";
+import type { TaskRecord } from "./task.ts";
 
 /** What a choice depends on. `to`: the type that the request names. */
 export interface Route {
@@ -21,4 +24,22 @@ export function typeForPhase(
 ): string | null {
   const named = next_agent.by_next_phase as Readonly<Record<string, string | undefined>>;
   return phase !== null && Object.hasOwn(named, phase) ? (named[phase] ?? null) : null;
+}
+
+/** The other type to which the policy hands a task that an agent of type `from` has completed; null: the task ends. */
+export function typeAfterCompletion(policies: Policies, tenant: string, from: string): string | null {
+  const policy = policyOf(policies, tenant, from);
+  const type = policy.triggers.task_complete ? typeForPhase(policy, "complete") : null;
+  return type === from ? null : type;
+}
+
+/**
+ * The next phase of an attempt at recovery. From the checkpoint that was handed off on completion, the attempt goes to the type that
+ * the policy names for phase `complete`, not to the author's type again.
+ */
+export function recoveryPhase(
+  { completion_seq }: Pick<TaskRecord, "completion_seq">,
+  { metadata, execution_state }: UnsealedCheckpoint,
+): ReturnType<typeof nextPhaseOf> {
+  return metadata.seq === completion_seq ? "complete" : nextPhaseOf(execution_state);
 }

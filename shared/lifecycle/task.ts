@@ -16,6 +16,7 @@
  *          └──────────────── budget spent · no recovery point ────────────┘
  *
  *      finalize in phase `complete`, as failed or as cancelled: every kind ──▶ ended; a new checkpoint opens an ended task again.
+ *      finalize in phase `complete`, if the policy names another type for it: every kind but ended ──▶ handing_off, once.
  *
  * `decide.ts` says which transitions a command or an observation makes; `apply.ts` says what a transition makes of the task.
  */
@@ -108,6 +109,11 @@ export interface TaskRecord {
   readonly taken_seq: number;
   /** The most completed items of any checkpoint of the task: more of them is progress. */
   readonly completed_items: number;
+  /**
+   * The position of the checkpoint that completed the task and was handed off; null: none since the task last ended. The next
+   * completion ends the task, so agent types cannot hand it around in a ring.
+   */
+  readonly completion_seq: number | null;
   readonly budget: Budget | null;
   /** The last block, while a block for the same reason would not alert again. */
   readonly alerted: { readonly reason: BlockReason; readonly seq: number | null } | null;
@@ -205,6 +211,7 @@ export function viewOf(task: TaskRecord): Task {
     taken_seq: _taken,
     owned_seq: _owned,
     alerted: _alerted,
+    completion_seq: _completion,
     completed_items,
     ...record
   } = task;

@@ -36,7 +36,7 @@ export const committedAnswerSchema = z.looseObject({
   warnings: z.array(z.string()).optional(),
   /** The agent should hand off: the handoff triggers of the policy that this checkpoint fired. */
   handoff_advised: z.array(firedTriggerSchema).exactOptional(),
-  /** For a `create` in phase `handoff`: the handoff that it opened. */
+  /** The handoff that the command opened: a `create` in phase `handoff`, or the completion of the task. */
   handoff_id: z.string().exactOptional(),
 });
 

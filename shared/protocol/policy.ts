@@ -23,6 +23,8 @@ const triggers = {
   /** A number of errors; null: never. */
   error_count: z.int().min(1).nullable(),
   phase_complete: z.boolean(),
+  /** A completed task goes to the type that `next_agent` names for phase `complete`, if it is another one. */
+  task_complete: z.boolean(),
   rate_limit: z.boolean(),
 };
 
@@ -88,14 +90,19 @@ const wholeSchema = z.strictObject(policyShape);
 export type Policy = z.output<typeof wholeSchema>;
 
 export const DEFAULT_POLICY: Policy = {
-  triggers: { context_utilization: 0.7, error_count: 5, phase_complete: true, rate_limit: true },
+  triggers: {
+    context_utilization: 0.7,
+    error_count: 5,
+    phase_complete: true,
+    task_complete: true,
+    rate_limit: true,
+  },
   next_agent: {
     by_next_phase: {
       planning: "architecture",
       implementing: "implementation",
       testing: "qa",
       reviewing: "qa",
-      complete: "documentation",
     },
   },
   offer: {

@@ -15,7 +15,8 @@ export const HANDOFF_TRIGGERS = [
 ] as const;
 export type HandoffTrigger = (typeof HANDOFF_TRIGGERS)[number];
 
-export type TriggerThresholds = Policy["triggers"];
+/** Without `task_complete`: that one is decided when a checkpoint is finalized, in `shared/lifecycle`. */
+export type TriggerThresholds = Omit<Policy["triggers"], "task_complete">;
 
 /** The values that triggers are evaluated from. */
 export interface TriggerSigns {

@@ -5,6 +5,7 @@
 
 import { decide } from "../lifecycle/decide.ts";
 import type { RecoveryPoint } from "../lifecycle/recovery.ts";
+import { recoveryPhase } from "../lifecycle/routing.ts";
 import type { FoundPoint, QueryParams } from "../protocol/queries.ts";
 import type { PointFailure, RecoveryState } from "../protocol/recovery-states.ts";
 import type { Task } from "../protocol/task.ts";
@@ -35,6 +36,12 @@ import {
 import { findRecoveryPoint, type PointRequest, type PointSearch } from "./recovery/recovery-point.ts";
 import { readHeads } from "./task/task-list.ts";
 import { redactedView } from "./task/task-view.ts";
+
+export interface PreviewedPoint {
+  readonly point: FoundPoint;
+  /** The phase for which the attempt would be offered; null: it continues in that of the checkpoint. */
+  readonly nextPhase: ReturnType<typeof recoveryPhase>;
+}
 
 /** The due time as it was found. */
 type Due = { readonly dueAt: string };
@@ -102,20 +109,24 @@ export class RecoveryActions {
    * A preview for operators: the recovery point that a recovery would find now, and the owner that would lose
    * the task.
    */
-  async previewPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
+  async previewPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<PreviewedPoint> {
     const { transactions, policies, now } = this.#parts;
     const { task_id: task, checkpoint_id: checkpointId = null, before = null, force } = query;
     const search = await this.findPoint({ tenant, task }, { checkpointId, before });
-    const owner = await transactions.read("recovery_owner", (reader) =>
-      readOwner(reader, { tenant, task }, policies, now()),
-    );
+    const { owner, head } = await transactions.read("recovery_owner", async (reader) => ({
+      owner: await readOwner(reader, { tenant, task }, policies, now()),
+      head: await readTask(reader, tenant, task),
+    }));
     const { passed_over } = search;
     const refused = await this.#refusalOf({ tenant, task }, search, force);
+    const found = { passed_over, owner, refused };
     if (search.found) {
-      return { checkpoint: search.checkpoint, reason: null, details: null, passed_over, owner, refused };
+      const { checkpoint } = search;
+      const nextPhase = head && recoveryPhase(head, checkpoint);
+      return { point: { checkpoint, reason: null, details: null, ...found }, nextPhase };
     }
     const { reason, details } = search;
-    return { checkpoint: null, reason, details, passed_over, owner, refused };
+    return { point: { checkpoint: null, reason, details, ...found }, nextPhase: null };
   }
 
   /** The answer that the command `recover` would get now. */

@@ -34,7 +34,6 @@ import type {
   AuditPage,
   CheckpointPage,
   CorruptCheckpoint,
-  FoundPoint,
   HandoffPage,
   IndexStatus,
   LatestResult,
@@ -62,7 +61,7 @@ import { asFleetError } from "./kv/store-errors.ts";
 import { Transactions } from "./kv/transactions.ts";
 import { recoverTask } from "./recovery/commands.ts";
 import { listRecoveries } from "./recovery/lists.ts";
-import { RecoveryActions } from "./recovery-actions.ts";
+import { type PreviewedPoint, RecoveryActions } from "./recovery-actions.ts";
 import { listFindings } from "./scrub/findings.ts";
 import { keepReportedDamage } from "./scrub/reported-damage.ts";
 import type { FoundDamage } from "./scrub/scrub-reader.ts";
@@ -183,7 +182,7 @@ export class CheckpointRepository {
   }
 
   /** Quarantines the corrupt versions that it finds. */
-  recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<FoundPoint> {
+  recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<PreviewedPoint> {
     return this.recoveryActions.previewPoint(tenant, query);
   }
 

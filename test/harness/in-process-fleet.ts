@@ -8,7 +8,7 @@ import { connectBus } from "../../shared/bus/connection.ts";
 import { fleetStreams } from "../../shared/bus/streams/streams.ts";
 import { createChainVerifier } from "../../shared/integrity/chain.ts";
 import { type Letter, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
-import { DEFAULT_POLICIES } from "../../shared/protocol/policy.ts";
+import { DEFAULT_POLICIES, type Policies } from "../../shared/protocol/policy.ts";
 import {
   type CommandOp,
   type QueryOp,
@@ -51,6 +51,7 @@ export class InProcessFleet {
   outage: Outage = "none";
   readonly nats: TestNats;
   readonly records: TestRecords;
+  readonly policies: Policies;
   readonly metrics: Metrics = createMetrics();
   /** The connection of an agent, `agent-1`. */
   readonly bus: Bus;
@@ -58,9 +59,10 @@ export class InProcessFleet {
   readonly #clients: FleetClient[] = [];
   readonly #stops: Stop[] = [];
 
-  constructor(nats: TestNats, records: TestRecords, bus: Bus) {
+  constructor(nats: TestNats, records: TestRecords, bus: Bus, policies: Policies) {
     this.nats = nats;
     this.records = records;
+    this.policies = policies;
     this.bus = bus;
     this.#buses = [bus];
   }
@@ -69,13 +71,13 @@ export class InProcessFleet {
     this.#stops.push(
       await startWriter({
         ...(await this.#context()),
-        config: { agentTypes: [], policies: DEFAULT_POLICIES, finalizeDraftsAfter: null },
+        config: { agentTypes: [], policies: this.policies, finalizeDraftsAfter: null },
       }),
     );
   }
 
   async startReader(): Promise<void> {
-    const config = { agentTypes: [], policies: DEFAULT_POLICIES };
+    const config = { agentTypes: [], policies: this.policies };
     this.#stops.push(await startReader({ ...(await this.#context()), config }));
   }
 
@@ -202,19 +204,28 @@ function connectTestBus(nats: TestNats, identity: string): Promise<Bus> {
   return connectBus({ url: nats.url, name: identity, identity, log: testLog });
 }
 
+interface FleetSetup {
+  /** The storage limit of all streams together. */
+  readonly storageBytes?: number;
+  readonly policies?: Policies;
+}
+
 /** A fleet with one writer and one reader. */
-export async function openInProcessFleet(): Promise<InProcessFleet> {
-  const fleet = await openInProcessWriter();
+export async function openInProcessFleet(options: FleetSetup = {}): Promise<InProcessFleet> {
+  const fleet = await openInProcessWriter(options);
   await fleet.startReader();
   return fleet;
 }
 
-/** A fleet with one writer and no reader. `storageBytes` is the storage limit of all streams together. */
-export async function openInProcessWriter({ storageBytes = 200 * MIB } = {}): Promise<InProcessFleet> {
+/** A fleet with one writer and no reader. */
+export async function openInProcessWriter({
+  storageBytes = 200 * MIB,
+  policies = DEFAULT_POLICIES,
+}: FleetSetup = {}): Promise<InProcessFleet> {
   const nats = await startNats();
   const bus = await connectTestBus(nats, "agent-1");
   await bus.reconcileStreams(fleetStreams({ storageBytes }));
-  const fleet = new InProcessFleet(nats, await openTestRecords("lmdb"), bus);
+  const fleet = new InProcessFleet(nats, await openTestRecords("lmdb", undefined, policies), bus, policies);
   await fleet.startWriter();
   return fleet;
 }

@@ -107,6 +107,7 @@ export async function change(
   const handoff = await readOpenHandoff(tx, begun.keys, task);
   const input = {
     type: "change",
+    commandId: context.commandId,
     op,
     change,
     next,
@@ -126,6 +127,7 @@ export async function change(
       committed_at: chain.at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
       ...advised,
+      ...(chain.transitions.some((made) => made.op === "handoff") && { handoff_id: context.commandId }),
     },
   });
 }

@@ -23,7 +23,9 @@ export function encodeHead(task: TaskRecord): Bytes {
 export function decodeHead(value: Bytes): TaskRecord {
   const head = decodeChecked<TaskRecord | FirstHead>(value);
   if (typeof head !== "object" || head === null) throw new UnreadableValue("not a head");
-  if ("work" in head) return head;
+  // Heads that were written before tasks were handed off on completion do not have this member.
+  if ("work" in head)
+    return "completion_seq" in head ? head : { ...(head as TaskRecord), completion_seq: null };
   if (typeof head.state !== "string") throw new UnreadableValue("neither form of a head");
   return fromFirstHead(head);
 }
@@ -45,7 +47,10 @@ export function decodeSoundHead(value: Bytes): TaskRecord | null {
 
 /** A head of the first layout; its earliest ones lack the last three members. */
 export interface FirstHead
-  extends Omit<TaskRecord, "work" | "owned_seq" | "taken_seq" | "completed_items" | "budget" | "alerted"> {
+  extends Omit<
+    TaskRecord,
+    "work" | "owned_seq" | "taken_seq" | "completed_items" | "completion_seq" | "budget" | "alerted"
+  > {
   readonly state: TaskState;
   readonly handoff_id?: string | null;
   readonly recovery?: FirstRecovery | null;
@@ -93,6 +98,7 @@ export function fromFirstHead(head: FirstHead): TaskRecord {
     // Unknown in the first layout: the owner may change every draft, as it could before.
     owned_seq: 0,
     taken_seq: 0,
+    completion_seq: null,
     completed_items: recovery?.completed_items ?? 0,
     budget: recovery && budgetOfFirst(recovery),
     alerted: isRemembered && block.reason !== null ? { reason: block.reason, seq: block.seq } : null,

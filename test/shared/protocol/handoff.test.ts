@@ -113,7 +113,7 @@ describe("policy", () => {
     ["implementation", null, "implementation"],
     ["implementation", "testing", "qa"],
     ["qa", "planning", "architecture"],
-    ["qa", "complete", "documentation"],
+    ["qa", "complete", "qa"],
     ["painter", "toString", "painter"],
   ])("after %s, the next agent for phase %s is of type %s", (from, phase, next) => {
     expect(nextAgentType({ tenant: "default", from, nextPhase: phase }, DEFAULT_POLICIES)).toBe(next);

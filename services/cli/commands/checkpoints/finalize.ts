@@ -1,7 +1,7 @@
 // `fleet finalize`: ends a checkpoint's time as a draft. After that it never changes.
 
 import { type Command, Option } from "commander";
-import type { FinalStatus } from "../../../../shared/sdk/sdk.ts";
+import type { CheckpointOutcome, FinalStatus } from "../../../../shared/sdk/sdk.ts";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
@@ -35,6 +35,12 @@ export function addFinalize(program: Command, action: ActionFactory): void {
   }));
 }
 
+/** The completion of a task may hand it to another agent type. */
+function handedOff(outcome: CheckpointOutcome, fleet: string): string[] {
+  if (outcome.outcome !== "committed" || outcome.handoffId === undefined) return [];
+  return [`The task is handed off. Follow it: ${fleet} handoffs show ${outcome.handoffId}`];
+}
+
 async function finalize(session: Session, id: string, flags: Flags): Promise<void> {
   const client = await session.client();
   const outcome = await client.finalizeCheckpoint(id, flags.status, {
@@ -45,6 +51,6 @@ async function finalize(session: Session, id: string, flags: Flags): Promise<voi
   await showOutcome(session, outcome, {
     done: "Checkpoint finalized",
     quiet: flags.quiet,
-    more: [`Status: ${flags.status}`],
+    more: [`Status: ${flags.status}`, ...handedOff(outcome, session.programName)],
   });
 }

@@ -14,13 +14,16 @@ import {
 import type { CommandOp } from "../../../../shared/protocol/subjects.ts";
 import { isOffer } from "../../../../shared/records/outbox/outbox.ts";
 import { acknowledge, handoffInput, offering } from "../../../harness/records/handoffs.ts";
-import { create, ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { create, ENGINES, finalize, input, send } from "../../../harness/records/records.ts";
 import { type AuditRecord, TestTasks } from "../../../harness/records/tasks.ts";
 
 describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
   let place: TestTasks;
   beforeAll(async () => {
-    place = await TestTasks.open(engine);
+    place = await TestTasks.open(engine, {
+      defaults: { next_agent: { by_next_phase: { complete: "qa" } } },
+      tenants: {},
+    });
   });
   afterAll(() => place.close());
 
@@ -38,7 +41,7 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
           "cancel_handoff",
         ] as const),
         ...(["take", "release", "finalize", "validate", "validate", "offer", "offer", "reject"] as const),
-        ...(["escalate", "lapse", "wait", "sweep"] as const),
+        ...(["escalate", "lapse", "wait", "sweep", "complete"] as const),
       ),
       agent: fc.constantFrom("a", "b"),
       isFenced: fc.boolean(),
@@ -62,6 +65,13 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
           return (
             last && acknowledge(repository, last, { agent, body: { agent_type: isRight ? "qa" : "other" } })
           );
+        case "complete": {
+          const { checkpoint_id } = await create(repository, {
+            ...by,
+            checkpoint: input({ phase: "complete" }),
+          });
+          return finalize(repository, checkpoint_id, "succeeded", by);
+        }
         case "finalize":
           return isRight && finalize(repository, known.latest_id ?? uuidv7(), "failed", by);
         case "release":

@@ -26,6 +26,7 @@ const ATTEMPTS = 2;
 const PREVIOUS = 1;
 const policies: Policies = {
   defaults: {
+    next_agent: { by_next_phase: { complete: "qa" } },
     recovery: {
       ...{ attempts: ATTEMPTS, previous_attempts: PREVIOUS, window_attempts: 5, half_open_ms: 600_000 },
       ...{ back_off_ms: 1_000, back_off_max_ms: 4_000, silence_ms: 1_000 },
@@ -39,7 +40,7 @@ const begins = fc.constantFrom("owned", "owned", "resumed");
 const step = fc.record({
   op: fc.constantFrom(
     ...(["write", "write", "hand", "take", "release", "handoff", "finalize", "cancel_handoff"] as const),
-    ...(["withdraw", "withdraw", "withdraw"] as const),
+    ...(["withdraw", "withdraw", "withdraw", "complete", "complete"] as const),
     ...(["take_blocked", "take_blocked"] as const),
     ...(["fail", "fail", "fail", "carry_on", "carry_on", "carry_on", "probe", "recover"] as const),
     ...(["offer", "accept", "reject", "escalate", "lapse", "wait", "sweep"] as const),
@@ -53,6 +54,8 @@ const step = fc.record({
   agent_type: fc.constantFrom("qa", "legal", null),
 });
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+const UNRECOVERABLE = { class: "unrecoverable", signal: "exit_report", agent_type: null } as const;
 
 const wanted = (task: Task): string => duePlaceOf(task).agentType;
 
@@ -73,6 +76,12 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     return recovery?.state === "blocked" ? "recover" : "fail";
   }
 
+  /** Hands the task off to `qa` the first time, and then ends it. */
+  async function complete({ task_id: task, fence }: Task, agent: string, completed: number) {
+    const { checkpoint_id } = await place.write(task, agent, { completed, phase: "complete" });
+    return finalize(place.repository, checkpoint_id, "succeeded", { task, agent, fence });
+  }
+
   async function run(task: string, { op, agent, isRight, count, ...failed }: Step): Promise<unknown> {
     if (op === "sweep") return place.sweepAllDrafts();
     const known = await place.head(task);
@@ -80,7 +89,6 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     const by = { task, agent, fence: known.fence };
     const last = await repository.handoff("default", { task_id: task }).catch(() => null);
     const id = last?.handoff_id ?? uuidv7();
-    const key = { tenant: "default", task };
     const dueAt = known.recovery?.due_at ?? "";
     switch (op) {
       case "forward":
@@ -91,15 +99,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         return send(repository, "cancel_handoff", {}, by);
       case "take_blocked":
         if (known.state !== "blocked")
-          await run(task, {
-            ...failed,
-            op: "fail",
-            class: "unrecoverable",
-            signal: "exit_report",
-            agent,
-            isRight: true,
-            count,
-          });
+          await run(task, { op: "fail", ...UNRECOVERABLE, ...{ agent, isRight: true, count } });
         await send(repository, "take", {}, { task, agent });
         if (isRight) await run(task, { ...failed, op: "fail", signal: "exit_report", agent, isRight, count });
         return;
@@ -107,6 +107,8 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         return place.write(task, known.owner ?? agent, { completed: count });
       case "hand":
         return place.write(task, known.owner ?? agent, { completed: count, phase: "handoff" });
+      case "complete":
+        return complete(known, known.owner ?? agent, count);
       case "finalize":
         return isRight && finalize(repository, known.latest_id ?? uuidv7(), "failed", by);
       case "recover":
@@ -117,7 +119,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         if (dueAt !== "" && isRight) place.now = Math.max(place.now, Date.parse(dueAt));
         return known.recovery?.state === "waiting" && advanceRecovery(repository, task);
       case "probe":
-        return repository.recoveryActions.probe(key, { dueAt });
+        return repository.recoveryActions.probe({ tenant: "default", task }, { dueAt });
       case "offer":
         return (
           last &&

@@ -1,0 +1,202 @@
+// The completion of a task: it ends, or goes to the agent type that the policy names for phase `complete`.
+
+import { uuidv7 } from "uuidv7";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { FinalStatus } from "../../../../shared/protocol/checkpoint.ts";
+import type { Policies } from "../../../../shared/protocol/policy.ts";
+import { acknowledge, handoffInput, offer } from "../../../harness/records/handoffs.ts";
+import { create, ENGINES, finalize, input, send } from "../../../harness/records/records.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
+
+const completeTo = (type: string) => ({ next_agent: { by_next_phase: { complete: type } } });
+
+/** Two types name each other. */
+const policies: Policies = {
+  defaults: completeTo("qa"),
+  tenants: {
+    default: {
+      agent_types: { qa: completeTo("implementation"), architecture: { triggers: { task_complete: false } } },
+    },
+  },
+};
+
+describe.each(ENGINES)("the completion of a task on %s", (engine) => {
+  let place: TestTasks;
+  let task: string;
+  beforeAll(async () => {
+    place = await TestTasks.open(engine, policies);
+  });
+  afterEach(async () => {
+    const { stored, replayed } = await place.replayed(task);
+    expect(replayed).toEqual(stored);
+  });
+  afterAll(() => place.close());
+
+  /** Writes a checkpoint in phase `complete` and finalizes it. */
+  async function complete(agent: string, { type = "implementation", commandId = uuidv7() } = {}) {
+    const { fence } = await place.head(task);
+    const by = { task, agent, fence };
+    const checkpoint = { ...input({ phase: "complete" }), metadata: { agent_type: type } };
+    const { checkpoint_id: id } = await create(place.repository, { ...by, checkpoint });
+    return finalize(place.repository, id, "succeeded", { ...by, commandId });
+  }
+
+  async function handedOff(): Promise<string> {
+    task = await place.owned();
+    const { handoff_id } = await complete("agent-1");
+    return handoff_id as string;
+  }
+
+  async function accepted(): Promise<void> {
+    await handedOff();
+    await place.takeOver(task, "agent-2");
+  }
+
+  test("goes to another type in the transaction that finalizes the checkpoint, and a retry gets the same answer", async () => {
+    task = await place.owned();
+    const commandId = uuidv7();
+    const answer = await complete("agent-1", { commandId });
+    const { checkpoint_id: id } = answer;
+    expect(answer).toMatchObject({ handoff_id: commandId, replayed: false });
+    const by = { task, fence: 1, commandId };
+    expect(await finalize(place.repository, id, "succeeded", by)).toEqual({ ...answer, replayed: true });
+    expect(await place.head(task)).toMatchObject({
+      state: "handing_off",
+      handoff_id: commandId,
+      owner: "agent-1",
+      last_successful_id: id,
+    });
+    expect((await place.trail(task)).slice(-2)).toMatchObject([
+      { op: "finalize", final_status: "succeeded", state_from: "active", state_to: "active" },
+      { op: "handoff", command_id: commandId, state_from: "active", state_to: "handing_off" },
+    ]);
+    expect(await place.handoff(commandId)).toMatchObject({
+      state: "requested",
+      checkpoint_id: id,
+      checkpoint_hash: answer.hash,
+      from_agent: "agent-1",
+      to_agent_type: "qa",
+      next_phase: "complete",
+      trigger: { reason: "task_complete" },
+    });
+    expect((await place.events(task)).slice(-2)).toEqual(["CHECKPOINT_FINALIZED", "AGENT_HANDOFF"]);
+  });
+
+  test("ends it at the next agent, even if two types name each other; an opened task is handed off again", async () => {
+    await accepted();
+    expect(await complete("agent-2", { type: "qa" })).not.toHaveProperty("handoff_id");
+    expect(await place.head(task)).toMatchObject({ state: "completed", handoff_id: null, owner: "agent-2" });
+    expect((await place.trail(task)).filter(({ op }) => op === "handoff")).toHaveLength(1);
+    expect(await complete("agent-2", { type: "qa" })).toHaveProperty("handoff_id");
+  });
+
+  test("ends it at an agent to which the next one hands it back", async () => {
+    await accepted();
+    const back = { ...handoffInput(), metadata: { agent_type: "qa" } };
+    const body = { checkpoint: back, handoff: { next_phase: "implementing" } };
+    await send(place.repository, "create", body, { task, agent: "agent-2", fence: 2 });
+    const { handoff_id: id } = await place.head(task);
+    expect(await place.handoff(id as string)).toMatchObject({ to_agent_type: "implementation" });
+    await place.takeOver(task, "agent-3");
+    await complete("agent-3");
+    expect(await place.head(task)).toMatchObject({ state: "completed", owner: "agent-3" });
+  });
+
+  test.each<[string, { type?: string; phase?: "testing"; status?: FinalStatus }, string]>([
+    ["the trigger is off for the type", { type: "architecture" }, "completed"],
+    ["the checkpoint is in another phase", { phase: "testing" }, "active"],
+    ["the work failed", { status: "failed" }, "failed"],
+    ["the work is cancelled", { status: "cancelled" }, "cancelled"],
+  ])("goes to no other type if %s", async (_, given, state) => {
+    const { type = "implementation", phase = "complete", status = "succeeded" } = given;
+    task = place.fresh();
+    const checkpoint = { ...input({ phase }), metadata: { agent_type: type } };
+    const { checkpoint_id: id } = await create(place.repository, { task, checkpoint });
+    expect(await finalize(place.repository, id, status, { task })).not.toHaveProperty("handoff_id");
+    expect(await place.head(task)).toMatchObject({ state, handoff_id: null });
+  });
+
+  test("is not repeated by another draft that is finalized after the end", async () => {
+    task = place.fresh();
+    const drafts = [];
+    for (let n = 0; n < 2; n += 1)
+      drafts.push(await create(place.repository, { task, checkpoint: input({ phase: "complete" }) }));
+    await finalize(place.repository, drafts[0]?.checkpoint_id ?? "", "cancelled", { task });
+    const late = finalize(place.repository, drafts[1]?.checkpoint_id ?? "", "succeeded", { task });
+    await expect(late).rejects.toMatchObject({ code: "CONFLICT" });
+    expect(await place.head(task)).toMatchObject({ state: "cancelled", handoff_id: null });
+  });
+
+  test("replaces an open handoff and a recovery", async () => {
+    task = await place.owned();
+    const draft = await place.write(task, "agent-1", { phase: "complete" });
+    const { checkpoint_id: first } = await place.write(task, "agent-1", { phase: "handoff" });
+    const by = { task, fence: 1 };
+    const { handoff_id: id } = await finalize(place.repository, draft.checkpoint_id, "succeeded", by);
+    expect(await place.handoff(first)).toMatchObject({
+      state: "cancelled",
+      failure: { reason: "superseded", details: id },
+    });
+    expect(await place.head(task)).toMatchObject({ state: "handing_off", handoff_id: id });
+
+    task = await place.attempted();
+    await complete("operator");
+    expect(await place.head(task)).toMatchObject({ state: "handing_off", recovery: { state: "idle" } });
+  });
+
+  test("waits for an operator if no agent accepts, and a new completion of the owner ends the task", async () => {
+    const id = await handedOff();
+    const { attempt } = await offer(place.repository, id);
+    await place.repository.handoffActions.escalateHandoff("default", id, {
+      ...{ attempt, reason: "no_agent", toAgentType: "qa" },
+    });
+    expect(await place.head(task)).toMatchObject({ state: "blocked", blocked: { reason: "no_agent" } });
+    await complete("agent-1");
+    expect(await place.head(task)).toMatchObject({ state: "completed" });
+  });
+
+  test("can be repeated by the owner while the offer is open, which ends the task", async () => {
+    const id = await handedOff();
+    await complete("agent-1");
+    expect(await place.head(task)).toMatchObject({ state: "completed", handoff_id: null });
+    expect(await place.handoff(id)).toMatchObject({ state: "cancelled", failure: { reason: "task_ended" } });
+  });
+
+  test("stays with the named type if its agent fails before its first checkpoint", async () => {
+    await accepted();
+    await place.fail(task);
+    const { point, nextPhase } = await place.repository.recoveryPoint("default", {
+      ...{ task_id: task, force: false },
+    });
+    expect(point.checkpoint?.metadata.agent_id).toBe("agent-1");
+    expect(nextPhase).toBe("complete");
+    await place.attempt(task);
+    const { handoff_id: attempt } = await place.head(task);
+    expect(await place.handoff(attempt as string)).toMatchObject({
+      to_agent_type: "qa",
+      next_phase: "complete",
+      recovery: { attempt: 1 },
+    });
+    await place.takeOver(task, "agent-3");
+    await complete("agent-3", { type: "qa" });
+    expect(await place.head(task)).toMatchObject({ state: "completed" });
+  });
+
+  test("is handed off again if a recovery starts from an earlier checkpoint", async () => {
+    await accepted();
+    const { checkpoints } = await place.repository.history("default", {
+      ...{ task_id: task, order: "oldest", limit: 1, versions: "latest" },
+    } as never);
+    const earlier = checkpoints[0]?.metadata.checkpoint_id;
+    await send(place.repository, "recover", { checkpoint_id: earlier, force: true }, { task });
+    await place.attempt(task);
+    const { handoff_id: attempt } = await place.head(task);
+    expect(await place.handoff(attempt as string)).toMatchObject({
+      to_agent_type: "implementation",
+      next_phase: null,
+    });
+    const offered = await offer(place.repository, attempt as string, { toAgentType: "implementation" });
+    await acknowledge(place.repository, offered, { agent: "agent-3" });
+    expect(await complete("agent-3")).toHaveProperty("handoff_id");
+  });
+});
