@@ -1,5 +1,7 @@
 // `fleet handoff` and `fleet handoffs` against a standalone fleet with a coordinator, and the metrics of handoffs.
 
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
@@ -7,11 +9,18 @@ import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
 
 let server: TestFleet;
+const folder = mkdtempSync(join(tmpdir(), "fleet-policy-"));
 
 beforeAll(async () => {
-  server = await startFleet({ FLEET_LOG_LEVEL: "warn" });
+  const FLEET_POLICY = join(folder, "policy.json");
+  const architecture = { next_agent: { by_next_phase: { complete: "documentation" } } };
+  writeFileSync(FLEET_POLICY, JSON.stringify({ tenants: { default: { agent_types: { architecture } } } }));
+  server = await startFleet({ FLEET_LOG_LEVEL: "warn", FLEET_POLICY });
 });
-afterAll(() => server?.stop());
+afterAll(async () => {
+  await server?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 const fleet = (args: readonly string[], agent = "one"): Promise<Result> => {
   const env = { FLEET_URL: server.url, FLEET_SPOOL_DIR: join(server.home, "spool"), FLEET_AGENT_ID: agent };
@@ -68,6 +77,19 @@ test("a handoff is requested, followed and cancelled", async () => {
   });
   expect((await fleet(["handoffs", "show", id])).out).toContain("Why it ended: withdrawn: one more test\n");
   expect(await fleet(["handoff", "auth", "--cancel"])).toMatchObject({ exit: 5, out: "" });
+}, 180_000);
+
+test("finalize names the handoff of a completed task", async () => {
+  const options = ["--task", "drawn", "--type", "architecture", "--phase", "complete", "--next", "print"];
+  const id = (await fleet(["checkpoint", ...options, "--quiet"])).out.trim();
+  const finalized = await fleet(["finalize", id, "--status", "succeeded"]);
+  expect(finalized).toMatchObject({ exit: 0, err: "" });
+  const handoff = /The task is handed off\. Follow it: .* handoffs show ([0-9a-f-]{36})/.exec(
+    finalized.out,
+  )?.[1];
+  const shown = await fleet(["handoffs", "show", handoff as string]);
+  expect(shown.out).toMatch(/To: agents of type documentation\n/);
+  expect(await fleet(["handoff", "drawn", "--cancel"])).toMatchObject({ exit: 0, err: "" });
 }, 180_000);
 
 test("every failure has its exit code, and every help its examples", async () => {
