@@ -55,7 +55,7 @@ const step = fc.record({
 });
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
 
-const UNRECOVERABLE = { class: "unrecoverable", signal: "exit_report", agent_type: null } as const;
+const UNRECOVERABLE = { class: "unrecoverable", signal: "exit_report" } as const;
 
 const wanted = (task: Task): string => duePlaceOf(task).agentType;
 
@@ -99,7 +99,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         return send(repository, "cancel_handoff", {}, by);
       case "take_blocked":
         if (known.state !== "blocked")
-          await run(task, { op: "fail", ...UNRECOVERABLE, ...{ agent, isRight: true, count } });
+          await run(task, { ...failed, op: "fail", ...UNRECOVERABLE, ...{ agent, isRight: true, count } });
         await send(repository, "take", {}, { task, agent });
         if (isRight) await run(task, { ...failed, op: "fail", signal: "exit_report", agent, isRight, count });
         return;
