@@ -39,7 +39,7 @@ const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   SCRUB_FOUND: null,
 };
 
-/** The evidence that has to be read for an alert. */
+/** The evidence that decides about an alert of this type. */
 export function evidenceOf({ type }: ReceivedAlert): keyof Evidence | null {
   const judge = judgeOf(type);
   if (judge === null) return null;

@@ -85,7 +85,7 @@ export class Journal {
       .sort((a, b) => (a.created_at < b.created_at ? -1 : 1));
   }
 
-  /** What the agent reported about its own end; undefined if it reported nothing, or nothing readable. */
+  /** The agent's report about its own end; undefined without a readable report. */
   exitNote(agentId: string): ExitWord | undefined {
     try {
       const bytes = readFileSync(this.paths(agentId).exitNote);

@@ -1,6 +1,6 @@
 /**
- * What a transition makes of its task. The only function that changes a task: `decide` uses it to go forward, `replay` to fold an audit
- * trail. It reads nothing but the task before, the entry's own facts and, for free text, what is not audited.
+ * The task after a transition. Only this function changes a task: `decide` uses it to go forward, `replay` to fold an audit trail. Its only
+ * inputs are the task before, the entry's own facts and the free texts, which are not audited.
  */
 import type { FinalStatus, StoredFinalStatus } from "../protocol/checkpoint.ts";
 import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";

@@ -1,5 +1,5 @@
 /**
- * The budget of recovery: what follows a failure, as a pure function of what was spent, the failure and the policy. The ladder (attempts
+ * The budget of recovery: the decision after a failure, as a pure function of the spent attempts, the failure and the policy. The ladder (attempts
  * from the latest sound checkpoint, then from the previous one) and the window bound the attempts under every policy (guarantee 11).
  */
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";

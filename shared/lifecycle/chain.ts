@@ -15,7 +15,7 @@ import type {
   Transition,
 } from "./transition.ts";
 
-/** What a decision depends on besides the task and the input. */
+/** The context of a decision besides the task and the input. */
 export interface Circumstances {
   readonly tenant: string;
   readonly task: string;

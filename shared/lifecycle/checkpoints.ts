@@ -1,5 +1,5 @@
 /**
- * What a written checkpoint does to its task. The first checkpoint of the agent that accepted a handoff confirms it and completes a
+ * The effects of a written checkpoint on its task. The first checkpoint of the agent that accepted a handoff confirms it and completes a
  * recovery. A checkpoint in phase `handoff` requests a handoff and cancels an open one. The completion of a task ends it, or requests
  * a handoff where the policy names another type for phase `complete`. More completed items than ever before restore the budget.
  */

@@ -1,6 +1,6 @@
 /**
- * One function decides what a command or an observation does to a task: transitions, or a refusal. Writer, reader, coordinator and watchdog
- * ask it with what they have read; `shared/records` writes what it answers.
+ * One function decides the effect of a command or an observation on a task: transitions, or a refusal. Writer, reader, coordinator and
+ * watchdog call it with the records that they have read; `shared/records` writes the result.
  */
 import { FleetError, invalid } from "../protocol/errors.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";

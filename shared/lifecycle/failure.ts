@@ -1,4 +1,4 @@
-/** The observation that an agent failed: whether it counts, and what follows. */
+/** The observation that an agent failed: whether it counts, and its consequences. */
 import type { Handoff } from "../protocol/handoff-record.ts";
 import type { RecoveryFailure } from "../protocol/recovery-record.ts";
 import { block } from "./block.ts";

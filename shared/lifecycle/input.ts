@@ -7,7 +7,7 @@ import type { HandoffRequest, Offering } from "./handoff.ts";
 import type { Take } from "./ownership.ts";
 import type { RecoveryPoint } from "./recovery.ts";
 
-/** What an agent, an orchestrator or an operator asks for. */
+/** A command of an agent, an orchestrator or an operator. */
 export type CommandInput =
   | ({ readonly type: "create" } & CreatedCheckpoint)
   | ({ readonly type: "change" } & ChangedCheckpoint)
@@ -37,7 +37,7 @@ export interface RecoverInput {
   readonly aliveUntilMs: number;
 }
 
-/** What a service saw. */
+/** An observation of a service. */
 export type ObservationInput =
   | ({ readonly type: "agent_failed" } & FailureSighting)
   | {

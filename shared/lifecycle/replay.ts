@@ -24,7 +24,7 @@ export function replay(entries: readonly AuditEntry[]): TaskRecord | null {
   return task;
 }
 
-/** What a replay and the stored head must agree on. */
+/** The members on which a replay and the stored head must agree. */
 export function comparable(task: TaskRecord) {
   const { owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq } = task;
   const { failure: _failure, wish: _wish, ...budget } = budgetOf(task);

@@ -4,7 +4,7 @@ import { nextPhaseOf } from "../protocol/handoff-record.ts";
 import { type Policies, type Policy, policyOf } from "../protocol/policy.ts";
 import type { TaskRecord } from "./task.ts";
 
-/** What a choice depends on. `to`: the type that the request names. */
+/** The inputs of a choice. `to`: the type that the request names. */
 export interface Route {
   readonly tenant: string;
   readonly from: string;

@@ -55,7 +55,7 @@ export interface HandoffUpdate {
   readonly after: Handoff;
 }
 
-/** What a transition adds to the head that the audit trail must not hold. */
+/** Texts that a transition adds to the head, and that the audit trail must not hold. */
 export interface Texts {
   readonly failure?: RecoveryFailure | null;
   readonly wish?: RecoveryWish | null;

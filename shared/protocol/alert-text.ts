@@ -1,5 +1,5 @@
 /**
- * The words of an alert for an operator: what happened, what to do, and the command to start with. One pure
+ * The words of an alert for an operator: the event, the next step, and the command to start with. One pure
  * function for terminals and webhooks. It reads nothing but the alert, and loads no schemas.
  */
 import type { Alert, AlertType, ReceivedAlert } from "./alerts.ts";
@@ -8,7 +8,7 @@ import { DEFAULT_TENANT } from "./ids.ts";
 import type { BlockReason } from "./recovery-states.ts";
 
 export interface AlertText {
-  /** A sentence that says what happened. */
+  /** A sentence that describes the event. */
   readonly what: string;
   /** A sentence that says what to do. */
   readonly todo: string;
@@ -74,7 +74,7 @@ const HANDOFF_WORDS: Readonly<Record<HandoffFailure, HandoffWords>> = {
   agent_failed: ended,
 };
 
-/** What an operator does about a blocked task. Commands stand in parentheses, without the program's name. */
+/** The next step for the operator of a blocked task. Commands stand in parentheses, without the program's name. */
 export const BLOCKED_WORDS: Readonly<Record<BlockReason, string>> = {
   attempts_spent:
     "Every attempt of the policy failed. Find out why, then restore its budget (recovery reset).",

@@ -11,7 +11,7 @@ export function isEnded(state: TaskState): boolean {
   return state === "completed" || state === "failed" || state === "cancelled";
 }
 
-/** What a blocked task waits for. */
+/** The reason of a block, and its alert. */
 const blockSchema = z.looseObject({
   reason: z.enum(BLOCK_REASONS),
   /** For operators. */

@@ -1,5 +1,5 @@
 /**
- * A controller does what is due for each key of a kind, such as a handoff. An event wakes its key at once. A
+ * A controller does the due work for each key of a kind, such as a handoff. An event wakes its key at once. A
  * periodic search finds the keys whose events were lost. Any number of instances may run one key: the
  * transaction of a step decides which of them makes it.
  *
@@ -27,7 +27,7 @@ export interface Due<K> {
   readonly dueAt: string | null;
 }
 
-/** What a controller does, and for which keys. A search may know more of a key (`F`) than an event (`K`). */
+/** The work of a controller, and the search for its keys. A search may know more of a key (`F`) than an event (`K`). */
 export interface ControllerTable<K, F extends K = K> extends RunTable<K> {
   /** At most `limit` keys that are due by `untilMs`, the longest overdue first, without those to pass over. */
   readonly search: (

@@ -14,7 +14,7 @@ import { startTicker } from "../runtime/ticker.ts";
 import { type Camel, toSnake } from "./case-convert.ts";
 import type { ClientConnection } from "./request/connection.ts";
 
-/** What an agent does at the moment. `pid`: default this process; null: unknown. */
+/** The present activity of an agent. `pid`: default this process; null: unknown. */
 export type HeartbeatState = Pick<
   Camel<Heartbeat>,
   "state" | "taskId" | "fence" | "sessionId" | "stepDeadline" | "agentType"

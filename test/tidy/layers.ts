@@ -1,5 +1,5 @@
-// The allowed imports. The table is the architecture: dependencies point in one direction, outsiders can do only what the
-// API can, and each library has one home, so that its replacement concerns one folder.
+// The allowed imports. The table is the architecture: dependencies point in one direction, outsiders are limited to the
+// API, and each library has one home, so that its replacement concerns one folder.
 
 import { type File, file, imports, isCode, isProduction, type Rule, resolveImport } from "./source.ts";
 

@@ -1,4 +1,4 @@
-// Turns any exception into what an operator and a script need: the problem, its place, the next step and an exit code.
+// Turns any exception into a message for operators (the problem, its place and the next step) and an exit code for scripts.
 
 import { BusError } from "../../../shared/bus/bus.ts";
 import { type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";

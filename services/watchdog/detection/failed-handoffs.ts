@@ -61,7 +61,7 @@ async function newestHandoff(repository: Repository, tenant: string, task: strin
   try {
     return await repository.handoff(tenant, { task_id: task });
   } catch (error) {
-    // For instance after a restore of the store.
+    // This happens after a restore of the store.
     if (error instanceof FleetError && error.code === "NOT_FOUND") return null;
     throw error;
   }

@@ -54,7 +54,7 @@ export function startFailureDetector(
       case "handing_off":
         return owners.postpone(owner, observedClock.now() + SEARCH_AGAIN_MS);
       case "unknown_task":
-        // For instance after a restore of the store.
+        // This happens after a restore of the store.
         await recoveryActions.dropLeases([owner]);
         return owners.drop(owner);
       default:

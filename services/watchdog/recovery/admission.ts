@@ -1,8 +1,8 @@
 /**
  * How many attempts at recovery may be open at once. A machine that dies takes hundreds of agents with it,
  * and all of their tasks returning at one moment would be the next outage. An offer that no agent accepts
- * holds its place for minutes, so the attempts for one agent type of a tenant hold at most half of what the
- * others leave: the first such type half of the places, the second half of the rest. Nine types without any
+ * holds its place for minutes, so the attempts for one agent type of a tenant hold at most half of the
+ * places that the others leave: the first such type half of the places, the second half of the rest. Nine types without any
  * agents fill a cap of 256.
  *
  * The cap is approximate, since it holds for all watchdogs together and each reads the counts periodically.
@@ -58,7 +58,7 @@ export function createAdmission(
   };
 }
 
-/** Counts what it grants until it reads the counts of the store again. */
+/** Counts the granted attempts until it reads the counts of the store again. */
 function createCapacity(
   { recoveryActions }: Repository,
   clock: Pick<Clock, "monotonic">,

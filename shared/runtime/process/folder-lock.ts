@@ -3,7 +3,7 @@
  *
  * It is SQLite's lock on an empty database file, the only lock of the operating system that Node offers. The
  * kernel releases it when the process dies, in any way. It holds between the threads of one process, and
- * between containers on one machine, where process ids mean nothing. The process id beside it is for people.
+ * between containers on one machine, where process ids mean nothing. The process id beside it is for operators.
  */
 import { accessSync, constants, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -49,7 +49,7 @@ export function lockFolder(folder: string, options: FolderLockOptions = {}): Fol
   return { release: () => database.isOpen && database.close() };
 }
 
-/** The process that last took the lock; null when unknown. A hint for people, nothing else. */
+/** The process that last took the lock; null when unknown. A hint for operators, nothing else. */
 export function lockHolder(folder: string): number | null {
   try {
     return Number.parseInt(readFileSync(join(folder, HOLDER), "utf8"), 10) || null;

@@ -96,7 +96,7 @@ async function stopWithin(timeoutMs: number, log: Logger, starting: Promise<Stop
   }
 }
 
-/** Lets the process end by itself, which proves that everything was closed; otherwise logs what is left. */
+/** Lets the process end by itself, which proves that everything was closed; otherwise logs the open resources. */
 function leaveSoon(log: Logger): void {
   setTimeout(() => {
     log.warn(

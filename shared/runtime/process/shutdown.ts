@@ -7,7 +7,7 @@ import { type Clock, systemClock } from "../clock.ts";
 import type { Logger } from "../observability/log.ts";
 
 export interface Closers {
-  /** Registers the function that closes what was just opened. After the closing it is called at once. */
+  /** Registers the function that closes a resource that was just opened. After the closing it is called at once. */
   add(name: string, close: () => Promise<void> | void): void;
   /**
    * Default 10 s for all steps. A second call returns the promise of the first. Rejects with the first error.

@@ -292,7 +292,7 @@ export class FleetClient {
   }
 
   /**
-   * Waits until the spool is empty, at most `deadlineMs`. Resolves with what is left. For a process that is about to end: the spool is
+   * Waits until the spool is empty, at most `deadlineMs`. Resolves with the remaining commands. For a process that is about to end: the spool is
    * sent in the background in any case.
    */
   async flush({

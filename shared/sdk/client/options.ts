@@ -18,7 +18,7 @@ export interface TakeOptions extends CallOptions, HeartbeatPromise {
   readonly expectedFence?: number | undefined;
 }
 
-/** What the caller of a handoff may choose: next agent type, next phase, reason. The policy chooses the rest. */
+/** The choices of the caller of a handoff: next agent type, next phase, reason. The policy chooses the rest. */
 export type HandoffDetails = Camel<HandoffWish>;
 
 export interface AcknowledgeOptions extends CallOptions, HeartbeatPromise {

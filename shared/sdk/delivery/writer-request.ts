@@ -16,7 +16,7 @@ export interface DeliveryFailure {
   readonly sent: boolean;
 }
 
-/** How long no writer may be available before the queue is used: twice what a restart takes. */
+/** How long no writer may be available before the queue is used: twice the time of a restart. */
 const ABSENT_MS = 1_000;
 /** The time that is left for the queue to acknowledge a command. */
 export const QUEUE_MS = 1_500;
@@ -37,7 +37,7 @@ export class WriterRequest {
 
   /**
    * Repeats the request while a writer answers that a retry can help, and for a moment while none answers. `budget`: the milliseconds of
-   * the whole delivery, which ends at `end`. Throws what a writer refuses.
+   * the whole delivery, which ends at `end`. Throws the refusal of a writer.
    */
   async send(
     bus: Bus,

@@ -1,4 +1,4 @@
-/** What an embedded engine (LMDB, memory) provides to the optimistic store. */
+/** The functions that an embedded engine (LMDB, memory) provides to the optimistic store. */
 import type { Bytes, KeyRange, KeyValue } from "../store.ts";
 import type { BatchResult, Slab } from "./commit.ts";
 

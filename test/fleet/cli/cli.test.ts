@@ -1,5 +1,5 @@
 // The `fleet` command as operators and scripts use it: real processes against a standalone fleet. At the end the fleet is
-// stopped, damaged on disk and started again, to check what the command reports.
+// stopped, damaged on disk and started again, to check the reports of the command.
 
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

@@ -147,7 +147,7 @@ test("a dry run shows the effect of a recovery, and changes nothing", async () =
   expect(await agent.getTask("auth")).toMatchObject({ owner: "agent-7", fence: 1, recovery: null });
 }, 120_000);
 
-test("a task is taken from an agent that hangs, and the recovery is followed to its end", async () => {
+test("a recovery takes the task from a hanging agent, and the command follows it to its end", async () => {
   const latest = (await agent.getTask("auth"))?.latest_id;
   const refused = await fleet("recover", "auth");
   expect(refused).toMatchObject({ exit: 5, out: "" });
@@ -309,7 +309,7 @@ test("an alert of a task that is blocked again leads to the newer alert", async 
   expect((await fleet("alerts", "show", second)).out).not.toContain("blocked again");
 }, 120_000);
 
-test("every failure has its exit code", async () => {
+test("each kind of failure has its exit code", async () => {
   await owned("done");
   const { checkpointId } = await agent.task("done", { fence: 1 }).checkpoint({
     metadata: { agent_type: "implementation" },

@@ -167,7 +167,7 @@ test("a watchdog that was stopped for longer than the silence timeout recovers n
   await expectOnlyKilledRecovered("awake", killed, "asleep", tenant);
 }, 120_000);
 
-test("a task is recovered whose agent failed while no watchdog was running", async () => {
+test("a task whose agent failed while no watchdog was running is recovered", async () => {
   const name = "unwatched";
   const first = await cluster.startWatchdog({ policy });
   const agent = await busyAgent(name, name);

@@ -19,7 +19,7 @@ const TYPE = "implementation";
 const policy = {
   // Long enough that a healthy agent on a loaded machine is never silent for that time.
   defaults: { recovery: { silence_ms: 3_000, back_off_ms: 1_000, back_off_max_ms: 1_000 } },
-  // In this tenant no silence is noticed during a test.
+  // In this tenant the silence timeout is longer than any test.
   tenants: { patient: { defaults: { recovery: { silence_ms: 600_000 } } } },
 };
 
@@ -183,7 +183,7 @@ describe("reports", () => {
     });
   }, 120_000);
 
-  test("a report about a completed task is no failure", async () => {
+  test("a report about a completed task is not a failure", async () => {
     await ownedTask("marker", "other");
     const first = agents.start({ agentId: "first", task: "done" });
     expect(await first.line("outcome")).toMatchObject({ outcome: "completed" });

@@ -1,5 +1,5 @@
 // Linearizability: the results of all callers fit one order. Every write returns its place in the order (a seq, a version or a commit
-// position), so no order has to be found. It is enough that real time does not contradict it: no call may return before a call with
+// position), so the check need not search for one. It is enough that real time does not contradict it: no call may return before a call with
 // an earlier place is invoked.
 
 export interface Call {

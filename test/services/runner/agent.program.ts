@@ -56,7 +56,7 @@ switch (behaviour) {
   case "shout": {
     const line = `${"x".repeat(1_023)}\n`;
     for (let n = 0; n < 8 * 1_024; n += 1) writeSync(1, line);
-    writeSync(2, "last words\n");
+    writeSync(2, "the last line\n");
     break;
   }
   case "tell":

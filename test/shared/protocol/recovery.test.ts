@@ -51,7 +51,7 @@ describe("actions after a failure", () => {
     ["no action", { actions: { crash: [] } }],
     ["an unknown class", { actions: { sadness: ["retry"] } }],
     ["no attempt", { attempts: 0 }],
-    ["a silence under a second", { silence_ms: 10 }],
+    ["a silence timeout under a second", { silence_ms: 10 }],
     ["a misspelt name", { atempts: 3 }],
   ])("a policy with %s is refused", (_what, recovery) => {
     expect(() => validate(policySchema, { defaults: { recovery } })).toThrow(/not valid/);

@@ -1,4 +1,4 @@
-// A store of the first layout, as an earlier version wrote it: its tasks mean what they meant, and continue.
+// A store of the first layout, written by an earlier version: its tasks keep their meaning, and continue.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
@@ -67,7 +67,7 @@ async function totalsOf({ store, repository }: StoreCopy) {
   };
 }
 
-/** A complete pass; what it finds, of all tenants. */
+/** Makes a complete pass; resolves with its findings of all tenants. */
 async function scrubbed(copy: StoreCopy) {
   copy.now += 1_000;
   const now = () => {

@@ -80,7 +80,7 @@ function aboutText(entry: Readonly<Record<string, unknown>>): string {
 
 const words = (name: unknown): string => short(name).replaceAll("_", " ");
 
-/** An entry that is not JSON is shown as empty. `audit verify` reports what is wrong with it. */
+/** An entry that is not JSON is shown as empty. `audit verify` reports the damage. */
 function parsed(entry: string): Readonly<Record<string, unknown>> {
   try {
     return objectOf(JSON.parse(entry));

@@ -119,7 +119,7 @@ function headline({ refused, offer, presence }: RecoveryDryRun, { colors }: View
   return `${result} Nothing was changed.`;
 }
 
-/** The next agent, and what follows if none accepts. */
+/** The next agent, and the consequence if none accepts. */
 function offerLines({ task_id, refused, offer, presence }: RecoveryDryRun, view: View): string[] {
   if (offer === null) return [];
   const { agent_type: type, is_known: isKnown, max_attempts: times, deadline_ms: deadlineMs } = offer;

@@ -70,7 +70,7 @@ function layOut(rows: Rows, columns: readonly number[], { width, gap }: TableSpa
   return { rows: picked, columns, widths, over };
 }
 
-/** From the right, because the columns in front say what a row is about. */
+/** Cuts from the right, because the first columns identify the row. */
 function cutWidths({ columns, widths, over }: Layout, fit: readonly (ColumnFit | undefined)[]): number[] {
   let rest = over;
   const fromTheRight = columns.toReversed().map((column, i) => {

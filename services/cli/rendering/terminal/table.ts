@@ -1,4 +1,4 @@
-// Tables without lines: columns two spaces apart, aligned by what a terminal shows, not by the length of the text.
+// Tables without lines: columns two spaces apart, aligned by their width in a terminal, not by the length of the text.
 
 import stringWidth from "string-width";
 import { type ColumnFit, fitTable, type Rows } from "./column-widths.ts";

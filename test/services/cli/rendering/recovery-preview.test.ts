@@ -91,7 +91,7 @@ describe("a dry run", () => {
     );
   });
 
-  test("lists an agent that has failed or works on another task, and does not count it as free", () => {
+  test("lists an agent that failed or works on another task, and does not count it as free", () => {
     const agents = [
       idle("agent-7", { state: "stopping", task_id: "auth" }),
       idle("agent-8", { state: "working", task_id: "auth" }),

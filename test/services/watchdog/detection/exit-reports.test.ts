@@ -63,7 +63,7 @@ describe("exit reports", () => {
   let stop: Stop;
   /** How often each report was handled. */
   let looks: Map<string, number>;
-  /** What was done about the reports, in order. */
+  /** The results of the reports, in order. */
   let results: string[];
 
   beforeEach(async () => {

@@ -102,7 +102,7 @@ describe("admission", () => {
     }
   });
 
-  test("tasks of a saturated type are held without a look, those of other types and tenants are not", async () => {
+  test("tasks of a saturated type wait without a run, and those of other types and tenants do not", async () => {
     const { clock, admission, run } = watchdog(1);
     const [first, second, third] = await several(3);
     await run(first!);
@@ -114,7 +114,7 @@ describe("admission", () => {
     expect(admission.has(third!)).toBe(false);
   });
 
-  test("a recovery that several watchdogs run at once is attempted once", async () => {
+  test("several watchdogs that run one recovery at once make one attempt", async () => {
     const one = await failed();
     await Promise.all([watchdog(), watchdog(), watchdog()].map(({ run }) => run(one)));
     expect(await place.recovery(one.task)).toMatchObject({ state: "attempted", attempts: 1 });
@@ -132,7 +132,7 @@ test("a task without a checkpoint is blocked", async () => {
   });
 });
 
-test("a recovery that is not due is left as it is, and an unknown task is no error", async () => {
+test("a recovery that is not due stays unchanged, and an unknown task is not an error", async () => {
   const { run } = watchdog();
   const one = await failed();
   await run(one);

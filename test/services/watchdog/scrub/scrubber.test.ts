@@ -46,7 +46,7 @@ afterAll(async () => {
   await nats.stop();
 });
 
-/** Counts what the scrub reads through `store`. */
+/** Counts the bytes that the scrub reads through `store`. */
 function counting(store: Store): { store: Store; bytes: () => number } {
   let bytes = 0;
   const counted = (reader: Reader): Reader => ({

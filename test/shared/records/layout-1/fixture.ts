@@ -1,4 +1,4 @@
-/** The store that a fleet of the first layout left, in every situation of a task, and what that fleet answered about its tasks. */
+/** A store of the first layout, with tasks in every situation, and the answers of its fleet about them. */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ interface Answers {
   readonly tasks: Readonly<
     Record<string, Readonly<Record<string, { description: string; head: FirstTask; open_handoff?: Handoff }>>>
   >;
-  /** What a scrub left that had stopped inside a task. */
+  /** The rows of a scrub that had stopped inside a task. */
   readonly scrub_in_progress: readonly StoredRow[];
 }
 

@@ -144,7 +144,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     expect((await blocks(task)).map(({ isNew }) => isNew)).toEqual([true, true]);
   });
 
-  test("the owner whose handoff was rejected has done its part; an agent that takes it then has not", async () => {
+  test("the owner whose handoff was rejected cannot fail afterwards; an agent that takes the task then can", async () => {
     const { task, id } = await place.requested();
     await place.repository.handoffActions.rejectHandoff("default", id, { reason: "chain_broken" });
     const alerted = (await place.head(task)).blocked?.alert_seq;
@@ -159,7 +159,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     });
   });
 
-  test("a checkpoint corrupted after it was chosen does not block for an operator: the next failure is handled", async () => {
+  test("a checkpoint corrupted after it was chosen needs no operator: the next failure is handled", async () => {
     const task = await place.owned(2);
     const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "handoff" });
     await place.repository.handoffActions.rejectHandoff("default", id, { reason: "hash_broken" });
@@ -193,7 +193,7 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     ["nothing", 0],
     ["the same items as before", 2],
   ])(
-    "an agent that is restarted by name forever and writes %s causes one alert",
+    "an agent that is always restarted under its name and writes %s causes one alert",
     async (_what, completed) => {
       const task = await place.spent();
       for (let n = 0; n < 11; n += 1) {

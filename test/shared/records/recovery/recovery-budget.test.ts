@@ -16,7 +16,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  test("more completed items than ever restore the budget; recent attempts still count in the window", async () => {
+  test("more completed items than ever before restore the budget; recent attempts still count in the window", async () => {
     const task = await place.resumed(2);
     await place.write(task, "agent-2", { completed: 3 });
     expect(await place.recovery(task)).toMatchObject({
@@ -63,7 +63,7 @@ describe.each(ENGINES)("the budget on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "resumed", failures: 1, attempts: 1 });
   });
 
-  test("work that is repeated is no progress", async () => {
+  test("repeated work is no progress", async () => {
     const task = await place.resumed(1);
     await place.write(task, "agent-2", { completed: 5 });
     await place.write(task, "agent-2", { completed: 9 });

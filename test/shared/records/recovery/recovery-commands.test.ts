@@ -41,7 +41,7 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "blocked", attempts: 6 });
   });
 
-  test("reset restores the whole budget, and that of the window", async () => {
+  test("reset restores the whole budget, including the window", async () => {
     const task = await place.spent();
     await recover(task, { reset: true });
     expect(await place.recovery(task)).toMatchObject({
@@ -56,7 +56,7 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
     expect((await place.recovery(task)).wish?.by ?? null).toBeNull();
   });
 
-  test("an attempt does not wait for the back-off", async () => {
+  test("a requested attempt does not wait for the backoff", async () => {
     const task = await place.resumed();
     await place.fail(task);
     expect(Date.parse((await place.recovery(task)).due_at ?? "")).toBeGreaterThan(place.now);

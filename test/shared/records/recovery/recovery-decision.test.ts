@@ -61,7 +61,7 @@ describe("by class and number of failures", () => {
     expect(decide(failureClass, { before: { failures } })).toEqual(decision);
   });
 
-  test("of two vendors that both refuse, the one that serves again first sets the wait, in either order of failure", () => {
+  test("if two vendors refuse, the attempt waits for the first reset, in either order of failure", () => {
     const policy = { other_agent_type: { qa: "qa-2", "qa-2": "qa" } };
     const decideAfter = (before: Partial<Failed>, resets_at: string | null = iso(NOW + 60_000)) =>
       decide("rate_limit", {
@@ -139,7 +139,7 @@ describe("a vendor's rate limit", () => {
   });
 });
 
-describe("the rungs", () => {
+describe("the ladder", () => {
   test.each([
     ["latest", 2, { do: "attempt", rung: "latest" }],
     ["latest", 3, { do: "attempt", rung: "previous" }],
@@ -150,7 +150,7 @@ describe("the rungs", () => {
     expect(decide("crash", { before: { rung, rung_attempts } })).toMatchObject(decision);
   });
 
-  test("without the previous rung they end after the latest one", () => {
+  test("ends after the latest rung if there is no previous one", () => {
     const policy = { previous_attempts: 0 };
     expect(decide("crash", { policy, before: { rung_attempts: 3 } })).toMatchObject({
       reason: "attempts_spent",
@@ -185,7 +185,7 @@ describe("the rungs", () => {
       const lately = recent.filter((at) => nowMs - Date.parse(at) < policy.window_ms);
       expect(lately.length).toBeLessThanOrEqual(policy.window_attempts);
     }
-    // Nor are they slower than the window requires.
+    // The attempts are not slower than the window requires either.
     expect(Date.parse(recent[29] as string) - NOW).toBeLessThanOrEqual(10 * policy.window_ms);
   });
 

@@ -55,7 +55,7 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect((await place.trail(task)).filter(({ op }) => op === "quarantine")).toHaveLength(2);
   });
 
-  test("a corrupt ancestor of the newest checkpoint ends the search without a guess", async () => {
+  test("a corrupt ancestor of the newest checkpoint ends the search", async () => {
     const { task, ids } = await line(5);
     await damage(task, ids[1]);
     expect(await find(task)).toMatchObject({
@@ -197,19 +197,22 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     expect(await find(task)).toMatchObject({ found: false, reason: "chain_broken" });
   });
 
-  test.each(["id", "order"] as const)("a newest one whose %s entry is lost", async (entry) => {
-    const { task, ids } = await line(3);
-    const lost = ids[2] as string;
-    const { seq } = (await place.repository.get("default", lost)).metadata;
-    await place.store.transact(writing, async (tx) => {
-      tx.clear(entry === "id" ? keys.id(lost) : keys.order(task, seq));
-    });
-    // The lost entry also held the last successful state.
-    expect(await find(task)).toMatchObject({
-      found: false,
-      reason: "chain_broken",
-      passed_over: [{ checkpoint_id: lost }],
-    });
-    expect(await find(task, { before: ids[1] })).toMatchObject({ found: false });
-  });
+  test.each(["id", "order"] as const)(
+    "does not exist if the %s entry of the newest checkpoint is lost",
+    async (entry) => {
+      const { task, ids } = await line(3);
+      const lost = ids[2] as string;
+      const { seq } = (await place.repository.get("default", lost)).metadata;
+      await place.store.transact(writing, async (tx) => {
+        tx.clear(entry === "id" ? keys.id(lost) : keys.order(task, seq));
+      });
+      // The lost entry also held the last successful state.
+      expect(await find(task)).toMatchObject({
+        found: false,
+        reason: "chain_broken",
+        passed_over: [{ checkpoint_id: lost }],
+      });
+      expect(await find(task, { before: ids[1] })).toMatchObject({ found: false });
+    },
+  );
 });

@@ -143,7 +143,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await leasesOf(task)).toEqual([]);
   });
 
-  test("of fifty watchdogs that note one failure at once, one does", async () => {
+  test("of fifty watchdogs that record one failure at once, one succeeds", async () => {
     const task = await place.owned();
     const sighting = sightingOf(await place.head(task));
     const noted = await Promise.all(
@@ -157,7 +157,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect((await place.events(task)).filter((type) => type === "AGENT_FAILED")).toHaveLength(1);
   });
 
-  test("of fifty watchdogs that attempt one recovery at once, one does: one handoff, one attempt", async () => {
+  test("of fifty watchdogs that attempt one recovery at once, one succeeds: one handoff, one attempt", async () => {
     const task = await place.owned();
     await place.fail(task);
     const made = await Promise.all(Array.from({ length: 50 }, () => advanceRecovery(place.repository, task)));
@@ -201,7 +201,7 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await place.head(task)).toEqual(before);
   });
 
-  test("an attempt leaves an ended task alone", async () => {
+  test("an ended task is not attempted", async () => {
     const task = await place.owned();
     await place.fail(task);
     const { latest_id } = await place.head(task);

@@ -96,7 +96,7 @@ describe.each(ENGINES)("a restarted agent on %s", (engine) => {
     expect(await budget(task)).toEqual({ state: "idle", attempts: 0, rung: "latest", onRung: 0 });
   });
 
-  test("is not counted after an operator's request, nor is an operator's own take", async () => {
+  test("is not counted after an operator's request; nor is a take by an operator", async () => {
     const task = await place.owned();
     await send(place.repository, "recover", { force: true }, { task, agent: "anna" });
     await take(task);

@@ -65,7 +65,7 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
     ["offered", (id) => offer(place.repository, id)],
   ];
 
-  test.each(PLACES)("an attempt that is %s: its recovery is blocked", async (_name, bring) => {
+  test.each(PLACES)("an attempt that is %s blocks its recovery", async (_name, bring) => {
     const task = await place.attempted();
     await bring(await open(task));
     await cancel(task, { reason: "the release is off" });
@@ -150,7 +150,7 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
     await requireWithdrawn(task);
   });
 
-  test("of a concurrent cancel and acknowledgement one is refused", async () => {
+  test("of a concurrent cancellation and acceptance, one is refused", async () => {
     for (let round = 0; round < 10; round += 1) {
       const task = round % 2 === 0 ? await place.attempted() : await handedOff();
       const offered = await offer(place.repository, await open(task));
@@ -170,7 +170,7 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
     }
   });
 
-  test("a handoff without an earlier failure leaves the task as it was", async () => {
+  test("a handoff without an earlier failure leaves the task unchanged", async () => {
     const free = place.fresh();
     await create(place.repository, { task: free });
     await handOff(free);

@@ -48,7 +48,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     await expect(place.write(task, "agent-1", { fence: 1 })).rejects.toMatchObject({ code: "FENCED" });
   });
 
-  test("a reason that is too long is cut between characters, so that the text stays valid", async () => {
+  test("a reason that is too long is truncated between characters, so that the text stays valid", async () => {
     const task = await place.owned();
     for (const details of ["😀".repeat(1_990), `.${"😀".repeat(1_990)}`]) {
       await place.fail(task, { details });
@@ -198,7 +198,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", failures: 2 });
   });
 
-  test("a late first checkpoint, before the failure is noted, still completes the attempt", async () => {
+  test("a late first checkpoint completes the attempt if the failure is not recorded yet", async () => {
     const task = await place.attempted();
     const { handoff_id, fence } = await place.takeOver(task, "agent-2");
     place.now += 900_001;
@@ -214,7 +214,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect(await place.head(task)).toMatchObject({ owner: "agent-2", fence });
   });
 
-  test("when the agent that accepted fails, its handoff ends", async () => {
+  test("the handoff ends when the agent that accepted it fails", async () => {
     const task = await place.attempted();
     const { handoff_id } = await place.takeOver(task, "agent-2");
     expect(await place.fail(task)).toMatchObject({ applied: true });
@@ -265,7 +265,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     expect((await place.recovery(task)).checkpoint_id).toBe(checkpoints[0]?.metadata.checkpoint_id);
   });
 
-  test("after a living agent's handoff is rejected, its ownership is revoked and an earlier checkpoint continues", async () => {
+  test("a rejected handoff revokes the ownership of its living agent, and an earlier checkpoint continues", async () => {
     const task = await place.owned();
     const { checkpoint_id: id } = await place.write(task, "agent-1", { phase: "handoff" });
     await place.repository.handoffActions.rejectHandoff("default", id, { reason: "hash_broken" });

@@ -39,7 +39,7 @@ export function checkEnd(
   return found;
 }
 
-/** Returns what is wrong with an end, or null. `damages` are the earlier damages of its task. */
+/** Returns the reason why an end is not justified, or null. `damages` are the earlier damages of its task. */
 type Justification = (
   history: HandoffHistory,
   end: Entry,

@@ -83,7 +83,7 @@ interface BlockContext {
 const sinceProgress = (moves: readonly RecoveryMove[]): readonly RecoveryMove[] =>
   moves.slice(1 + moves.findLastIndex(({ entry }) => isProgress(entry)));
 
-/** Returns what is wrong with a reason, or null. */
+/** Returns the reason why a block is not justified, or null. */
 const REASONS: Readonly<Record<string, (blocked: BlockContext) => string | null>> = {
   unrecoverable: ({ failure }) =>
     failure?.class === "unrecoverable" ? null : "the failure has another class",

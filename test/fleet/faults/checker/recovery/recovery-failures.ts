@@ -56,7 +56,7 @@ type Problem = { readonly kind: "false_recovery" | "recovery_unjustified"; reado
 const unjustified = (text: string): Problem => ({ kind: "recovery_unjustified", text });
 const falseRecovery = (text: string): Problem => ({ kind: "false_recovery", text });
 
-/** Returns what is wrong with a failure, or null, by signal. */
+/** Returns the reason why a failure is not justified, or null, by signal. */
 const PROBLEMS: Readonly<Record<string, (failed: FailureContext) => Problem | null>> = {
   lease_lapsed: ({ entry, history, heartbeats, evidence }) => {
     const at = timeOf(entry);
