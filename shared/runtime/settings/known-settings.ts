@@ -12,6 +12,7 @@ export const SETTING_NAMES: ReadonlySet<string> = new Set([
   "FLEET_CHECKPOINT",
   "FLEET_EXIT_FILE",
   "FLEET_FENCE",
+  "FLEET_FINALIZE_DRAFTS_AFTER",
   "FLEET_HANDOFF",
   "FLEET_HOME",
   "FLEET_LOG_LEVEL",
