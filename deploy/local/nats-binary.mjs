@@ -16,7 +16,7 @@ export const ownNatsPath = (root) => join(root, ".fleet", "bin", "nats-server");
 /**
  * Finds a nats-server that is new enough and runs on this machine.
  * @param {{ root: string, env?: Record<string, string | undefined> }} where the project's folder; the environment
- * @returns {{ path: string, version: string } | { problem: string }} problem: one line that says what is wrong
+ * @returns {{ path: string, version: string } | { problem: string }} problem: one line
  */
 export function findNatsServer({ root, env = process.env }) {
   if (env.FLEET_NATS_SERVER) {

@@ -1,6 +1,6 @@
 /**
  * Alerts: messages for operators, as CloudEvents 1.0 in JSON on `fleet.alert.<tenant>.<severity>.<task>`.
- * Unlike an event, an alert is no part of a task's history. It names the place of the facts.
+ * Unlike an event, an alert is not part of a task's history. It names the place of the facts.
  */
 import { z } from "zod";
 import { FAILURE_CLASSES } from "./exit-report.ts";

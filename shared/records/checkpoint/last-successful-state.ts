@@ -16,7 +16,7 @@ interface NamedState {
 }
 
 /**
- * Throws INVALID unless the named checkpoint of the task is older and verifies. From a younger one, the chain
+ * Throws INVALID unless the named checkpoint of the task is older and valid. From a younger one, the chain
  * of states would lead back to the corrupt checkpoint.
  */
 export async function requireLastSuccessful(

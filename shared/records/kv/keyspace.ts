@@ -232,7 +232,7 @@ export const systemKeys = {
   outboxPrefix: (partition: number, incarnation: number): Bytes =>
     at("outbox", number(partition), number(incarnation), STAMP_CODE),
   outboxRange: (partition: number): KeyRange => children(at("outbox", number(partition))),
-  bell: (partition: number): Bytes => at("bell", number(partition)),
+  wakeUp: (partition: number): Bytes => at("bell", number(partition)),
   expiry: (hour: number, tenant: string, command: string): Bytes =>
     at("expiry", number(hour), name(tenant), uuid(command)),
   expiredBefore: (hour: number): KeyRange => ({

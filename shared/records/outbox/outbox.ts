@@ -40,7 +40,7 @@ export function partitionOf(tenant: string, task: string): number {
 const NO_SUFFIX = new Uint8Array(0);
 
 export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): void {
-  tx.addI64(systemKeys.bell(partitionOf(event.tenant, event.subject)), 1n);
+  tx.addI64(systemKeys.wakeUp(partitionOf(event.tenant, event.subject)), 1n);
   append(tx, incarnation, event, JSON.stringify(withoutSecrets(event)));
 }
 
@@ -90,7 +90,7 @@ export async function readOutbox(
 }
 
 const WAKE_KEYS = Array.from({ length: LIMITS.outbox_partition_count }, (_, partition) =>
-  systemKeys.bell(partition),
+  systemKeys.wakeUp(partition),
 );
 
 /** Wakes at every transition of any task. Resolves when the signal aborts; never rejects. */
