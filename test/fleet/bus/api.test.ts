@@ -104,6 +104,9 @@ async function publishToQueue(): Promise<void> {
   const [, subject, body] = /^nats request (\S+)[\s\\]+'([^']+)'/.exec(shell)!;
   expect(await ask(subject!, body!)).toMatchObject({ stream: "FLEET_QUEUE", seq: 1 });
   await untilDead(1);
+  // The letter is stored before the message leaves the queue.
+  const depth = async () => (await ask("fleet.query.default.queue_status", "{}")).result;
+  await expect.poll(depth, POLL).toMatchObject({ depth: 0, left_total: 1 });
 }
 
 async function untilDead(seq: number): Promise<void> {

@@ -36,7 +36,11 @@ switch (behaviour) {
     // A grandchild that holds the output open and ignores SIGTERM.
     const child = spawn(
       "sh",
-      ["-c", "trap '' TERM; echo $$ > \"$0\"; sleep 600 & wait; wait", join(folder, "grandchild.pid")],
+      [
+        "-c",
+        `trap '' TERM; echo $$ > "$0.part"; mv "$0.part" "$0"; sleep 600 & wait; wait`,
+        join(folder, "grandchild.pid"),
+      ],
       {
         stdio: "inherit",
       },
