@@ -71,7 +71,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
       work: { kind: "ended", as: ended },
       alerted: null,
       completion_seq: null,
-      budget: task.budget && { ...task.budget, resumed: false, wish: null },
+      budget: task.budget && { ...task.budget, resumed: false, choice: null },
     };
   },
   take: (task, change) => ({
@@ -126,7 +126,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
       ...(by === "recovery" && { budget: { ...budgetOf(task), resumed: false } }),
     };
   },
-  fail: (task, change, { failure = null, wish = null }) => {
+  fail: (task, change, { failure = null, choice = null }) => {
     const budget = budgetOf(task);
     const rung = textOf(change, "rung") as RecoveryRung;
     return {
@@ -143,7 +143,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
         action: textOf(change, "action") as RecoveryAction,
         resumed: false,
         failure,
-        wish,
+        choice,
         handoff_id: null,
       },
     };
@@ -176,9 +176,9 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     }
     const isAttempt = typeof change.facts.attempt === "number";
     const spent = isAttempt ? { ...counted(budget, change), checkpoint_id: null, resumed: false } : budget;
-    return { work, budget: { ...spent, wish: null } };
+    return { work, budget: { ...spent, choice: null } };
   },
-  retry: (task, change, { failure = null, wish = null }) => {
+  retry: (task, change, { failure = null, choice = null }) => {
     const budget = budgetOf(task);
     const isProbe = change.facts.probe === "yes";
     return {
@@ -192,7 +192,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
         action: "retry",
         resumed: false,
         failure: failure ?? budget.failure,
-        wish,
+        choice,
         handoff_id: null,
       },
     };

@@ -5,7 +5,7 @@
  */
 import type { FinalStatus, UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { FleetError } from "../protocol/errors.ts";
-import type { Handoff, HandoffWish } from "../protocol/handoff-record.ts";
+import type { Handoff, HandoffOptions } from "../protocol/handoff-record.ts";
 import { endOf } from "./apply.ts";
 import { completedItems, isSpent } from "./budget.ts";
 import type { Chain } from "./chain.ts";
@@ -19,7 +19,7 @@ import { conflict, type Refusal } from "./transition.ts";
 export interface CreatedCheckpoint {
   readonly checkpoint: UnsealedCheckpoint;
   readonly hash: string;
-  readonly wish: HandoffWish | undefined;
+  readonly options: HandoffOptions | undefined;
   /** The fence that the command carries. */
   readonly fence: number | undefined;
 }
@@ -35,7 +35,7 @@ export function isNextAgent(
 export function checkpointCreated(
   chain: Chain,
   before: TaskRecord | null,
-  { checkpoint, hash, wish, fence }: CreatedCheckpoint,
+  { checkpoint, hash, options, fence }: CreatedCheckpoint,
 ): Chain {
   const { checkpoint_id: id, agent_type, parent_ids: parents } = checkpoint.metadata;
   const { actor: agent, task: taskId } = chain.circumstances;
@@ -61,7 +61,7 @@ export function checkpointCreated(
   if (requestsHandoff) {
     supersedeRecovery(chain);
     const supersedesRecovery = before !== null && isLeftToRecovery(before, open);
-    request(chain, { id, checkpoint, hash, wish: wish ?? {}, supersedesRecovery });
+    request(chain, { id, checkpoint, hash, options: options ?? {}, supersedesRecovery });
   }
   return chain;
 }
@@ -136,7 +136,7 @@ function handOffCompletion(
   supersedeRecovery(chain);
   request(chain, {
     ...handoff,
-    wish: { next_phase: "complete", reason: "the work is complete" },
+    options: { next_phase: "complete", reason: "the work is complete" },
     trigger: { reason: "task_complete" },
     supersedesRecovery: isLeftToRecovery(before, open),
   });

@@ -165,7 +165,7 @@ function wrongState({ handoff_id, state, accepted_by }: Handoff): Refusal {
 function recover(
   chain: Chain,
   task: TaskRecord,
-  { commandId, wish, reset, force, aliveUntilMs }: RecoverInput,
+  { commandId, choice, reset, force, aliveUntilMs }: RecoverInput,
 ): Chain | Refusal {
   const { task: task_id, nowMs } = chain.circumstances;
   const { owner, fence } = task;
@@ -184,7 +184,7 @@ function recover(
     return conflict("agent_alive", "the task's agent is alive; force takes the task from it", details);
   }
   if (chain.handoff !== null) cancel(chain, { reason: "superseded", details: commandId });
-  retry(chain, { wish, reset, isProbe: false, failure: revokedOwner(task, chain.at) });
+  retry(chain, { choice, reset, isProbe: false, failure: revokedOwner(task, chain.at) });
   return chain;
 }
 
@@ -218,7 +218,7 @@ function probe(chain: Chain, task: TaskRecord, dueAt: string): Chain | Refusal {
   const { nowMs } = chain.circumstances;
   const isDue = work.kind === "blocked" && work.due_at === dueAt && Date.parse(dueAt) <= nowMs;
   if (!isDue || work.taken_by !== null) return refuse("moved");
-  retry(chain, { wish: budgetOf(task).wish, reset: false, isProbe: true, failure: null });
+  retry(chain, { choice: budgetOf(task).choice, reset: false, isProbe: true, failure: null });
   return chain;
 }
 

@@ -3,7 +3,7 @@
  */
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { EventData } from "../protocol/events.ts";
-import type { Handoff, HandoffEnding, HandoffWish } from "../protocol/handoff-record.ts";
+import type { Handoff, HandoffEnding, HandoffOptions } from "../protocol/handoff-record.ts";
 import { HANDOFF_TABLE, type HandoffEvent, type HandoffState } from "../protocol/handoff-states.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../protocol/offer.ts";
@@ -30,7 +30,7 @@ export interface HandoffRequest {
   readonly id: string;
   readonly checkpoint: UnsealedCheckpoint;
   readonly hash: string;
-  readonly wish: HandoffWish;
+  readonly options: HandoffOptions;
   /** The attempt at recovery that this handoff makes. */
   readonly recovery?: NonNullable<Handoff["recovery"]>;
   readonly supersedesRecovery?: boolean;
@@ -42,14 +42,14 @@ export interface HandoffRequest {
 
 export function request(
   chain: Chain,
-  { id, checkpoint, hash, wish, recovery, supersedesRecovery = false, fromAgent, trigger }: HandoffRequest,
+  { id, checkpoint, hash, options, recovery, supersedesRecovery = false, fromAgent, trigger }: HandoffRequest,
 ): void {
   const { task, at } = chain;
   const { nowMs, policies, traceparent } = chain.circumstances;
   const { checkpoint_id: checkpointId, agent_id, agent_type, handoff_triggers } = checkpoint.metadata;
   const fired = trigger ?? handoff_triggers?.[0];
-  const nextPhase = wish.next_phase ?? null;
-  const route = { tenant: task.tenant, from: agent_type, nextPhase, to: wish.to_agent_type };
+  const nextPhase = options.next_phase ?? null;
+  const route = { tenant: task.tenant, from: agent_type, nextPhase, to: options.to_agent_type };
   const toAgentType = nextAgentType(route, policies);
   const after: Handoff = {
     handoff_id: id,
@@ -61,7 +61,7 @@ export function request(
     checkpoint_id: checkpointId,
     checkpoint_hash: hash,
     to_agent_type: toAgentType,
-    reason: wish.reason ?? null,
+    reason: options.reason ?? null,
     trigger: fired === undefined ? null : triggerOf(fired),
     next_phase: nextPhase,
     recovery: recovery ?? null,

@@ -1,6 +1,6 @@
 /** What `decide` is asked about: commands of clients, observations of services. */
-import type { Handoff, HandoffEnding, HandoffWish } from "../protocol/handoff-record.ts";
-import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
+import type { Handoff, HandoffEnding, HandoffOptions } from "../protocol/handoff-record.ts";
+import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import type { PointFailure } from "../protocol/recovery-states.ts";
 import type { ChangedCheckpoint, CreatedCheckpoint } from "./checkpoints.ts";
 import type { HandoffRequest, Offering } from "./handoff.ts";
@@ -15,7 +15,9 @@ export type CommandInput =
   | { readonly type: "release" }
   | {
       readonly type: "handoff";
-      readonly request: Pick<HandoffRequest, "id" | "checkpoint" | "hash"> & { readonly wish: HandoffWish };
+      readonly request: Pick<HandoffRequest, "id" | "checkpoint" | "hash"> & {
+        readonly options: HandoffOptions;
+      };
     }
   | {
       readonly type: "acknowledge";
@@ -30,7 +32,7 @@ export type CommandInput =
 export interface RecoverInput {
   /** Recorded with the handoff that the command cancels. */
   readonly commandId: string | null;
-  readonly wish: RecoveryWish;
+  readonly choice: RecoveryChoice;
   readonly reset: boolean;
   readonly force: boolean;
   /** Until when the owner counts as alive, in milliseconds since the epoch; 0: no owner, or not known. */

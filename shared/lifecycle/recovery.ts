@@ -4,7 +4,7 @@ import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Policy, policyOf } from "../protocol/policy.ts";
-import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
+import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import { completedItems, type FailureDecision, within } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { request } from "./handoff.ts";
@@ -52,7 +52,7 @@ export function fail(
     },
     texts: {
       failure,
-      wish: to === null ? null : { checkpoint_id: null, to_agent_type: to, reason: null, by: null },
+      choice: to === null ? null : { checkpoint_id: null, to_agent_type: to, reason: null, by: null },
     },
   });
 }
@@ -66,7 +66,7 @@ export interface RecoveryPoint {
 export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): void {
   const { metadata } = point.checkpoint;
   const { completion_seq: completionSeq } = chain.task;
-  const { failure, wish } = budgetOf(chain.task);
+  const { failure, choice } = budgetOf(chain.task);
   const { checkpoint_id: checkpointId } = metadata;
   const counted = countedAttempt(chain, metadata.agent_type);
   const reason = attemptReason(budgetOf(chain.task), counted.attempt);
@@ -90,9 +90,9 @@ export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): 
   request(chain, {
     id: handoffId,
     ...point,
-    wish: {
+    options: {
       reason: shortened(reason),
-      ...(wish?.to_agent_type && { to_agent_type: wish.to_agent_type }),
+      ...(choice?.to_agent_type && { to_agent_type: choice.to_agent_type }),
       ...(nextPhase !== null && { next_phase: nextPhase }),
     },
     recovery: {
@@ -112,8 +112,8 @@ function countedAttempt(chain: Chain, agentType: string | null): { attempt: numb
 }
 
 /** Why the task is handed over, for the next agent and for operators. */
-function attemptReason({ failure, wish }: Budget, attempts: number): string {
-  const asked = wish?.reason ?? null;
+function attemptReason({ failure, choice }: Budget, attempts: number): string {
+  const asked = choice?.reason ?? null;
   if (failure === null || failure.signal === "request") return asked ?? "requested";
   const { class: failureClass, details, agent_id: agent } = failure;
   const failed = `attempt ${attempts} after ${agent ?? "the previous agent"} failed: ${failureClass}`;
@@ -185,7 +185,7 @@ export function settleTaken(chain: Chain, before: TaskRecord, promisesHeartbeats
 }
 
 export interface Retry {
-  readonly wish: RecoveryWish | null;
+  readonly choice: RecoveryChoice | null;
   /** Restores the whole budget. */
   readonly reset: boolean;
   /** The policy's own attempt at a blocked task; if it fails, the task is blocked again. */
@@ -195,7 +195,7 @@ export interface Retry {
 }
 
 /** Makes another attempt due now. */
-export function retry(chain: Chain, { wish, reset, isProbe, failure }: Retry): void {
+export function retry(chain: Chain, { choice, reset, isProbe, failure }: Retry): void {
   const { task } = chain;
   chain.add("retry", {
     facts: {
@@ -210,10 +210,10 @@ export function retry(chain: Chain, { wish, reset, isProbe, failure }: Retry): v
         taskId: task.task_id,
         previousOwner: task.owner,
         fence: task.fence + 1,
-        reason: wish?.reason ?? null,
+        reason: choice?.reason ?? null,
       },
     },
-    texts: { failure, wish },
+    texts: { failure, choice },
   });
 }
 

@@ -1,6 +1,6 @@
 /**
  * Replay: folding the audit trail of a task through `apply` yields its head. Free text (the details of a failure or a block, an operator's
- * wish) is not audited and therefore not compared.
+ * choice) is not audited and therefore not compared.
  */
 import { type AuditedChange, apply, MissingFact } from "./apply.ts";
 import { budgetOf, openHandoffOf, recoveryStateOf, stateOf, type TaskRecord } from "./task.ts";
@@ -27,7 +27,7 @@ export function replay(entries: readonly AuditEntry[]): TaskRecord | null {
 /** The members on which a replay and the stored head must agree. */
 export function comparable(task: TaskRecord) {
   const { owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq } = task;
-  const { failure: _failure, wish: _wish, ...budget } = budgetOf(task);
+  const { failure: _failure, choice: _choice, ...budget } = budgetOf(task);
   const { owned_seq, taken_seq, completed_items, completion_seq, alerted, audit_seq, work } = task;
   return {
     ...{ owner, fence, phase, agent_id, agent_type, latest_id, last_successful_id, seq },

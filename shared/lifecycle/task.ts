@@ -21,7 +21,7 @@
  * `decide.ts` says which transitions a command or an observation makes; `apply.ts` says what a transition makes of the task.
  */
 
-import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
+import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import type {
   BlockReason,
   RecoveryAction,
@@ -82,7 +82,7 @@ export interface Budget {
   readonly is_probe: boolean;
   readonly failure: RecoveryFailure | null;
   readonly action: RecoveryAction | null;
-  readonly wish: RecoveryWish | null;
+  readonly choice: RecoveryChoice | null;
   /** The recovery point and the handoff of the newest attempt. */
   readonly checkpoint_id: string | null;
   readonly handoff_id: string | null;
@@ -136,7 +136,7 @@ export const WHOLE_BUDGET: Budget = {
   is_probe: false,
   failure: null,
   action: null,
-  wish: null,
+  choice: null,
   checkpoint_id: null,
   handoff_id: null,
   attempted_at: null,
@@ -232,7 +232,7 @@ export function viewOf(task: TaskRecord): Task {
       failure: budget.failure,
       action: budget.action,
       is_probe: budget.is_probe,
-      wish: budget.wish,
+      choice: budget.choice,
       checkpoint_id: budget.checkpoint_id,
       handoff_id: budget.handoff_id,
       due_at: recoveryDueOf(task),

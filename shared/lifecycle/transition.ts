@@ -6,7 +6,7 @@ import { FleetError } from "../protocol/errors.ts";
 import type { EventData, EventType } from "../protocol/events.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
 import type { Offer } from "../protocol/offer.ts";
-import type { RecoveryFailure, RecoveryWish } from "../protocol/recovery-record.ts";
+import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import type { TaskRecord } from "./task.ts";
 
 export const AUDIT_OPS = [
@@ -58,7 +58,7 @@ export interface HandoffUpdate {
 /** Texts that a transition adds to the head, and that the audit trail must not hold. */
 export interface Texts {
   readonly failure?: RecoveryFailure | null;
-  readonly wish?: RecoveryWish | null;
+  readonly choice?: RecoveryChoice | null;
   readonly details?: string | null;
 }
 

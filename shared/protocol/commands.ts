@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
-import { handoffFields, handoffReasonSchema, handoffWishSchema } from "./handoff-record.ts";
+import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
 import { checkpointIdSchema, commandIdSchema, tokenSchema } from "./ids.ts";
 import { recoverFields } from "./recovery-record.ts";
 import { retentionSchema } from "./retention.ts";
@@ -35,7 +35,7 @@ export const createCommandSchema = z
     ...envelope,
     checkpoint: checkpointInputSchema,
     expected_version: z.int().min(0).optional(),
-    handoff: handoffWishSchema.optional(),
+    handoff: handoffOptionsSchema.optional(),
   })
   .refine(
     ({ checkpoint, handoff }) => handoff === undefined || checkpoint.execution_state.phase === "handoff",

@@ -39,8 +39,8 @@ export const handoffFields = {
   reason: handoffReasonSchema.optional(),
 };
 
-export const handoffWishSchema = z.looseObject(handoffFields);
-export type HandoffWish = z.output<typeof handoffWishSchema>;
+export const handoffOptionsSchema = z.looseObject(handoffFields);
+export type HandoffOptions = z.output<typeof handoffOptionsSchema>;
 
 const failureSchema = z.looseObject({
   reason: z.enum(HANDOFF_FAILURES),

@@ -31,7 +31,7 @@ const failureSchema = z.looseObject({
 });
 export type RecoveryFailure = z.output<typeof failureSchema>;
 
-const wishSchema = z.looseObject({
+const choiceSchema = z.looseObject({
   checkpoint_id: z.string().nullable(),
   to_agent_type: z.string().nullable(),
   reason: z.string().nullable(),
@@ -39,7 +39,7 @@ const wishSchema = z.looseObject({
   by: z.string().nullable(),
 });
 /** The choices for the next attempt. */
-export type RecoveryWish = z.output<typeof wishSchema>;
+export type RecoveryChoice = z.output<typeof choiceSchema>;
 
 /** Times are by the clock of the service that wrote them. */
 export const taskRecoverySchema = z.looseObject({
@@ -63,7 +63,7 @@ export const taskRecoverySchema = z.looseObject({
   /** The attempt is a probe: if it fails, the task is blocked again. */
   is_probe: z.boolean(),
   /** An operator's choices for the next attempt; null: the policy decides. */
-  wish: wishSchema.nullable(),
+  choice: choiceSchema.nullable(),
   /** The recovery point of the newest attempt. */
   checkpoint_id: z.string().nullable(),
   handoff_id: z.string().nullable(),

@@ -140,9 +140,9 @@ export class RecoveryActions {
     const decision = await transactions.read("recovery_refusal", async (reader) => {
       const task = await readTask(reader, tenant, taskId);
       const aliveUntilMs = task === null ? 0 : await ownerAliveUntil(reader, task, policies, nowMs);
-      const wish = { checkpoint_id: null, to_agent_type: null, reason: null, by: null };
+      const choice = { checkpoint_id: null, to_agent_type: null, reason: null, by: null };
       const circumstances = { tenant, task: taskId, actor, nowMs, policies, random };
-      const input = { type: "recover", commandId: null, wish, reset: false, force, aliveUntilMs } as const;
+      const input = { type: "recover", commandId: null, choice, reset: false, force, aliveUntilMs } as const;
       return decide({ task, handoff: null }, input, circumstances);
     });
     const refusal = "refused" in decision ? decision : null;

@@ -96,9 +96,9 @@ async function attemptFromPoint(
   place: RecoveryPlace,
   found: DueRecovery,
 ): Promise<void> {
-  const { due_at: dueAt, wish, rung, avoid_id: avoidId } = found;
+  const { due_at: dueAt, choice, rung, avoid_id: avoidId } = found;
   const point = await recoveryActions.findPoint(place, {
-    checkpointId: wish?.checkpoint_id ?? null,
+    checkpointId: choice?.checkpoint_id ?? null,
     before: rung === "previous" ? avoidId : null,
   });
   if (!point.found) {

@@ -55,7 +55,7 @@ export async function createCheckpoint(
   tx.addI64(systemKeys.count("checkpoints"), 1n);
   if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
 
-  const written = { checkpoint, hash: sealed.hash, wish: command.handoff, fence: context.fence };
+  const written = { checkpoint, hash: sealed.hash, options: command.handoff, fence: context.fence };
   const chain = decided(context, { task: begun.head, handoff: open }, { type: "create", ...written });
   if (open !== null && chain.transitions.some(({ op }) => op === "confirm")) {
     const handedOver = { id: open.checkpoint_id, status: "handed_off" } as const;

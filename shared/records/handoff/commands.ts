@@ -28,7 +28,7 @@ export async function initiateHandoff(
   const handoff = await readOpenHandoff(tx, keys, task);
   const checkpoint = await soundInTask(tx, keys, context.actor.task, id);
   const { hash } = checkpoint.compliance;
-  const request = { id: context.commandId, checkpoint, hash, wish: command };
+  const request = { id: context.commandId, checkpoint, hash, options: command };
   const chain = decided(context, { task, handoff }, { type: "handoff", request });
   return complete(tx, context, begun, {
     transitions: chain.transitions,

@@ -24,7 +24,7 @@ export async function recoverTask(
   const id = command.checkpoint_id ?? null;
   const input: RecoverInput = {
     commandId: context.commandId,
-    wish: {
+    choice: {
       checkpoint_id: id,
       to_agent_type: command.to_agent_type ?? null,
       reason: command.reason ?? null,

@@ -21,10 +21,10 @@ export function wantedType({
   budget,
   agent_type,
 }: {
-  readonly budget: Pick<Budget, "wish"> | null;
+  readonly budget: Pick<Budget, "choice"> | null;
   readonly agent_type: string | null;
 }): string {
-  return budget?.wish?.to_agent_type ?? agent_type ?? "";
+  return budget?.choice?.to_agent_type ?? agent_type ?? "";
 }
 
 interface Indexed {

@@ -4,7 +4,7 @@
  * the task's next transition or by a scrub.
  */
 import { type Budget, type TaskRecord, WHOLE_BUDGET, type Work } from "../../lifecycle/task.ts";
-import type { RecoveryFailure, RecoveryWish } from "../../protocol/recovery-record.ts";
+import type { RecoveryChoice, RecoveryFailure } from "../../protocol/recovery-record.ts";
 import type {
   BlockReason,
   RecoveryAction,
@@ -75,7 +75,7 @@ interface FirstRecovery {
   readonly failure: RecoveryFailure | null;
   readonly action: RecoveryAction | null;
   readonly is_probe: boolean;
-  readonly wish: RecoveryWish | null;
+  readonly wish: RecoveryChoice | null;
   readonly checkpoint_id: string | null;
   readonly handoff_id: string | null;
   readonly due_at: string | null;
@@ -149,5 +149,6 @@ function workOf({
 function budgetOfFirst(recovery: FirstRecovery): Budget {
   const names = Object.keys(WHOLE_BUDGET) as (keyof Budget)[];
   const entries = names.map((name) => [name, (recovery as Partial<Budget>)[name] ?? WHOLE_BUDGET[name]]);
-  return { ...(Object.fromEntries(entries) as Budget), resumed: recovery.state === "resumed" };
+  const budget = Object.fromEntries(entries) as Budget;
+  return { ...budget, resumed: recovery.state === "resumed", choice: recovery.wish };
 }

@@ -7,13 +7,13 @@ export function redactedView(task: TaskRecord): Task {
   const view = viewOf(task);
   const { recovery, blocked } = view;
   const failure = recovery?.failure;
-  const wish = recovery?.wish;
+  const choice = recovery?.choice;
   return {
     ...view,
     recovery: recovery && {
       ...recovery,
       ...(failure?.details && { failure: { ...failure, details: redact(failure.details).text } }),
-      ...(wish?.reason && { wish: { ...wish, reason: redact(wish.reason).text } }),
+      ...(choice?.reason && { choice: { ...choice, reason: redact(choice.reason).text } }),
     },
     blocked: blocked && {
       ...blocked,

@@ -1,6 +1,6 @@
 /** The options of the client's operations. Where they are those of a query, they are its parameters in camelCase. */
 import type { CheckpointInput } from "../../protocol/checkpoint.ts";
-import type { HandoffWish } from "../../protocol/handoff-record.ts";
+import type { HandoffOptions } from "../../protocol/handoff-record.ts";
 import type { OfferData } from "../../protocol/offer.ts";
 import type { QueryInput } from "../../protocol/queries.ts";
 import type { Camel } from "../case-convert.ts";
@@ -19,7 +19,7 @@ export interface TakeOptions extends CallOptions, HeartbeatPromise {
 }
 
 /** The choices of the caller of a handoff: next agent type, next phase, reason. The policy chooses the rest. */
-export type HandoffDetails = Camel<HandoffWish>;
+export type HandoffDetails = Camel<HandoffOptions>;
 
 export interface AcknowledgeOptions extends CallOptions, HeartbeatPromise {
   readonly commandId?: string | undefined;

@@ -37,9 +37,9 @@ export async function noteFailure(
 export async function advanceRecovery(repository: CheckpointRepository, task: string): Promise<ObservedTask> {
   const place = { tenant: "default", task };
   const head = await repository.task("default", task);
-  const { rung, avoid_id, wish, due_at } = head.recovery as Recovery;
+  const { rung, avoid_id, choice, due_at } = head.recovery as Recovery;
   const dueAt = due_at ?? "";
-  const checkpointId = wish?.checkpoint_id ?? null;
+  const checkpointId = choice?.checkpoint_id ?? null;
   const before = rung === "previous" ? avoid_id : null;
   const search = await repository.recoveryActions.findPoint(place, { checkpointId, before });
   if (!search.found) {

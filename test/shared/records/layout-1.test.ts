@@ -17,7 +17,7 @@ const FOREVER_MS = 8.64e15;
 
 /** How an answer of the first layout reads today. */
 function presentView({ block, recovery, ...head }: FirstTask): Record<string, unknown> {
-  const { blocked: recoveryBlock = null, ...rest } = recovery ?? {};
+  const recoveryBlock = recovery?.blocked ?? null;
   const isRetried = head.state === "blocked" && recovery?.state === "attempted";
   // A handoff of a corrupt checkpoint blocked the task only until the watchdogs recorded it.
   const state = isRetried && (block?.reason ?? null) === null ? "active" : head.state;
@@ -25,7 +25,7 @@ function presentView({ block, recovery, ...head }: FirstTask): Record<string, un
   return {
     ...head,
     state,
-    recovery: recovery && rest,
+    recovery: recovery && presentRecovery(recovery),
     blocked:
       state !== "blocked"
         ? null
@@ -37,6 +37,14 @@ function presentView({ block, recovery, ...head }: FirstTask): Record<string, un
             taken_by: isTaken ? head.owner : null,
           },
   };
+}
+
+function presentRecovery({
+  blocked: _blocked,
+  wish: choice,
+  ...recovery
+}: NonNullable<FirstTask["recovery"]>) {
+  return { ...recovery, choice };
 }
 
 async function totalsOf({ store, repository }: StoreCopy) {

@@ -65,7 +65,7 @@ test("a recovery from a checkpoint needs force while the agent is alive, and is 
   const result = await fleet.admin.executeRecovery(target, { force: true, reason: "it goes in circles" });
   expect(result).toMatchObject({ taskId: "executed", recovery: "waiting", checkpointId: target, fence: 2 });
   expect((await fleet.admin.recoveries({ state: "waiting" })).tasks).toMatchObject([
-    { task_id: "executed", owner: null, recovery: { wish: { reason: "it goes in circles" } } },
+    { task_id: "executed", owner: null, recovery: { choice: { reason: "it goes in circles" } } },
   ]);
   await advanceRecovery(writer.records.repository, "executed");
   expect(await fleet.handoffOf("executed")).toMatchObject({

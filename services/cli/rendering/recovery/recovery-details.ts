@@ -50,7 +50,7 @@ export function renderRecovery(
   const { now, colors } = view;
   const fact = (name: string, value: string | null): string[] => optionalField(name, value, view);
   const at = (time: string | null): string | null => (time === null ? null : exactly(time, now));
-  const { state, failure, wish } = recovery;
+  const { state, failure, choice } = recovery;
   const blocked = waitingBlock(task);
   const type = awaitedAgentType({ task, handoff });
   const from = `the ${recovery.rung} sound checkpoint`;
@@ -66,7 +66,7 @@ export function renderRecovery(
     ...fact(state === "blocked" ? "Next probe" : "Next attempt", at(recovery.due_at)),
     ...(failure === null ? [] : failureLines(failure, view)),
     ...fact("  action", failure && recovery.action && inWords(recovery.action)),
-    ...fact("Requested", requestText(wish)),
+    ...fact("Requested", requestText(choice)),
     ...fact(
       blocked === null ? "Waits for" : "Offered to",
       task.owner !== null || type === null ? null : `agents of type ${plain(type)}`,
@@ -82,10 +82,10 @@ export function renderRecovery(
 }
 
 /** The caller that requested the recovery, and its reason. */
-function requestText(wish: Recovery["wish"]): string | null {
+function requestText(choice: Recovery["choice"]): string | null {
   const parts = [
-    wish?.by == null ? null : `by ${plain(wish.by)}`,
-    wish?.reason == null ? null : plain(wish.reason),
+    choice?.by == null ? null : `by ${plain(choice.by)}`,
+    choice?.reason == null ? null : plain(choice.reason),
   ];
   const given = parts.filter((part) => part !== null);
   return given.length === 0 ? null : given.join(": ");

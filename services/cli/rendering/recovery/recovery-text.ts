@@ -38,7 +38,7 @@ export function recoveryFailureText({
 
 /** The type of the next agent as far as it is known before the offer: the requested type, else that of the last agent. */
 export function expectedAgentType({ recovery, agent_type }: Task): string | null {
-  return recovery?.wish?.to_agent_type ?? agent_type;
+  return recovery?.choice?.to_agent_type ?? agent_type;
 }
 
 /** The type of an agent, behind its name. */

@@ -124,7 +124,7 @@ async function send(
     case "release":
       return client.releaseTask(taskId, { ...by, fence: step.fence });
     case "handoff":
-      return (await client.initiateHandoff(null, { ...options, ...step.wish })).outcome;
+      return (await client.initiateHandoff(null, { ...options, ...step.options })).outcome;
     case "cancel_handoff":
       await client.cancelHandoff(taskId, { ...options, handoffId: step.handoffId });
       return "committed";

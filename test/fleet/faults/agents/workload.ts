@@ -29,7 +29,7 @@ export type WriteStep = { readonly task: string; readonly fence?: number } & (
   | { readonly op: "link"; readonly parent: string; readonly child: string }
   | { readonly op: "take"; readonly expectedFence?: number }
   | { readonly op: "release"; readonly fence: number }
-  | { readonly op: "handoff"; readonly wish: HandoffDetails }
+  | { readonly op: "handoff"; readonly options: HandoffDetails }
   | { readonly op: "cancel_handoff"; readonly handoffId?: string }
 );
 
@@ -122,7 +122,7 @@ export class AgentBehaviour {
     const one = this.#pick(known.checkpoints);
     const fence = known.fence === undefined ? {} : { fence: known.fence };
     if (choice === "create") return this.checkpoint(task, this.#random() < HANDOFF_SHARE);
-    if (choice === "handoff") return { op: choice, task, wish: this.#request(), ...fence };
+    if (choice === "handoff") return { op: choice, task, options: this.#request(), ...fence };
     if (choice === "cancel_handoff") {
       const named = this.#random() < 0.5 ? known.handoff : undefined;
       return { op: choice, task, ...(named !== undefined && { handoffId: named }), ...fence };

@@ -29,7 +29,7 @@ export const recovery: Recovery = {
   },
   action: "back_off",
   is_probe: false,
-  wish: null,
+  choice: null,
   checkpoint_id: A,
   handoff_id: null,
   due_at: "2026-01-04T15:35:30.000Z",

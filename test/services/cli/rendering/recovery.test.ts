@@ -78,8 +78,8 @@ describe("the details of a recovery", () => {
 
   test("that was requested name the caller and its reason", () => {
     const requested = (by: string | null, reason: string | null): string => {
-      const wish = { checkpoint_id: null, to_agent_type: null, reason, by };
-      return renderRecovery({ ...task, recovery: { ...recovery, wish } }, "fleet");
+      const choice = { checkpoint_id: null, to_agent_type: null, reason, by };
+      return renderRecovery({ ...task, recovery: { ...recovery, choice } }, "fleet");
     };
     expect(requested("cli-anna", "key re\u001bnewed")).toContain("\nRequested: by cli-anna: key re�newed\n");
     expect(requested("cli-anna", null)).toContain("\nRequested: by cli-anna\n");
@@ -103,11 +103,11 @@ describe("the details of a recovery", () => {
 
   test("without a checkpoint show how to write one, and name no next agent", () => {
     const reason = { reason: "no_checkpoint", details: null, at: "2026-01-04T15:34:55.000Z" } as const;
-    const wish = { checkpoint_id: null, to_agent_type: "qa", reason: null, by: "anna" };
+    const choice = { checkpoint_id: null, to_agent_type: "qa", reason: null, by: "anna" };
     const text = renderRecovery({
       ...blocked,
       blocked: { ...blocked.blocked, ...reason },
-      recovery: { ...blocked.recovery, wish },
+      recovery: { ...blocked.recovery, choice },
     });
     expect(text).not.toContain("Waits for");
     expect(text).toMatch(

@@ -168,8 +168,8 @@ describe("exit reports", () => {
     beforeEach(async () => {
       await writer.send("take", { command_id: uuidv7() }, { task });
       await writer.send("create", creation({ fence: 1 }), { task });
-      const wish = { command_id: uuidv7(), to_agent_type: "qa", fence: 1 };
-      const answer = await writer.send("handoff", wish, { task });
+      const handoff = { command_id: uuidv7(), to_agent_type: "qa", fence: 1 };
+      const answer = await writer.send("handoff", handoff, { task });
       handoffId = answer.handoff_id as string;
       await report(task, "crash");
       start();

@@ -15,7 +15,10 @@ import type { Store } from "../../../../shared/store/store.ts";
 
 export interface FirstTask extends Omit<Task, "blocked" | "recovery"> {
   readonly recovery:
-    | (Recovery & { readonly blocked: Pick<Block, "reason" | "details" | "at"> | null })
+    | (Omit<Recovery, "choice"> & {
+        readonly wish: Recovery["choice"];
+        readonly blocked: Pick<Block, "reason" | "details" | "at"> | null;
+      })
     | null;
   readonly block: {
     readonly seq: number;

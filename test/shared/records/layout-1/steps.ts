@@ -54,12 +54,12 @@ function fail({ repository, tenant, task, head }: Situation, changes: Partial<Si
 
 async function attempt({ copy, repository, tenant, task, head: { recovery } }: Situation): Promise<unknown> {
   if (recovery?.state !== "waiting" || recovery.due_at === null) return false;
-  const { rung, avoid_id, wish, due_at: dueAt } = recovery;
+  const { rung, avoid_id, choice, due_at: dueAt } = recovery;
   copy.now = Math.max(copy.now, Date.parse(dueAt));
   const place = { tenant, task };
   const before = rung === "previous" ? avoid_id : null;
   const search = await repository.recoveryActions.findPoint(place, {
-    checkpointId: wish?.checkpoint_id ?? null,
+    checkpointId: choice?.checkpoint_id ?? null,
     before,
   });
   if (!search.found) {

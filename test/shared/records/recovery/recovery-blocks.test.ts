@@ -18,8 +18,8 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
 
   const take = (task: string, agent = "agent-1") =>
     send(place.repository, "take", { heartbeats: true }, { task, agent });
-  const recover = (task: string, wish = {}) =>
-    send(place.repository, "recover", wish, { task, agent: "anna" });
+  const recover = (task: string, options = {}) =>
+    send(place.repository, "recover", options, { task, agent: "anna" });
 
   /** The blocks of the task, each with the audit entry of its alert. */
   async function blocks(task: string): Promise<{ reason: string; alert: number; isNew: boolean }[]> {

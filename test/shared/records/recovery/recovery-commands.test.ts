@@ -17,8 +17,8 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  const recover = (task: string, wish: Record<string, unknown> = {}, commandId = uuidv7()) =>
-    send(place.repository, "recover", wish, { task, agent: "somebody", commandId });
+  const recover = (task: string, options: Record<string, unknown> = {}, commandId = uuidv7()) =>
+    send(place.repository, "recover", options, { task, agent: "somebody", commandId });
   const firstOf = async (task: string) =>
     (await place.repository.history("default", { task_id: task, order: "oldest", limit: 1 })).checkpoints[0]
       ?.metadata.checkpoint_id as string;
@@ -30,7 +30,7 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
     expect(answer).toMatchObject({ task_id: task, recovery: "waiting", checkpoint_id: null, fence });
     expect(await place.recovery(task)).toMatchObject({
       ...{ state: "waiting", attempts: 5, blocked: null },
-      wish: { reason: "the vendor is back", by: "somebody" },
+      choice: { reason: "the vendor is back", by: "somebody" },
     });
     await place.attempt(task);
     const { handoff_id } = await place.head(task);
@@ -53,7 +53,7 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
     await place.fail(task);
     expect(await place.recovery(task)).toMatchObject({ state: "waiting", attempts: 1, failures: 1 });
     // The next attempts are the policy's, not the operator's.
-    expect((await place.recovery(task)).wish?.by ?? null).toBeNull();
+    expect((await place.recovery(task)).choice?.by ?? null).toBeNull();
   });
 
   test("a requested attempt does not wait for the backoff", async () => {

@@ -70,8 +70,8 @@ describe.each(ENGINES)("recovery queries on %s", (engine) => {
       from_seq: 1,
       limit: 1,
     });
-    expect(audited).toMatchObject({ recovery: { ...recovery, wish: { reason } } });
-    expect((await list()).tasks).toMatchObject([{ recovery: { wish: { reason } } }]);
+    expect(audited).toMatchObject({ recovery: { ...recovery, choice: { reason } } });
+    expect((await list()).tasks).toMatchObject([{ recovery: { choice: { reason } } }]);
   });
 
   test("a list shows only its own tenant", async () => {

@@ -26,8 +26,8 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     const { checkpoints } = await place.repository.history("default", query);
     return { task, ids: checkpoints.map(({ metadata }) => metadata.checkpoint_id) };
   }
-  const find = (task: string, wish = {}) =>
-    place.repository.recoveryActions.findPoint({ tenant: "default", task }, wish);
+  const find = (task: string, options = {}) =>
+    place.repository.recoveryActions.findPoint({ tenant: "default", task }, options);
   const damage = (task: string, id: string | undefined) => flip(place.store, task, id as string);
   const idOf = (search: Awaited<ReturnType<typeof find>>) =>
     search.found ? search.checkpoint.metadata.checkpoint_id : search.reason;
@@ -162,8 +162,8 @@ describe.each(ENGINES)("the recovery point on %s", (engine) => {
     const { ids: foreign } = await line(1);
     const before = await place.head(task);
     for (const id of [uuidv7(), foreign[0]]) {
-      for (const wish of [{ checkpointId: id }, { before: id }]) {
-        expect(await find(task, wish)).toMatchObject({
+      for (const options of [{ checkpointId: id }, { before: id }]) {
+        expect(await find(task, options)).toMatchObject({
           found: false,
           reason: "no_checkpoint",
           details: `the task has no checkpoint ${id}`,

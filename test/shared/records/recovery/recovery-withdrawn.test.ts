@@ -14,8 +14,8 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
   });
   afterAll(() => place.close());
 
-  const cancel = (task: string, wish: Record<string, unknown> = {}, by = {}) =>
-    send(place.repository, "cancel_handoff", wish, { task, agent: "anna", ...by });
+  const cancel = (task: string, options: Record<string, unknown> = {}, by = {}) =>
+    send(place.repository, "cancel_handoff", options, { task, agent: "anna", ...by });
   const handOff = (task: string) => send(place.repository, "handoff", {}, { task, agent: "anna" });
   const take = (task: string) => send(place.repository, "take", {}, { task, agent: "anna" });
   const open = async (task: string) => (await place.head(task)).handoff_id as string;

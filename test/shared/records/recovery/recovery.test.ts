@@ -297,7 +297,7 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
     for (const bring of [waiting, blocked]) {
       const task = await bring(place);
       await act(task);
-      expect(await place.recovery(task)).toMatchObject({ state: "idle", due_at: null, wish: null });
+      expect(await place.recovery(task)).toMatchObject({ state: "idle", due_at: null, choice: null });
       expect((await place.outbox(task)).map(({ event }) => event)).toContainEqual(
         expect.objectContaining({
           type: "RECOVERY_SETTLED",
