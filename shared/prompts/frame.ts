@@ -65,7 +65,7 @@ function origin({ checkpoint: { metadata, execution_state: state } }: PromptInpu
   return [
     `From checkpoint chk-${safe(metadata.checkpoint_id)} (version ${metadata.version}, number ${metadata.seq} of the task${tenant}),`,
     `written by agent ${safe(metadata.agent_id)} (${safe(metadata.agent_type)}) at ${safe(metadata.timestamp)}`,
-    `in phase ${safe(state.phase)}, because of ${safe(metadata.trigger.reason)}.`,
+    `in phase ${safe(state.phase)} (trigger: ${safe(metadata.trigger.reason)}).`,
   ].join(" ");
 }
 

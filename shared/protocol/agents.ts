@@ -5,7 +5,6 @@ import { LIMITS } from "./limits.ts";
 
 /** `silent`: the agent owns a task or has sent heartbeats before, and sends none now. */
 export const SHOWN_AGENT_STATES = [...AGENT_STATES, "silent"] as const;
-export type ShownAgentState = (typeof SHOWN_AGENT_STATES)[number];
 
 export const agentsQuerySchema = z.looseObject({
   limit: z

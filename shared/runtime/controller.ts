@@ -13,7 +13,7 @@ import { KeyedRuns, type RunContext, type RunTable } from "./keyed-runs.ts";
 import type { Stop } from "./process/service.ts";
 import { runWorker } from "./worker.ts";
 
-/** The longest pause between two searches. */
+/** The longest pause between two searches, without the spread. */
 const SEARCH_MS = 1_000;
 /** Spreads instances that wait for the same moment. */
 const SPREAD_MS = 50;
@@ -46,7 +46,7 @@ export interface ControllerTable<K, F extends K = K> extends RunTable<K> {
 export interface Controller<K> {
   /** Runs the key now. Resolves when a run that began after the call has ended; never rejects. */
   wake(key: K): Promise<void>;
-  /** Waits for the runs in progress. The next search of any instance finds the keys of the others. */
+  /** Waits for the runs in progress. The next search of any instance finds the keys that did not run. */
   readonly stop: Stop;
 }
 

@@ -87,7 +87,9 @@ function count({ metrics }: EventContext, event: RecoveryEvent, recovery: Recove
     metrics.failuresTotal.inc({ class: event.data.class, signal: event.data.signal });
     return;
   }
-  const failureClass = recovery?.failure?.class ?? "unknown";
+  const failure = recovery?.failure ?? null;
+  // Nothing failed where an operator asked for the attempt.
+  const failureClass = failure?.signal === "request" ? "request" : (failure?.class ?? "unknown");
   metrics.recoveryAttemptsTotal.inc({ class: failureClass, outcome: OUTCOMES[event.type] });
   if (event.type !== "RECOVERY_COMPLETED") return;
   const durationMs = Date.parse(event.time) - Date.parse(recovery?.failure?.noted_at ?? "");

@@ -51,12 +51,6 @@ export async function readFeed(reader: Reader, afterKey: Bytes | null, limit: nu
   return { entries, last: rows.at(-1)?.key ?? null, more };
 }
 
-/** The key of the newest entry; null for an empty feed. */
-export async function feedEnd(reader: Reader): Promise<Bytes | null> {
-  const { rows } = await reader.getRange(systemKeys.feedRange(), { limit: 1, reverse: true });
-  return rows[0]?.key ?? null;
-}
-
 /** The commit position of a feed key in hex, comparable with the `position` of a committed answer. */
 export function positionOf(key: Bytes | null): string {
   return key === null

@@ -36,7 +36,7 @@ export interface RecoveryObserver {
  */
 export type Sighting = FailureSighting["failure"];
 
-/** `applied: false`: nothing was written. `alive`: the agent was heard; look again at `untilMs`. */
+/** `applied: false`: nothing was written. `why` is `agent_alive` if the agent was heard; look again at `untilMs`. */
 export type RecordedFailure =
   | { readonly applied: true; readonly head: TaskRecord }
   | { readonly applied: false; readonly why: Why; readonly untilMs?: number };

@@ -56,7 +56,7 @@ export interface ClientParts extends DeliveryParts {
   readonly onWarning: OnWarning;
 }
 
-/** How long `close` sends from the spool, so that a process with a single command, such as a hook, empties it a little as well. */
+/** How long `close` sends from the spool, so that a process with a single command, such as a hook, also sends part of it. */
 const CLOSE_MS = 250;
 
 const NOTHING_PENDING: PendingCommands = { commands: 0, bytes: 0, oldestAt: null, tasks: [], aside: 0 };

@@ -126,7 +126,7 @@ export class TaskHandle {
     );
   }
 
-  /** Cancels a handoff that is not accepted yet. Throws CONFLICT if it is, NOT_FOUND if none is open. */
+  /** Cancels a handoff that is not accepted yet. Throws CONFLICT if it is, or if none is open. */
   async cancelHandoff(options: CancelHandoffOptions = {}): Promise<HandoffChange> {
     const { handoffId, reason } = options;
     const body = toSnake({ handoffId, reason });

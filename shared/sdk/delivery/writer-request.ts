@@ -1,6 +1,6 @@
 /**
- * The request of a queueable command to a writer. It gives up in time for the queue, and at once if the last command already had no
- * answer: commands in a row must not each wait for a writer that is down.
+ * The request of a queueable command to a writer. It ends early enough to leave time for the queue, and at once if the last command
+ * already had no answer: commands in a row must not each wait for a writer that is down.
  */
 import type { Bus } from "../../bus/bus.ts";
 import type { FleetError } from "../../protocol/errors.ts";
@@ -16,7 +16,7 @@ export interface DeliveryFailure {
   readonly sent: boolean;
 }
 
-/** How long no writer may be available before the queue is used: twice the time of a restart. */
+/** How long to wait for a writer before the queue is used: twice the time of a restart. */
 const ABSENT_MS = 1_000;
 /** The time that is left for the queue to acknowledge a command. */
 export const QUEUE_MS = 1_500;
@@ -26,7 +26,7 @@ export const SILENT_MS = 200;
 export class WriterRequest {
   readonly #connection: ClientConnection;
   readonly #clock: Clock;
-  /** The last command had no answer, nor had any for the length of one attempt: under load a single answer may be late. */
+  /** No answer to the last command, nor to any other within one attempt: under load a single answer may be late. */
   #isSilent = false;
   #answeredAt = Number.NEGATIVE_INFINITY;
 
@@ -57,7 +57,7 @@ export class WriterRequest {
         this.#note(failed);
         if (error.code === "TIMEOUT") timeout = error;
         const sent = timeout !== undefined;
-        // An earlier command is still queued. The wait gives it time to be applied; then this one takes its place behind it.
+        // An earlier command is still queued. The wait gives it time to be applied; then this one is queued behind it.
         const isBehind = error.details.after !== undefined;
         if (isBehind && nextAt + ATTEMPT_MS_MIN >= writerEnd) {
           await clock.sleep(Math.max(0, writerEnd - clock.monotonic()), signal);

@@ -79,7 +79,7 @@ async function one(session: Session, id: string, flags: StatusFlags): Promise<vo
   const type = awaitedAgentType({ task, handoff });
   const presence = task.owner === null && type !== null ? await presenceOf(session, client, type) : null;
   const { task_id, state, owner, fence, recovery } = task;
-  await session.show({ task_id, state, owner, fence, recovery, goes_on_with: presence }, () =>
+  await session.show({ task_id, state, owner, fence, recovery, available_agents: presence }, () =>
     renderRecovery({ task, handoff, presence }, session.programName, session.view),
   );
 }

@@ -91,7 +91,7 @@ describe("settings", () => {
     });
   });
 
-  test("so are missing and invalid secret files and duplicate names", () => {
+  test("missing and invalid secret files and duplicate names are reported together", () => {
     file("secret", "wrong");
     const url = "https://a.example/";
     expect(
