@@ -36,6 +36,8 @@ export class MissingFact extends Error {
 type Rule = (task: TaskRecord, change: AuditedChange, texts: Texts) => Partial<TaskRecord>;
 
 const UNCHANGED: Rule = () => ({});
+/** The time of the last write stays too: it shows whether the owner is alive, and a superseded agent may cause these at any time. */
+const UNTOUCHED: Rule = ({ updated_at }) => ({ updated_at });
 
 const RULES: Readonly<Record<AuditOp, Rule>> = {
   create: (task, change) => ({
@@ -84,8 +86,8 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     const block = takenBlock(task);
     return { owner: null, ...(block !== null && { work: { ...block, taken_by: null } }) };
   },
-  quarantine: UNCHANGED,
-  refuse: UNCHANGED,
+  quarantine: UNTOUCHED,
+  refuse: UNTOUCHED,
   handoff: (task, change) => {
     const id = textOf(change, "handoff_id");
     if (task.work.kind === "recovering") return { work: { ...task.work, handoff_id: id, accepted: false } };

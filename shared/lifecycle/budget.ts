@@ -136,10 +136,11 @@ function isRoundOver(
   next: string,
   policy: Policy["recovery"],
 ): boolean {
-  // The next vendor refused last time, and serves again by now.
-  if (before?.class !== "rate_limit" || before.agent_type === next) return false;
+  if (before?.class !== "rate_limit") return false;
   const ring = new Set<string>();
   for (let type = from; type !== null && !ring.has(type); type = otherType(type, policy)) ring.add(type);
+  // The next vendor refused last time, and serves again by now. If it refuses again, the time that it named cannot be right.
+  if (before.agent_type === next) return failures > ring.size;
   return before.agent_type !== null && ring.has(before.agent_type) && failures + 1 >= ring.size;
 }
 

@@ -8,7 +8,7 @@ import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-recor
 import { completedItems, type FailureDecision, within } from "./budget.ts";
 import type { Chain } from "./chain.ts";
 import { request } from "./handoff.ts";
-import { recoveryPhase } from "./routing.ts";
+import { recoveryPhase, recoveryType } from "./routing.ts";
 import { type Budget, budgetOf, recoveryStateOf, type TaskRecord } from "./task.ts";
 import type { AuditFacts } from "./transition.ts";
 
@@ -92,7 +92,7 @@ export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): 
     ...point,
     options: {
       reason: shortened(reason),
-      ...(choice?.to_agent_type && { to_agent_type: choice.to_agent_type }),
+      to_agent_type: recoveryType(chain.task, point.checkpoint, choice) ?? undefined,
       ...(nextPhase !== null && { next_phase: nextPhase }),
     },
     recovery: {

@@ -2,6 +2,7 @@
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import { nextPhaseOf } from "../protocol/handoff-record.ts";
 import { type Policies, type Policy, policyOf } from "../protocol/policy.ts";
+import type { RecoveryChoice } from "../protocol/recovery-record.ts";
 import type { TaskRecord } from "./task.ts";
 
 /** The inputs of a choice. `to`: the type that the request names. */
@@ -31,6 +32,21 @@ export function typeAfterCompletion(policies: Policies, tenant: string, from: st
   const policy = policyOf(policies, tenant, from);
   const type = policy.triggers.task_complete ? typeForPhase(policy, "complete") : null;
   return type === from ? null : type;
+}
+
+/**
+ * The type that was chosen for an attempt at recovery; null: that of the policy. The failure of an agent chooses its own type again,
+ * which must not be the author's type if the completed checkpoint waits for the next type.
+ */
+export function recoveryType(
+  { completion_seq }: Pick<TaskRecord, "completion_seq">,
+  { metadata }: UnsealedCheckpoint,
+  choice: RecoveryChoice | null,
+): string | null {
+  const type = choice?.to_agent_type ?? null;
+  const isByOperator = choice !== null && choice.by !== null;
+  const isAuthors = metadata.seq === completion_seq && type === metadata.agent_type;
+  return isAuthors && !isByOperator ? null : type;
 }
 
 /**

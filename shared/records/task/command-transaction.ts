@@ -132,12 +132,13 @@ export interface CommandOutcome<A extends RememberedAnswer> {
 }
 
 /** Makes the writes that belong to every command. */
-export function complete<A extends RememberedAnswer>(
+export async function complete<A extends RememberedAnswer>(
   tx: Tx,
   context: CommandContext,
   begun: Begun,
   outcome: CommandOutcome<A>,
-): A {
+): Promise<A> {
+  await requireNewHandoffs(tx, begun, outcome.transitions);
   const { tenant, task, agent } = context.actor;
   const { commandId, requestHash, nowMs, incarnation, traceparent } = context;
   const actor = { id: agent, type: "agent" } as const;
@@ -145,4 +146,21 @@ export function complete<A extends RememberedAnswer>(
   writeTransitions(tx, begun.keys, author, begun.head, outcome.transitions);
   remember(tx, begun.keys, { tenant, command: commandId, requestHash, answer: outcome.answer, nowMs });
   return outcome.answer;
+}
+
+/** A handoff has the id of its command. A command under the id of an existing handoff must not replace its record. */
+async function requireNewHandoffs(
+  tx: Tx,
+  { keys }: Pick<Begun, "keys">,
+  transitions: readonly Transition[],
+): Promise<void> {
+  for (const { handoff } of transitions) {
+    if (handoff == null || handoff.before !== null) continue;
+    const { handoff_id: id } = handoff.after;
+    if ((await tx.get(keys.handoff(id))) === undefined) continue;
+    throw new FleetError("CONFLICT", "the command has the id of an existing handoff", {
+      fields: [{ path: "command_id", expected: "a new id", got: id }],
+      details: { handoff_id: id },
+    });
+  }
 }

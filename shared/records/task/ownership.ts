@@ -52,7 +52,7 @@ export async function releaseTask(tx: Tx, context: CommandContext): Promise<Reme
   return owned(tx, context, begun, chain);
 }
 
-function owned(tx: Tx, context: CommandContext, begun: Begun, chain: Chain): RememberedOwnership {
+function owned(tx: Tx, context: CommandContext, begun: Begun, chain: Chain): Promise<RememberedOwnership> {
   const { task_id, owner, fence } = chain.task;
   return complete(tx, context, begun, {
     transitions: chain.transitions,

@@ -16,6 +16,22 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
   });
   afterAll(() => place.close());
 
+  test.each(["handoff", "create"] as const)(
+    "a %s under the id of an existing handoff is refused, and the record stays",
+    async (op) => {
+      const waiting = await place.attempted();
+      const { handoff_id: id } = await place.head(waiting);
+      const before = await place.handoff(id as string);
+      const { task, fence } = await place
+        .head(await place.owned())
+        .then((head) => ({ task: head.task_id, ...head }));
+      const body = op === "create" ? { checkpoint: handoffInput() } : {};
+      const error = await refusal(send(place.repository, op, body, { task, fence, commandId: id as string }));
+      expect(error).toMatchObject({ code: "CONFLICT", fields: [{ path: "command_id" }] });
+      expect(await place.handoff(id as string)).toEqual(before);
+    },
+  );
+
   describe("a refused acknowledgement changes nothing", () => {
     async function refused(task: string, attempt: () => Promise<unknown>): Promise<FleetError> {
       const before = await place.head(task);

@@ -102,6 +102,18 @@ describe.each(ENGINES)("the completion of a task on %s", (engine) => {
     expect(await place.head(task)).toMatchObject({ state: "completed", owner: "agent-3" });
   });
 
+  test("is continued by the named type after a failure of the author", async () => {
+    await handedOff();
+    await send(place.repository, "cancel_handoff", {}, { task, fence: 1 });
+    await place.fail(task, { agent_type: "implementation" });
+    await place.attempt(task);
+    const { handoff_id: id } = await place.head(task);
+    expect(await place.handoff(id as string)).toMatchObject({
+      next_phase: "complete",
+      to_agent_type: "qa",
+    });
+  });
+
   test.each<[string, { type?: string; phase?: "testing"; status?: FinalStatus }, string]>([
     ["the trigger is off for the type", { type: "architecture" }, "completed"],
     ["the checkpoint is in another phase", { phase: "testing" }, "active"],

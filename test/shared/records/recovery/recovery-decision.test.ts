@@ -326,6 +326,27 @@ describe("failures in any order", () => {
     },
   );
 
+  test.each([-1_000, 100])(
+    "two vendors whose reset is in %i ms each time are not asked without a pause",
+    (resetsInMs) => {
+      const policy = { ...default_, other_agent_type: { qa: "qa-2", "qa-2": "qa" } };
+      const refused = {
+        class: "rate_limit",
+        afterMs: 200,
+        random: 0.5,
+        progress: false,
+        agent_type: null,
+      } as const;
+      const times: number[] = [];
+      play(
+        policy,
+        Array.from({ length: 40 }, () => ({ ...refused, resetsInMs })),
+        ({ nowMs }) => times.push(nowMs),
+      );
+      expect(times.at(-1)! - NOW).toBeGreaterThan(policy.back_off_ms);
+    },
+  );
+
   test("no window has more attempts than it allows", () => {
     fc.assert(
       fc.property(policies, happenings, (changes, failures) => {

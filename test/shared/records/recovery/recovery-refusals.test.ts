@@ -116,6 +116,26 @@ describe.each(ENGINES)("refusals of recoveries on %s", (engine) => {
     expect(await place.fail(task, lapsed)).toMatchObject({ applied: true });
   });
 
+  test("a refused command of a superseded agent does not keep a dead owner alive", async () => {
+    const task = await place.owned();
+    await send(place.repository, "take", { heartbeats: true }, { task, agent: "dead" });
+    const { recovery } = DEFAULT_POLICY;
+    place.now += recovery.silence_ms - 100;
+    await place.repository.recordRefusal({
+      tenant: "default",
+      task,
+      agent: "agent-1",
+      actor: { id: "writer", type: "service" },
+      commandId: null,
+      reason: "fenced",
+      occasion: "q/1",
+    } as never);
+    place.now += 200;
+    expect(await place.fail(task, { signal: "lease_lapsed", class: "timeout" })).toMatchObject({
+      applied: true,
+    });
+  });
+
   test("a lease from a clock far ahead does not keep a dead agent alive", async () => {
     const task = await place.owned();
     await place.repository.recoveryActions.renewLeases([lease(task, place.now + 365 * 86_400_000)]);
