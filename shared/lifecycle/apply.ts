@@ -5,7 +5,6 @@
 import type { FinalStatus, StoredFinalStatus } from "../protocol/checkpoint.ts";
 import type { BlockReason, RecoveryAction, RecoveryRung } from "../protocol/recovery-states.ts";
 import {
-  type BlockedWork,
   type Budget,
   budgetOf,
   isLeftToRecovery,
@@ -111,7 +110,6 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   lapse: closed,
   cancel_handoff: closed,
   block: (task, change, { details = null }) => {
-    const by = textOf(change, "by") as BlockedWork["by"];
     const seq = numberOf(change, "alert_seq");
     return {
       work: {
@@ -121,11 +119,10 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
         at: change.at,
         alert_seq: seq,
         taken_by: null,
-        by,
         due_at: orNull(change, "due_at"),
       },
       alerted: null,
-      ...(by === "recovery" && { budget: { ...budgetOf(task), resumed: false } }),
+      budget: task.budget && { ...task.budget, resumed: false },
     };
   },
   fail: (task, change, { failure = null, choice = null }) => {
@@ -167,18 +164,20 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
     budget: { ...budgetOf(task), resumed: true, resumed_at: change.at },
   }),
   settle: (task, change) => {
-    const work = settled(task.work);
     const budget = budgetOf(task);
     if (change.facts.reason === "progress") {
       return {
-        work,
         budget: { ...budget, ...FRESH, resumed: false },
-        ...(isOpenWork(work) && { alerted: null }),
+        ...(isOpenWork(task.work) && { alerted: null }),
       };
     }
+    const work = settled(task);
+    const alerted = alertOf(task);
+    // A handoff blocked the task, and no agent has failed.
+    if (task.budget === null) return { work, alerted };
     const isAttempt = typeof change.facts.attempt === "number";
     const spent = isAttempt ? { ...counted(budget, change), checkpoint_id: null, resumed: false } : budget;
-    return { work, budget: { ...spent, choice: null } };
+    return { work, alerted, budget: { ...spent, choice: null } };
   },
   retry: (task, change, { failure = null, choice = null }) => {
     const budget = budgetOf(task);
@@ -208,13 +207,20 @@ export function apply(
   change: AuditedChange,
   texts: Texts = {},
 ): TaskRecord {
-  const before = task ?? newTask(place, change.at);
+  const before = task === null ? newTask(place, change.at) : withoutOrigin(task);
   return {
     ...before,
     updated_at: change.at,
     ...RULES[change.op](before, change, texts),
     audit_seq: before.audit_seq + 1,
   };
+}
+
+/** The task without the origin of its block, which only earlier versions wrote. */
+export function withoutOrigin(task: TaskRecord): TaskRecord {
+  if (task.work.kind !== "blocked") return task;
+  const { by: _by, ...work } = task.work;
+  return { ...task, work };
 }
 
 function newTask({ tenant, task }: { tenant: string; task: string }, at: string): TaskRecord {
@@ -319,10 +325,11 @@ function revoked({ fence }: TaskRecord): Partial<TaskRecord> {
   return { owner: null, fence: fence + 1 };
 }
 
-/** The recovery is over. A blocked task stays blocked until its taker writes or another handoff is requested. */
-function settled(work: Work): Work {
-  if (work.kind === "recovering") return { kind: "open" };
-  return work.kind === "blocked" ? { ...work, by: "handoff", due_at: null } : work;
+/** The recovery is over. A blocked task that an agent has taken stays blocked until this agent writes. */
+function settled(task: TaskRecord): Work {
+  const { work } = task;
+  const isOver = work.kind === "recovering" || (work.kind === "blocked" && work.taken_by === null);
+  return isOver ? { kind: "open" } : work;
 }
 
 function waiting(dueAt: string | null): Work {

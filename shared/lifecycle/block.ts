@@ -12,8 +12,6 @@ export interface Blocking {
 }
 
 interface BlockOptions extends Blocking {
-  /** `handoff`: a handoff failed while no recovery was open. */
-  readonly by: "recovery" | "handoff";
   /** The time of the probe. */
   readonly dueMs?: number | null;
   /** The audit entry that operators are alerted of, when it is another one than this block's. */
@@ -23,7 +21,7 @@ interface BlockOptions extends Blocking {
 
 export function block(
   chain: Chain,
-  { reason, details, by, dueMs = null, alertSeq, handoffId }: BlockOptions,
+  { reason, details, dueMs = null, alertSeq, handoffId }: BlockOptions,
 ): void {
   const { task } = chain;
   const alerted = alertedFor(task, reason);
@@ -33,7 +31,6 @@ export function block(
   chain.add("block", {
     facts: {
       reason,
-      by,
       alert_seq: seq,
       due_at: dueMs === null ? null : new Date(dueMs).toISOString(),
       ...(alerted !== null && { alerted_seq: alerted }),

@@ -77,7 +77,7 @@ export class Chain {
     const { actor } = this.circumstances;
     const change = { op, at: this.at, actor, checkpointId: checkpoint?.id ?? null, facts };
     const after = apply(this.#task, this.circumstances, change, texts);
-    const told = OF_RECOVERY.has(op) ? this.#recoveryFacts(op, after, facts) : {};
+    const told = OF_RECOVERY.has(op) ? this.#recoveryFacts(after) : {};
     this.transitions.push({
       op,
       checkpoint: checkpoint ?? null,
@@ -92,8 +92,7 @@ export class Chain {
     return this;
   }
 
-  #recoveryFacts(op: AuditOp, after: TaskRecord, { by }: AuditFacts): AuditFacts {
-    if (op === "block" && by !== "recovery") return {};
+  #recoveryFacts(after: TaskRecord): AuditFacts {
     const from = this.#recovery;
     this.#recovery = recoveryStateOf(after);
     return { recovery_from: from, recovery_to: this.#recovery };

@@ -43,11 +43,13 @@ export function checkpointCreated(
   const items = completedItems(checkpoint);
   const open = chain.handoff;
   const requestsHandoff = phase === "handoff";
+  const wasBlocked = before !== null && recoveryStateOf(before) === "blocked";
   chain.add("create", {
     checkpoint: { id, version: 1, oldHash: null, newHash: hash },
     facts: { phase, agent_type, items },
     event: { type: "CHECKPOINT_CREATED", data: { checkpointId: id, taskId, agentId: agent } },
   });
+  if (wasBlocked && recoveryStateOf(chain.task) !== "blocked") settle(chain, "superseded");
   if (open !== null && isNextAgent(open, { agent, fence }) && parents.length > 0) {
     confirm(chain, id);
     if (isAttempted(chain.task)) resume(chain, id);
@@ -74,7 +76,10 @@ function isAttempted({ work }: TaskRecord): boolean {
 function settleProgress(chain: Chain, before: TaskRecord | null, items: number): void {
   if (before === null || items <= before.completed_items) return;
   const state = recoveryStateOf(chain.task);
-  if ((state === "resumed" || state === "idle") && isSpent(budgetOf(chain.task))) settle(chain, "progress");
+  // The owner whose handoff no agent accepted may change its checkpoints while the task is blocked.
+  const isAtWork =
+    state === "resumed" || state === "idle" || (state === "blocked" && chain.task.owner !== null);
+  if (isAtWork && isSpent(budgetOf(chain.task))) settle(chain, "progress");
 }
 
 export interface ChangedCheckpoint {

@@ -71,7 +71,7 @@ function decideKnown(chain: Chain, task: TaskRecord, input: KnownInput): Chain |
       return chain;
     case "no_recovery_point":
       if (!isAttemptDue(chain, task, input.dueAt)) return refuse("moved");
-      block(chain, { reason: input.reason, details: input.details, by: "recovery" });
+      block(chain, { reason: input.reason, details: input.details });
       return chain;
     case "probe_due":
       return probe(chain, task, input.dueAt);
@@ -146,10 +146,9 @@ function cancelHandoff(
   cancel(chain, { reason: "withdrawn", details: reason });
   const { owner, alerted } = chain.task;
   const details = `${actor} cancelled the handoff${reason === null ? "" : `: ${reason}`}`;
-  if (replacesRecovery(handoff)) block(chain, { reason: "withdrawn", details, by: "recovery" });
+  if (replacesRecovery(handoff)) block(chain, { reason: "withdrawn", details });
   // The task was blocked before the handoff was requested, and no agent owns it: it waits for the same operator again.
-  else if (owner === null && alerted !== null)
-    block(chain, { reason: alerted.reason, details, by: "handoff" });
+  else if (owner === null && alerted !== null) block(chain, { reason: alerted.reason, details });
   return chain;
 }
 

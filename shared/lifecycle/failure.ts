@@ -45,7 +45,7 @@ export function failAgent(
   fail(chain, failure, decision, policy.attempts + policy.previous_attempts);
   if (decision.do === "block") {
     const { details } = taken ?? failure;
-    block(chain, { reason: decision.reason, details, by: "recovery", dueMs: decision.dueMs });
+    block(chain, { reason: decision.reason, details, dueMs: decision.dueMs });
   }
   return chain;
 }

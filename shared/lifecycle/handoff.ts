@@ -289,7 +289,6 @@ export function failHandoff(chain: Chain, op: "reject" | "escalate", failure: Ha
   block(chain, {
     reason,
     details: failure.details ?? failure.reason,
-    by: replacesRecovery(handoff) && reason !== "checkpoint_corrupt" ? "recovery" : "handoff",
     alertSeq: chain.task.audit_seq,
     handoffId: handoff.handoff_id,
   });

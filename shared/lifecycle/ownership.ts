@@ -78,11 +78,11 @@ export function release(chain: Chain, before: TaskRecord | null): Chain | Refusa
     event: { type: "TASK_RELEASED", data: { taskId, agentId: agent, fence } },
   });
   const taken = takenBlock(before);
-  if (taken === null || taken.reason === "checkpoint_corrupt") return chain;
+  if (taken === null) return chain;
   const budget = budgetOf(before);
   const policy = recoveryPolicy(chain, budget.failure?.agent_type ?? before.agent_type);
   const { reason, details } = taken;
   const { dueMs } = blockAgain(reason, budget, policy, nowMs);
-  block(chain, { reason, details, by: "recovery", dueMs });
+  block(chain, { reason, details, dueMs });
   return chain;
 }

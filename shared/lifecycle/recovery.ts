@@ -169,8 +169,8 @@ export function supersedeRecovery(chain: Chain): void {
  */
 export function settleTaken(chain: Chain, before: TaskRecord, promisesHeartbeats: boolean): void {
   const { work, budget } = before;
-  if (work.kind !== "recovering" && !(work.kind === "blocked" && work.by === "recovery")) return;
-  if (work.kind === "blocked" && work.taken_by !== null) return;
+  const isBlocked = work.kind === "blocked" && work.taken_by === null;
+  if (work.kind !== "recovering" && !isBlocked) return;
   const failure = budget?.failure ?? null;
   const isFailed = failure?.agent_id === chain.circumstances.actor;
   const isAttempt =

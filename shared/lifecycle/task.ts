@@ -59,8 +59,8 @@ export interface BlockedWork {
   readonly alert_seq: number | null;
   /** The agent that has taken the blocked task and not written yet. */
   readonly taken_by: string | null;
-  /** `handoff`: a handoff failed while no recovery was open. */
-  readonly by: "recovery" | "handoff";
+  /** Only in a store that an earlier version wrote: the index of recoveries lacks this block. */
+  readonly by?: "recovery" | "handoff";
   /** The time of the probe; null: an operator decides. */
   readonly due_at: string | null;
 }
@@ -192,8 +192,13 @@ export function stateOf({ work, owner }: Pick<TaskRecord, "work" | "owner">): Ta
 /** The state of the task's recovery as clients see it. */
 export function recoveryStateOf({ work, budget }: Pick<TaskRecord, "work" | "budget">): RecoveryState {
   if (work.kind === "recovering") return work.stage;
-  if (work.kind === "blocked" && work.by === "recovery" && work.taken_by === null) return "blocked";
+  if (work.kind === "blocked" && work.taken_by === null) return "blocked";
   return budget?.resumed === true ? "resumed" : "idle";
+}
+
+/** True if clients see a recovery: an agent of the task has failed, or the task waits for an operator. */
+export function hasRecovery(task: Pick<TaskRecord, "work" | "budget">): boolean {
+  return task.budget !== null || recoveryStateOf(task) === "blocked";
 }
 
 /** When the watchdogs must look at the task; null: they need not. */
@@ -207,7 +212,7 @@ export function recoveryDueOf({ work }: Pick<TaskRecord, "work">): string | null
 export function viewOf(task: TaskRecord): Task {
   const {
     work,
-    budget,
+    budget: _budget,
     taken_seq: _taken,
     owned_seq: _owned,
     alerted: _alerted,
@@ -215,6 +220,7 @@ export function viewOf(task: TaskRecord): Task {
     completed_items,
     ...record
   } = task;
+  const budget = hasRecovery(task) ? budgetOf(task) : null;
   return {
     ...record,
     state: stateOf(task),

@@ -44,7 +44,7 @@ export const taskSchema = z.object({
   fence: z.int(),
   /** The open handoff; null: none is open. */
   handoff_id: z.string().nullable(),
-  /** null: no agent of the task has failed. */
+  /** null: no agent of the task has failed, and the task does not wait for an operator. */
   recovery: taskRecoverySchema.nullable(),
   /** null: the task is not blocked. */
   blocked: blockSchema.nullable(),

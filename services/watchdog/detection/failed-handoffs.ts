@@ -53,7 +53,7 @@ async function recordFailedHandoff(
   }
   const [head] = await repository.recoveryActions.heads(tenant, [task]);
   // A task that is blocked for another reason waits for an operator already.
-  if (head == null || head.recovery?.state === "blocked") return;
+  if (head == null || (head.blocked !== null && head.blocked.reason !== "checkpoint_corrupt")) return;
   await recordFailure({ tenant, task }, corruptFailure(handoff, head.fence), parent);
 }
 

@@ -43,11 +43,11 @@ export async function readHandoffCounts(reader: Reader): Promise<Readonly<Record
 
 const recoveryCount = (state: RecoveryState): Bytes => systemKeys.count(`recoveries_${state}`);
 
-/** Records that a recovery changed its state. `from` is null for a new recovery. */
-export function countRecovery(tx: Tx, from: RecoveryState | null, to: RecoveryState): void {
+/** Records that a recovery changed its state. null: there is none. */
+export function countRecovery(tx: Tx, from: RecoveryState | null, to: RecoveryState | null): void {
   if (from === to) return;
   if (from !== null) tx.addI64(recoveryCount(from), -1n);
-  tx.addI64(recoveryCount(to), 1n);
+  if (to !== null) tx.addI64(recoveryCount(to), 1n);
 }
 
 /** The number of recoveries in each state. */

@@ -2,7 +2,13 @@
  * The index of recoveries, whose records are in the heads of their tasks: the open ones, the due ones by
  * time, and their counts.
  */
-import { type Budget, recoveryDueOf, recoveryStateOf, type TaskRecord } from "../../lifecycle/task.ts";
+import {
+  type Budget,
+  hasRecovery,
+  recoveryDueOf,
+  recoveryStateOf,
+  type TaskRecord,
+} from "../../lifecycle/task.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import type { Task } from "../../protocol/task.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
@@ -33,11 +39,19 @@ interface Indexed {
   readonly wanted: AttemptKind;
 }
 
-/** null: no agent of the task has failed. */
+/** null: the task has no recovery. */
 function indexedAs(task: TaskRecord | null): Indexed | null {
-  if (task === null || task.budget === null) return null;
+  if (task === null || !hasRecovery(task)) return null;
   const wanted = { tenant: task.tenant, agentType: wantedType(task) };
-  return { state: recoveryStateOf(task), dueAt: recoveryDueOf(task), wanted };
+  const indexed = { state: recoveryStateOf(task), dueAt: recoveryDueOf(task), wanted };
+  if (!isUnlistedBlock(task)) return indexed;
+  if (task.budget === null) return null;
+  return { ...indexed, state: task.budget.resumed ? "resumed" : "idle" };
+}
+
+/** True for a block that an earlier version did not index, because a handoff caused it. */
+export function isUnlistedBlock({ work }: Pick<TaskRecord, "work">): boolean {
+  return work.kind === "blocked" && work.by === "handoff" && work.taken_by === null;
 }
 
 function attemptOf(indexed: Indexed | null): AttemptKind | null {
@@ -47,19 +61,20 @@ function attemptOf(indexed: Indexed | null): AttemptKind | null {
 /** Updates the index for a head that is about to be written. */
 export function indexRecovery(tx: Tx, keys: TenantKeys, before: TaskRecord | null, head: TaskRecord): void {
   const [was, is] = [indexedAs(before), indexedAs(head)];
-  if (is === null) return;
   const { tenant, task_id: task } = head;
   countAttempt(tx, attemptOf(was), attemptOf(is));
   const isSame =
-    was?.state === is.state && was.dueAt === is.dueAt && was.wanted.agentType === is.wanted.agentType;
+    was?.state === is?.state && was?.dueAt === is?.dueAt && was?.wanted.agentType === is?.wanted.agentType;
   if (isSame) return;
   const due = (at: string): Bytes => systemKeys.recoveryDue(Date.parse(at), tenant, task);
   const dueBefore = was?.dueAt ?? null;
-  if (dueBefore !== null && dueBefore !== is.dueAt) tx.clear(due(dueBefore));
-  if (is.dueAt !== null) tx.set(due(is.dueAt), Buffer.from(is.wanted.agentType));
-  if (is.state === "idle") tx.clear(keys.recovering(task));
+  const dueAt = is?.dueAt ?? null;
+  const state = is?.state ?? null;
+  if (dueBefore !== null && dueBefore !== dueAt) tx.clear(due(dueBefore));
+  if (is !== null && dueAt !== null) tx.set(due(dueAt), Buffer.from(is.wanted.agentType));
+  if (state === null || state === "idle") tx.clear(keys.recovering(task));
   else tx.set(keys.recovering(task), NOTHING);
-  countRecovery(tx, was?.state ?? null, is.state);
+  countRecovery(tx, was?.state ?? null, state);
 }
 
 export interface RecoveryPlace {

@@ -1,6 +1,6 @@
 /** Reads recoveries for operators: a page of the open ones, and the owner that would lose its task by one. */
 
-import { recoveryStateOf } from "../../lifecycle/task.ts";
+import { hasRecovery, recoveryStateOf } from "../../lifecycle/task.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { QueryParams, RecoveryPage, RecoveryPreview } from "../../protocol/queries.ts";
@@ -39,7 +39,8 @@ export async function listRecoveries(
     const heads = await readHeads(reader, tenant, names);
     for (const [i, head] of heads.entries()) {
       last = names[i] as string;
-      if (!head?.budget || (state !== undefined && recoveryStateOf(head) !== state)) continue;
+      if (head === null || !hasRecovery(head)) continue;
+      if (state !== undefined && recoveryStateOf(head) !== state) continue;
       const view = redactedView(head);
       tasks.push(view);
       bytes += Buffer.byteLength(JSON.stringify(view));

@@ -11,7 +11,8 @@ import { decodePlace } from "../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
 import { UnreadableValue } from "../kv/codec.ts";
 import { parseSeq } from "../kv/keyspace.ts";
-import { decodeHead, isFirstHead } from "../task/head.ts";
+import { isUnlistedBlock } from "../recovery/due.ts";
+import { decodeHead, isEarlierHead } from "../task/head.ts";
 import { verifyRecovery } from "./recovery.ts";
 import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
@@ -39,7 +40,8 @@ export async function verifyHead(scrub: TaskScrub): Promise<Extent> {
   const extent = { seq: order?.seq ?? 0, auditSeq: trail?.seq ?? 0 };
   const head = readHead(scrub, value);
   if (head === null) return { ...extent, head: null };
-  await verifyRecovery(scrub, head);
+  // The upgrade of the head adds the index entry of a block that earlier versions did not index.
+  if (!isUnlistedBlock(decodeHead(value as Bytes))) await verifyRecovery(scrub, head);
   if (head.seq < extent.seq || head.audit_seq < extent.auditSeq) {
     scrub.note(ofTask("head", "the head is older than the task's records"));
     return { ...extent, head: null };
@@ -72,7 +74,7 @@ function readHead(scrub: TaskScrub, value: Bytes | undefined): Task | null {
     return null;
   }
   if (read.data.task_id === scrub.task && read.data.tenant === scrub.tenant) {
-    if (isFirstHead(value)) scrub.step.earlierHeads.push({ tenant: scrub.tenant, task: scrub.task });
+    if (isEarlierHead(value)) scrub.step.earlierHeads.push({ tenant: scrub.tenant, task: scrub.task });
     return read.data;
   }
   scrub.note(ofTask("head", "the head is of another task"));

@@ -4,11 +4,13 @@
  * state of the scrub is unchanged. After a crash in between, the step is repeated and finds the same.
  * Quarantine marks and findings are idempotent.
  */
+import { withoutOrigin } from "../../lifecycle/apply.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { ScrubPass, ScrubTally } from "../../protocol/scrub.ts";
 import type { Store, Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
-import { decodeHead, encodeHead, isFirstHead } from "../task/head.ts";
+import { indexRecovery } from "../recovery/due.ts";
+import { decodeHead, encodeHead, isEarlierHead } from "../task/head.ts";
 import { deleteResolved, type KeptFinding, keepFindings, markAlerted, readUnalerted } from "./findings.ts";
 import { type CorruptCurrentVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
 import { isDue, readScrubState, type ScrubSettings, type ScrubState, writeScrubState } from "./state.ts";
@@ -98,15 +100,22 @@ async function walk(scrubbing: Scrubbing, state: ScrubState, current: Current): 
   };
 }
 
-/** Rewrites heads of an earlier layout in the current one. Their index entries do not change. */
+/**
+ * Rewrites heads of earlier versions in the present form, and adds the index entries of the blocks that these
+ * versions did not index.
+ */
 async function upgradeHeads(
   tx: Tx,
   tasks: readonly { readonly tenant: string; readonly task: string }[],
 ): Promise<void> {
   for (const { tenant, task } of tasks) {
-    const key = tenantKeys(tenant).task(task);
-    const value = await tx.get(key);
-    if (value !== undefined && isFirstHead(value)) tx.set(key, encodeHead(decodeHead(value)));
+    const keys = tenantKeys(tenant);
+    const value = await tx.get(keys.task(task));
+    if (value === undefined || !isEarlierHead(value)) continue;
+    const before = decodeHead(value);
+    const head = withoutOrigin(before);
+    tx.set(keys.task(task), encodeHead(head));
+    indexRecovery(tx, keys, before, head);
   }
 }
 

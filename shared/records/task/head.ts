@@ -30,6 +30,13 @@ export function decodeHead(value: Bytes): TaskRecord {
   return fromFirstHead(head);
 }
 
+/** True if an earlier version wrote the head, and a scrub must write it in the present form. */
+export function isEarlierHead(value: Bytes): boolean {
+  if (isFirstHead(value)) return true;
+  const { work } = decodeHead(value);
+  return work.kind === "blocked" && work.by !== undefined;
+}
+
 /** True if the head has the form of the first layout. */
 export function isFirstHead(value: Bytes): boolean {
   return !("work" in decodeChecked<object>(value));

@@ -239,6 +239,8 @@ async function expectBlocked(
     state: "blocked",
     handoff_id: null,
   });
+  const { tasks } = await cluster.repository.recoveries("default", { state: "blocked", limit: 100 });
+  expect(tasks.map(({ task_id }) => task_id)).toContain(task);
   expect((await cluster.events(task)).slice(-2)).toMatchObject([
     { type: "HANDOFF_FAILED", data: { handoffId: id, ...failure } },
     { type: "TASK_BLOCKED", data: { taskId: task, handoffId: id, reason: BLOCK_REASONS[failure.reason] } },

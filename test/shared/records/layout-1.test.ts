@@ -1,7 +1,9 @@
 // A store of the first layout, written by an earlier version: its tasks keep their meaning, and continue.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { WHOLE_BUDGET } from "../../../shared/lifecycle/task.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
+import type { RecoveryState } from "../../../shared/protocol/recovery-states.ts";
 import { stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
 import { readHandoffCounts } from "../../../shared/records/kv/counters.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
@@ -22,10 +24,13 @@ function presentView({ block, recovery, ...head }: FirstTask): Record<string, un
   // A handoff of a corrupt checkpoint blocked the task only until the watchdogs recorded it.
   const state = isRetried && (block?.reason ?? null) === null ? "active" : head.state;
   const isTaken = head.owner !== null && block !== null && head.fence > block.fence;
+  // The first layout did not show a block by a handoff as a recovery.
+  const waits = state === "blocked" && !isTaken;
+  const shown = recovery && presentRecovery(recovery);
   return {
     ...head,
     state,
-    recovery: recovery && presentRecovery(recovery),
+    recovery: waits ? { ...(shown ?? NO_FAILURE), state: "blocked" } : shown,
     blocked:
       state !== "blocked"
         ? null
@@ -38,6 +43,9 @@ function presentView({ block, recovery, ...head }: FirstTask): Record<string, un
           },
   };
 }
+
+const { resumed: _resumed, ...WHOLE } = WHOLE_BUDGET;
+const NO_FAILURE = { ...WHOLE, completed_items: 0, due_at: null };
 
 function presentRecovery({
   blocked: _blocked,
@@ -73,6 +81,40 @@ async function totalsOf({ store, repository }: StoreCopy) {
       ]),
     ),
   };
+}
+
+interface ShownTask {
+  readonly tenant: string;
+  readonly task: string;
+  readonly from: RecoveryState | null;
+}
+
+/** The tasks that a handoff blocked: the first layout neither listed nor counted them as blocked. */
+const NEWLY_SHOWN: readonly ShownTask[] = TASKS.flatMap(({ tenant, task, head }) => {
+  const { recovery } = presentView(head) as { recovery: { state: string } | null };
+  const from = (head.recovery?.state ?? null) as RecoveryState | null;
+  return recovery?.state === "blocked" && from !== "blocked" ? [{ tenant, task, from }] : [];
+});
+
+/** How the totals of the first layout read today. `upgraded`: after a scrub, which adds what the index lacks. */
+function presentTotals(upgraded: boolean): unknown {
+  const { expected } = ANSWERS;
+  const counts: Record<string, number> = { ...expected.recovery_counts };
+  for (const { from } of upgraded ? NEWLY_SHOWN : []) {
+    if (from !== null) counts[from] = (counts[from] ?? 0) - 1;
+    counts.blocked = (counts.blocked ?? 0) + 1;
+  }
+  const recovering = Object.entries(expected.recovering).map(([tenant, lines]) => {
+    const shown = NEWLY_SHOWN.filter((one) => one.tenant === tenant);
+    const names = new Set(shown.map(({ task }) => task));
+    const kept = (lines as string[]).map((line) => {
+      const [task = ""] = line.split(" ");
+      return names.delete(task) ? `${task} blocked` : line;
+    });
+    const added = upgraded ? [...names].map((task) => `${task} blocked`) : [];
+    return [tenant, [...kept, ...added].sort()];
+  });
+  return { ...expected, recovery_counts: counts, recovering: Object.fromEntries(recovering) };
 }
 
 /** Makes a complete pass; resolves with its findings of all tenants. */
@@ -122,7 +164,7 @@ describe.each(ENGINES)("a store of the first layout on %s", (engine) => {
   });
 
   test("its counters and lists are answered as before", async () => {
-    expect(await totalsOf(copy)).toEqual(ANSWERS.expected);
+    expect(await totalsOf(copy)).toEqual(presentTotals(false));
   });
 
   test("a scrub finds nothing and writes every head in the present form", async () => {
@@ -132,7 +174,7 @@ describe.each(ENGINES)("a store of the first layout on %s", (engine) => {
     expect(first.pass).toMatchObject({ tasks: TASKS.length, quarantined: DAMAGED.size, findings: 0 });
     expect(await firstHeads(copy)).toEqual([]);
     await expectAnswers(copy);
-    expect(await totalsOf(copy)).toEqual(ANSWERS.expected);
+    expect(await totalsOf(copy)).toEqual(presentTotals(true));
     const second = await scrubbed(copy);
     expect(second.findings).toEqual(ANSWERS.findings);
   });
@@ -167,7 +209,7 @@ test("its superseded drafts are finalized, and its tasks are what they were", as
     const { audit_seq: _seq, audit_hash: _hash, ...view } = presentView(head);
     expect(heads[n], description).toMatchObject(view);
   }
-  expect(await totalsOf(copy)).toEqual(ANSWERS.expected);
+  expect(await totalsOf(copy)).toEqual(presentTotals(true));
   expect((await scrubbed(copy)).findings).toEqual(ANSWERS.findings);
   await copy.close();
 });

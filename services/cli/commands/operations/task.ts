@@ -18,5 +18,10 @@ async function show(session: Session, id: string): Promise<void> {
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const task = await requireTask(session, id);
   const { renderTask } = await import("../../rendering/operations/task.ts");
-  await session.show(task, () => renderTask(task, session.view));
+  await session.show(task, async () => {
+    const { handoff_id: id } = task;
+    const client = await session.client();
+    const handoff = id === null ? null : await client.handoff(id, session.deadline).catch(() => null);
+    return renderTask(task, session.view, handoff);
+  });
 }

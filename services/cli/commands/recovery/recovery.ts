@@ -78,8 +78,9 @@ async function one(session: Session, id: string, flags: StatusFlags): Promise<vo
   const [handoff = null] = await attemptsOf(session, client, [task]);
   const type = awaitedAgentType({ task, handoff });
   const presence = task.owner === null && type !== null ? await presenceOf(session, client, type) : null;
-  const { task_id, state, owner, fence, recovery } = task;
-  await session.show({ task_id, state, owner, fence, recovery, available_agents: presence }, () =>
+  const { task_id, state, owner, fence, blocked, recovery } = task;
+  const shown = { task_id, state, owner, fence, blocked, recovery, available_agents: presence };
+  await session.show(shown, () =>
     renderRecovery({ task, handoff, presence }, session.programName, session.view),
   );
 }

@@ -1,7 +1,7 @@
 // The state of a task, for operators.
 
-import type { Task } from "../../../../shared/sdk/sdk.ts";
-import { recoveryLine } from "../recovery/recovery-text.ts";
+import type { Handoff, Task } from "../../../../shared/sdk/sdk.ts";
+import { inWords, recoveryLine } from "../recovery/recovery-text.ts";
 import { field } from "../terminal/fields.ts";
 import { count, plain, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
@@ -12,7 +12,19 @@ function lastAgent({ agent_id, agent_type }: Task): string {
   return agent_id === null ? "none yet" : `${plain(agent_id)} (${plain(agent_type ?? "-")})`;
 }
 
-export function renderTask(task: Task, view: View): string {
+function blockText({ reason, details, at }: NonNullable<Task["blocked"]>, { now }: View): string {
+  return `${inWords(reason)}${details === null ? "" : `: ${plain(details)}`}, ${exactly(at, now)}`;
+}
+
+function handoffText(handoff: Handoff, { now }: View): string {
+  const { handoff_id: id, to_agent_type: type, state, deadline } = handoff;
+  const to = type === null ? "" : ` to agents of type ${plain(type)}`;
+  const until = state === "offered" && deadline !== null ? ` until ${exactly(deadline, now)}` : "";
+  return `${plain(id)}${to}, ${state}${until}`;
+}
+
+/** `handoff`: the open one; null: there is none, or it cannot be read. */
+export function renderTask(task: Task, view: View, handoff: Handoff | null = null): string {
   const { now } = view;
   const owner = task.owner === null ? "none" : plain(task.owner);
   return [
@@ -21,6 +33,8 @@ export function renderTask(task: Task, view: View): string {
     field("Phase", task.phase ?? "none yet", view),
     field("Last agent", lastAgent(task), view),
     field("Owner", `${owner}, fence ${task.fence}`, view),
+    ...(task.blocked === null ? [] : [field("Blocked", blockText(task.blocked, view), view)]),
+    ...(handoff === null ? [] : [field("Handoff", handoffText(handoff, view), view)]),
     ...(task.recovery === null ? [] : [field("Recovery", recoveryLine(task, task.recovery, view), view)]),
     field("Checkpoints", count(task.seq), view),
     field("Latest", task.latest_id === null ? "none yet" : shownId(task.latest_id), view),

@@ -23,7 +23,7 @@ import {
 
 export interface RecoveryDetails {
   readonly task: Task;
-  /** The handoff of the newest attempt; null: there is none, or it cannot be read. */
+  /** The handoff of the newest attempt, or the one that no agent accepted; null: there is none, or it cannot be read. */
   readonly handoff: Handoff | null;
   /** The agents of the type that it waits for; null: it waits for no agent. */
   readonly presence: Presence | null;
@@ -46,7 +46,7 @@ export function renderRecovery(
   view: View,
 ): string {
   const { recovery } = task;
-  if (recovery === null) return `No agent of task ${plain(task.task_id)} has failed.`;
+  if (recovery === null) return withoutRecovery(task);
   const { now, colors } = view;
   const fact = (name: string, value: string | null): string[] => optionalField(name, value, view);
   const at = (time: string | null): string | null => (time === null ? null : exactly(time, now));
@@ -57,12 +57,14 @@ export function renderRecovery(
   const failed = recovery.failures === 0 ? "" : ` after ${counted(recovery.failures, "failure")}`;
   const waiting =
     state === "attempted" || state === "resumed" ? `, ${nextStepText(task, recovery, type, view)}` : "";
+  // A handoff blocked the task, and no agent of it has failed.
+  const isUntried = recovery.failures === 0 && recovery.attempts === 0 && failure === null;
   return [
     field("Task", `${colors.bold(plain(task.task_id))}, ${task.state}`, view),
     field("Recovery", `${recoveryStateText(state, view)}${waiting}`, view),
     ...fact("Blocked", blocked && `${inWords(blocked.reason)}, ${exactly(blocked.at, now)}`),
     ...fact("Why", blocked?.details == null ? null : plain(blocked.details)),
-    field("Attempts", `${attemptsText(recovery)}${failed}, from ${from}`, view),
+    ...fact("Attempts", isUntried ? null : `${attemptsText(recovery)}${failed}, from ${from}`),
     ...fact(state === "blocked" ? "Next probe" : "Next attempt", at(recovery.due_at)),
     ...(failure === null ? [] : failureLines(failure, view)),
     ...fact("  action", failure && recovery.action && inWords(recovery.action)),
@@ -74,11 +76,18 @@ export function renderRecovery(
     ...fact("Available agents", presence && presenceText(presence, task.task_id, now)),
     ...fact("Last attempt", at(recovery.attempted_at)),
     ...fact("From checkpoint", recovery.checkpoint_id && shownId(recovery.checkpoint_id)),
-    ...fact("Handoff", recovery.handoff_id),
+    ...fact("Handoff", recovery.handoff_id ?? (blocked === null ? null : (handoff?.handoff_id ?? null))),
     ...fact("Resumed", at(recovery.resumed_at)),
     field("Owner", `${task.owner === null ? "none" : plain(task.owner)}, fence ${task.fence}`, view),
     ...adviceOn(task, recovery, fleet, view),
   ].join("\n");
+}
+
+function withoutRecovery({ task_id, blocked }: Task): string {
+  const name = plain(task_id);
+  return blocked?.taken_by == null
+    ? `No agent of task ${name} has failed.`
+    : `Task ${name} was blocked (${inWords(blocked.reason)}). ${plain(blocked.taken_by)} has taken it.`;
 }
 
 /** The caller that requested the recovery, and its reason. */
@@ -149,7 +158,12 @@ const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>
     `checkpoint --task ${task} --type ${recovery?.failure?.agent_type ?? type ?? "<type>"} --phase planning --next "Begin"`,
     `recovery run ${task}`,
   ],
-  no_agent: (task) => ["agents list", `handoffs show ${task}`, `recovery run ${task}`],
+  no_agent: (task, { owner }) => [
+    "agents list",
+    `handoffs show ${task}`,
+    // The owner whose handoff no agent accepted may be alive.
+    owner === null ? `recovery run ${task}` : `recover ${task} --force`,
+  ],
   withdrawn: (task) => [`handoffs show ${task}`, `recovery run ${task}`],
   checkpoint_corrupt: (task) => [`recovery status ${task}`, `audit verify ${task}`],
 };

@@ -73,7 +73,7 @@ export class ScriptedHistory {
   transitions = 0;
   /** The handoff of the head. */
   openHandoff: string | null = null;
-  /** The recovery state of the head; null: no agent of the task has failed. */
+  /** The recovery state of the head; null: no agent of the task has failed, and the task is not blocked. */
   recovery: string | null = null;
   state = "active";
   /** The time of the services' clocks. */

@@ -9,6 +9,7 @@ import {
 import { renderRecoveryRequest } from "../../../../services/cli/rendering/recovery/recovery-request.ts";
 import { renderRecoveries } from "../../../../services/cli/rendering/recovery/recovery-table.ts";
 import { recoveryLine } from "../../../../services/cli/rendering/recovery/recovery-text.ts";
+import { WHOLE_BUDGET } from "../../../../shared/lifecycle/task.ts";
 import type { Recovery } from "../../../../shared/protocol/recovery-record.ts";
 import { BLOCK_REASONS } from "../../../../shared/protocol/recovery-states.ts";
 import type { Handoff, RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
@@ -134,6 +135,34 @@ describe("the details of a recovery", () => {
     expect(renderRecovery(one, "fleet")).toContain(`Blocked: ${reason.replaceAll("_", " ")}, `);
   });
 
+  test("of a task that a handoff blocked show the block and the next step", () => {
+    const untried = {
+      ...recovery,
+      ...WHOLE_BUDGET,
+      recent: [] as string[],
+      completed_items: 0,
+      state: "blocked",
+      due_at: null,
+    } as const;
+    const reason = { reason: "no_agent", details: "no agent of type writer" } as const;
+    const one: Task = { ...blocked, recovery: untried, blocked: { ...blocked.blocked, ...reason } };
+    const handoff = { handoff_id: A, to_agent_type: "writer" } as Handoff;
+    const text = renderRecovery(one, "fleet", { handoff });
+    expect(text).toContain(
+      "\nBlocked: no agent, 2026-01-04T15:34:55.000Z (5s ago)\nWhy: no agent of type writer\n" +
+        `Offered to: agents of type writer\nHandoff: ${A}\n`,
+    );
+    expect(text).not.toContain("Attempts");
+    expect(text).toMatch(/\n {2}fleet recovery run auth$/);
+  });
+
+  test("of a blocked task that an agent has taken name this agent", () => {
+    const taken = { ...blocked.blocked, taken_by: "anna" };
+    expect(renderRecovery({ ...blocked, recovery: null, blocked: taken })).toBe(
+      "Task auth was blocked (attempts spent). anna has taken it.",
+    );
+  });
+
   test("of a task whose agents have never failed", () => {
     expect(renderRecovery({ ...task, recovery: null }, "fleet")).toBe("No agent of task auth has failed.");
   });
@@ -176,6 +205,17 @@ describe("the list of recoveries", () => {
       "No open recoveries and no blocked tasks.",
     );
   });
+});
+
+test("the page of a task shows its block and its open handoff", () => {
+  expect(renderTask(blocked, view)).toContain(
+    "\nBlocked: attempts spent: killed, 2026-01-04T15:34:55.000Z (5s ago)\n",
+  );
+  const deadline = "2026-01-04T15:35:30.000Z";
+  const handoff = { handoff_id: A, to_agent_type: "writer", state: "offered", deadline } as Handoff;
+  expect(renderTask(task, view, handoff)).toContain(
+    `\nHandoff: ${A} to agents of type writer, offered until 2026-01-04T15:35:30.000Z (in 30s)\n`,
+  );
 });
 
 test("the page of a task has one line for its recovery, and none if no agent has failed", () => {

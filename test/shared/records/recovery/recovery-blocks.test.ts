@@ -124,6 +124,55 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
     });
   });
 
+  describe("for a handoff that no agent accepted, before any agent has failed", () => {
+    async function escalated(): Promise<string> {
+      const { task, id } = await place.requested();
+      const { attempt } = await offer(place.repository, id);
+      const failure = { attempt, reason: "no_agent", details: "no agent is available" } as const;
+      await place.repository.handoffActions.escalateHandoff("default", id, failure);
+      return task;
+    }
+    const blockedCount = async () => (await place.repository.recoveryActions.counts()).blocked;
+    const isListed = async (task: string) => {
+      const { tasks } = await place.repository.recoveries("default", { state: "blocked", limit: 100 });
+      return tasks.some(({ task_id }) => task_id === task);
+    };
+
+    test("it is listed and counted until an agent takes it, and again after the release", async () => {
+      const before = await blockedCount();
+      const task = await escalated();
+      expect(await place.recovery(task)).toMatchObject({ state: "blocked", failures: 0, attempts: 0 });
+      expect([await isListed(task), await blockedCount()]).toEqual([true, before + 1]);
+      const { fence } = await take(task);
+      expect(await place.head(task)).toMatchObject({ state: "blocked", recovery: null });
+      expect([await isListed(task), await blockedCount()]).toEqual([false, before]);
+      await send(place.repository, "release", {}, { task, fence });
+      expect([await isListed(task), await blockedCount()]).toEqual([true, before + 1]);
+      expect((await blocks(task)).map(({ isNew }) => isNew)).toEqual([true, false]);
+    });
+
+    test.each(["recover", "handoff", "write", "end"] as const)(
+      "it is no longer listed after: %s",
+      async (op) => {
+        const before = await blockedCount();
+        const task = await escalated();
+        const { fence, owner, latest_id: id } = await place.head(task);
+        const by = { task, agent: owner ?? "agent-1", fence };
+        place.now += SILENCE_MS;
+        if (op === "recover") await recover(task);
+        else if (op === "handoff") await send(place.repository, "handoff", {}, by);
+        else if (op === "write") await place.write(task, by.agent, { completed: 9 });
+        else await finalize(place.repository, id as string, "failed", by);
+        expect([await isListed(task), await blockedCount()]).toEqual([false, before]);
+        expect(await place.recovering()).toEqual(
+          op === "recover" ? expect.arrayContaining([task]) : expect.not.arrayContaining([task]),
+        );
+        const { stored, replayed } = await place.replayed(task);
+        expect(replayed).toEqual(stored);
+      },
+    );
+  });
+
   test("an owner that writes continues it, and is recovered like any other", async () => {
     const task = await unrecoverable();
     await take(task);

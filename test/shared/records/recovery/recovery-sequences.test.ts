@@ -158,6 +158,8 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         : [Buffer.from(systemKeys.recoveryDue(Date.parse(dueAt), "default", task)).toString("hex")],
     );
     expect(recovering.includes(task)).toBe(recovery !== null && recovery.state !== "idle");
+    const waits = blocked !== null && blocked.taken_by === null;
+    expect(recovery?.state === "blocked").toBe(waits);
     const open = handoff_id === null ? null : await place.handoff(handoff_id);
     if (open !== null) expect(isOpenHandoff(open.state)).toBe(true);
     // The owner continues the task when its handoff is cancelled.
@@ -182,7 +184,7 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
         expect(dueAt).toBe(null);
         break;
       case "blocked":
-        expect({ state, owner, handoff_id }).toEqual({ state: "blocked", owner: null, handoff_id: null });
+        expect({ state, handoff_id }).toEqual({ state: "blocked", handoff_id: null });
         break;
       default:
         expect(dueAt).toBe(null);
@@ -192,10 +194,15 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
   /** While the task has no owner after a failure, a recovery is due or open, or operators were alerted. */
   async function requireBroughtOn(task: string): Promise<boolean> {
     const { state, owner, handoff_id, recovery, blocked } = await place.head(task);
-    let isLeft = false;
+    let [isLeft, hasFailed, isOwned] = [false, false, true];
     for (const entry of (await place.trail(task)) as Record<string, string>[]) {
       const { op, state_to } = entry;
-      if (op === "fail" || op === "retry" || entry.recovery_to === "blocked") isLeft = true;
+      if (op === "fail" || op === "retry" || op === "release") isOwned = false;
+      if (op === "take" || op === "acknowledge") isOwned = true;
+      if (op === "fail" || op === "retry") hasFailed = true;
+      // Only a task that has lost an agent is left to its recovery.
+      const isBlocked = hasFailed && !isOwned && entry.recovery_to === "blocked";
+      if (op === "fail" || op === "retry" || isBlocked) isLeft = true;
       // An ended task needs no owner.
       const isOver = isEnded(state_to as Task["state"]);
       if (op === "take" || op === "acknowledge" || isOver) isLeft = false;
@@ -269,11 +276,25 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
     });
   }
 
+  async function listedAsBlocked(): Promise<string[]> {
+    const names: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const query = { state: "blocked", limit: 100, ...(cursor !== undefined && { cursor }) } as const;
+      const page = await place.repository.recoveries("default", query);
+      names.push(...page.tasks.map(({ task_id }) => task_id));
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    return names;
+  }
+
   async function requireCounted(tasks: readonly string[]): Promise<void> {
     const heads: Task[] = await Promise.all(tasks.map((task) => place.head(task)));
     const states = heads.flatMap(({ recovery }) => (recovery === null ? [] : [recovery.state]));
     const counted = RECOVERY_STATES.map((state) => [state, states.filter((one) => one === state).length]);
     expect(await place.repository.recoveryActions.counts()).toEqual(Object.fromEntries(counted));
+    const waiting = heads.filter(({ blocked }) => blocked !== null && blocked.taken_by === null);
+    expect(new Set(await listedAsBlocked())).toEqual(new Set(waiting.map(({ task_id }) => task_id)));
     const open = heads.filter(({ recovery }) => recovery?.state === "attempted").map(wanted);
     for (const agentType of new Set(heads.map(wanted))) {
       const attempts = await place.repository.recoveryActions.attempts({ tenant: "default", agentType });

@@ -118,14 +118,19 @@ export class ScriptedHandoffs extends ScriptedHistory {
 
   escalate(id: string, reason: Failure): void {
     this.#move("escalate", id, "escalated", { reason });
-    this.transition("block", { reason, handoff_id: id }, "blocked");
+    this.#block(id, reason);
     this.alert(id, "escalated", "critical");
   }
 
   reject(id: string): void {
     this.#move("reject", id, "rejected", { reason: "hash_broken" });
-    this.transition("block", { reason: "hash_broken", handoff_id: id }, "blocked");
+    this.#block(id, "hash_broken");
     this.alert(id, "rejected", "critical");
+  }
+
+  #block(id: string, reason: Failure): void {
+    this.transition("block", { reason, handoff_id: id }, "blocked");
+    this.recovery = "blocked";
   }
 
   lapse(id: string): void {

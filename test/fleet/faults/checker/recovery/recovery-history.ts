@@ -52,13 +52,12 @@ function historyOf(finalTask: FinalTask): RecoveryHistory {
   const moves: RecoveryMove[] = [];
   let state: RecoveryState = "idle";
   let failure: Entry | null = null;
-  /** The handoffs that are attempts at recovery. */
-  const attempts = new Set<string>();
   for (const entry of finalTask.entries) {
-    if (entry.op === "recover" && entry.handoff_id !== undefined) attempts.add(entry.handoff_id);
-    if (!isMove(entry, attempts)) continue;
+    if (!(entry.op in TO)) continue;
     if (entry.op === "fail") failure = entry;
-    const to = TO[entry.op]!;
+    // Progress restores the budget and does not end a block.
+    const isKept: boolean = state === "blocked" && entry.op === "settle" && entry.reason === "progress";
+    const to: RecoveryState = isKept ? state : TO[entry.op]!;
     moves.push({ entry, from: state, to, failure });
     state = to;
   }
@@ -76,13 +75,6 @@ function withdrawnIn({ entries }: FinalTask): Entry[] {
     if (isLeft && op === "cancel_handoff" && reason === "withdrawn") withdrawn.push(entry);
   }
   return withdrawn;
-}
-
-/** A failed handoff blocks its task. The block ends the recovery if the handoff was an attempt that did not fail for its checkpoint alone. */
-function isMove(entry: Entry, attempts: ReadonlySet<string>): boolean {
-  if (entry.op !== "block") return entry.op in TO;
-  if (entry.handoff_id === undefined) return true;
-  return attempts.has(entry.handoff_id) && entry.reason !== "hash_broken";
 }
 
 type Report = (kind: Violation["kind"], text: string, details?: Record<string, unknown>) => void;
