@@ -4,12 +4,13 @@
  */
 
 import { ERROR_TABLE, invalid } from "../../protocol/errors.ts";
+import { isEnded } from "../../protocol/task.ts";
 import { whenAborted } from "../../runtime/clock.ts";
 import { withSpan } from "../../runtime/observability/tracing.ts";
 import type { FleetClient } from "../client/client.ts";
 import { connect } from "../client/connect.ts";
 import type { HeartbeatSender } from "../heartbeat.ts";
-import { type Assignment, assignmentByName, assignmentByOffer } from "./assignment.ts";
+import { type Assignment, assignmentByName, assignmentByOffer, RESUME_MS } from "./assignment.ts";
 import { executeTask, type ReportFailure, reportTo } from "./execute-task.ts";
 import { agentFailureOf, ExitNote, setExitCode } from "./failure.ts";
 import type { AgentOptions, AgentResult } from "./options.ts";
@@ -78,10 +79,22 @@ async function executeByOptions(
   const { task, fence } = options;
   const reportFailure = reportTo(fleet, options.type);
   if (task === undefined) return executeOffered(fleet, heartbeat, options, reportFailure);
+  // Before the task is taken: a program that a supervisor starts again and again must not reopen its completed task each time.
+  if (fence === undefined && options.reopen !== true) {
+    const ended = await endedTask(fleet, task);
+    if (ended !== null) return ended;
+  }
   const handle =
     fence === undefined ? await fleet.takeTask(task, { heartbeats: true }) : fleet.task(task, { fence });
   const assignment = assignmentByName(handle, fence !== undefined);
   return executeTask(fleet, heartbeat, options, assignment, reportFailure);
+}
+
+/** null: the task is new or still open. */
+async function endedTask(fleet: FleetClient, taskId: string): Promise<AgentResult | null> {
+  const state = await fleet.task(taskId).state({ deadlineMs: RESUME_MS });
+  if (state === null || !isEnded(state.state)) return null;
+  return { outcome: "already_ended", taskId, checkpointId: state.latest_id, handoffId: null };
 }
 
 /** Waits for an offer, accepts it and executes its task. */

@@ -24,8 +24,6 @@ const RETRY_MS = 5_000;
 /** Reports the failure of a run: to the runner or to the fleet. */
 export type ReportFailure = (failure: AgentFailure, run: AgentRun, startedAt: string) => Promise<void>;
 
-const SUPERSEDING: ReadonlySet<string> = new Set(["TASK_TAKEN", "HANDOFF_ACKNOWLEDGED"]);
-
 export async function executeTask(
   fleet: FleetClient,
   heartbeat: HeartbeatSender,
@@ -44,7 +42,8 @@ export async function executeTask(
   const stopTicking = writePeriodically(run);
   try {
     if (options.signal?.aborted) stopped();
-    if (run.resumedFrom !== null && handover !== null) await run.confirmHandoff();
+    if (run.resumedFrom === null) await run.writeInitial();
+    else if (handover !== null) await run.confirmHandoff();
     await options.work(run);
     if (run.ended !== undefined) return await resultOfEnded(run, run.ended, task, options);
     await stopTicking();
@@ -122,11 +121,28 @@ function promptOf(
 /** Ends the run sooner than its next write would. Only a hint: the fence decides in any case. */
 async function endWhenSuperseded(fleet: FleetClient, run: AgentRun): Promise<Stop> {
   const onEvent = (event: FleetEvent): void => {
-    if (!SUPERSEDING.has(event.type)) return;
-    const { fence } = event.data as EventData<"TASK_TAKEN">;
-    if (fence > run.fence) run.end(new RunEnded("fenced"));
+    const after = ownershipAfter(event);
+    if (after !== null && after.fence > run.fence) run.end(new RunEnded("fenced", { owner: after.owner }));
   };
   return fleet.onEvent(onEvent, { taskId: run.taskId }).catch(() => async () => {});
+}
+
+/** The owner and the fence after an event that raises the fence; null: any other event. */
+function ownershipAfter({ type, data }: FleetEvent): { owner: string | null; fence: number } | null {
+  switch (type) {
+    case "TASK_TAKEN":
+    case "HANDOFF_ACKNOWLEDGED": {
+      const { agentId, fence } = data as EventData<"TASK_TAKEN" | "HANDOFF_ACKNOWLEDGED">;
+      return { owner: agentId, fence };
+    }
+    case "AGENT_FAILED":
+      // This event has the fence that was revoked.
+      return { owner: null, fence: (data as EventData<"AGENT_FAILED">).fence + 1 };
+    case "RECOVERY_REQUESTED":
+      return { owner: null, fence: (data as EventData<"RECOVERY_REQUESTED">).fence };
+    default:
+      return null;
+  }
 }
 
 /** Writes the periodic checkpoints, also during a long step of the work. */

@@ -20,6 +20,8 @@ export interface AgentOptions {
   readonly task?: string;
   /** The fence of `task`, if it was already taken or acknowledged for this agent, under its agent id. */
   readonly fence?: number;
+  /** Take `task` also if it has ended: it is opened again. Default false. */
+  readonly reopen?: boolean;
   /** The state of a task without checkpoints. */
   readonly begin?: InitialWork;
   /** Decides whether to take an offer. Default: every offer. */
@@ -45,8 +47,11 @@ export interface AgentOptions {
 }
 
 export interface AgentResult {
-  /** `fenced`: another agent has taken the task. `stopped`: by the signal, or because the work returned with items pending. */
-  readonly outcome: "completed" | "handed_off" | "fenced" | "stopped";
+  /**
+   * `fenced`: the agent's ownership was revoked or passed to another agent. `stopped`: by the signal, or because the work returned with
+   * items pending. `already_ended`: the task had ended before the run, which has changed nothing.
+   */
+  readonly outcome: "completed" | "handed_off" | "fenced" | "stopped" | "already_ended";
   /** null: stopped before it had a task. */
   readonly taskId: string | null;
   readonly checkpointId: string | null;

@@ -1,22 +1,32 @@
 /** The end of a run before the work is done: thrown into the work, which should let it pass, and the reason of the aborted signal. */
 
-/** `fenced`: another agent has taken the task. `stopped`: the agent's signal was aborted. */
+/** `fenced`: the agent's ownership was revoked or passed to another agent. `stopped`: the agent's signal was aborted. */
 export type RunEnding = "handed_off" | "fenced" | "stopped";
 
-const TEXTS: Readonly<Record<RunEnding, string>> = {
-  handed_off: "the task was handed off; this run must do nothing more",
-  fenced: "another agent has taken the task; this run must do nothing more",
-  stopped: "the agent was stopped",
-};
+export interface RunEndedOptions {
+  readonly handoffId?: string;
+  /** The owner after a fenced run; null or undefined: none, or not known. */
+  readonly owner?: string | null;
+  readonly cause?: unknown;
+}
+
+const NOTHING_MORE = "this run must do nothing more";
 
 export class RunEnded extends Error {
   readonly ending: RunEnding;
   readonly handoffId: string | undefined;
 
-  constructor(ending: RunEnding, o: { handoffId?: string; cause?: unknown } = {}) {
-    super(TEXTS[ending], o.cause === undefined ? undefined : { cause: o.cause });
+  constructor(ending: RunEnding, o: RunEndedOptions = {}) {
+    super(textOf(ending, o.owner ?? null), o.cause === undefined ? undefined : { cause: o.cause });
     this.name = "RunEnded";
     this.ending = ending;
     this.handoffId = o.handoffId;
   }
+}
+
+function textOf(ending: RunEnding, owner: string | null): string {
+  if (ending === "stopped") return "the agent was stopped";
+  if (ending === "handed_off") return `the task was handed off; ${NOTHING_MORE}`;
+  if (owner !== null) return `the task was passed to ${owner}; ${NOTHING_MORE}`;
+  return `the ownership of this task was revoked or passed to another agent; ${NOTHING_MORE}`;
 }

@@ -199,6 +199,18 @@ export class AgentRun {
     return this.#handOff([], details);
   }
 
+  /**
+   * Writes the initial state of a task without checkpoints: until then, no other agent could continue the task. The work begins
+   * without it if it cannot be written.
+   */
+  async writeInitial(): Promise<void> {
+    if (this.#ended !== undefined) return;
+    await this.#write({ reason: "manual", details: "the task begins" }).catch((error: unknown) => {
+      if (error instanceof RunEnded) throw error;
+      this.#policy.changed();
+    });
+  }
+
   /** Confirms a handoff by a first checkpoint, linked to the one that was handed over. */
   async confirmHandoff(): Promise<void> {
     const from = this.#lastId;
@@ -323,7 +335,8 @@ export class AgentRun {
       return outcome;
     } catch (error) {
       if (error instanceof FleetError && error.code === "FENCED") {
-        throw this.end(new RunEnded("fenced", { cause: error }));
+        const owner = error.details.owner as string | null;
+        throw this.end(new RunEnded("fenced", { owner, cause: error }));
       }
       throw error;
     }

@@ -66,6 +66,7 @@ test("a new task by name, to its completion, with a checkpoint after every secon
   });
   expect(seen).toEqual(["one", "two", "three", "four", "five", "six"]);
   expect(await reasons("by-name")).toEqual([
+    "manual implementing",
     "progress implementing",
     "progress implementing",
     "progress implementing",
@@ -158,7 +159,11 @@ test("a full context hands the task off on the writer's advice, and the next age
   });
   expect(thrown).toBeInstanceOf(RunEnded);
   expect(result).toMatchObject({ outcome: "handed_off", taskId: "filling" });
-  expect(await reasons("filling")).toEqual(["context_overflow implementing", "context_overflow handoff"]);
+  expect(await reasons("filling")).toEqual([
+    "manual implementing",
+    "context_overflow implementing",
+    "context_overflow handoff",
+  ]);
   const handoff = await record("filling");
   expect(handoff).toMatchObject({
     handoff_id: result.handoffId,
@@ -252,8 +257,8 @@ test("the run of a superseded agent ends during its work, and writes nothing mor
   });
   await working.promise;
   await send(writer.records.repository, "take", {}, { task: "contested", agent: "other" });
-  expect(await result).toMatchObject({ outcome: "fenced", taskId: "contested", checkpointId: null });
-  expect(await head("contested")).toMatchObject({ owner: "other", fence: 2, seq: 0 });
+  expect(await result).toMatchObject({ outcome: "fenced", taskId: "contested" });
+  expect(await head("contested")).toMatchObject({ owner: "other", fence: 2, seq: 1 });
 });
 
 test("a superseded agent is refused at its next checkpoint, even if the work ignores the error", async () => {
@@ -271,7 +276,7 @@ test("a superseded agent is refused at its next checkpoint, even if the work ign
     },
   });
   expect(result.outcome).toBe("fenced");
-  expect(await history("deaf")).toHaveLength(1);
+  expect(await reasons("deaf")).toEqual(["manual implementing", "progress implementing"]);
 });
 
 test.each(["release", "hand_off"] as const)("the task of a stopped agent: %s", async (onStop) => {
@@ -322,7 +327,7 @@ test("work that returns with items pending releases the task", async () => {
   const begin = { pending_items: ["a", "b"] };
   const result = await run("brief", { type: "qa", task: "half", begin, work: (one) => one.done("a") });
   expect(result.outcome).toBe("stopped");
-  expect(await reasons("half")).toEqual(["turn_end implementing"]);
+  expect(await reasons("half")).toEqual(["manual implementing", "turn_end implementing"]);
   expect(await head("half")).toMatchObject({ owner: null, state: "active" });
 });
 
@@ -336,7 +341,8 @@ test("a periodic checkpoint is written during a long step, if anything has chang
     checkpoints: { everyMs: 200 },
     async work(one) {
       one.usage({ tokensConsumed: 5 });
-      await expect.poll(() => one.checkpointId).not.toBeNull();
+      const initialId = one.checkpointId;
+      await expect.poll(() => one.checkpointId).not.toBe(initialId);
       await one.beforeLong("a migration", { withinMs: 60_000 });
       const deadline = () => Date.parse(beats.at(-1)?.step_deadline ?? "");
       await expect.poll(deadline).toBeGreaterThan(Date.now() + 50_000);
@@ -345,7 +351,8 @@ test("a periodic checkpoint is written during a long step, if anything has chang
     },
   });
   await unwatch();
-  expect((await reasons("busy")).slice(0, 2)).toEqual([
+  expect((await reasons("busy")).slice(0, 3)).toEqual([
+    "manual implementing",
     "periodic implementing",
     "before_long_operation implementing",
   ]);

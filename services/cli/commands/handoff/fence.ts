@@ -28,7 +28,7 @@ export function addFence(program: Command, action: ActionFactory): void {
     .summary("Check whether a fence is the task's current one.")
     .description(
       "Check whether a fence is the task's current one, before acting under it. The exit code is the answer:\n" +
-        `0 current; ${FENCED.exit} another agent has taken the task, so stop; ${UNAVAILABLE.exit} or ${TIMEOUT.exit} the fleet did not answer; ${INVALID.exit} the task never had this fence.`,
+        `0 current; ${FENCED.exit} the ownership was revoked or passed to another agent, so stop; ${UNAVAILABLE.exit} or ${TIMEOUT.exit} the fleet did not answer; ${INVALID.exit} the task never had this fence.`,
     )
     .argument("<task>", "the task")
     .argument("<fence>", "the fence to check", wholeNumber(0))
