@@ -101,10 +101,9 @@ async function readDueDrafts(reader: Reader, createdUntilMs: number): Promise<Du
     }
     passed += 1;
   }
-  if (passed === page.entries.length) return { cursor, last: page.last, places, more: page.more };
-  // The page has only its own last key.
-  const last = passed === 0 ? null : (await readFeed(reader, cursor ?? null, passed)).last;
-  return { cursor, last, places, more: !isEarly };
+  const last = page.entries[passed - 1]?.key ?? null;
+  const more = passed === page.entries.length ? page.more : !isEarly;
+  return { cursor, last, places, more };
 }
 
 /** Finalizes the drafts of one task in turn, because each transaction writes the head of the task. */

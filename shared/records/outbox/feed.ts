@@ -23,9 +23,8 @@ export function isOfVersion(entry: FeedEntry): entry is VersionEntry {
 }
 
 export interface FeedPage {
-  readonly entries: readonly FeedEntry[];
-  /** The key of the last entry read, from which the next read continues. */
-  readonly last: Bytes | null;
+  /** Each with its key: the next read continues after any of them. */
+  readonly entries: readonly (FeedEntry & { readonly key: Bytes })[];
   readonly more: boolean;
 }
 
@@ -44,11 +43,11 @@ export async function readFeed(reader: Reader, afterKey: Bytes | null, limit: nu
   const { begin, end } = systemKeys.feedRange();
   const from = afterKey === null ? begin : after(afterKey);
   const { rows, more } = await reader.getRange({ begin: from, end }, { limit });
-  const entries = rows.map(({ value }) => {
+  const entries = rows.map(({ key, value }) => {
     const [tenant, task, checkpoint, version] = decode<[string, string, string | null, number | null]>(value);
-    return { tenant, task, checkpoint, version };
+    return { key, tenant, task, checkpoint, version };
   });
-  return { entries, last: rows.at(-1)?.key ?? null, more };
+  return { entries, more };
 }
 
 /** The commit position of a feed key in hex, comparable with the `position` of a committed answer. */

@@ -111,11 +111,7 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
     }
     await setImmediate();
   }
-  const isAll = followed === page.entries.length;
-  // When the size limit cut the step short, the key of its last entry is read again, because the page has
-  // only its own last key.
-  const last = isAll ? page.last : (await readFeed(reader, state.cursor, followed)).last;
-  const more = page.more || !isAll;
+  const more = page.more || followed < page.entries.length;
   const becomesReady = state.state === "rebuilding" && !more;
   if (followed === 0 && !becomesReady) {
     return { kind: "follow", plan: null, next: state, step: { followed, more, corrupt } };
@@ -123,7 +119,7 @@ async function planStep(reader: Reader, state: IndexState): Promise<Plan> {
   const next: IndexState = {
     state: more ? state.state : "ready",
     clearing: null,
-    cursor: last ?? state.cursor,
+    cursor: page.entries[followed - 1]?.key ?? state.cursor,
     entries: state.entries + followed,
     indexed: state.indexed + plan.added,
   };
