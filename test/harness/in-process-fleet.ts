@@ -19,7 +19,14 @@ import {
 import { systemClock } from "../../shared/runtime/clock.ts";
 import { createMetrics, type Metrics } from "../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
-import { type ConnectOptions, connect, type FleetClient } from "../../shared/sdk/sdk.ts";
+import {
+  type AgentOptions,
+  type AgentResult,
+  type ConnectOptions,
+  connect,
+  type FleetClient,
+  runAgent,
+} from "../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "./processes/nats.ts";
 import { input, openTestRecords, type TestRecords } from "./records/records.ts";
 import { type Outage, outageStore } from "./stores/outage-store.ts";
@@ -96,6 +103,11 @@ export class InProcessFleet {
     const client = await connect({ url: this.nats.url, agentId, ...quiet, ...options });
     this.#clients.push(client);
     return client;
+  }
+
+  /** Runs an agent with a client of its own, until its run ends. */
+  async runAgent(agentId: string, options: Omit<AgentOptions, "fleet">): Promise<AgentResult> {
+    return runAgent({ fleet: await this.client(agentId), ...options });
   }
 
   async send(op: CommandOp, body: Json, by: Sender = {}): Promise<Json> {

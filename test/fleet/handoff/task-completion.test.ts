@@ -1,7 +1,6 @@
 /** The completion of a task under a policy that names another agent type for phase `complete`, with a real writer, reader and server. */
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type AgentOptions, runAgent } from "../../../shared/sdk/sdk.ts";
 import { creation, type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
 import { offer } from "../../harness/records/handoffs.ts";
 import { input } from "../../harness/records/records.ts";
@@ -21,13 +20,11 @@ beforeAll(async () => {
 });
 afterAll(() => fleet?.close());
 
-const run = async (agentId: string, options: Omit<AgentOptions, "fleet">) =>
-  runAgent({ fleet: await fleet.client(agentId), ...options });
 const head = (task: string) => fleet.records.repository.task("default", task);
 const record = (task: string) => fleet.records.repository.handoff("default", { task_id: task });
 
 test("an agent of another type gets the completed task, finishes it, and the task ends", async () => {
-  const built = await run("builder", {
+  const built = await fleet.runAgent("builder", {
     type: "implementation",
     task: "built",
     begin: { pending_items: ["build"] },
@@ -41,7 +38,7 @@ test("an agent of another type gets the completed task, finishes it, and the tas
     trigger: { reason: "task_complete" },
   });
   await offer(fleet.records.repository, built.handoffId as string, { toAgentType: "qa" });
-  const reviewed = await run("reviewer", {
+  const reviewed = await fleet.runAgent("reviewer", {
     type: "qa",
     async work(one) {
       expect(one.resumedFrom?.metadata).toMatchObject({
@@ -65,7 +62,11 @@ test("an agent of another type gets the completed task, finishes it, and the tas
 });
 
 test("the task of an agent whose policy switches the trigger off ends", async () => {
-  const result = await run("planner", { type: "architecture", task: "planned", work: async () => {} });
+  const result = await fleet.runAgent("planner", {
+    type: "architecture",
+    task: "planned",
+    work: async () => {},
+  });
   expect(result).toMatchObject({ outcome: "completed", handoffId: null });
   expect(await head("planned")).toMatchObject({ state: "completed" });
 });

@@ -7,7 +7,7 @@ import type { Message } from "../../../shared/bus/bus.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { Heartbeat } from "../../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { type AgentOptions, RunEnded, runAgent } from "../../../shared/sdk/sdk.ts";
+import { type AgentOptions, RunEnded } from "../../../shared/sdk/sdk.ts";
 import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
 import { offer, offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
@@ -18,9 +18,6 @@ beforeAll(async () => {
   writer = await openInProcessFleet();
 });
 afterAll(() => writer?.close());
-
-const run = async (agentId: string, options: Omit<AgentOptions, "fleet">) =>
-  runAgent({ fleet: await writer.client(agentId), ...options });
 
 const history = async (task: string) =>
   (
@@ -49,7 +46,7 @@ async function beatsOf(agentId: string): Promise<{ beats: Heartbeat[]; unwatch: 
 test("a new task by name, to its completion, with a checkpoint after every second item", async () => {
   const { beats, unwatch } = await beatsOf("named");
   const seen: string[] = [];
-  const result = await run("named", {
+  const result = await writer.runAgent("named", {
     type: "implementation",
     task: "by-name",
     begin: { goal: "Count", pending_items: ["one", "two", "three", "four", "five"] },
@@ -90,7 +87,7 @@ test("a new task by name, to its completion, with a checkpoint after every secon
 test("an offer is acknowledged, resumed, confirmed by the first checkpoint, and completed", async () => {
   const id = await offeredTask(writer.records, "by-offer", "implementation", { prompt: "Do the rest." });
   const before = (await head("by-offer")).latest_id;
-  const result = await run("taker", {
+  const result = await writer.runAgent("taker", {
     type: "implementation",
     async work(one) {
       expect(one.prompt).toBe("Do the rest.");
@@ -119,7 +116,7 @@ test("an offer is acknowledged, resumed, confirmed by the first checkpoint, and 
 test("an offer that one agent declines goes to another agent", async () => {
   const asked: string[] = [];
   const stopping = new AbortController();
-  const choosy = run("choosy", {
+  const choosy = writer.runAgent("choosy", {
     type: "documentation",
     signal: stopping.signal,
     onOffer: ({ task_id }) => {
@@ -130,7 +127,7 @@ test("an offer that one agent declines goes to another agent", async () => {
   });
   await offeredTask(writer.records, "unwanted", "documentation");
   await expect.poll(() => asked).toContain("unwanted");
-  const willing = await run("willing", {
+  const willing = await writer.runAgent("willing", {
     type: "documentation",
     async work(one) {
       for (const item of one.items()) await one.done(item);
@@ -143,7 +140,7 @@ test("an offer that one agent declines goes to another agent", async () => {
 
 test("a full context hands the task off on the writer's advice, and the next agent continues", async () => {
   let thrown: unknown;
-  const result = await run("full", {
+  const result = await writer.runAgent("full", {
     type: "implementation",
     task: "filling",
     begin: { pending_items: ["one", "two", "three"] },
@@ -173,7 +170,7 @@ test("a full context hands the task off on the writer's advice, and the next age
     reason: "the context is filling up: 0.75, over 0.7",
   });
   await offer(writer.records.repository, handoff.handoff_id, { toAgentType: "implementation" });
-  const next = await run("fresh", {
+  const next = await writer.runAgent("fresh", {
     type: "implementation",
     async work(one) {
       expect(one.state.metrics.tokens_consumed).toBe(0);
@@ -194,7 +191,7 @@ test("own thresholds, errors, rate limits, a change of phase and a request hand 
     ["request", {}, "handoff", { reason: "explicit_request" }],
   ];
   for (const [task, options, reason, trigger] of ends) {
-    const result = await run("ender", {
+    const result = await writer.runAgent("ender", {
       type: "implementation",
       task,
       ...options,
@@ -220,7 +217,7 @@ test("own thresholds, errors, rate limits, a change of phase and a request hand 
 
 test("an error of the work is recorded, reported and rethrown", async () => {
   const failure = new RangeError("the model said nothing");
-  const working = run("thrower", {
+  const working = writer.runAgent("thrower", {
     type: "qa",
     task: "throwing",
     classify: () => "tool_error",
@@ -247,7 +244,7 @@ test("an error of the work is recorded, reported and rethrown", async () => {
 
 test("the run of a superseded agent ends during its work, and writes nothing more", async () => {
   const working = Promise.withResolvers<void>();
-  const result = run("slow", {
+  const result = writer.runAgent("slow", {
     type: "qa",
     task: "contested",
     async work(one) {
@@ -262,7 +259,7 @@ test("the run of a superseded agent ends during its work, and writes nothing mor
 });
 
 test("a superseded agent is refused at its next checkpoint, even if the work ignores the error", async () => {
-  const result = await run("deaf", {
+  const result = await writer.runAgent("deaf", {
     type: "qa",
     task: "deaf",
     fence: 0,
@@ -282,7 +279,7 @@ test("a superseded agent is refused at its next checkpoint, even if the work ign
 test.each(["release", "hand_off"] as const)("the task of a stopped agent: %s", async (onStop) => {
   const stopping = new AbortController();
   const task = `stopped-${onStop}`;
-  const result = await run("stopped", {
+  const result = await writer.runAgent("stopped", {
     type: "qa",
     task,
     onStop,
@@ -309,9 +306,9 @@ test("a workspace is recorded in each checkpoint and compared when the work cont
   const workspace = mkdtempSync(join(tmpdir(), "fleet-workspace-"));
   const begin = { pending_items: ["a", "b"] };
   const place = { type: "qa", task: "placed", workspace };
-  await run("placed", { ...place, begin, work: (one) => one.done("a") });
+  await writer.runAgent("placed", { ...place, begin, work: (one) => one.done("a") });
   expect((await history("placed")).at(-1)?.recovery.workspace).toBeDefined();
-  const result = await run("placed", {
+  const result = await writer.runAgent("placed", {
     ...place,
     async work(one) {
       expect(one.drift?.grade).toMatch(/ok|drift|conflict/);
@@ -325,7 +322,12 @@ test("a workspace is recorded in each checkpoint and compared when the work cont
 
 test("work that returns with items pending releases the task", async () => {
   const begin = { pending_items: ["a", "b"] };
-  const result = await run("brief", { type: "qa", task: "half", begin, work: (one) => one.done("a") });
+  const result = await writer.runAgent("brief", {
+    type: "qa",
+    task: "half",
+    begin,
+    work: (one) => one.done("a"),
+  });
   expect(result.outcome).toBe("stopped");
   expect(await reasons("half")).toEqual(["manual implementing", "turn_end implementing"]);
   expect(await head("half")).toMatchObject({ owner: null, state: "active" });
@@ -334,7 +336,7 @@ test("work that returns with items pending releases the task", async () => {
 test("a periodic checkpoint is written during a long step, if anything has changed", async () => {
   const begin = { pending_items: ["long"] };
   const { beats, unwatch } = await beatsOf("busy");
-  await run("busy", {
+  await writer.runAgent("busy", {
     type: "qa",
     task: "busy",
     begin,

@@ -18,7 +18,7 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
   afterAll(() => place.close());
 
   const recover = (task: string, options: Record<string, unknown> = {}, commandId = uuidv7()) =>
-    send(place.repository, "recover", options, { task, agent: "somebody", commandId });
+    send(place.repository, "recover", options, { task, agent: "operator-1", commandId });
   const firstOf = async (task: string) =>
     (await place.repository.history("default", { task_id: task, order: "oldest", limit: 1 })).checkpoints[0]
       ?.metadata.checkpoint_id as string;
@@ -30,7 +30,7 @@ describe.each(ENGINES)("a request for a recovery on %s", (engine) => {
     expect(answer).toMatchObject({ task_id: task, recovery: "waiting", checkpoint_id: null, fence });
     expect(await place.recovery(task)).toMatchObject({
       ...{ state: "waiting", attempts: 5, blocked: null },
-      choice: { reason: "the vendor is back", by: "somebody" },
+      choice: { reason: "the vendor is back", by: "operator-1" },
     });
     await place.attempt(task);
     const { handoff_id } = await place.head(task);

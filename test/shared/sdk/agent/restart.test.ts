@@ -17,8 +17,6 @@ beforeAll(async () => {
 });
 afterAll(() => writer?.close());
 
-const run = async (agentId: string, options: Omit<AgentOptions, "fleet">) =>
-  runAgent({ fleet: await writer.client(agentId), ...options });
 const head = (task: string) => writer.records.repository.task("default", task);
 const newest = async (task: string) => (await writer.client("reader")).getLatestCheckpoint(task);
 
@@ -26,7 +24,7 @@ const newest = async (task: string) => (await writer.client("reader")).getLatest
 async function startWaiting(task: string) {
   const working = Promise.withResolvers<void>();
   const reason = Promise.withResolvers<unknown>();
-  const result = run(`agent-of-${task}`, {
+  const result = writer.runAgent(`agent-of-${task}`, {
     type: "qa",
     task,
     async work(one) {
@@ -43,7 +41,7 @@ async function startWaiting(task: string) {
 test("a new task has a checkpoint before its work begins, without progress", async () => {
   const begin = { goal: "Begin", pending_items: ["one", "two"] };
   let before: unknown;
-  const result = await run("beginner", {
+  const result = await writer.runAgent("beginner", {
     type: "implementation",
     task: "begun",
     begin,
@@ -67,7 +65,7 @@ test("a new task has a checkpoint before its work begins, without progress", asy
   const work: AgentOptions["work"] = async () => {
     expect((await head("begun")).seq).toBe(seq);
   };
-  await run("beginner", { type: "implementation", task: "begun", work });
+  await writer.runAgent("beginner", { type: "implementation", task: "begun", work });
 });
 
 test("the task of an agent that dies before its first item continues from its first checkpoint", async () => {
@@ -140,13 +138,16 @@ const complete: AgentOptions["work"] = async (one) => {
 
 test("a program that is started again after its task has ended changes nothing, unless it reopens the task", async () => {
   const options = { type: "qa", task: "over", begin: { pending_items: ["one"] }, work: complete };
-  const first = await run("again", options);
+  const first = await writer.runAgent("again", options);
   expect(first.outcome).toBe("completed");
   const before = await head("over");
-  const second = await run("again", { ...options, work: () => Promise.reject(new Error("never")) });
+  const second = await writer.runAgent("again", {
+    ...options,
+    work: () => Promise.reject(new Error("never")),
+  });
   expect(second).toEqual({ ...first, outcome: "already_ended" });
   expect(await head("over")).toEqual(before);
-  const third = await run("again", { ...options, reopen: true, work: (one) => one.done("two") });
+  const third = await writer.runAgent("again", { ...options, reopen: true, work: (one) => one.done("two") });
   expect(third.outcome).toBe("completed");
   expect(await head("over")).toMatchObject({ state: "completed", fence: 2 });
 });
