@@ -77,11 +77,11 @@ export class Chain {
     const { actor } = this.circumstances;
     const change = { op, at: this.at, actor, checkpointId: checkpoint?.id ?? null, facts };
     const after = apply(this.#task, this.circumstances, change, texts);
-    const told = OF_RECOVERY.has(op) ? this.#recoveryFacts(after) : {};
+    const recoveryFacts = OF_RECOVERY.has(op) ? this.#recoveryFacts(after) : {};
     this.transitions.push({
       op,
       checkpoint: checkpoint ?? null,
-      facts: { ...told, ...facts },
+      facts: { ...recoveryFacts, ...facts },
       event,
       ...(handoff !== undefined && { handoff }),
       ...(offer !== undefined && { offer }),

@@ -179,7 +179,7 @@ async function resultOfReturned(run: AgentRun, task: TaskHandle): Promise<AgentR
   run.state.execution_state.phase = "complete";
   const { checkpointId } = await run.writeLast("task_complete");
   const finalized = await task.finalize(checkpointId, "succeeded");
-  // The policy may hand a completed task to another agent type. The fate of a command in the queue is not known yet.
+  // The policy may hand a completed task to another agent type. The result of a queued command is not known yet.
   const handoffId = finalized.outcome === "committed" ? finalized.handoffId : undefined;
   return handoffId === undefined ? result(run, "completed") : result(run, "handed_off", handoffId);
 }
