@@ -6,10 +6,12 @@
  * deliveries would leave it in the stream where no lag metric shows it. A handler must declare a hopeless
  * message dead.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   AckPolicy,
   type ConsumerConfig,
   type ConsumerMessages,
+  type ConsumerNotification,
   DeliverPolicy,
   JetStreamApiCodes,
   JetStreamApiError,
@@ -27,6 +29,7 @@ const NANOS_PER_MS = 1_000_000;
 const PREFETCH_MAX = 256;
 const REDELIVERY_MS = { first: 250, last: 30_000 };
 export const PULL_MS = 5_000;
+const RETRY_MS = 1_000;
 /** The number of heartbeats per pull request. Two missing ones mean that the server lost the request. */
 const HEARTBEATS = 5;
 
@@ -45,33 +48,98 @@ export async function consume(
   o: ConsumeOptions,
   handler: (m: DurableMessage) => Promise<void>,
 ): Promise<Stop> {
-  const { client, log } = access;
   let active = 0;
   let idle: (() => void) | undefined;
   const handle = async (raw: JsMsg): Promise<void> => {
     active += 1;
-    await handled(raw, o, handler, log);
+    await handled(raw, o, handler, access.log);
     active -= 1;
     if (active === 0) idle?.();
   };
+  const stopping = new AbortController();
   try {
-    await ensureConsumer(access, o);
-    const consumer = await client.consumers.get(o.stream, o.durable);
-    const prefetch = Math.min(o.maxAckPending, PREFETCH_MAX);
-    const messages = await consumer.consume({
-      ...pull(o.pullMs ?? PULL_MS),
-      max_messages: prefetch,
-      // At least 0.5, so that a prefetch of 1 never asks for 0 messages.
-      threshold_messages: Math.max(0.5, prefetch / 2),
-      callback: (raw) => void handle(raw),
-    });
-    void keepConsumer(access, o, messages);
+    const messages = await subscribe(access, o, (raw) => void handle(raw));
+    const kept = keepSubscribed(access, o, messages, (raw) => void handle(raw), stopping.signal);
     return async () => {
-      await messages.close();
+      stopping.abort();
+      await kept;
       if (active > 0) await new Promise<void>((resolve) => (idle = resolve));
     };
   } catch (error) {
     throw busError(error, { stream: o.stream, durable: o.durable });
+  }
+}
+
+type Deliver = (raw: JsMsg) => void;
+
+async function subscribe(
+  access: StreamAccess,
+  o: ConsumeOptions,
+  callback: Deliver,
+): Promise<ConsumerMessages> {
+  await ensureConsumer(access, o);
+  const consumer = await access.client.consumers.get(o.stream, o.durable);
+  const prefetch = Math.min(o.maxAckPending, PREFETCH_MAX);
+  return consumer.consume({
+    ...pull(o.pullMs ?? PULL_MS),
+    max_messages: prefetch,
+    // At least 0.5, so that a prefetch of 1 never asks for 0 messages.
+    threshold_messages: Math.max(0.5, prefetch / 2),
+    // After a reconnect the library pulls at once. It would otherwise ask for the consumer first, and wait for
+    // the length of a pull request if the server is not ready yet.
+    bind: true,
+    callback,
+  });
+}
+
+/**
+ * Subscribes again after the consumer was removed, or its stream was restored from a backup: the library
+ * itself waits for the length of a pull request before it looks for the consumer. Resolves when the signal
+ * has aborted, or the connection is closed for good. Never rejects.
+ */
+async function keepSubscribed(
+  access: StreamAccess,
+  o: ConsumeOptions,
+  messages: ConsumerMessages,
+  deliver: Deliver,
+  signal: AbortSignal,
+): Promise<void> {
+  const fields = { stream: o.stream, durable: o.durable };
+  let current: ConsumerMessages | null = messages;
+  while (current !== null) {
+    await ended(current, signal);
+    await current.close();
+    current = null;
+    if (signal.aborted) return;
+    access.log.warn(fields, "the server does not know the consumer, subscribing again");
+    while (current === null && !signal.aborted) {
+      try {
+        current = await subscribe(access, o, deliver);
+      } catch (error) {
+        if (busError(error).kind === "closed") return;
+        access.log.warn({ error, ...fields }, "the consumer could not be made");
+        await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
+      }
+    }
+  }
+}
+
+const UNKNOWN_CONSUMER: ReadonlySet<string> = new Set([
+  "consumer_deleted",
+  "consumer_not_found",
+  "no_responders",
+  "stream_not_found",
+] satisfies ConsumerNotification["type"][]);
+
+/** Resolves when the server reports that it does not know the consumer, the messages end or the signal aborts. */
+async function ended(messages: ConsumerMessages, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const stop = (): void => void messages.close();
+  signal.addEventListener("abort", stop);
+  try {
+    for await (const { type } of messages.status()) if (UNKNOWN_CONSUMER.has(type)) return;
+  } finally {
+    signal.removeEventListener("abort", stop);
   }
 }
 
@@ -99,21 +167,6 @@ function giveBack(raw: JsMsg, log: Logger): void {
   } catch (error) {
     // The connection is closed. The message is delivered again after its acknowledgement wait.
     log.debug({ error, seq: raw.seq }, "message could not be given back");
-  }
-}
-
-/** Creates the consumer again after its removal, or after its stream was restored from a backup. */
-async function keepConsumer(
-  access: StreamAccess,
-  o: ConsumeOptions,
-  messages: ConsumerMessages,
-): Promise<void> {
-  for await (const status of messages.status()) {
-    if (status.type !== "consumer_not_found" && status.type !== "consumer_deleted") continue;
-    access.log.warn({ stream: o.stream, durable: o.durable }, "consumer was removed, creating it again");
-    await ensureConsumer(access, o).catch((error: unknown) => {
-      access.log.error({ error, stream: o.stream, durable: o.durable }, "consumer could not be made");
-    });
   }
 }
 

@@ -151,3 +151,22 @@ test("a consumer with other settings is updated, and a removed one is created ag
   await admin.close();
   await stop();
 });
+
+test("a consumer with long pull requests continues at once after its removal and after a kill of the server", async () => {
+  const pullMs = 10 * 60_000;
+  const [removed, restarted] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  // The kill may lose an acknowledgement, so the first message may be delivered twice.
+  const stop = await bus.consume({ ...options("G"), pullMs }, async (message) =>
+    (text(message) === "removed" ? removed : restarted).resolve(),
+  );
+  const admin = await connect({ servers: nats.url });
+  await (await jetstreamManager(admin)).consumers.delete(STREAMS.events, "consumer-G");
+  await admin.close();
+  await emit("G", "removed");
+  await removed.promise;
+  await nats.kill9();
+  await nats.restart();
+  await emit("G", "restarted");
+  await restarted.promise;
+  await stop();
+});
