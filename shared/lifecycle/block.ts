@@ -3,7 +3,7 @@
  * operator's retry in between, keeps its alert: an agent that crashes at every start must not alert operators each time.
  */
 import type { BlockReason } from "../protocol/recovery-states.ts";
-import type { Chain } from "./chain.ts";
+import type { Decision } from "./decision.ts";
 import type { TaskRecord } from "./task.ts";
 
 export interface Blocking {
@@ -20,15 +20,15 @@ interface BlockOptions extends Blocking {
 }
 
 export function block(
-  chain: Chain,
+  decision: Decision,
   { reason, details, dueMs = null, alertSeq, handoffId }: BlockOptions,
 ): void {
-  const { task } = chain;
+  const { task } = decision;
   const alerted = alertedFor(task, reason);
   const seq = alerted ?? alertSeq ?? task.audit_seq + 1;
   const again = alerted !== null && { alertedSeq: alerted };
   const handoff = handoffId !== undefined && { handoffId };
-  chain.add("block", {
+  decision.add("block", {
     facts: {
       reason,
       alert_seq: seq,

@@ -8,7 +8,7 @@ import { FleetError } from "../protocol/errors.ts";
 import type { Handoff, HandoffOptions } from "../protocol/handoff-record.ts";
 import { endOf } from "./apply.ts";
 import { completedItems, isSpent } from "./budget.ts";
-import type { Chain } from "./chain.ts";
+import type { Decision } from "./decision.ts";
 import { cancel, confirm, type HandoffRequest, request } from "./handoff.ts";
 import { resume, settle, supersedeRecovery } from "./recovery.ts";
 import { typeAfterCompletion } from "./routing.ts";
@@ -33,39 +33,39 @@ export function isNextAgent(
 }
 
 export function checkpointCreated(
-  chain: Chain,
+  decision: Decision,
   before: TaskRecord | null,
   { checkpoint, hash, options, fence }: CreatedCheckpoint,
-): Chain {
+): Decision {
   const { checkpoint_id: id, agent_type, parent_ids: parents } = checkpoint.metadata;
-  const { actor: agent, task: taskId } = chain.circumstances;
+  const { actor: agent, task: taskId } = decision.circumstances;
   const { phase } = checkpoint.execution_state;
   const items = completedItems(checkpoint);
-  const open = chain.handoff;
+  const open = decision.handoff;
   const requestsHandoff = phase === "handoff";
   const wasBlocked = before !== null && recoveryStateOf(before) === "blocked";
-  chain.add("create", {
+  decision.add("create", {
     checkpoint: { id, version: 1, oldHash: null, newHash: hash },
     facts: { phase, agent_type, items },
     event: { type: "CHECKPOINT_CREATED", data: { checkpointId: id, taskId, agentId: agent } },
   });
-  if (wasBlocked && recoveryStateOf(chain.task) !== "blocked") settle(chain, "superseded");
+  if (wasBlocked && recoveryStateOf(decision.task) !== "blocked") settle(decision, "superseded");
   if (open !== null && isNextAgent(open, { agent, fence }) && parents.length > 0) {
-    confirm(chain, id);
-    if (isAttempted(chain.task)) resume(chain, id);
+    confirm(decision, id);
+    if (isAttempted(decision.task)) resume(decision, id);
   } else if (open !== null && requestsHandoff) {
-    cancel(chain, { reason: "superseded", details: id });
-  } else if (isAttempted(chain.task) && chain.handoff === null && chain.task.owner !== null) {
+    cancel(decision, { reason: "superseded", details: id });
+  } else if (isAttempted(decision.task) && decision.handoff === null && decision.task.owner !== null) {
     // The handoff of the attempt has lapsed, and its agent writes before the watchdogs have recorded that.
-    resume(chain, id);
+    resume(decision, id);
   }
-  settleProgress(chain, before, items);
+  settleProgress(decision, before, items);
   if (requestsHandoff) {
-    supersedeRecovery(chain);
+    supersedeRecovery(decision);
     const supersedesRecovery = before !== null && isLeftToRecovery(before, open);
-    request(chain, { id, checkpoint, hash, options: options ?? {}, supersedesRecovery });
+    request(decision, { id, checkpoint, hash, options: options ?? {}, supersedesRecovery });
   }
-  return chain;
+  return decision;
 }
 
 function isAttempted({ work }: TaskRecord): boolean {
@@ -73,13 +73,13 @@ function isAttempted({ work }: TaskRecord): boolean {
 }
 
 /** Restores the budget after progress; while an attempt is due or open, no agent works whose budget it could be. */
-function settleProgress(chain: Chain, before: TaskRecord | null, items: number): void {
+function settleProgress(decision: Decision, before: TaskRecord | null, items: number): void {
   if (before === null || items <= before.completed_items) return;
-  const state = recoveryStateOf(chain.task);
+  const state = recoveryStateOf(decision.task);
   // The owner whose handoff no agent accepted may change its checkpoints while the task is blocked.
   const isAtWork =
-    state === "resumed" || state === "idle" || (state === "blocked" && chain.task.owner !== null);
-  if (isAtWork && isSpent(budgetOf(chain.task))) settle(chain, "progress");
+    state === "resumed" || state === "idle" || (state === "blocked" && decision.task.owner !== null);
+  if (isAtWork && isSpent(budgetOf(decision.task))) settle(decision, "progress");
 }
 
 export interface ChangedCheckpoint {
@@ -95,35 +95,35 @@ export interface ChangedCheckpoint {
 
 /** Refused for a draft of an earlier owner, unless the task has no owner now. */
 export function checkpointChanged(
-  chain: Chain,
+  decision: Decision,
   before: TaskRecord,
   { commandId, op, change: written, next, event, facts, finalStatus }: ChangedCheckpoint,
-): Chain | Refusal {
-  const refused = earlierOwner(chain, before, next) ?? notEndable(before, finalStatus, next);
+): Decision | Refusal {
+  const refused = earlierOwner(decision, before, next) ?? notEndable(before, finalStatus, next);
   if (refused !== null) return refused;
   const items = completedItems(next);
   const { phase } = next.execution_state;
   const as = finalStatus === undefined ? null : endOf(finalStatus, phase);
-  const nextType = as === "completed" ? typeAfter(chain, before, next) : null;
+  const nextType = as === "completed" ? typeAfter(decision, before, next) : null;
   const completion = nextType !== null && { completion_seq: next.metadata.seq };
   const allFacts = { ...facts, ...(op !== "link" && { phase }), items, ...completion };
-  chain.add(op, { checkpoint: written, event, facts: allFacts });
+  decision.add(op, { checkpoint: written, event, facts: allFacts });
   if (nextType !== null) {
-    handOffCompletion(chain, before, { id: commandId, checkpoint: next, hash: written.newHash as string });
-    return chain;
+    handOffCompletion(decision, before, { id: commandId, checkpoint: next, hash: written.newHash as string });
+    return decision;
   }
   if (as === null) {
-    if (op === "update") settleProgress(chain, before, items);
-    return chain;
+    if (op === "update") settleProgress(decision, before, items);
+    return decision;
   }
-  if (chain.handoff !== null) cancel(chain, { reason: "task_ended", details: as });
-  if (recoveryStateOf(before) !== "idle") settle(chain, "superseded");
-  return chain;
+  if (decision.handoff !== null) cancel(decision, { reason: "task_ended", details: as });
+  if (recoveryStateOf(before) !== "idle") settle(decision, "superseded");
+  return decision;
 }
 
 /** The type that continues the completed task; null: the task ends. Only the first completion is handed off. */
 function typeAfter(
-  { circumstances: { policies, tenant } }: Chain,
+  { circumstances: { policies, tenant } }: Decision,
   { work, completion_seq }: TaskRecord,
   { metadata }: UnsealedCheckpoint,
 ): string | null {
@@ -132,14 +132,14 @@ function typeAfter(
 }
 
 function handOffCompletion(
-  chain: Chain,
+  decision: Decision,
   before: TaskRecord,
   handoff: Pick<HandoffRequest, "id" | "checkpoint" | "hash">,
 ): void {
-  const open = chain.handoff;
-  if (open !== null) cancel(chain, { reason: "superseded", details: handoff.id });
-  supersedeRecovery(chain);
-  request(chain, {
+  const open = decision.handoff;
+  if (open !== null) cancel(decision, { reason: "superseded", details: handoff.id });
+  supersedeRecovery(decision);
+  request(decision, {
     ...handoff,
     options: { next_phase: "complete", reason: "the work is complete" },
     trigger: { reason: "task_complete" },
@@ -148,11 +148,11 @@ function handOffCompletion(
 }
 
 function earlierOwner(
-  chain: Chain,
+  decision: Decision,
   { owner, taken_seq }: TaskRecord,
   { metadata }: UnsealedCheckpoint,
 ): Refusal | null {
-  const { actor } = chain.circumstances;
+  const { actor } = decision.circumstances;
   const { agent_id: author } = metadata;
   if (owner === null || metadata.seq > taken_seq || author === owner || author === actor) return null;
   return conflict("earlier_owner", "the draft belongs to an earlier owner of the task", {

@@ -6,8 +6,8 @@ import { FleetError, invalid } from "../protocol/errors.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
 import type { RecoveryFailure } from "../protocol/recovery-record.ts";
 import { block } from "./block.ts";
-import { type Aggregate, Chain, type Circumstances } from "./chain.ts";
 import { checkpointChanged, checkpointCreated } from "./checkpoints.ts";
+import { type Aggregate, type Circumstances, Decision } from "./decision.ts";
 import { failAgent } from "./failure.ts";
 import {
   accept,
@@ -27,18 +27,18 @@ import { budgetOf, isEndedWork, isLeftToRecovery, openHandoffOf, stateOf, type T
 import { conflict, type Refusal, refuse } from "./transition.ts";
 
 /** The transitions, in their order, or why there are none. */
-export function decide(state: Aggregate, input: Input, circumstances: Circumstances): Chain | Refusal {
-  const chain = new Chain(circumstances, state);
+export function decide(state: Aggregate, input: Input, circumstances: Circumstances): Decision | Refusal {
+  const decision = new Decision(circumstances, state);
   const { task } = state;
   switch (input.type) {
     case "create":
-      return checkpointCreated(chain, task, input);
+      return checkpointCreated(decision, task, input);
     case "take":
-      return take(chain, task, input);
+      return take(decision, task, input);
     case "release":
-      return release(chain, task);
+      return release(decision, task);
     default:
-      return task === null ? unknownTask(input, circumstances) : decideKnown(chain, task, input);
+      return task === null ? unknownTask(input, circumstances) : decideKnown(decision, task, input);
   }
 }
 
@@ -51,45 +51,45 @@ function unknownTask(input: Input, { task: task_id }: Circumstances): Refusal {
 
 type KnownInput = Exclude<Input, { type: "create" | "take" | "release" }>;
 
-function decideKnown(chain: Chain, task: TaskRecord, input: KnownInput): Chain | Refusal {
+function decideKnown(decision: Decision, task: TaskRecord, input: KnownInput): Decision | Refusal {
   switch (input.type) {
     case "change":
-      return checkpointChanged(chain, task, input);
+      return checkpointChanged(decision, task, input);
     case "handoff":
-      return requestHandoff(chain, task, input.request);
+      return requestHandoff(decision, task, input.request);
     case "acknowledge":
-      return acknowledge(chain, input);
+      return acknowledge(decision, input);
     case "cancel_handoff":
-      return cancelHandoff(chain, input);
+      return cancelHandoff(decision, input);
     case "recover":
-      return recover(chain, task, input);
+      return recover(decision, task, input);
     case "agent_failed":
-      return failAgent(chain, task, input);
+      return failAgent(decision, task, input);
     case "attempt_due":
-      if (!isAttemptDue(chain, task, input.dueAt)) return refuse("moved");
-      attempt(chain, input.handoffId, input.point);
-      return chain;
+      if (!isAttemptDue(decision, task, input.dueAt)) return refuse("moved");
+      attempt(decision, input.handoffId, input.point);
+      return decision;
     case "no_recovery_point":
-      if (!isAttemptDue(chain, task, input.dueAt)) return refuse("moved");
-      block(chain, { reason: input.reason, details: input.details });
-      return chain;
+      if (!isAttemptDue(decision, task, input.dueAt)) return refuse("moved");
+      block(decision, { reason: input.reason, details: input.details });
+      return decision;
     case "probe_due":
-      return probe(chain, task, input.dueAt);
+      return probe(decision, task, input.dueAt);
     case "validated":
     case "offer_ready":
     case "handoff_invalid":
     case "not_accepted":
     case "first_checkpoint_overdue":
-      return coordinate(chain, input);
+      return coordinate(decision, input);
   }
 }
 
 function requestHandoff(
-  chain: Chain,
+  decision: Decision,
   task: TaskRecord,
   asked: Extract<Input, { type: "handoff" }>["request"],
-): Chain | Refusal {
-  const open = chain.handoff;
+): Decision | Refusal {
+  const open = decision.handoff;
   if (open !== null) {
     return conflict("handoff_open", "a handoff of this task is open", {
       handoff_id: open.handoff_id,
@@ -103,18 +103,18 @@ function requestHandoff(
     });
   }
   const supersedesRecovery = isLeftToRecovery(task);
-  supersedeRecovery(chain);
-  request(chain, { ...asked, supersedesRecovery });
-  return chain;
+  supersedeRecovery(decision);
+  request(decision, { ...asked, supersedesRecovery });
+  return decision;
 }
 
 /** Gives the task to the caller, if the offer still stands and is for its type. */
 function acknowledge(
-  chain: Chain,
+  decision: Decision,
   { named, agentType, checkpointId }: Extract<Input, { type: "acknowledge" }>,
-): Chain | Refusal {
-  const { nowMs } = chain.circumstances;
-  if (chain.handoff?.handoff_id !== named.handoff_id || handoffStateAfter(named, "acknowledge") === null) {
+): Decision | Refusal {
+  const { nowMs } = decision.circumstances;
+  if (decision.handoff?.handoff_id !== named.handoff_id || handoffStateAfter(named, "acknowledge") === null) {
     return wrongState(named);
   }
   if (named.deadline === null || nowMs > Date.parse(named.deadline)) {
@@ -128,28 +128,28 @@ function acknowledge(
     const expected = `${named.checkpoint_id}, as in the offer`;
     return refuse("other_offer", invalid("checkpoint_id", expected, checkpointId));
   }
-  accept(chain);
-  return chain;
+  accept(decision);
+  return decision;
 }
 
 /** A task that only this handoff could continue after a failure is blocked, and operators are alerted. */
 function cancelHandoff(
-  chain: Chain,
+  decision: Decision,
   { named, reason }: Extract<Input, { type: "cancel_handoff" }>,
-): Chain | Refusal {
-  const handoff = named ?? chain.handoff;
-  const { task: task_id, actor } = chain.circumstances;
+): Decision | Refusal {
+  const handoff = named ?? decision.handoff;
+  const { task: task_id, actor } = decision.circumstances;
   if (handoff === null) return conflict("no_open_handoff", "no handoff of this task is open", { task_id });
-  if (chain.handoff?.handoff_id !== handoff.handoff_id || handoffStateAfter(handoff, "cancel") === null) {
+  if (decision.handoff?.handoff_id !== handoff.handoff_id || handoffStateAfter(handoff, "cancel") === null) {
     return wrongState(handoff);
   }
-  cancel(chain, { reason: "withdrawn", details: reason });
-  const { owner, alerted } = chain.task;
+  cancel(decision, { reason: "withdrawn", details: reason });
+  const { owner, alerted } = decision.task;
   const details = `${actor} cancelled the handoff${reason === null ? "" : `: ${reason}`}`;
-  if (replacesRecovery(handoff)) block(chain, { reason: "withdrawn", details });
+  if (replacesRecovery(handoff)) block(decision, { reason: "withdrawn", details });
   // The task was blocked before the handoff was requested, and no agent owns it: it waits for the same operator again.
-  else if (owner === null && alerted !== null) block(chain, { reason: alerted.reason, details });
-  return chain;
+  else if (owner === null && alerted !== null) block(decision, { reason: alerted.reason, details });
+  return decision;
 }
 
 function wrongState({ handoff_id, state, accepted_by }: Handoff): Refusal {
@@ -162,11 +162,11 @@ function wrongState({ handoff_id, state, accepted_by }: Handoff): Refusal {
 
 /** Revokes the ownership of a task and makes an attempt due. Also asked by the reader for a preview. */
 function recover(
-  chain: Chain,
+  decision: Decision,
   task: TaskRecord,
   { commandId, choice, reset, force, aliveUntilMs }: RecoverInput,
-): Chain | Refusal {
-  const { task: task_id, nowMs } = chain.circumstances;
+): Decision | Refusal {
+  const { task: task_id, nowMs } = decision.circumstances;
   const { owner, fence } = task;
   if (isEndedWork(task)) {
     const details = { task_id, state: stateOf(task) };
@@ -182,9 +182,9 @@ function recover(
     const details = { owner, fence, alive_until };
     return conflict("agent_alive", "the task's agent is alive; force takes the task from it", details);
   }
-  if (chain.handoff !== null) cancel(chain, { reason: "superseded", details: commandId });
-  retry(chain, { choice, reset, isProbe: false, failure: revokedOwner(task, chain.at) });
-  return chain;
+  if (decision.handoff !== null) cancel(decision, { reason: "superseded", details: commandId });
+  retry(decision, { choice, reset, isProbe: false, failure: revokedOwner(task, decision.at) });
+  return decision;
 }
 
 /** The owner that loses the task by an operator's request. */
@@ -206,19 +206,19 @@ function revokedOwner(
   };
 }
 
-function isAttemptDue({ circumstances }: Chain, { work }: TaskRecord, dueAt: string): boolean {
+function isAttemptDue({ circumstances }: Decision, { work }: TaskRecord, dueAt: string): boolean {
   if (work.kind !== "recovering" || work.stage !== "waiting") return false;
   return work.due_at === dueAt && Date.parse(dueAt) <= circumstances.nowMs;
 }
 
 /** One more attempt for a blocked task whose budget is spent, if the policy makes probes. */
-function probe(chain: Chain, task: TaskRecord, dueAt: string): Chain | Refusal {
+function probe(decision: Decision, task: TaskRecord, dueAt: string): Decision | Refusal {
   const { work } = task;
-  const { nowMs } = chain.circumstances;
+  const { nowMs } = decision.circumstances;
   const isDue = work.kind === "blocked" && work.due_at === dueAt && Date.parse(dueAt) <= nowMs;
   if (!isDue || work.taken_by !== null) return refuse("moved");
-  retry(chain, { choice: budgetOf(task).choice, reset: false, isProbe: true, failure: null });
-  return chain;
+  retry(decision, { choice: budgetOf(task).choice, reset: false, isProbe: true, failure: null });
+  return decision;
 }
 
 type Coordination = Extract<
@@ -227,46 +227,46 @@ type Coordination = Extract<
 >;
 
 /** The coordinators' transitions. Each is made only from the state where it begins, so that any number of coordinators may try it. */
-function coordinate(chain: Chain, input: Coordination): Chain | Refusal {
-  if (chain.handoff === null || openHandoffOf(chain.task) !== chain.handoff.handoff_id)
+function coordinate(decision: Decision, input: Coordination): Decision | Refusal {
+  if (decision.handoff === null || openHandoffOf(decision.task) !== decision.handoff.handoff_id)
     return refuse("moved");
   switch (input.type) {
     case "validated":
-      if (!allows(chain, "validate")) return refuse("moved");
-      validateHandoff(chain, input.toAgentType);
-      return chain;
+      if (!allows(decision, "validate")) return refuse("moved");
+      validateHandoff(decision, input.toAgentType);
+      return decision;
     case "offer_ready": {
-      validateFirst(chain, input.toAgentType);
-      const { to_agent_type: toAgent, attempt: made } = chain.handoff;
-      if (toAgent === null || !allows(chain, "offer") || made + 1 !== input.offering.attempt)
+      validateFirst(decision, input.toAgentType);
+      const { to_agent_type: toAgent, attempt: made } = decision.handoff;
+      if (toAgent === null || !allows(decision, "offer") || made + 1 !== input.offering.attempt)
         return refuse("moved");
-      offer(chain, toAgent, input.offering);
-      return chain;
+      offer(decision, toAgent, input.offering);
+      return decision;
     }
     case "handoff_invalid":
-      if (!allows(chain, "reject")) return refuse("moved");
-      failHandoff(chain, "reject", input.failure);
-      return chain;
+      if (!allows(decision, "reject")) return refuse("moved");
+      failHandoff(decision, "reject", input.failure);
+      return decision;
     case "not_accepted":
-      validateFirst(chain, input.toAgentType);
-      if (!allows(chain, "escalate") || chain.handoff.attempt !== input.attempt) return refuse("moved");
-      failHandoff(chain, "escalate", input.failure);
-      return chain;
+      validateFirst(decision, input.toAgentType);
+      if (!allows(decision, "escalate") || decision.handoff.attempt !== input.attempt) return refuse("moved");
+      failHandoff(decision, "escalate", input.failure);
+      return decision;
     case "first_checkpoint_overdue": {
-      const { deadline } = chain.handoff;
-      if (!allows(chain, "lapse") || chain.circumstances.nowMs < Date.parse(deadline ?? ""))
+      const { deadline } = decision.handoff;
+      if (!allows(decision, "lapse") || decision.circumstances.nowMs < Date.parse(deadline ?? ""))
         return refuse("moved");
-      lapse(chain);
-      return chain;
+      lapse(decision);
+      return decision;
     }
   }
 }
 
-function allows({ handoff }: Chain, event: Parameters<typeof handoffStateAfter>[1]): boolean {
+function allows({ handoff }: Decision, event: Parameters<typeof handoffStateAfter>[1]): boolean {
   return handoff !== null && handoffStateAfter(handoff, event) !== null;
 }
 
 /** A request is validated in the transaction that offers or escalates it. */
-function validateFirst(chain: Chain, toAgentType: string | undefined): void {
-  if (toAgentType !== undefined && allows(chain, "validate")) validateHandoff(chain, toAgentType);
+function validateFirst(decision: Decision, toAgentType: string | undefined): void {
+  if (toAgentType !== undefined && allows(decision, "validate")) validateHandoff(decision, toAgentType);
 }

@@ -3,7 +3,7 @@ import type { Handoff } from "../protocol/handoff-record.ts";
 import type { RecoveryFailure } from "../protocol/recovery-record.ts";
 import { block } from "./block.ts";
 import { afterFailure, blockAgain } from "./budget.ts";
-import type { Chain } from "./chain.ts";
+import type { Decision } from "./decision.ts";
 import { cancel, handoffStateAfter } from "./handoff.ts";
 import type { FailureSighting } from "./input.ts";
 import { fail, recoveryPolicy } from "./recovery.ts";
@@ -12,12 +12,12 @@ import { type Refusal, refuse, type Why } from "./transition.ts";
 
 /** Revokes the ownership of the failed agent. */
 export function failAgent(
-  chain: Chain,
+  decision: Decision,
   task: TaskRecord,
   { failure: seen, aliveUntilMs, hasWritten }: FailureSighting,
-): Chain | Refusal {
-  const { nowMs, random, traceparent } = chain.circumstances;
-  const why = whyNotFailed(task, chain.handoff, seen);
+): Decision | Refusal {
+  const { nowMs, random, traceparent } = decision.circumstances;
+  const why = whyNotFailed(task, decision.handoff, seen);
   if (why !== null) return refuse(why);
   if (seen.signal === "handoff_lapsed" && hasWritten && !isUnansweredAttempt(task.work))
     return refuse("written");
@@ -26,28 +26,28 @@ export function failAgent(
   const failure: RecoveryFailure = {
     ...seen,
     agent_type: agentType,
-    noted_at: chain.at,
+    noted_at: decision.at,
     ...(traceparent !== undefined && { traceparent }),
   };
-  const policy = recoveryPolicy(chain, agentType);
-  const { handoff } = chain;
+  const policy = recoveryPolicy(decision, agentType);
+  const { handoff } = decision;
   if (handoff !== null && handoffStateAfter(handoff, "supersede") !== null) {
-    cancel(chain, { reason: "agent_failed", details: failure.class });
+    cancel(decision, { reason: "agent_failed", details: failure.class });
   }
   const budget = budgetOf(task);
   // A task that an agent took while it was blocked waits for the same operator again.
   const before = takenBlock(task);
   const taken = before?.reason === "checkpoint_corrupt" ? null : before;
-  const decision =
+  const outcome =
     taken === null
       ? afterFailure(budget, failure, policy, { nowMs, random })
       : blockAgain(taken.reason, budget, policy, nowMs);
-  fail(chain, failure, decision, policy.attempts + policy.previous_attempts);
-  if (decision.do === "block") {
+  fail(decision, failure, outcome, policy.attempts + policy.previous_attempts);
+  if (outcome.do === "block") {
     const { details } = taken ?? failure;
-    block(chain, { reason: decision.reason, details, dueMs: decision.dueMs });
+    block(decision, { reason: outcome.reason, details, dueMs: outcome.dueMs });
   }
-  return chain;
+  return decision;
 }
 
 /** null: the failure counts. */

@@ -10,7 +10,7 @@ import { OFFER_TYPE, type Offer } from "../protocol/offer.ts";
 import { DEFAULT_POLICY } from "../protocol/policy.ts";
 import type { BlockReason } from "../protocol/recovery-states.ts";
 import { block } from "./block.ts";
-import type { Chain } from "./chain.ts";
+import type { Decision } from "./decision.ts";
 import { nextAgentType } from "./routing.ts";
 import type { AuditFacts, AuditOp } from "./transition.ts";
 
@@ -41,11 +41,11 @@ export interface HandoffRequest {
 }
 
 export function request(
-  chain: Chain,
+  decision: Decision,
   { id, checkpoint, hash, options, recovery, supersedesRecovery = false, fromAgent, trigger }: HandoffRequest,
 ): void {
-  const { task, at } = chain;
-  const { nowMs, policies, traceparent } = chain.circumstances;
+  const { task, at } = decision;
+  const { nowMs, policies, traceparent } = decision.circumstances;
   const { checkpoint_id: checkpointId, agent_id, agent_type, handoff_triggers } = checkpoint.metadata;
   const fired = trigger ?? handoff_triggers?.[0];
   const nextPhase = options.next_phase ?? null;
@@ -85,7 +85,7 @@ export function request(
   };
   const { task_id: taskId } = task;
   const { from_agent: fromAgentId, reason } = after;
-  move(chain, "handoff", null, after, {
+  move(decision, "handoff", null, after, {
     facts: {
       from_checkpoint: checkpointId,
       to_agent_type: toAgentType,
@@ -111,17 +111,17 @@ function triggerOf({ reason, value, threshold }: NonNullable<Handoff["trigger"]>
 }
 
 /** Records the agent type that the handoff goes to. */
-export function validateHandoff(chain: Chain, toAgentType: string): void {
-  const before = chain.handoff as Handoff;
+export function validateHandoff(decision: Decision, toAgentType: string): void {
+  const before = decision.handoff as Handoff;
   const after: Handoff = {
     ...before,
     state: "validated",
     to_agent_type: toAgentType,
-    validated_at: chain.at,
-    due_at: iso(chain.circumstances.nowMs + LIMITS.handoff_overlooked_ms),
+    validated_at: decision.at,
+    due_at: iso(decision.circumstances.nowMs + LIMITS.handoff_overlooked_ms),
   };
   const { handoff_id: handoffId, checkpoint_id: checkpointId } = before;
-  move(chain, "validate", before, after, {
+  move(decision, "validate", before, after, {
     facts: { to_agent_type: toAgentType },
     event: { type: "HANDOFF_VALIDATED", data: { handoffId, checkpointId, toAgent: toAgentType } },
   });
@@ -141,11 +141,11 @@ export interface Offering {
   readonly firstCheckpointMs: number;
 }
 
-export function offer(chain: Chain, toAgent: string, offering: Offering): void {
-  const before = chain.handoff as Handoff;
+export function offer(decision: Decision, toAgent: string, offering: Offering): void {
+  const before = decision.handoff as Handoff;
   const { attempt, maxAttempts, firstCheckpointMs, deadlineMs } = offering;
-  const deadline = iso(chain.circumstances.nowMs + deadlineMs);
-  const fence = chain.task.fence + 1;
+  const deadline = iso(decision.circumstances.nowMs + deadlineMs);
+  const fence = decision.task.fence + 1;
   const after: Handoff = {
     ...before,
     state: "offered",
@@ -155,10 +155,10 @@ export function offer(chain: Chain, toAgent: string, offering: Offering): void {
     first_checkpoint_ms: firstCheckpointMs,
     deadline,
     due_at: deadline,
-    offered_at: chain.at,
+    offered_at: decision.at,
   };
   const data = { handoffId: before.handoff_id, toAgent, attempt, deadline };
-  move(chain, "offer", before, after, {
+  move(decision, "offer", before, after, {
     facts: { attempt, deadline },
     event: { type: "HANDOFF_OFFERED", data },
     offer: offerOf(after, toAgent, offering),
@@ -202,10 +202,10 @@ function offerOf(handoff: Handoff, toAgent: string, offering: Offering): Offer {
 }
 
 /** Gives the task to the next agent, under the next fence. */
-export function accept(chain: Chain): void {
-  const before = chain.handoff as Handoff;
-  const { task, at } = chain;
-  const { actor: agent, nowMs } = chain.circumstances;
+export function accept(decision: Decision): void {
+  const before = decision.handoff as Handoff;
+  const { task, at } = decision;
+  const { actor: agent, nowMs } = decision.circumstances;
   const deadline = iso(nowMs + (before.first_checkpoint_ms ?? DEFAULT_POLICY.first_checkpoint_ms));
   const fence = task.fence + 1;
   const after: Handoff = {
@@ -218,7 +218,7 @@ export function accept(chain: Chain): void {
     accepted_at: at,
   };
   const { handoff_id: handoffId, checkpoint_id: fromCheckpoint } = before;
-  move(chain, "acknowledge", before, after, {
+  move(decision, "acknowledge", before, after, {
     facts: { owner_from: task.owner, owner_to: agent },
     event: {
       type: "HANDOFF_ACKNOWLEDGED",
@@ -227,15 +227,15 @@ export function accept(chain: Chain): void {
   });
 }
 
-export function confirm(chain: Chain, firstId: string): void {
-  const before = chain.handoff as Handoff;
-  const after: Handoff = { ...before, ...ended("confirmed", chain.at), first_checkpoint_id: firstId };
+export function confirm(decision: Decision, firstId: string): void {
+  const before = decision.handoff as Handoff;
+  const after: Handoff = { ...before, ...ended("confirmed", decision.at), first_checkpoint_id: firstId };
   const data = {
     handoffId: before.handoff_id,
     checkpointId: firstId,
-    agentId: chain.circumstances.actor,
+    agentId: decision.circumstances.actor,
   };
-  move(chain, "confirm", before, after, {
+  move(decision, "confirm", before, after, {
     facts: { first_checkpoint: firstId },
     event: { type: "HANDOFF_CONFIRMED", data },
   });
@@ -247,12 +247,12 @@ function ended(state: HandoffState, at: string) {
 
 type FailedState = EventData<"HANDOFF_FAILED">["state"];
 
-function end(chain: Chain, op: AuditOp, state: FailedState, failure: HandoffEnding): void {
-  const before = chain.handoff as Handoff;
-  const after: Handoff = { ...before, ...ended(state, chain.at), failure };
+function end(decision: Decision, op: AuditOp, state: FailedState, failure: HandoffEnding): void {
+  const before = decision.handoff as Handoff;
+  const after: Handoff = { ...before, ...ended(state, decision.at), failure };
   const { handoff_id: handoffId, to_agent_type, accepted_by, recovery } = before;
   const { reason } = failure;
-  move(chain, op, before, after, {
+  move(decision, op, before, after, {
     facts: { reason },
     event: {
       type: "HANDOFF_FAILED",
@@ -269,27 +269,27 @@ function end(chain: Chain, op: AuditOp, state: FailedState, failure: HandoffEndi
 }
 
 /** The owner keeps the task. */
-export function cancel(chain: Chain, failure: HandoffEnding): void {
-  end(chain, "cancel_handoff", "cancelled", failure);
+export function cancel(decision: Decision, failure: HandoffEnding): void {
+  end(decision, "cancel_handoff", "cancelled", failure);
 }
 
-export function lapse(chain: Chain): void {
-  const { accepted_by: details } = chain.handoff as Handoff;
-  end(chain, "lapse", "lapsed", { reason: "no_first_checkpoint", details });
+export function lapse(decision: Decision): void {
+  const { accepted_by: details } = decision.handoff as Handoff;
+  end(decision, "lapse", "lapsed", { reason: "no_first_checkpoint", details });
 }
 
 /** Rejects or escalates, and blocks the task: operators are alerted of the handoff's end. */
-export function failHandoff(chain: Chain, op: "reject" | "escalate", failure: HandoffEnding): void {
-  const handoff = chain.handoff as Handoff;
-  end(chain, op, op === "reject" ? "rejected" : "escalated", failure);
+export function failHandoff(decision: Decision, op: "reject" | "escalate", failure: HandoffEnding): void {
+  const handoff = decision.handoff as Handoff;
+  end(decision, op, op === "reject" ? "rejected" : "escalated", failure);
   const reason = blockReasonOf(failure.reason);
   const isAttempt = handoff.recovery !== null;
   // The watchdogs note a failed attempt, and continue from an earlier checkpoint.
   if (isAttempt && reason === "checkpoint_corrupt") return;
-  block(chain, {
+  block(decision, {
     reason,
     details: failure.details ?? failure.reason,
-    alertSeq: chain.task.audit_seq,
+    alertSeq: decision.task.audit_seq,
     handoffId: handoff.handoff_id,
   });
 }
@@ -305,16 +305,18 @@ function blockReasonOf(reason: HandoffEnding["reason"]): BlockReason {
   }
 }
 
-type MoveLink = Omit<Parameters<Chain["add"]>[1], "handoff" | "facts"> & { readonly facts: AuditFacts };
+type HandoffTransition = Omit<Parameters<Decision["add"]>[1], "handoff" | "facts"> & {
+  readonly facts: AuditFacts;
+};
 
 function move(
-  chain: Chain,
+  decision: Decision,
   op: AuditOp,
   before: Handoff | null,
   after: Handoff,
-  { facts, ...link }: MoveLink,
+  { facts, ...transition }: HandoffTransition,
 ): void {
   const { handoff_id, state } = after;
   const named = { handoff_id, handoff_from: before?.state ?? null, handoff_to: state };
-  chain.add(op, { ...link, facts: { ...named, ...facts }, handoff: { before, after } });
+  decision.add(op, { ...transition, facts: { ...named, ...facts }, handoff: { before, after } });
 }

@@ -6,7 +6,7 @@
 import { FleetError, invalid } from "../protocol/errors.ts";
 import { block } from "./block.ts";
 import { blockAgain } from "./budget.ts";
-import type { Chain } from "./chain.ts";
+import type { Decision } from "./decision.ts";
 import { cancel } from "./handoff.ts";
 import { recoveryPolicy, settleTaken } from "./recovery.ts";
 import { budgetOf, type TaskRecord, takenBlock } from "./task.ts";
@@ -43,11 +43,11 @@ export interface Take {
 
 /** A task that does not exist begins here, without a checkpoint. */
 export function take(
-  chain: Chain,
+  decision: Decision,
   before: TaskRecord | null,
   { expectedFence: expected, promisesHeartbeats }: Take,
-): Chain | Refusal {
-  const { actor: agent, task: taskId } = chain.circumstances;
+): Decision | Refusal {
+  const { actor: agent, task: taskId } = decision.circumstances;
   const actual = before?.fence ?? 0;
   const previousOwner = before?.owner ?? null;
   if (expected !== undefined && expected !== actual) {
@@ -57,32 +57,32 @@ export function take(
     });
     return { refused: "unexpected_fence", error };
   }
-  chain.add("take", {
+  decision.add("take", {
     facts: { owner_from: previousOwner, owner_to: agent },
     event: { type: "TASK_TAKEN", data: { taskId, agentId: agent, fence: actual + 1, previousOwner } },
   });
-  if (chain.handoff !== null) cancel(chain, { reason: "taken", details: agent });
-  if (before !== null) settleTaken(chain, before, promisesHeartbeats);
-  return chain;
+  if (decision.handoff !== null) cancel(decision, { reason: "taken", details: agent });
+  if (before !== null) settleTaken(decision, before, promisesHeartbeats);
+  return decision;
 }
 
 /** Only under the current fence. A task that was taken while it was blocked is blocked again. */
-export function release(chain: Chain, before: TaskRecord | null): Chain | Refusal {
-  const { actor: agent, task: taskId, nowMs } = chain.circumstances;
+export function release(decision: Decision, before: TaskRecord | null): Decision | Refusal {
+  const { actor: agent, task: taskId, nowMs } = decision.circumstances;
   if (before === null || before.owner === null) {
     return conflict("not_owned", "the task has no owner", { task_id: taskId, fence: before?.fence ?? 0 });
   }
   const { fence } = before;
-  chain.add("release", {
+  decision.add("release", {
     facts: { owner_from: before.owner, owner_to: null },
     event: { type: "TASK_RELEASED", data: { taskId, agentId: agent, fence } },
   });
   const taken = takenBlock(before);
-  if (taken === null) return chain;
+  if (taken === null) return decision;
   const budget = budgetOf(before);
-  const policy = recoveryPolicy(chain, budget.failure?.agent_type ?? before.agent_type);
+  const policy = recoveryPolicy(decision, budget.failure?.agent_type ?? before.agent_type);
   const { reason, details } = taken;
   const { dueMs } = blockAgain(reason, budget, policy, nowMs);
-  block(chain, { reason, details, dueMs });
-  return chain;
+  block(decision, { reason, details, dueMs });
+  return decision;
 }

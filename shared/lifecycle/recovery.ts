@@ -6,41 +6,41 @@ import { LIMITS } from "../protocol/limits.ts";
 import { type Policy, policyOf } from "../protocol/policy.ts";
 import type { RecoveryChoice, RecoveryFailure } from "../protocol/recovery-record.ts";
 import { completedItems, type FailureDecision, within } from "./budget.ts";
-import type { Chain } from "./chain.ts";
+import type { Decision } from "./decision.ts";
 import { request } from "./handoff.ts";
 import { recoveryPhase, recoveryType } from "./routing.ts";
 import { type Budget, budgetOf, recoveryStateOf, type TaskRecord } from "./task.ts";
 import type { AuditFacts } from "./transition.ts";
 
-export function recoveryPolicy(chain: Chain, agentType: string | null): Policy["recovery"] {
-  const { policies, tenant } = chain.circumstances;
+export function recoveryPolicy(decision: Decision, agentType: string | null): Policy["recovery"] {
+  const { policies, tenant } = decision.circumstances;
   return policyOf(policies, tenant, agentType ?? "").recovery;
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-/** Revokes ownership and raises the fence. `decision` is made already; a block is a transition of its own. */
+/** Revokes ownership and raises the fence. `outcome` is decided already; a block is a transition of its own. */
 export function fail(
-  chain: Chain,
+  decision: Decision,
   failure: RecoveryFailure,
-  decision: FailureDecision,
+  outcome: FailureDecision,
   attemptsMax: number,
 ): void {
-  const { task } = chain;
+  const { task } = decision;
   const budget = budgetOf(task);
-  const isAttempt = decision.do === "attempt";
-  const rung = isAttempt ? decision.rung : budget.rung;
+  const isAttempt = outcome.do === "attempt";
+  const rung = isAttempt ? outcome.rung : budget.rung;
   const avoidId = isAttempt && rung === "previous" ? (budget.avoid_id ?? task.latest_id) : budget.avoid_id;
-  const dueAt = isAttempt ? iso(decision.dueMs) : null;
+  const dueAt = isAttempt ? iso(outcome.dueMs) : null;
   const { agent_id: agentId, class: failureClass, signal, fence } = failure;
-  const to = isAttempt ? decision.toAgentType : null;
-  chain.add("fail", {
+  const to = isAttempt ? outcome.toAgentType : null;
+  decision.add("fail", {
     facts: {
       owner_from: task.owner,
       owner_to: null,
       class: failureClass,
       signal,
-      action: isAttempt ? decision.action : "block",
+      action: isAttempt ? outcome.action : "block",
       rung,
       avoid_id: avoidId,
       attempts_max: attemptsMax,
@@ -63,17 +63,17 @@ export interface RecoveryPoint {
 }
 
 /** Makes an attempt: it is counted, and a handoff from the recovery point is requested. */
-export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): void {
+export function attempt(decision: Decision, handoffId: string, point: RecoveryPoint): void {
   const { metadata } = point.checkpoint;
-  const { completion_seq: completionSeq } = chain.task;
-  const { failure, choice } = budgetOf(chain.task);
+  const { completion_seq: completionSeq } = decision.task;
+  const { failure, choice } = budgetOf(decision.task);
   const { checkpoint_id: checkpointId } = metadata;
-  const counted = countedAttempt(chain, metadata.agent_type);
-  const reason = attemptReason(budgetOf(chain.task), counted.attempt);
-  chain.add("recover", {
+  const counted = countedAttempt(decision, metadata.agent_type);
+  const reason = attemptReason(budgetOf(decision.task), counted.attempt);
+  decision.add("recover", {
     facts: {
       attempt: counted.attempt,
-      rung: budgetOf(chain.task).rung,
+      rung: budgetOf(decision.task).rung,
       from_checkpoint: checkpointId,
       handoff_id: handoffId,
       window: counted.window,
@@ -83,16 +83,16 @@ export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): 
     },
     event: {
       type: "RECOVERY_INITIATED",
-      data: { checkpointId, reason, taskId: chain.task.task_id, handoffId, attempt: counted.attempt },
+      data: { checkpointId, reason, taskId: decision.task.task_id, handoffId, attempt: counted.attempt },
     },
   });
-  const nextPhase = recoveryPhase(chain.task, point.checkpoint);
-  request(chain, {
+  const nextPhase = recoveryPhase(decision.task, point.checkpoint);
+  request(decision, {
     id: handoffId,
     ...point,
     options: {
       reason: shortened(reason),
-      to_agent_type: recoveryType(chain.task, point.checkpoint, choice) ?? undefined,
+      to_agent_type: recoveryType(decision.task, point.checkpoint, choice) ?? undefined,
       ...(nextPhase !== null && { next_phase: nextPhase }),
     },
     recovery: {
@@ -104,10 +104,10 @@ export function attempt(chain: Chain, handoffId: string, point: RecoveryPoint): 
 }
 
 /** The number of the next attempt, and how many attempts then lie in the policy's window. */
-function countedAttempt(chain: Chain, agentType: string | null): { attempt: number; window: number } {
-  const { attempts, recent } = budgetOf(chain.task);
-  const { window_ms: windowMs } = recoveryPolicy(chain, agentType);
-  const { nowMs } = chain.circumstances;
+function countedAttempt(decision: Decision, agentType: string | null): { attempt: number; window: number } {
+  const { attempts, recent } = budgetOf(decision.task);
+  const { window_ms: windowMs } = recoveryPolicy(decision, agentType);
+  const { nowMs } = decision.circumstances;
   return { attempt: attempts + 1, window: within(recent, windowMs, nowMs).length + 1 };
 }
 
@@ -129,16 +129,16 @@ function shortened(reason: string): string {
 }
 
 /** The next agent has written its first checkpoint. */
-export function resume(chain: Chain, firstId: string): void {
-  const { task } = chain;
+export function resume(decision: Decision, firstId: string): void {
+  const { task } = decision;
   const { checkpoint_id, attempts } = budgetOf(task);
-  chain.add("resume", {
+  decision.add("resume", {
     facts: { attempt: attempts, first_checkpoint: firstId },
     event: {
       type: "RECOVERY_COMPLETED",
       data: {
         checkpointId: checkpoint_id ?? firstId,
-        newAgentId: chain.circumstances.actor,
+        newAgentId: decision.circumstances.actor,
         taskId: task.task_id,
         firstCheckpointId: firstId,
         attempt: attempts,
@@ -148,18 +148,18 @@ export function resume(chain: Chain, firstId: string): void {
 }
 
 /** Ends an open recovery without changing its budget, or restores the budget after progress. */
-export function settle(chain: Chain, reason: "progress" | "superseded", facts: AuditFacts = {}): void {
-  const { task_id: taskId } = chain.task;
-  chain.add("settle", {
+export function settle(decision: Decision, reason: "progress" | "superseded", facts: AuditFacts = {}): void {
+  const { task_id: taskId } = decision.task;
+  decision.add("settle", {
     facts: { reason, ...facts },
     event: { type: "RECOVERY_SETTLED", data: { taskId, reason } },
   });
 }
 
 /** Ends a recovery that waits, was attempted or is blocked, because the task is handed off instead. */
-export function supersedeRecovery(chain: Chain): void {
-  const state = recoveryStateOf(chain.task);
-  if (state !== "idle" && state !== "resumed") settle(chain, "superseded");
+export function supersedeRecovery(decision: Decision): void {
+  const state = recoveryStateOf(decision.task);
+  if (state !== "idle" && state !== "resumed") settle(decision, "superseded");
 }
 
 /**
@@ -167,12 +167,12 @@ export function supersedeRecovery(chain: Chain): void {
  * attempt that was due; otherwise an agent that crashes at every start would never spend the budget. An agent is a taker that promises
  * heartbeats, under any name, or that has the name of the failed one. An operator's take counts nothing.
  */
-export function settleTaken(chain: Chain, before: TaskRecord, promisesHeartbeats: boolean): void {
+export function settleTaken(decision: Decision, before: TaskRecord, promisesHeartbeats: boolean): void {
   const { work, budget } = before;
   const isBlocked = work.kind === "blocked" && work.taken_by === null;
   if (work.kind !== "recovering" && !isBlocked) return;
   const failure = budget?.failure ?? null;
-  const isFailed = failure?.agent_id === chain.circumstances.actor;
+  const isFailed = failure?.agent_id === decision.circumstances.actor;
   const isAttempt =
     work.kind === "recovering" &&
     work.stage === "waiting" &&
@@ -181,7 +181,7 @@ export function settleTaken(chain: Chain, before: TaskRecord, promisesHeartbeats
     (promisesHeartbeats || isFailed);
   const agentType = failure?.agent_type ?? before.agent_type;
   const { rung } = budgetOf(before);
-  settle(chain, "superseded", isAttempt ? { ...countedAttempt(chain, agentType), rung } : {});
+  settle(decision, "superseded", isAttempt ? { ...countedAttempt(decision, agentType), rung } : {});
 }
 
 export interface Retry {
@@ -195,9 +195,9 @@ export interface Retry {
 }
 
 /** Makes another attempt due now. */
-export function retry(chain: Chain, { choice, reset, isProbe, failure }: Retry): void {
-  const { task } = chain;
-  chain.add("retry", {
+export function retry(decision: Decision, { choice, reset, isProbe, failure }: Retry): void {
+  const { task } = decision;
+  decision.add("retry", {
     facts: {
       owner_from: task.owner,
       owner_to: null,

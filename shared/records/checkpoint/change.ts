@@ -115,19 +115,19 @@ export async function change(
     facts,
     ...(finalStatus && { finalStatus }),
   } as const;
-  const chain = decided(context, { task, handoff }, input);
+  const decision = decided(context, { task, handoff }, input);
   return complete(tx, context, begun, {
-    transitions: chain.transitions,
+    transitions: decision.transitions,
     answer: {
       task_id: task.task_id,
       checkpoint_id: change.id,
       version: next.metadata.version,
       seq: next.metadata.seq,
       hash: sealed.hash,
-      committed_at: chain.at,
+      committed_at: decision.at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
       ...advised,
-      ...(chain.transitions.some((made) => made.op === "handoff") && { handoff_id: context.commandId }),
+      ...(decision.transitions.some((made) => made.op === "handoff") && { handoff_id: context.commandId }),
     },
   });
 }

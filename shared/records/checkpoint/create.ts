@@ -56,20 +56,20 @@ export async function createCheckpoint(
   if (begun.head === null) tx.addI64(systemKeys.count("tasks"), 1n);
 
   const written = { checkpoint, hash: sealed.hash, options: command.handoff, fence: context.fence };
-  const chain = decided(context, { task: begun.head, handoff: open }, { type: "create", ...written });
-  if (open !== null && chain.transitions.some(({ op }) => op === "confirm")) {
+  const decision = decided(context, { task: begun.head, handoff: open }, { type: "create", ...written });
+  if (open !== null && decision.transitions.some(({ op }) => op === "confirm")) {
     const handedOver = { id: open.checkpoint_id, status: "handed_off" } as const;
-    await finalizeDraft(tx, context, begun.keys, chain, handedOver);
+    await finalizeDraft(tx, context, begun.keys, decision, handedOver);
   }
   return complete(tx, context, begun, {
-    transitions: chain.transitions,
+    transitions: decision.transitions,
     answer: {
       task_id: task,
       checkpoint_id: id,
       version: 1,
       seq,
       hash: sealed.hash,
-      committed_at: chain.at,
+      committed_at: decision.at,
       ...(sealed.bytes.length > LIMITS.checkpoint_bytes_warn && { warnings: ["large_checkpoint"] }),
       ...advisedBy(checkpoint),
       ...(checkpoint.execution_state.phase === "handoff" && { handoff_id: id }),

@@ -4,7 +4,7 @@
  */
 
 import { completedItems } from "../../lifecycle/budget.ts";
-import type { Chain } from "../../lifecycle/chain.ts";
+import type { Decision } from "../../lifecycle/decision.ts";
 import type { Checkpoint, StoredFinalStatus, UnsealedCheckpoint } from "../../protocol/checkpoint.ts";
 import type { FinalizeCommand } from "../../protocol/commands.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -73,7 +73,7 @@ export async function finalizeDraft(
   tx: Tx,
   context: Pick<CommandContext, "actor" | "nowMs">,
   keys: TenantKeys,
-  chain: Chain,
+  decision: Decision,
   { id, status }: { readonly id: string; readonly status: StoredFinalStatus },
 ): Promise<void> {
   const found = await findInTask(tx, keys, context.actor.task, id);
@@ -82,11 +82,11 @@ export async function finalizeDraft(
   const policy = checkpoint.compliance.retention_policy;
   const { change: version, next } = writeNextVersion(tx, context, keys, found, {
     next: finalized(tx, context, checkpoint, status, policy),
-    auditSeq: chain.task.audit_seq + 1,
+    auditSeq: decision.task.audit_seq + 1,
     allowance: LIMITS.writer_bytes_max,
   });
   const { phase } = next.execution_state;
-  chain.add("finalize", {
+  decision.add("finalize", {
     checkpoint: version,
     facts: { final_status: status, retention_policy: policy, phase, items: completedItems(next) },
     event: finalizedEvent(id, status),

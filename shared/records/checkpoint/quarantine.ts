@@ -2,7 +2,7 @@
  * Quarantine: a corrupt version of a checkpoint is marked, audited and announced once, in one transaction.
  * The mark keeps it from being served even if its bytes verify later; only an operator removes it.
  */
-import { annotate } from "../../lifecycle/chain.ts";
+import { annotate } from "../../lifecycle/decision.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 import type { Tx } from "../../store/store.ts";
 import { encode } from "../kv/codec.ts";

@@ -4,7 +4,7 @@
  * fleet, and costs a command nothing. Each draft is finalized in its own transaction, which checks its status,
  * so that any number of instances may make the same step, and again after a crash.
  */
-import { chainOfService } from "../../lifecycle/chain.ts";
+import { decisionOfService } from "../../lifecycle/decision.ts";
 import { type Bytes, type Reader, type Store, StoreError, type Tx } from "../../store/store.ts";
 import { finalizeDraft } from "../checkpoint/finalize.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
@@ -139,12 +139,12 @@ async function finalizeSuperseded(
   const head = await readNewestHead(tx, keys, task);
   if (draft === null || head === null) return false;
   const nowMs = now();
-  const chain = chainOfService(head, service, nowMs);
+  const decision = decisionOfService(head, service, nowMs);
   const context = { actor: { tenant, task, agent: service }, nowMs };
-  await finalizeDraft(tx, context, keys, chain, { id: draft.id, status: "superseded" });
-  if (chain.transitions.length === 0) return false;
+  await finalizeDraft(tx, context, keys, decision, { id: draft.id, status: "superseded" });
+  if (decision.transitions.length === 0) return false;
   const actor = { id: service, type: "service" } as const;
   const author = { tenant, task, actor, commandId: null, nowMs, incarnation, traceparent: undefined };
-  writeTransitions(tx, keys, author, head, chain.transitions);
+  writeTransitions(tx, keys, author, head, decision.transitions);
   return true;
 }

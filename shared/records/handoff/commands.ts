@@ -1,5 +1,5 @@
 /** Commands on handoffs: request one, accept the offered task, cancel a handoff. */
-import type { Chain } from "../../lifecycle/chain.ts";
+import type { Decision } from "../../lifecycle/decision.ts";
 import type { AcknowledgeCommand, CancelHandoffCommand, HandoffCommand } from "../../protocol/commands.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
@@ -29,10 +29,10 @@ export async function initiateHandoff(
   const checkpoint = await soundInTask(tx, keys, context.actor.task, id);
   const { hash } = checkpoint.compliance;
   const request = { id: context.commandId, checkpoint, hash, options: command };
-  const chain = decided(context, { task, handoff }, { type: "handoff", request });
+  const decision = decided(context, { task, handoff }, { type: "handoff", request });
   return complete(tx, context, begun, {
-    transitions: chain.transitions,
-    answer: handoffAnswer(chain, context.commandId),
+    transitions: decision.transitions,
+    answer: handoffAnswer(decision, context.commandId),
   });
 }
 
@@ -51,22 +51,26 @@ export async function acknowledgeHandoff(
   const { head: task, keys, values } = begun;
   const named = namedHandoff(context, id, values[0]);
   const handoff = await readOpenHandoff(tx, keys, task);
-  const chain = decided(context, { task, handoff }, { type: "acknowledge", named, agentType, checkpointId });
-  const { owner, fence } = chain.task;
+  const decision = decided(
+    context,
+    { task, handoff },
+    { type: "acknowledge", named, agentType, checkpointId },
+  );
+  const { owner, fence } = decision.task;
   const { tenant, agent, task: taskId } = context.actor;
   if (command.heartbeats) {
     promiseHeartbeats(tx, { tenant, task: taskId, fence, agentId: agent, agentType }, context.nowMs);
   }
   return complete(tx, context, begun, {
-    transitions: chain.transitions,
+    transitions: decision.transitions,
     answer: {
       task_id: taskId,
       owner,
       fence,
-      committed_at: chain.at,
+      committed_at: decision.at,
       handoff_id: id,
       checkpoint_id: checkpointId,
-      deadline: chain.handoff?.deadline ?? chain.at,
+      deadline: decision.handoff?.deadline ?? decision.at,
     },
   });
 }
@@ -83,10 +87,10 @@ export async function cancelHandoff(
   const { head: task, keys, values } = begun;
   const named = id === undefined ? null : namedHandoff(context, id, values[0]);
   const handoff = await readOpenHandoff(tx, keys, task);
-  const chain = decided(context, { task, handoff }, { type: "cancel_handoff", named, reason });
+  const decision = decided(context, { task, handoff }, { type: "cancel_handoff", named, reason });
   return complete(tx, context, begun, {
-    transitions: chain.transitions,
-    answer: handoffAnswer(chain, (named ?? handoff)?.handoff_id as string),
+    transitions: decision.transitions,
+    answer: handoffAnswer(decision, (named ?? handoff)?.handoff_id as string),
   });
 }
 
@@ -101,10 +105,10 @@ function namedHandoff({ actor }: CommandContext, id: string, value: Uint8Array |
 }
 
 /** The handoff as the transitions leave it. */
-function handoffAnswer(chain: Chain, id: string): RememberedHandoff {
-  const changes = chain.transitions.flatMap(({ handoff }) =>
+function handoffAnswer(decision: Decision, id: string): RememberedHandoff {
+  const changes = decision.transitions.flatMap(({ handoff }) =>
     handoff?.after.handoff_id === id ? [handoff] : [],
   );
   const { task_id, handoff_id, checkpoint_id, state } = (changes.at(-1) as (typeof changes)[number]).after;
-  return { task_id, handoff_id, checkpoint_id, state, committed_at: chain.at };
+  return { task_id, handoff_id, checkpoint_id, state, committed_at: decision.at };
 }

@@ -35,11 +35,11 @@ export async function recoverTask(
     aliveUntilMs: task === null ? 0 : await ownerAliveUntil(tx, task, policies, nowMs),
   };
   const handoff = await readOpenHandoff(tx, keys, task);
-  const chain = decided(context, { task, handoff }, { type: "recover", ...input });
+  const decision = decided(context, { task, handoff }, { type: "recover", ...input });
   if (id !== null) await soundInTask(tx, keys, actor.task, id);
-  const { task_id, fence } = chain.task;
+  const { task_id, fence } = decision.task;
   return complete(tx, context, begun, {
-    transitions: chain.transitions,
-    answer: { task_id, recovery: "waiting", checkpoint_id: id, fence, committed_at: chain.at },
+    transitions: decision.transitions,
+    answer: { task_id, recovery: "waiting", checkpoint_id: id, fence, committed_at: decision.at },
   });
 }

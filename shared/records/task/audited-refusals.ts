@@ -4,7 +4,7 @@
  * refusal is recorded once, even if a crash makes its service report it again.
  */
 import { sha256Hex } from "../../integrity/canonical.ts";
-import { annotate } from "../../lifecycle/chain.ts";
+import { annotate } from "../../lifecycle/decision.ts";
 import type { Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
 import { formatUuid, tenantKeys } from "../kv/keyspace.ts";

@@ -5,8 +5,8 @@
  * leaves either all of them or none (guarantees 1, 2, 3, 6 and 9).
  */
 
-import type { Aggregate, Chain, Circumstances } from "../../lifecycle/chain.ts";
 import { decide } from "../../lifecycle/decide.ts";
+import type { Aggregate, Circumstances, Decision } from "../../lifecycle/decision.ts";
 import type { CommandInput } from "../../lifecycle/input.ts";
 import { requireFence } from "../../lifecycle/ownership.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
@@ -120,7 +120,7 @@ export function circumstancesOf({ actor, nowMs, policies, traceparent }: Command
 }
 
 /** Throws the refusal's error. */
-export function decided(context: CommandContext, state: Aggregate, input: CommandInput): Chain {
+export function decided(context: CommandContext, state: Aggregate, input: CommandInput): Decision {
   const decision = decide(state, input, circumstancesOf(context));
   if ("refused" in decision) throw decision.error;
   return decision;

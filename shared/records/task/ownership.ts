@@ -1,6 +1,6 @@
 /** The commands that change the owner of a task. */
 
-import type { Chain } from "../../lifecycle/chain.ts";
+import type { Decision } from "../../lifecycle/decision.ts";
 import type { TakeCommand } from "../../protocol/commands.ts";
 import type { Tx } from "../../store/store.ts";
 import { readOpenHandoff } from "../handoff/record.ts";
@@ -33,29 +33,34 @@ export async function takeTask(
   const { head: task, keys } = begun;
   const handoff = await readOpenHandoff(tx, keys, task);
   const promisesHeartbeats = heartbeats === true;
-  const chain = decided(context, { task, handoff }, { type: "take", expectedFence, promisesHeartbeats });
+  const decision = decided(context, { task, handoff }, { type: "take", expectedFence, promisesHeartbeats });
   if (task === null) tx.addI64(systemKeys.count("tasks"), 1n);
   if (promisesHeartbeats) {
     const { tenant, task: taskId, agent: agentId } = context.actor;
     const agentType = task?.agent_type ?? UNKNOWN_TYPE;
-    const { fence } = chain.task;
+    const { fence } = decision.task;
     promiseHeartbeats(tx, { tenant, task: taskId, fence, agentId, agentType }, context.nowMs);
   }
-  return owned(tx, context, begun, chain);
+  return owned(tx, context, begun, decision);
 }
 
 /** Needs the current fence. Throws CONFLICT when the task has no owner. */
 export async function releaseTask(tx: Tx, context: CommandContext): Promise<RememberedOwnership | Replay> {
   const begun = await begin(tx, context, () => []);
   if ("replay" in begun) return begun;
-  const chain = decided(context, { task: begun.head, handoff: null }, { type: "release" });
-  return owned(tx, context, begun, chain);
+  const decision = decided(context, { task: begun.head, handoff: null }, { type: "release" });
+  return owned(tx, context, begun, decision);
 }
 
-function owned(tx: Tx, context: CommandContext, begun: Begun, chain: Chain): Promise<RememberedOwnership> {
-  const { task_id, owner, fence } = chain.task;
+function owned(
+  tx: Tx,
+  context: CommandContext,
+  begun: Begun,
+  decision: Decision,
+): Promise<RememberedOwnership> {
+  const { task_id, owner, fence } = decision.task;
   return complete(tx, context, begun, {
-    transitions: chain.transitions,
-    answer: { task_id, owner, fence, committed_at: chain.at },
+    transitions: decision.transitions,
+    answer: { task_id, owner, fence, committed_at: decision.at },
   });
 }

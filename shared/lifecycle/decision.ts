@@ -1,4 +1,4 @@
-/** The transitions of one transaction: each begins with the task that the one before it left. */
+/** A decision: the transitions of one transaction. Each begins with the task that the one before it left. */
 import type { Handoff } from "../protocol/handoff-record.ts";
 import type { Offer } from "../protocol/offer.ts";
 import { DEFAULT_POLICIES, type Policies } from "../protocol/policy.ts";
@@ -35,7 +35,7 @@ export interface Aggregate {
   readonly handoff: Handoff | null;
 }
 
-interface Link {
+interface NewTransition {
   readonly facts?: AuditFacts;
   readonly event: EventFact;
   readonly checkpoint?: CheckpointChange;
@@ -47,7 +47,7 @@ interface Link {
 /** Transitions that state the recovery's state before and after them. */
 const OF_RECOVERY: ReadonlySet<AuditOp> = new Set(["fail", "recover", "resume", "settle", "retry", "block"]);
 
-export class Chain {
+export class Decision {
   readonly transitions: Transition[] = [];
   readonly circumstances: Circumstances;
   readonly at: string;
@@ -73,7 +73,7 @@ export class Chain {
     return this.#handoff;
   }
 
-  add(op: AuditOp, { facts = {}, event, checkpoint, handoff, offer, texts }: Link): this {
+  add(op: AuditOp, { facts = {}, event, checkpoint, handoff, offer, texts }: NewTransition): this {
     const { actor } = this.circumstances;
     const change = { op, at: this.at, actor, checkpointId: checkpoint?.id ?? null, facts };
     const after = apply(this.#task, this.circumstances, change, texts);
@@ -99,8 +99,8 @@ export class Chain {
   }
 }
 
-/** The chain of a service whose transitions touch neither the open handoff nor the policies. */
-export function chainOfService(task: TaskRecord, actor: string, nowMs: number): Chain {
+/** The decision of a service whose transitions touch neither the open handoff nor the policies. */
+export function decisionOfService(task: TaskRecord, actor: string, nowMs: number): Decision {
   const { tenant, task_id } = task;
   const circumstances = {
     tenant,
@@ -110,7 +110,7 @@ export function chainOfService(task: TaskRecord, actor: string, nowMs: number): 
     policies: DEFAULT_POLICIES,
     random: Math.random,
   };
-  return new Chain(circumstances, { task, handoff: null });
+  return new Decision(circumstances, { task, handoff: null });
 }
 
 /** A transition that only adds an entry to the trail of the task. */
@@ -119,7 +119,7 @@ export function annotate(
   actor: string,
   nowMs: number,
   op: "quarantine" | "refuse",
-  link: Link,
+  transition: NewTransition,
 ): readonly Transition[] {
-  return chainOfService(task, actor, nowMs).add(op, link).transitions;
+  return decisionOfService(task, actor, nowMs).add(op, transition).transitions;
 }
