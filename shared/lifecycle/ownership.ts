@@ -31,7 +31,7 @@ export function requireFence(
     });
   }
   if (fence > current) throw invalid("fence", `at most the task's fence, ${current}`, fence);
-  throw new FleetError("FENCED", "another agent has taken this task over", {
+  throw new FleetError("FENCED", "the task's ownership has changed since this fence was given", {
     details: { owner, fence: current, given: fence },
   });
 }

@@ -50,7 +50,12 @@ export const ERROR_TABLE: Readonly<Record<ErrorCode, ErrorMeaning>> = {
     meaning: "The state is not the one that the caller expected.",
   },
   FINALIZED: { retryable: false, exit: 6, status: 409, meaning: "A finalized checkpoint never changes." },
-  FENCED: { retryable: false, exit: 7, status: 409, meaning: "Another agent has taken the task over." },
+  FENCED: {
+    retryable: false,
+    exit: 7,
+    status: 409,
+    meaning: "The task's ownership has changed, or its fence was not given.",
+  },
   CORRUPT: {
     retryable: false,
     exit: 8,

@@ -105,7 +105,7 @@ export class TaskHandle {
 
   /**
    * Releases the task, at once or behind its queued commands: it has no owner then and keeps its fence. Throws INVALID for a handle
-   * without a fence, FENCED if another agent has taken the task.
+   * without a fence, FENCED if the ownership was given to another agent or revoked.
    */
   async release(options: CommandOptions = {}): Promise<CheckpointOutcome["outcome"]> {
     const fence = options.fence ?? this.fence;

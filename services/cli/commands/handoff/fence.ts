@@ -76,7 +76,7 @@ async function check(session: Session, id: string, fence: number): Promise<void>
   const { fence: current, owner } = task ?? { fence: 0, owner: null };
   if (fence > current) throw invalid("fence", `at most ${current}, the task's fence`, fence);
   if (fence < current) {
-    throw new FleetError("FENCED", "the task has been taken over", {
+    throw new FleetError("FENCED", "the task's ownership has changed since this fence was given", {
       details: { task_id: id, fence, current_fence: current, owner },
     });
   }
