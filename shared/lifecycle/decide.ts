@@ -240,6 +240,7 @@ function coordinate(decision: Decision, input: Coordination): Decision | Refusal
       const { to_agent_type: toAgent, attempt: made } = decision.handoff;
       if (toAgent === null || !allows(decision, "offer") || made + 1 !== input.offering.attempt)
         return refuse("moved");
+      if (isOfferOpen(decision)) return refuse("moved");
       offer(decision, toAgent, input.offering);
       return decision;
     }
@@ -250,6 +251,8 @@ function coordinate(decision: Decision, input: Coordination): Decision | Refusal
     case "not_accepted":
       validateFirst(decision, input.toAgentType);
       if (!allows(decision, "escalate") || decision.handoff.attempt !== input.attempt) return refuse("moved");
+      // A corrupt checkpoint, an unknown agent type or a prompt over the budget need not wait for an agent.
+      if (input.failure.reason === "no_agent" && isOfferOpen(decision)) return refuse("moved");
       failHandoff(decision, "escalate", input.failure);
       return decision;
     case "first_checkpoint_overdue": {
@@ -264,6 +267,14 @@ function coordinate(decision: Decision, input: Coordination): Decision | Refusal
 
 function allows({ handoff }: Decision, event: Parameters<typeof handoffStateAfter>[1]): boolean {
   return handoff !== null && handoffStateAfter(handoff, event) !== null;
+}
+
+/**
+ * True if an agent may still accept the offer. The deadline is compared with the clock of the process that commits. That keeps a step
+ * that was chosen early, or from an outdated record, from ending the offer, but not a process whose own clock is ahead.
+ */
+function isOfferOpen({ handoff, circumstances }: Decision): boolean {
+  return handoff?.state === "offered" && circumstances.nowMs < Date.parse(handoff.deadline ?? "");
 }
 
 /** A request is validated in the transaction that offers or escalates it. */

@@ -220,6 +220,15 @@ export class TestTasks {
     return this.handoff(offered.handoff_id);
   }
 
+  /** Lets the newest offer of a handoff expire and escalates it, as a coordinator does. */
+  async escalate(id: string, details: string | null = null): Promise<void> {
+    const { attempt, deadline } = await this.handoff(id);
+    this.now = Math.max(this.now, Date.parse(deadline ?? ""));
+    const failure = { attempt, reason: "no_agent", details } as const;
+    const { applied } = await this.repository.handoffActions.escalateHandoff("default", id, failure);
+    if (!applied) throw new Error("the handoff was not escalated");
+  }
+
   /** A task whose owner failed, with an open attempt. */
   async attempted(checkpoints = 1): Promise<string> {
     const task = await this.owned(checkpoints);

@@ -58,13 +58,8 @@ async function blocked(): Promise<string> {
 }
 
 async function escalate(id: string): Promise<void> {
-  const { handoff_id, tenant, attempt } = await offer(place.repository, id);
-  const failure = { reason: "no_agent", details: null } as const;
-  await place.repository.handoffActions.escalateHandoff(tenant, handoff_id, {
-    ...failure,
-    attempt,
-    toAgentType: "qa",
-  });
+  await offer(place.repository, id);
+  await place.escalate(id);
 }
 
 const take = (task: string, agent = "anna") => send(place.repository, "take", {}, { task, agent });

@@ -91,11 +91,7 @@ describe.each(ENGINES)("refusals of handoffs on %s", (engine) => {
 
     test.each<[HandoffState, (task: string, id: string) => Promise<unknown>]>([
       ["cancelled", (task) => send(place.repository, "cancel_handoff", {}, { task, fence: 1 })],
-      [
-        "escalated",
-        (_, id) =>
-          place.repository.handoffActions.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" }),
-      ],
+      ["escalated", (_, id) => place.escalate(id)],
       [
         "confirmed",
         async (task, id) => {

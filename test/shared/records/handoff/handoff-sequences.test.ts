@@ -83,6 +83,8 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
         case "reject":
           return repository.handoffActions.rejectHandoff("default", id, { reason: "hash_broken" });
         case "escalate":
+          if (isRight && last?.state === "offered")
+            place.now = Math.max(place.now, Date.parse(last.deadline ?? ""));
           return repository.handoffActions.escalateHandoff("default", id, {
             attempt: last?.attempt ?? 0,
             reason: "no_agent",

@@ -153,6 +153,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
         prompt: "Continue from the checkpoint.",
       },
     });
+    place.now += 60_000;
     const again = await place.repository.handoffActions.offerHandoff(
       "default",
       id,
@@ -258,6 +259,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
       expect(await place.repository.handoffActions.escalateHandoff("default", id, stale)).toMatchObject({
         applied: false,
       });
+      place.now += 60_000;
       const ends = await race(() =>
         place.repository.handoffActions.escalateHandoff("default", id, { ...stale, attempt: 1 }),
       );
@@ -267,6 +269,36 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
         failure: { reason: "no_agent", details: null },
       });
     });
+
+    test("an offer is neither repeated nor escalated as unaccepted before its deadline", async () => {
+      const { task, id, offer: made } = await place.offered();
+      const { handoffActions } = place.repository;
+      const unaccepted = { attempt: 1, reason: "no_agent" } as const;
+      place.now = Date.parse(made.deadline ?? "") - 1;
+      for (const early of [
+        () => handoffActions.offerHandoff("default", id, offering(made)),
+        () => handoffActions.escalateHandoff("default", id, unaccepted),
+      ])
+        expect(await early()).toMatchObject({ applied: false, handoff: { state: "offered", attempt: 1 } });
+      place.now += 1;
+      expect(await handoffActions.escalateHandoff("default", id, unaccepted)).toMatchObject({
+        applied: true,
+      });
+      expect(await place.head(task)).toMatchObject({ state: "blocked", blocked: { reason: "no_agent" } });
+    });
+
+    test.each(["hash_broken", "chain_broken", "agent_type_unknown", "prompt_over_budget"] as const)(
+      "an open offer is escalated before its deadline for %s",
+      async (reason) => {
+        const { task, id } = await place.offered();
+        const failure = { attempt: 1, reason };
+        expect(await place.repository.handoffActions.escalateHandoff("default", id, failure)).toMatchObject({
+          applied: true,
+          handoff: { state: "escalated", failure: { reason } },
+        });
+        expect(await place.head(task)).toMatchObject({ state: "blocked" });
+      },
+    );
 
     test("a handoff lapses after its deadline and not before, and its task stays with the owner", async () => {
       const { task, id } = await place.accepted();
@@ -311,7 +343,7 @@ describe.each(ENGINES)("handoffs on %s", (engine) => {
     const made = await offer(place.repository, id);
     expect(await ids(place.now + LIMITS.handoff_overlooked_ms)).not.toContain(id);
     expect(await ids(Date.parse(made.deadline ?? ""))).toContain(id);
-    await place.repository.handoffActions.escalateHandoff("default", id, { attempt: 1, reason: "no_agent" });
+    await place.escalate(id);
     expect((await place.due()).map((one) => one.id)).not.toContain(id);
   });
 

@@ -158,10 +158,8 @@ describe.each(ENGINES)("the completion of a task on %s", (engine) => {
 
   test("waits for an operator if no agent accepts, and a new completion of the owner ends the task", async () => {
     const id = await handedOff();
-    const { attempt } = await offer(place.repository, id);
-    await place.repository.handoffActions.escalateHandoff("default", id, {
-      ...{ attempt, reason: "no_agent", toAgentType: "qa" },
-    });
+    await offer(place.repository, id);
+    await place.escalate(id);
     expect(await place.head(task)).toMatchObject({ state: "blocked", blocked: { reason: "no_agent" } });
     await complete("agent-1");
     expect(await place.head(task)).toMatchObject({ state: "completed" });

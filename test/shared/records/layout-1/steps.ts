@@ -78,9 +78,17 @@ function ofHandoff(step: (at: Situation, open: Handoff) => Promise<unknown>): St
   return async (at) => at.open !== null && step(at, at.open);
 }
 
-const offer = ofHandoff(({ repository, tenant }, open) =>
-  repository.handoffActions.offerHandoff(tenant, open.handoff_id, { ...offering(open), toAgentType: TYPE }),
-);
+const offer = ofHandoff(({ copy, repository, tenant }, open) => {
+  expireOffer(copy, open);
+  const choice = { ...offering(open), toAgentType: TYPE };
+  return repository.handoffActions.offerHandoff(tenant, open.handoff_id, choice);
+});
+
+/** An offer is repeated or escalated only after its deadline. */
+function expireOffer(copy: StoreCopy, { state, deadline }: Handoff): void {
+  if (state === "offered") copy.now = Math.max(copy.now, Date.parse(deadline ?? ""));
+}
+
 const accept = ofHandoff((at, { handoff_id, checkpoint_id, to_agent_type: agent_type }) =>
   command(
     at,
@@ -103,13 +111,14 @@ const STEPS = {
   reject: ofHandoff(({ repository, tenant }, { handoff_id: id }) =>
     repository.handoffActions.rejectHandoff(tenant, id, { reason: "hash_broken" }),
   ),
-  escalate: ofHandoff(({ repository, tenant }, { handoff_id: id, attempt: made }) =>
-    repository.handoffActions.escalateHandoff(tenant, id, {
-      attempt: made,
+  escalate: ofHandoff(({ copy, repository, tenant }, open) => {
+    expireOffer(copy, open);
+    return repository.handoffActions.escalateHandoff(tenant, open.handoff_id, {
+      attempt: open.attempt,
       reason: "no_agent",
       toAgentType: TYPE,
-    }),
-  ),
+    });
+  }),
   lapse: ofHandoff(({ copy, repository, tenant }, { handoff_id: id, deadline }) => {
     copy.now = Math.max(copy.now, Date.parse(deadline ?? "") || 0);
     return repository.handoffActions.lapseHandoff(tenant, id);

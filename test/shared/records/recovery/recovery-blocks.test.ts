@@ -40,12 +40,9 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   /** No agent accepted the attempts. */
   async function untaken(): Promise<string> {
     const task = await place.attempted();
-    const { handoff_id, attempt } = await offer(
-      place.repository,
-      (await place.head(task)).handoff_id as string,
-    );
-    const failure = { attempt, reason: "no_agent", details: "no agent is available" } as const;
-    await place.repository.handoffActions.escalateHandoff("default", handoff_id, failure);
+    const { handoff_id } = await place.head(task);
+    await offer(place.repository, handoff_id as string);
+    await place.escalate(handoff_id as string, "no agent is available");
     return task;
   }
 
@@ -127,9 +124,8 @@ describe.each(ENGINES)("blocked tasks on %s", (engine) => {
   describe("for a handoff that no agent accepted, before any agent has failed", () => {
     async function escalated(): Promise<string> {
       const { task, id } = await place.requested();
-      const { attempt } = await offer(place.repository, id);
-      const failure = { attempt, reason: "no_agent", details: "no agent is available" } as const;
-      await place.repository.handoffActions.escalateHandoff("default", id, failure);
+      await offer(place.repository, id);
+      await place.escalate(id, "no agent is available");
       return task;
     }
     const blockedCount = async () => (await place.repository.recoveryActions.counts()).blocked;

@@ -132,6 +132,8 @@ describe.each(ENGINES)("recoveries in any order on %s", (engine) => {
           reason: isRight ? "hash_broken" : "chain_broken",
         });
       case "escalate":
+        if (isRight && last?.state === "offered")
+          place.now = Math.max(place.now, Date.parse(last.deadline ?? ""));
         return repository.handoffActions.escalateHandoff("default", id, {
           ...{ attempt: last?.attempt ?? 0, reason: "no_agent", toAgentType: "qa" },
         });

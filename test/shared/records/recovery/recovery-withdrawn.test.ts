@@ -112,9 +112,8 @@ describe.each(ENGINES)("a cancelled handoff on %s", (engine) => {
     await requireWithdrawn(replaced);
 
     const untaken = await handedOff();
-    const { handoff_id, attempt } = await offer(place.repository, await open(untaken));
-    const untakenIn = { attempt, reason: "no_agent" } as const;
-    await place.repository.handoffActions.escalateHandoff("default", handoff_id, untakenIn);
+    const { handoff_id } = await offer(place.repository, await open(untaken));
+    await place.escalate(handoff_id);
     expect(await place.head(untaken)).toMatchObject({ state: "blocked", owner: null });
     await handOff(untaken);
     await cancel(untaken);

@@ -228,15 +228,9 @@ describe.each(ENGINES)("recoveries on %s", (engine) => {
 
   test("an attempt that no agent accepts blocks the task", async () => {
     const task = await place.attempted();
-    const { handoff_id, attempt } = await offer(
-      place.repository,
-      (await place.head(task)).handoff_id as string,
-    );
-    await place.repository.handoffActions.escalateHandoff("default", handoff_id, {
-      attempt,
-      reason: "no_agent",
-      details: "no agent of the type is available",
-    });
+    const { handoff_id } = await place.head(task);
+    await offer(place.repository, handoff_id as string);
+    await place.escalate(handoff_id as string, "no agent of the type is available");
     expect(await place.head(task)).toMatchObject({ state: "blocked" });
     expect(await place.recovery(task)).toMatchObject({
       state: "blocked",

@@ -21,9 +21,8 @@ describe.each(ENGINES)("a block by a handoff of an earlier version on %s", (engi
   /** Blocks a task and removes what earlier versions did not write. */
   async function earlierBlock(): Promise<string> {
     const { task, id } = await place.requested();
-    const { attempt } = await offer(place.repository, id);
-    const failure = { attempt, reason: "no_agent", details: "no agent is available" } as const;
-    await place.repository.handoffActions.escalateHandoff("default", id, failure);
+    await offer(place.repository, id);
+    await place.escalate(id, "no agent is available");
     const keys = tenantKeys("default");
     await place.store.transact(WRITE, async (tx) => {
       const head = decodeHead((await tx.get(keys.task(task))) as Uint8Array);
