@@ -93,17 +93,20 @@ export interface ChangedCheckpoint {
   readonly finalStatus?: FinalStatus;
 }
 
-/** Refused for a draft of an earlier owner, unless the task has no owner now. */
+/** Refused for a draft of an earlier owner, unless the task has no owner now. Only the newest checkpoint completes the task. */
 export function checkpointChanged(
   decision: Decision,
   before: TaskRecord,
   { commandId, op, change: written, next, event, facts, finalStatus }: ChangedCheckpoint,
 ): Decision | Refusal {
-  const refused = earlierOwner(decision, before, next) ?? notEndable(before, finalStatus, next);
-  if (refused !== null) return refused;
-  const items = completedItems(next);
   const { phase } = next.execution_state;
   const as = finalStatus === undefined ? null : endOf(finalStatus, phase);
+  const refused =
+    earlierOwner(decision, before, next) ??
+    notEndable(before, as) ??
+    (as === "completed" ? notNewest(before, next) : null);
+  if (refused !== null) return refused;
+  const items = completedItems(next);
   const nextType = as === "completed" ? typeAfter(decision, before, next) : null;
   const completion = nextType !== null && { completion_seq: next.metadata.seq };
   const allFacts = { ...facts, ...(op !== "link" && { phase }), items, ...completion };
@@ -162,13 +165,21 @@ function earlierOwner(
   });
 }
 
-/** A completed task cannot be cancelled, a cancelled one can neither complete nor fail. */
-function notEndable(
-  { work }: TaskRecord,
-  status: FinalStatus | undefined,
-  { execution_state }: UnsealedCheckpoint,
+/** The completion of an older checkpoint would end or hand off the task from before its newest work. */
+function notNewest(
+  { task_id, seq, latest_id }: TaskRecord,
+  { metadata }: UnsealedCheckpoint,
 ): Refusal | null {
-  const as = status === undefined ? null : endOf(status, execution_state.phase);
+  if (metadata.seq === seq) return null;
+  return conflict("newer_checkpoint", "only the newest checkpoint can complete the task", {
+    task_id,
+    checkpoint_id: metadata.checkpoint_id,
+    latest_id,
+  });
+}
+
+/** A completed task cannot be cancelled, a cancelled one can neither complete nor fail. */
+function notEndable({ work }: TaskRecord, as: ReturnType<typeof endOf>): Refusal | null {
   if (as === null || work.kind !== "ended" || work.as === as || work.as === "failed") return null;
   if (work.as === "completed" && as === "failed") return null;
   const details = { state: work.as, event: as };

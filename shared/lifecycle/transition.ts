@@ -83,6 +83,7 @@ export type Why =
   | "ended"
   | "no_checkpoint"
   | "earlier_owner"
+  | "newer_checkpoint"
   | "handoff_open"
   | "no_open_handoff"
   | "handoff_state"

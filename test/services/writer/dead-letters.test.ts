@@ -99,6 +99,23 @@ test("a refused command becomes a dead letter, and later commands are applied", 
   expect(values.reduce((sum, { value }) => sum + value, 0)).toBe(dead.length);
 });
 
+test("the completion of a checkpoint that a newer one follows becomes a dead letter, which names the newer one", async () => {
+  const older = creation({ checkpoint: input({ phase: "complete" }) });
+  const newer = creation();
+  const completion = { command_id: uuidv7(), checkpoint_id: older.command_id, status: "succeeded" };
+  await writer.enqueue("create", older);
+  await writer.enqueue("create", newer);
+  await writer.enqueue("finalize", completion);
+  await writer.drained();
+  expect(await writer.letters()).toMatchObject([
+    {
+      reason: "conflict",
+      error: { code: "CONFLICT", retryable: false, details: { latest_id: newer.command_id } },
+      command_id: completion.command_id,
+    },
+  ]);
+});
+
 test("a fault of Fleet is retried a few times and does not delay later commands", async () => {
   writer.outage = "breaks";
   const faulty = creation();

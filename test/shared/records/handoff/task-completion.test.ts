@@ -4,7 +4,7 @@ import { uuidv7 } from "uuidv7";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { FinalStatus } from "../../../../shared/protocol/checkpoint.ts";
 import type { Policies } from "../../../../shared/protocol/policy.ts";
-import { acknowledge, handoffInput, offer } from "../../../harness/records/handoffs.ts";
+import { acknowledge, handoffInput, initiate, offer, refusal } from "../../../harness/records/handoffs.ts";
 import { create, ENGINES, finalize, input, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
 
@@ -139,11 +139,55 @@ describe.each(ENGINES)("the completion of a task on %s", (engine) => {
     expect(await place.head(task)).toMatchObject({ state: "cancelled", handoff_id: null });
   });
 
+  test("is refused for an older checkpoint, by any caller, and changes nothing", async () => {
+    task = await place.owned();
+    const draft = await place.write(task, "agent-1", { phase: "complete" });
+    const newest = await place.write(task, "agent-1", { completed: 2 });
+    const before = await place.head(task);
+    for (const agent of ["agent-1", "a-tool"])
+      expect(
+        await refusal(
+          finalize(place.repository, draft.checkpoint_id, "succeeded", { task, agent, fence: 1 }),
+        ),
+      ).toMatchObject({
+        code: "CONFLICT",
+        message: "only the newest checkpoint can complete the task",
+        details: { task_id: task, checkpoint_id: draft.checkpoint_id, latest_id: newest.checkpoint_id },
+      });
+    expect(await place.head(task)).toEqual(before);
+  });
+
+  test.each<[phase: "testing" | "complete", status: FinalStatus, state: string]>([
+    ["testing", "succeeded", "active"],
+    ["complete", "handed_off", "active"],
+    ["complete", "failed", "failed"],
+    ["complete", "cancelled", "cancelled"],
+  ])("leaves an older checkpoint in phase %s free to be finalized as %s", async (phase, status, state) => {
+    task = await place.owned();
+    const draft = await place.write(task, "agent-1", { phase });
+    await place.write(task, "agent-1", { completed: 2 });
+    await finalize(place.repository, draft.checkpoint_id, status, { task, fence: 1 });
+    expect(await place.head(task)).toMatchObject({ state, handoff_id: null });
+  });
+
+  test("leaves an older checkpoint in phase complete to the writer, as superseded", async () => {
+    task = await place.owned();
+    const draft = await place.write(task, "agent-1", { phase: "complete" });
+    await place.write(task, "agent-1", { completed: 2 });
+    await place.sweepAllDrafts();
+    expect((await place.trail(task)).at(-1)).toMatchObject({
+      op: "finalize",
+      checkpoint_id: draft.checkpoint_id,
+      final_status: "superseded",
+      state_to: "active",
+    });
+  });
+
   test("replaces an open handoff and a recovery", async () => {
     task = await place.owned();
     const draft = await place.write(task, "agent-1", { phase: "complete" });
-    const { checkpoint_id: first } = await place.write(task, "agent-1", { phase: "handoff" });
     const by = { task, fence: 1 };
+    const { handoff_id: first } = await initiate(place.repository, by);
     const { handoff_id: id } = await finalize(place.repository, draft.checkpoint_id, "succeeded", by);
     expect(await place.handoff(first)).toMatchObject({
       state: "cancelled",
