@@ -66,14 +66,7 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
       const work = worked(task, change, resumedByTaker(task));
       return { ...work, ...succeeded, ...(isHandedOff && { completion_seq: completionSeq }) };
     }
-    return {
-      ...worked(task, change, task.work),
-      ...succeeded,
-      work: { kind: "ended", as: ended },
-      alerted: null,
-      completion_seq: null,
-      budget: task.budget && { ...task.budget, resumed: false, choice: null },
-    };
+    return { ...worked(task, change, task.work), ...succeeded, ...endedAs(ended, task) };
   },
   take: (task, change) => ({
     owner: textOf(change, "owner_to"),
@@ -108,7 +101,8 @@ const RULES: Readonly<Record<AuditOp, Rule>> = {
   reject: closed,
   escalate: closed,
   lapse: closed,
-  cancel_handoff: closed,
+  cancel_handoff: (task, change) =>
+    change.facts.ended_as === "completed" ? endedAs("completed", task) : closed(task, change),
   block: (task, change, { details = null }) => {
     const seq = numberOf(change, "alert_seq");
     return {
@@ -318,6 +312,15 @@ function closed({ work }: TaskRecord, change: AuditedChange): Partial<TaskRecord
   if (!hasHandoff(work) || work.handoff_id !== textOf(change, "handoff_id")) return {};
   if (work.kind === "handing_off") return { work: { kind: "open" } };
   return { work: { ...work, handoff_id: null, accepted: false } };
+}
+
+function endedAs(as: Extract<Work, { kind: "ended" }>["as"], { budget }: TaskRecord): Partial<TaskRecord> {
+  return {
+    work: { kind: "ended", as },
+    alerted: null,
+    completion_seq: null,
+    budget: budget && { ...budget, resumed: false, choice: null },
+  };
 }
 
 /** The owner loses the task: no command under its fence is accepted any more. */

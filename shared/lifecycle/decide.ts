@@ -12,6 +12,7 @@ import { failAgent } from "./failure.ts";
 import {
   accept,
   cancel,
+  cancelCompleted,
   failHandoff,
   handoffStateAfter,
   lapse,
@@ -22,8 +23,16 @@ import {
 } from "./handoff.ts";
 import type { Input, RecoverInput } from "./input.ts";
 import { release, take } from "./ownership.ts";
-import { attempt, retry, supersedeRecovery } from "./recovery.ts";
-import { budgetOf, isEndedWork, isLeftToRecovery, openHandoffOf, stateOf, type TaskRecord } from "./task.ts";
+import { attempt, retry, settle, supersedeRecovery } from "./recovery.ts";
+import {
+  budgetOf,
+  isEndedWork,
+  isLeftToRecovery,
+  openHandoffOf,
+  recoveryStateOf,
+  stateOf,
+  type TaskRecord,
+} from "./task.ts";
 import { conflict, type Refusal, refuse } from "./transition.ts";
 
 /** The transitions, in their order, or why there are none. */
@@ -132,7 +141,10 @@ function acknowledge(
   return decision;
 }
 
-/** A task that only this handoff could continue after a failure is blocked, and operators are alerted. */
+/**
+ * A task that was completed and has no owner ends: no agent would ever continue it. Any other task that only this handoff could
+ * continue after a failure is blocked, and operators are alerted.
+ */
 function cancelHandoff(
   decision: Decision,
   { named, reason }: Extract<Input, { type: "cancel_handoff" }>,
@@ -143,13 +155,28 @@ function cancelHandoff(
   if (decision.handoff?.handoff_id !== handoff.handoff_id || handoffStateAfter(handoff, "cancel") === null) {
     return wrongState(handoff);
   }
-  cancel(decision, { reason: "withdrawn", details: reason });
+  const withdrawn = { reason: "withdrawn", details: reason } as const;
+  if (isCompletedWithoutOwner(decision.task, handoff)) {
+    const recovery = recoveryStateOf(decision.task);
+    cancelCompleted(decision, withdrawn);
+    if (recovery !== "idle") settle(decision, "superseded");
+    return decision;
+  }
+  cancel(decision, withdrawn);
   const { owner, alerted } = decision.task;
   const details = `${actor} cancelled the handoff${reason === null ? "" : `: ${reason}`}`;
   if (replacesRecovery(handoff)) block(decision, { reason: "withdrawn", details });
   // The task was blocked before the handoff was requested, and no agent owns it: it waits for the same operator again.
   else if (owner === null && alerted !== null) block(decision, { reason: alerted.reason, details });
   return decision;
+}
+
+/** True if the completion of the newest checkpoint opened the handoff. */
+function isCompletedWithoutOwner(
+  { owner, seq, completion_seq }: TaskRecord,
+  { trigger, recovery }: Handoff,
+): boolean {
+  return owner === null && completion_seq === seq && recovery === null && trigger?.reason === "task_complete";
 }
 
 function wrongState({ handoff_id, state, accepted_by }: Handoff): Refusal {

@@ -247,13 +247,19 @@ function ended(state: HandoffState, at: string) {
 
 type FailedState = EventData<"HANDOFF_FAILED">["state"];
 
-function end(decision: Decision, op: AuditOp, state: FailedState, failure: HandoffEnding): void {
+function end(
+  decision: Decision,
+  op: AuditOp,
+  state: FailedState,
+  failure: HandoffEnding,
+  facts: AuditFacts = {},
+): void {
   const before = decision.handoff as Handoff;
   const after: Handoff = { ...before, ...ended(state, decision.at), failure };
   const { handoff_id: handoffId, to_agent_type, accepted_by, recovery } = before;
   const { reason } = failure;
   move(decision, op, before, after, {
-    facts: { reason },
+    facts: { reason, ...facts },
     event: {
       type: "HANDOFF_FAILED",
       data: {
@@ -271,6 +277,11 @@ function end(decision: Decision, op: AuditOp, state: FailedState, failure: Hando
 /** The owner keeps the task. */
 export function cancel(decision: Decision, failure: HandoffEnding): void {
   end(decision, "cancel_handoff", "cancelled", failure);
+}
+
+/** The task ends too: its author has completed it, and no agent owns it. */
+export function cancelCompleted(decision: Decision, failure: HandoffEnding): void {
+  end(decision, "cancel_handoff", "cancelled", failure, { ended_as: "completed" });
 }
 
 export function lapse(decision: Decision): void {

@@ -17,6 +17,7 @@
  *
  *      finalize in phase `complete`, as failed or as cancelled: every kind ──▶ ended; a new checkpoint opens an ended task again.
  *      finalize in phase `complete`, if the policy names another type for it: every kind but ended ──▶ handing_off, once.
+ *      cancel of that handoff while the task has no owner: handing_off ──▶ ended.
  *
  * `decide.ts` says which transitions a command or an observation makes; `apply.ts` says what a transition makes of the task.
  */

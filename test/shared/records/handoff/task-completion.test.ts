@@ -114,6 +114,67 @@ describe.each(ENGINES)("the completion of a task on %s", (engine) => {
     });
   });
 
+  test.each<[owner: string, before: string[]]>([
+    ["had no owner", []],
+    ["was released", ["take", "release"]],
+  ])("ends the task when its handoff is cancelled and the task %s", async (_, commands) => {
+    task = place.fresh();
+    for (const op of commands as ("take" | "release")[]) {
+      const { fence } = op === "take" ? { fence: undefined } : await place.head(task);
+      await send(place.repository, op, {}, { task, ...(fence !== undefined && { fence }) });
+    }
+    const checkpoint = input({ phase: "complete" });
+    const { checkpoint_id } = await create(place.repository, { task, checkpoint });
+    const { handoff_id: id } = await finalize(place.repository, checkpoint_id, "succeeded", { task });
+    await offer(place.repository, id as string);
+    await send(place.repository, "cancel_handoff", { reason: "no review" }, { task, agent: "anna" });
+    expect(await place.head(task)).toMatchObject({
+      state: "completed",
+      handoff_id: null,
+      owner: null,
+      last_successful_id: checkpoint_id,
+    });
+    expect(await place.handoff(id as string)).toMatchObject({
+      state: "cancelled",
+      failure: { reason: "withdrawn", details: "no review" },
+    });
+    expect((await place.trail(task)).at(-1)).toMatchObject({
+      op: "cancel_handoff",
+      ended_as: "completed",
+      state_from: "handing_off",
+      state_to: "completed",
+    });
+    // A new checkpoint opens the task again, and its completion is handed off again.
+    expect(await complete("agent-1")).toHaveProperty("handoff_id");
+  });
+
+  test("ends the task when its handoff replaced a recovery and is cancelled", async () => {
+    for (const bring of [() => place.attempted(), () => place.spent()]) {
+      task = await bring();
+      await complete("operator");
+      const { owner, state } = await place.head(task);
+      expect({ owner, state }).toEqual({ owner: null, state: "handing_off" });
+      await send(place.repository, "cancel_handoff", {}, { task, agent: "anna" });
+      expect(await place.head(task)).toMatchObject({ state: "completed", recovery: { state: "idle" } });
+      const { stored, replayed } = await place.replayed(task);
+      expect(replayed).toEqual(stored);
+    }
+  });
+
+  test("leaves the task active when its handoff is cancelled after newer work, or by the owner", async () => {
+    task = place.fresh();
+    const checkpoint = input({ phase: "complete" });
+    const { checkpoint_id } = await create(place.repository, { task, checkpoint });
+    await finalize(place.repository, checkpoint_id, "succeeded", { task });
+    await place.write(task, "agent-1", {});
+    await send(place.repository, "cancel_handoff", {}, { task });
+    expect(await place.head(task)).toMatchObject({ state: "active", handoff_id: null });
+
+    await handedOff();
+    await send(place.repository, "cancel_handoff", {}, { task, fence: 1 });
+    expect(await place.head(task)).toMatchObject({ state: "active", owner: "agent-1" });
+  });
+
   test.each<[string, { type?: string; phase?: "testing"; status?: FinalStatus }, string]>([
     ["the trigger is off for the type", { type: "architecture" }, "completed"],
     ["the checkpoint is in another phase", { phase: "testing" }, "active"],
