@@ -27,7 +27,11 @@ const SLICE = 100;
 export interface AlertQueries {
   list(tenant: string, query: QueryParams<"alerts">): Promise<AlertPage>;
   show(tenant: string, id: string): Promise<AlertState>;
-  acknowledge(tenant: string, query: QueryParams<"alert_ack">): Promise<QueryResults["alert_ack"]>;
+  acknowledge(
+    tenant: string,
+    caller: string,
+    query: QueryParams<"alert_ack">,
+  ): Promise<QueryResults["alert_ack"]>;
 }
 
 export function createAlertQueries({ bus, store, clock, log }: ReaderContext): AlertQueries {
@@ -46,7 +50,7 @@ export function createAlertQueries({ bus, store, clock, log }: ReaderContext): A
       return found === undefined ? missing([id]) : stateOf(found);
     },
 
-    async acknowledge(tenant, { alert_ids, agent_id: by, note = null }) {
+    async acknowledge(tenant, by, { alert_ids, note = null }) {
       const ids = [...new Set(alert_ids)];
       await requireAll(alerts, tenant, ids);
       const wanted = { tenant, alerts: ids, by, note, nowMs: clock.now() };
@@ -54,7 +58,7 @@ export function createAlertQueries({ bus, store, clock, log }: ReaderContext): A
         acknowledgeAlerts(tx, wanted),
       );
       for (const { alert_id, already } of value) {
-        if (!already) log.info({ tenant, alert_id, agent_id: by, note }, "alert acknowledged");
+        if (!already) log.info({ tenant, alert_id, caller: by, note }, "alert acknowledged");
       }
       return { alerts: value };
     },

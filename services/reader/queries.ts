@@ -8,7 +8,12 @@ import {
   type QueryParams,
   type QueryResults,
 } from "../../shared/protocol/queries.ts";
-import { parseQuerySubject, QUERY_OPS, type QueryOp } from "../../shared/protocol/subjects.ts";
+import {
+  parseQuerySubject,
+  QUERY_OPS,
+  type QueryAddress,
+  type QueryOp,
+} from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { AgentsQuery } from "./agents.ts";
@@ -22,7 +27,11 @@ export interface Queries {
 
 /** Complete by compilation: a missing handler, or a result that is not the protocol's, is a type error. */
 type Handlers = {
-  readonly [Op in QueryOp]: (tenant: string, params: QueryParams<Op>) => Promise<QueryResults[Op]>;
+  readonly [Op in QueryOp]: (
+    tenant: string,
+    params: QueryParams<Op>,
+    caller: string,
+  ) => Promise<QueryResults[Op]>;
 };
 
 export function isQueryOp(op: string): op is QueryOp {
@@ -61,24 +70,29 @@ export function createQueries(
     agents,
     queue_status: () => queue.status(),
     dead_list: (tenant, query) => queue.list(tenant, query),
-    dead_retry: (tenant, { seq }) => queue.retry(tenant, seq),
-    dead_drop: (tenant, { seq }) => queue.drop(tenant, seq),
+    dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),
+    dead_drop: (tenant, { seq }, caller) => queue.drop(tenant, caller, seq),
     alerts: (tenant, query) => alerts.list(tenant, query),
     alert: (tenant, { alert_id }) => alerts.show(tenant, alert_id),
-    alert_ack: (tenant, query) => alerts.acknowledge(tenant, query),
+    alert_ack: (tenant, query, caller) => alerts.acknowledge(tenant, caller, query),
   };
-  const answer = async <Op extends QueryOp>(op: Op, tenant: string, body: unknown): Promise<unknown> => {
+  const answer = async <Op extends QueryOp>(
+    op: Op,
+    { tenant, caller }: QueryAddress,
+    body: unknown,
+  ): Promise<unknown> => {
     const params = validate(QUERY_SCHEMAS[op], body) as QueryParams<Op>;
-    return handlers[op](tenant, params);
+    return handlers[op](tenant, params, caller);
   };
   return {
     async handle({ subject, body }) {
-      const { tenant, op } = parseQuerySubject(subject);
+      const address = parseQuerySubject(subject);
+      const { tenant, caller, op } = address;
       if (!isQueryOp(op)) throw invalid("op", `one of ${QUERY_OPS.join(", ")}`, op);
-      const result = await answer(op, tenant, body).catch((error: unknown) => {
+      const result = await answer(op, address, body).catch((error: unknown) => {
         throw error instanceof BusError ? unavailable(error) : error;
       });
-      return { value: { status: "ok", result }, facts: { tenant, ...named(body) } };
+      return { value: { status: "ok", result }, facts: { tenant, caller, ...named(body) } };
     },
   };
 }

@@ -37,8 +37,8 @@ const SLICE = 100;
 export interface QueueQueries {
   status(): Promise<QueueStatus>;
   list(tenant: string, query: QueryParams<"dead_list">): Promise<DeadLetterPage>;
-  retry(tenant: string, seq: number): Promise<RetriedLetter>;
-  drop(tenant: string, seq: number): Promise<DroppedLetter>;
+  retry(tenant: string, caller: string, seq: number): Promise<RetriedLetter>;
+  drop(tenant: string, caller: string, seq: number): Promise<DroppedLetter>;
 }
 
 export function createQueueQueries(context: ReaderContext, repository: CheckpointRepository): QueueQueries {
@@ -53,7 +53,7 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
       return { letters: await withApplied(repository, tenant, found), next_seq };
     },
 
-    async retry(tenant, seq) {
+    async retry(tenant, caller, seq) {
       const letter = await ownLetter(letters, tenant, seq);
       const [{ applied_at = null } = {}] = await withApplied(repository, tenant, [letter]);
       const position = await putBack(context, letter);
@@ -61,13 +61,13 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
       await letters.remove(seq);
       const { task_id, command_id } = letter.shown;
       log.info(
-        { tenant, letter: seq, task_id, command_id, position, applied_at },
+        { tenant, caller, letter: seq, task_id, command_id, position, applied_at },
         "dead letter put back into the queue",
       );
       return { seq, command_id, position, applied_at };
     },
 
-    async drop(tenant, seq) {
+    async drop(tenant, caller, seq) {
       const { shown } = await ownLetter(letters, tenant, seq);
       const { task_id, agent_id, command_id } = shown;
       const audited =
@@ -82,7 +82,7 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
           occasion: `${STREAMS.dead}/${seq}/${shown.dead_at}`,
         }));
       await letters.remove(seq);
-      log.warn({ tenant, letter: seq, task_id, command_id, audited }, "dead letter dropped");
+      log.warn({ tenant, caller, letter: seq, task_id, command_id, audited }, "dead letter dropped");
       return { seq, command_id };
     },
   };

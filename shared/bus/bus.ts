@@ -81,6 +81,13 @@ export interface ServeOptions {
    * callers would time out and retry before their turn, and every retry would add to the load.
    */
   readonly waitMsMax: number;
+  /**
+   * Whether the reply address is the caller's own inbox. A request with another one is dropped: the answer
+   * would speak to a third party with the rights of this service.
+   */
+  readonly isOwnReply: (message: Message) => boolean;
+  /** Reports a dropped request. */
+  readonly dropped: (message: Message) => void;
   /** The immediate answer if too many requests are open, or they wait too long. */
   readonly overload: (message: Message) => Outgoing;
   /** The answer if the handler threw, or if its reply could not be sent. */

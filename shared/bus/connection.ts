@@ -64,7 +64,6 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
   const { monitorUrl } = o;
   return new NatsBus({
     connection,
-    inboxPrefix,
     identity: o.identity,
     log: o.log,
     monitorUrl: typeof monitorUrl === "function" ? monitorUrl : () => monitorUrl,

@@ -39,7 +39,6 @@ const STREAMS_READY_MS = 15_000;
 
 export interface NatsBusParts {
   readonly connection: NatsConnection;
-  readonly inboxPrefix: string;
   readonly identity: string;
   readonly log: Logger;
   readonly monitorUrl: () => string | undefined;
@@ -59,13 +58,13 @@ export class NatsBus implements Bus {
   #version: string;
   #closing: Promise<void> | undefined;
 
-  constructor({ connection, inboxPrefix, identity, log, monitorUrl }: NatsBusParts) {
+  constructor({ connection, identity, log, monitorUrl }: NatsBusParts) {
     this.identity = identity;
     this.#connection = connection;
     this.#log = log;
     this.#monitorUrl = monitorUrl;
     this.#version = connection.info?.version ?? "";
-    this.#requests = new Requests(connection, inboxPrefix);
+    this.#requests = new Requests(connection, identity);
     this.#client = jetstream(connection);
     this.#manager = this.#client.jetstreamManager(false);
     this.#directory = new StreamDirectory(this.#manager, () => knowsAtomicBatches(connection.info), log);

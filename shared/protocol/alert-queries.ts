@@ -26,8 +26,6 @@ export const alertQuerySchema = z.looseObject({ alert_id: alertIdSchema });
 
 export const alertAckQuerySchema = z.looseObject({
   alert_ids: z.array(alertIdSchema).min(1).max(LIMITS.alert_acks_count_max),
-  /** The name of the operator. It is not verified, because the subject of a query names no agent. */
-  agent_id: tokenSchema,
   note: z
     .string()
     .max(LIMITS.alert_note_chars_max, `at most ${LIMITS.alert_note_chars_max} characters`)

@@ -105,8 +105,10 @@ export const SUBJECTS = {
   dead: (stream: string, reason: string, task: string): string =>
     `fleet.dead.${token("stream", stream)}.${token("reason", reason)}.${token("task_id", task)}`,
   everyDead: "fleet.dead.>",
-  query: (tenant: string, op: QueryOp): string => `fleet.query.${token("tenant", tenant)}.${op}`,
-  everyQuery: "fleet.query.*.*",
+  /** The caller is an agent, an orchestrator or an operator. */
+  query: (tenant: string, caller: string, op: QueryOp): string =>
+    `fleet.query.${token("tenant", tenant)}.${token("caller_id", caller)}.${op}`,
+  everyQuery: "fleet.query.*.*.*",
   event: (tenant: string, type: string, task: string): string =>
     `fleet.event.${token("tenant", tenant)}.${token("type", type)}.${token("task_id", task)}`,
   everyEvent: "fleet.event.>",
@@ -225,15 +227,30 @@ export function parseQueuedSubject(subject: string): CommandAddress {
   };
 }
 
-/** True if the subject is below the agent's own inbox, the only place for its answers. */
-export function isInboxOf(agent: string, subject: string): boolean {
-  const prefix = `_INBOX.${agent}.`;
+/** True if the subject is below the caller's own inbox, the only place for its answers. */
+export function isInboxOf(caller: string, subject: string): boolean {
+  const prefix = `_INBOX.${caller}.`;
   return subject.length <= 256 && subject.startsWith(prefix) && INBOX_REST.test(subject.slice(prefix.length));
 }
 
-export function parseQuerySubject(subject: string): { readonly tenant: string; readonly op: string } {
-  const [, , tenant = "", op = ""] = subject.split(".");
-  return { tenant: token("tenant", tenant), op };
+export interface QueryAddress {
+  readonly tenant: string;
+  readonly caller: string;
+  readonly op: string;
+}
+
+/** Parses `fleet.query.<tenant>.<caller>.<op>`; throws INVALID with the token that is wrong. */
+export function parseQuerySubject(subject: string): QueryAddress {
+  const [, , tenant = "", caller = "", op = ""] = subject.split(".");
+  return { tenant: token("tenant", tenant), caller: token("caller_id", caller), op };
+}
+
+const REQUEST_SUBJECT = /^fleet\.(?:cmd|query)\.[^.]+\.([^.]+)\./;
+
+/** The caller that the subject of a command or a query names. undefined: another subject. */
+export function callerOf(subject: string): string | undefined {
+  const caller = REQUEST_SUBJECT.exec(subject)?.[1];
+  return caller !== undefined && isToken(caller) ? caller : undefined;
 }
 
 /** Parses `fleet.heartbeat.<tenant>.<agent>`; throws INVALID with the token that is wrong. */

@@ -116,7 +116,7 @@ export class InProcessFleet {
   }
 
   ask(op: QueryOp, body: Json = {}, tenant = "default"): Promise<Json> {
-    return this.#request(SUBJECTS.query(tenant, op), { body: bytes(body) });
+    return this.#request(SUBJECTS.query(tenant, "operator-1", op), { body: bytes(body) });
   }
 
   /** Puts a command in the queue, as an agent does that does not wait for an answer; resolves with its seq in the stream. */

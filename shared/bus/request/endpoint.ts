@@ -5,7 +5,7 @@
  */
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
-import { CONTENT_TYPES, HEADERS } from "../../protocol/subjects.ts";
+import { CONTENT_TYPES, callerOf, HEADERS, isInboxOf } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
 import type { Metrics } from "../../runtime/observability/metrics.ts";
@@ -72,6 +72,9 @@ const TOO_LONG = new FleetError(
 );
 const FAULT = new FleetError("INTERNAL", "an unexpected failure; the service's log has the details");
 
+/** The outcome of a request that was dropped for its reply address. */
+const DROPPED = "FOREIGN_REPLY";
+
 /** A handler throws FleetErrors. Any other error is a fault of Fleet and is logged with its stack. */
 export function serveEndpoint(
   options: EndpointOptions,
@@ -87,6 +90,14 @@ export function serveEndpoint(
       queue: options.queue,
       concurrencyMax: LIMITS.requests_in_flight_max,
       waitMsMax: LIMITS.request_wait_ms_max,
+      isOwnReply: ({ subject, replyTo = "" }) => isInboxOf(callerOf(subject) ?? "", replyTo),
+      dropped: ({ subject, replyTo }) => {
+        record(options.opOf(subject), DROPPED, null);
+        options.log.warn(
+          { subject, reply_to: replyTo },
+          "request dropped: its answer would not go to its caller",
+        );
+      },
       overload: (message) => {
         record(options.opOf(message.subject), OVERLOADED.code, null);
         return reply(options, message, errorAnswer(OVERLOADED));

@@ -1,5 +1,5 @@
 /**
- * Requests over one shared inbox. The library's own request makes two stack traces and a timer race for each
+ * Requests over shared inboxes. The library's own request makes two stack traces and a timer race for each
  * call and reaches half of this rate. Here a request is one entry in a map, and one slow timer ends the
  * overdue ones.
  *
@@ -7,6 +7,7 @@
  * and a longer wait cannot tell. Without a connection a request fails with `unavailable`: nothing was sent.
  */
 import { createInbox, errors, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/transport-node";
+import { callerOf, SUBJECTS } from "../../protocol/subjects.ts";
 import { BusError, type BusErrorKind, type Message, type Outgoing, type RequestOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
@@ -21,23 +22,27 @@ interface Settle {
 
 interface Pending extends Settle {
   readonly subject: string;
+  readonly inbox: string;
   readonly deadline: number;
   readonly timeoutMs: number;
 }
 
 export class Requests {
   readonly #connection: NatsConnection;
-  readonly #inbox: string;
+  readonly #identity: string;
+  /** One inbox for each caller: services answer only to the inbox of the caller that the subject names. */
+  readonly #inboxes = new Map<string, string>();
   readonly #pending = new Map<string, Pending>();
   #counter = 0;
   /** The reason why nothing can be sent now. */
   #obstacle: "unavailable" | "closed" | undefined;
   #sweeper: NodeJS.Timeout | undefined;
 
-  constructor(connection: NatsConnection, inboxPrefix: string) {
+  /** `identity`: the caller of requests whose subject names none. */
+  constructor(connection: NatsConnection, identity: string) {
     this.#connection = connection;
-    this.#inbox = `${createInbox(inboxPrefix)}.`;
-    connection.subscribe(`${this.#inbox}*`, { callback: (error, raw) => this.#arrived(error, raw) });
+    this.#identity = identity;
+    this.#inboxOf(identity);
   }
 
   send(
@@ -49,11 +54,12 @@ export class Requests {
       o.signal?.throwIfAborted();
       if (this.#obstacle !== undefined) throw new BusError(this.#obstacle, { subject });
       const token = (++this.#counter).toString(36);
-      this.#publish(subject, out.body, this.#inbox + token, wireHeaders(out, o.headers));
+      const inbox = this.#inboxOf(callerOf(subject) ?? this.#identity);
+      this.#publish(subject, out.body, inbox + token, wireHeaders(out, o.headers));
       const deadline = performance.now() + o.timeoutMs;
       const settle =
         o.signal === undefined ? { resolve, reject } : this.#abortable(token, o.signal, { resolve, reject });
-      this.#pending.set(token, { subject, deadline, timeoutMs: o.timeoutMs, ...settle });
+      this.#pending.set(token, { subject, inbox, deadline, timeoutMs: o.timeoutMs, ...settle });
       this.#sweeper ??= setInterval(() => this.#sweep(), SWEEP_MS);
     });
   }
@@ -91,14 +97,32 @@ export class Requests {
     }
   }
 
-  #arrived(error: Error | null, raw: Msg): void {
-    if (error !== null) {
-      this.#failAll("permission", { reason: error.message });
-      return;
+  #inboxOf(caller: string): string {
+    const known = this.#inboxes.get(caller);
+    if (known !== undefined) return known;
+    const inbox = `${createInbox(SUBJECTS.inboxPrefix(caller))}.`;
+    this.#connection.subscribe(`${inbox}*`, {
+      callback: (error, raw) => {
+        if (error === null) return this.#arrived(inbox, raw);
+        // The server refused the subscription: the connection may not act as this caller.
+        this.#inboxes.delete(caller);
+        this.#refused(inbox, error.message);
+      },
+    });
+    this.#inboxes.set(caller, inbox);
+    return inbox;
+  }
+
+  #refused(inbox: string, reason: string): void {
+    for (const [token, pending] of this.#pending) {
+      if (pending.inbox === inbox) this.#fail(token, pending, "permission", { reason });
     }
-    const token = raw.subject.slice(this.#inbox.length);
+  }
+
+  #arrived(inbox: string, raw: Msg): void {
+    const token = raw.subject.slice(inbox.length);
     const pending = this.#pending.get(token);
-    if (pending === undefined) return;
+    if (pending?.inbox !== inbox) return;
     this.#pending.delete(token);
     if (statusCode(raw) === 503) {
       const cause = new errors.NoRespondersError(pending.subject);

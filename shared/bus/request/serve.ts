@@ -1,6 +1,6 @@
 /**
- * The answering side. Every request with a reply address gets exactly one answer: the handler's, the one for
- * a failure, or the one for overload. Handlers run directly in the connection's callback. A queue before them
+ * The answering side. Every request gets exactly one answer at the inbox of its caller: the handler's, the one
+ * for a failure, or the one for overload. A request with another reply address is dropped. Handlers run directly in the connection's callback. A queue before them
  * would only hide an overload from callers, which can ask another instance or wait.
  */
 import type { Msg, NatsConnection, Subscription, SubscriptionOptions } from "@nats-io/transport-node";
@@ -52,7 +52,8 @@ export async function serve(
       return;
     }
     const message = new ReceivedMessage(raw);
-    if (isOverloaded()) answerSafely(message, () => o.overload(message));
+    if (message.replyTo !== undefined && !o.isOwnReply(message)) o.dropped(message);
+    else if (isOverloaded()) answerSafely(message, () => o.overload(message));
     else void finish(message);
   };
 

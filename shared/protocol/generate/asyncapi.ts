@@ -97,6 +97,7 @@ export const STREAM_FACTS = {
 const PARAMETERS: Readonly<Record<string, string>> = {
   tenant: "The tenant; default unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
   agent_id: "The agent that sends the message. The server's permissions guard this token.",
+  caller_id: "The agent, orchestrator or operator that asks. The server's permissions guard this token.",
   agent_type: "The agent type that the offer is for.",
   severity: "The urgency of the alert: warning or critical.",
   task_id: "The task that the message is about.",
@@ -122,7 +123,8 @@ function channel(subject: string, message: string, more: Tree = {}): Tree {
 function replyChannel(messages: readonly string[]): Tree {
   return {
     address: null,
-    description: "The inbox that the request names as its reply subject.",
+    description:
+      "The inbox that the request names as its reply subject. It must be below _INBOX.<agent_id> or _INBOX.<caller_id> of the request.",
     messages: Object.fromEntries(messages.map((name) => [name, ref(`components/messages/${name}`)])),
   };
 }
@@ -171,7 +173,7 @@ function request(
   const subject =
     kind === "command"
       ? SUBJECTS.command("tenant", "agent_id", "task_id", op as (typeof COMMAND_OPS)[number])
-      : SUBJECTS.query("tenant", op as (typeof QUERY_OPS)[number]);
+      : SUBJECTS.query("tenant", "caller_id", op as (typeof QUERY_OPS)[number]);
   return {
     channels: { [name]: channel(subject, name), [`${name}.reply`]: replyChannel(answers) },
     operations: { [name]: requestOperation(name, queue, answers) },

@@ -162,9 +162,9 @@ export class FleetAdmin {
     alertId: string | readonly string[],
     { note, deadlineMs, signal }: CallOptions & { readonly note?: string | undefined } = {},
   ): Promise<AcknowledgedAlerts> {
-    const { queries, agentId } = this.#parts;
+    const { queries } = this.#parts;
     const alertIds = typeof alertId === "string" ? [alertId] : [...alertId];
-    return queries.send("alert_ack", { alertIds, agentId, note, deadlineMs, signal });
+    return queries.send("alert_ack", { alertIds, note, deadlineMs, signal });
   }
 
   /** Handles alerts of this tenant from now on, as they are published. */

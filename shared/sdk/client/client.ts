@@ -70,8 +70,8 @@ export class FleetClient {
   readonly #accepted = new Set<string>();
 
   constructor(parts: ClientParts) {
-    const { connection, clock, tenant } = parts;
-    const queries = new QuerySender(connection, clock, tenant);
+    const { connection, clock } = parts;
+    const queries = new QuerySender(connection, clock, parts);
     const delivery = new CommandDelivery(parts);
     this.#parts = { ...parts, delivery, queries, tasks: new CheckpointTasks(queries) };
     this.#log = parts.log ?? createLogger({ service: "sdk", level: "silent" });

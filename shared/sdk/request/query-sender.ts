@@ -22,11 +22,17 @@ export class QuerySender {
   readonly #connection: ClientConnection;
   readonly #clock: Clock;
   readonly #tenant: string;
+  readonly #caller: string;
 
-  constructor(connection: ClientConnection, clock: Clock, tenant: string) {
+  constructor(
+    connection: ClientConnection,
+    clock: Clock,
+    { tenant, agentId }: { readonly tenant: string; readonly agentId: string },
+  ) {
     this.#connection = connection;
     this.#clock = clock;
     this.#tenant = tenant;
+    this.#caller = agentId;
   }
 
   /** `query`: the parameters of the query, in camelCase, and the options of the call. */
@@ -34,7 +40,7 @@ export class QuerySender {
     op: Op,
     { deadlineMs, signal, ...query }: Camel<QueryInput<Op>> & CallOptions,
   ): Promise<QueryResults[Op]> {
-    const subject = SUBJECTS.query(this.#tenant, op);
+    const subject = SUBJECTS.query(this.#tenant, this.#caller, op);
     const body = encodeBody(toSnake(query), CONTENT_TYPES.json);
     const options = { deadlineMs, signal, changes: CHANGING.has(op) };
     const operation = operationOf(subject);

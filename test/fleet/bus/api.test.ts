@@ -56,7 +56,7 @@ const printedValues = new Map<string, string>();
 
 beforeAll(async () => {
   fleet = await startFleet();
-  nats = await connect({ servers: fleet.url });
+  nats = await connect({ servers: fleet.url, inboxPrefix: "_INBOX.agent-7" });
 });
 
 afterAll(async () => {
@@ -73,16 +73,16 @@ async function ask(subject: string, text: string): Promise<Json> {
 }
 
 function subjectOf(op: string): string {
-  if (op.startsWith("query.")) return `fleet.query.default.${op.slice("query.".length)}`;
+  if (op.startsWith("query.")) return `fleet.query.default.agent-7.${op.slice("query.".length)}`;
   return (COMMAND_OPS as readonly string[]).includes(op)
     ? `fleet.cmd.default.agent-7.billing-42.${op}`
-    : `fleet.query.default.${op}`;
+    : `fleet.query.default.agent-7.${op}`;
 }
 
 /** Resolves when all events are published and indexed. The page does not wait for it, because its reader is slower. */
 async function settled(): Promise<void> {
   await expect
-    .poll(async () => (await ask("fleet.query.default.status", "{}")).result, POLL)
+    .poll(async () => (await ask("fleet.query.default.agent-7.status", "{}")).result, POLL)
     .toMatchObject({ outbox: { depth: 0 }, index: { behind: 0, state: "ready" } });
 }
 
@@ -94,7 +94,7 @@ function shellWith(words: string): string {
 async function sendHeartbeat(): Promise<void> {
   const [, subject, body] = /^nats publish (\S+)[\s\\]+'([^']+)'/.exec(shellWith("fleet.heartbeat."))!;
   nats.publish(subject!, body);
-  const agents = async () => (await ask("fleet.query.default.agents", "{}")).result;
+  const agents = async () => (await ask("fleet.query.default.agent-7.agents", "{}")).result;
   await expect.poll(agents, POLL).toMatchObject({ agents: [{}] });
 }
 
@@ -105,12 +105,12 @@ async function publishToQueue(): Promise<void> {
   expect(await ask(subject!, body!)).toMatchObject({ stream: "FLEET_QUEUE", seq: 1 });
   await untilDead(1);
   // The letter is stored before the message leaves the queue.
-  const depth = async () => (await ask("fleet.query.default.queue_status", "{}")).result;
+  const depth = async () => (await ask("fleet.query.default.agent-7.queue_status", "{}")).result;
   await expect.poll(depth, POLL).toMatchObject({ depth: 0, left_total: 1 });
 }
 
 async function untilDead(seq: number): Promise<void> {
-  const list = async () => (await ask("fleet.query.default.dead_list", "{}")).result;
+  const list = async () => (await ask("fleet.query.default.agent-7.dead_list", "{}")).result;
   await expect.poll(list, POLL).toMatchObject({ letters: [{ seq }] });
 }
 
@@ -119,7 +119,7 @@ const alertIds = (answer: Json): string[] =>
 
 /** Resolves when both dead letters are alerted. */
 async function untilAlerted(): Promise<void> {
-  const ids = async () => alertIds(await ask("fleet.query.default.alerts", "{}"));
+  const ids = async () => alertIds(await ask("fleet.query.default.agent-7.alerts", "{}"));
   await expect.poll(ids, POLL).toHaveLength(2);
 }
 
@@ -127,7 +127,7 @@ test("the first shell commands work", async () => {
   const shell = blocks.find(({ language }) => language === "sh")!.text;
   const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
   nats.subscribe(subscription!, { callback: (_error, message) => void events.push(message.json<Json>()) });
-  const requests = [...shell.matchAll(/^nats request (\S+)[\s\\]+'([^']+)'/gm)];
+  const requests = [...shell.matchAll(/^nats --inbox-prefix _INBOX.agent-7 request (\S+)[\s\\]+'([^']+)'/gm)];
   expect(requests).toHaveLength(2);
   const answers: Json[] = [];
   for (const [, subject, body] of requests) answers.push(await ask(subject!, body!));

@@ -161,8 +161,7 @@ describe("bad input", () => {
   test.each([
     ["an unknown operation", "fleet.cmd.default.a.t.destroy", "op"],
     ["a task that is too long", `fleet.cmd.default.a.${"t".repeat(65)}.create`, "task_id"],
-    ["an agent with an encoded space", "fleet.cmd.default.a%20b.t.create", "agent_id"],
-    ["an unknown query", "fleet.query.default.everything", "op"],
+    ["an unknown query", "fleet.query.default.stranger.everything", "op"],
   ])("a subject with %s", async (_, subject, path) => {
     const error = await errorFor(subject, bytesOf(good()));
     expect(error).toMatchObject({ code: "INVALID", fields: [{ path }] });
@@ -177,7 +176,7 @@ describe("bad input", () => {
     ["a get of an invalid id", "get", { checkpoint_id: "chk-1" }, "checkpoint_id"],
     ["an audit from 0", "audit", { task_id: TASK, from_seq: 0 }, "from_seq"],
   ] as const)("%s", async (_, op, body, path) => {
-    const error = await errorFor(SUBJECTS.query("default", op), bytesOf(body));
+    const error = await errorFor(SUBJECTS.query("default", "stranger", op), bytesOf(body));
     expect(error.code).toBe("INVALID");
     expect(error.fields?.[0]?.path).toBe(path);
   });

@@ -2,7 +2,8 @@
 // the SDK between a copy and the fleet.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { connect, createInbox, type NatsConnection } from "@nats-io/transport-node";
+import { callerOf, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 
 export interface RawCommand {
   readonly subject: string;
@@ -33,6 +34,8 @@ export function connectNats(url: string): Promise<NatsConnection> {
   return connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 50, reconnectJitter: 50 });
 }
 
+const inboxFor = (subject: string): string => createInbox(SUBJECTS.inboxPrefix(callerOf(subject) ?? "none"));
+
 /** Sends one copy until its result is known; it is unknown without an answer or a responder, and after UNAVAILABLE or TIMEOUT. */
 export async function sendUntilSettled(
   nats: NatsConnection,
@@ -41,7 +44,7 @@ export async function sendUntilSettled(
   const end = performance.now() + SETTLED_MS;
   for (;;) {
     const answer = await nats
-      .request(subject, body, { timeout: ATTEMPT_MS })
+      .request(subject, body, { timeout: ATTEMPT_MS, noMux: true, reply: inboxFor(subject) })
       .then((message) => message.json<RawAnswer>())
       .catch(() => null);
     const code = answer?.error?.code ?? "";

@@ -62,7 +62,7 @@ function beat(agent: string, more: Partial<Heartbeat> = {}, tenant = "default"):
 
 async function page(query: object = {}, tenant = "default"): Promise<AgentPage> {
   const answer = await bus.request(
-    SUBJECTS.query(tenant, "agents"),
+    SUBJECTS.query(tenant, "operator-1", "agents"),
     { body: encodeBody(query, CONTENT_TYPES.json) },
     { timeoutMs: 5_000 },
   );
@@ -143,7 +143,7 @@ describe("agents", () => {
 
   test("a cursor of another query is refused", async () => {
     const answer = await bus.request(
-      SUBJECTS.query("default", "agents"),
+      SUBJECTS.query("default", "operator-1", "agents"),
       { body: encodeBody({ cursor: "malformed" }, CONTENT_TYPES.json) },
       { timeoutMs: 5_000 },
     );

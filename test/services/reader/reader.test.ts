@@ -94,7 +94,7 @@ async function request(
 }
 
 const ask = (op: QueryOp, query: object = {}) =>
-  request(SUBJECTS.query("default", op), encodeBody(query, CONTENT_TYPES.json));
+  request(SUBJECTS.query("default", "agent-1", op), encodeBody(query, CONTENT_TYPES.json));
 
 async function result<Op extends QueryOp>(op: Op, query: object = {}): Promise<QueryResults[Op]> {
   const answer = await ask(op, query);
@@ -189,7 +189,7 @@ describe("queries", () => {
   test("a query in MessagePack is answered in MessagePack", async () => {
     const { checkpoint_id } = await create(bench.repository);
     const body = encodeBody({ checkpoint_id }, CONTENT_TYPES.msgpack);
-    const answer = await request(SUBJECTS.query("default", "get"), body, CONTENT_TYPES.msgpack);
+    const answer = await request(SUBJECTS.query("default", "agent-1", "get"), body, CONTENT_TYPES.msgpack);
     expect(answer).toMatchObject({ status: "ok", result: { checkpoint: { metadata: { checkpoint_id } } } });
   });
 
@@ -217,12 +217,14 @@ describe("queries", () => {
   });
 
   test("a malformed query is INVALID, and a missing record NOT_FOUND", async () => {
-    const unknown = SUBJECTS.query("default", "get").replace(/get$/, "drop_all");
+    const unknown = SUBJECTS.query("default", "agent-1", "get").replace(/get$/, "drop_all");
     expect((await request(unknown, Buffer.from("{}"))).error).toMatchObject({
       code: "INVALID",
       fields: [{ path: "op" }],
     });
-    expect((await request(SUBJECTS.query("default", "get"), Buffer.from("{"))).error.code).toBe("INVALID");
+    expect((await request(SUBJECTS.query("default", "agent-1", "get"), Buffer.from("{"))).error.code).toBe(
+      "INVALID",
+    );
     expect((await ask("latest", { task_id: "none" })).result).toEqual({ checkpoint: null, passed_over: [] });
     for (const [op, query] of [
       ["get", { checkpoint_id: "00000000-0000-7000-8000-000000000000" }],

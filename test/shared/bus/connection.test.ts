@@ -37,6 +37,8 @@ const echo = {
   queue: "q",
   concurrencyMax: 10,
   waitMsMax: 30_000,
+  isOwnReply: () => true,
+  dropped: () => {},
   overload: () => ({ body }),
   failed: () => ({ body }),
 };

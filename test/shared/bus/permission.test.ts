@@ -21,7 +21,7 @@ beforeAll(async () => {
     `listen: "127.0.0.1:-1"
      ports_file_dir: ${JSON.stringify(dir)}
      authorization { users = [
-       { user: a, password: secret, permissions: { publish: ["fleet.cmd.default.a.>", "fleet.query.>"], subscribe: ["_INBOX.a.>"] } }
+       { user: a, password: secret, permissions: { publish: ["fleet.cmd.default.a.>", "fleet.query.default.a.>"], subscribe: ["_INBOX.a.>"] } }
        { user: w, password: secret, permissions: { publish: ["_INBOX.*.>"], subscribe: ["fleet.cmd.>", "_INBOX.w.>"] } }
      ] }`,
   );
@@ -60,6 +60,8 @@ test("an agent reaches only its own subjects, and a refusal fails at once", asyn
       queue: "writer",
       concurrencyMax: 10,
       waitMsMax: 30_000,
+      isOwnReply: () => true,
+      dropped: () => {},
       overload: () => ({ body }),
       failed: () => ({ body }),
     },

@@ -29,6 +29,8 @@ const answers = {
   queue: "writer",
   concurrencyMax: 100,
   waitMsMax: 30_000,
+  isOwnReply: () => true,
+  dropped: () => {},
   overload: () => text("overload"),
   failed: (_: Message, error: unknown) => text(`failed: ${(error as Error).message}`),
 };

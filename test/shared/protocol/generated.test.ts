@@ -77,7 +77,7 @@ describe("AsyncAPI", () => {
   test("addresses are the code's subjects", () => {
     const address = (name: string) => document.channels[name]?.address;
     expect(address("command.create")).toBe("fleet.cmd.{tenant}.{agent_id}.{task_id}.create");
-    expect(address("query.by_agent")).toBe("fleet.query.{tenant}.by_agent");
+    expect(address("query.by_agent")).toBe("fleet.query.{tenant}.{caller_id}.by_agent");
     expect(address("event.AGENT_HANDOFF")).toBe("fleet.event.{tenant}.AGENT_HANDOFF.{task_id}");
     expect(address("queue.create")).toBe("fleet.queue.{tenant}.{agent_id}.{task_id}.create");
     const filled = String(address("command.link")).replaceAll(/\{\w+\}/g, "x");

@@ -92,7 +92,8 @@ const builders: [name: string, build: (value: string) => string][] = [
   ["tenant of a command", (value) => SUBJECTS.command(value, "a", "t", "create")],
   ["agent of a command", (value) => SUBJECTS.command("d", value, "t", "create")],
   ["task of a command", (value) => SUBJECTS.command("d", "a", value, "create")],
-  ["tenant of a query", (value) => SUBJECTS.query(value, "get")],
+  ["tenant of a query", (value) => SUBJECTS.query(value, "a", "get")],
+  ["caller of a query", (value) => SUBJECTS.query("d", value, "get")],
   ["tenant of an event", (value) => SUBJECTS.event(value, "T", "t")],
   ["type of an event", (value) => SUBJECTS.event("d", value, "t")],
   ["task of an event", (value) => SUBJECTS.event("d", "T", value)],
@@ -125,8 +126,9 @@ describe("subjects", () => {
   });
 
   test("a query's subject is parsed back", () => {
-    expect(parseQuerySubject(SUBJECTS.query("default", "by_agent"))).toEqual({
+    expect(parseQuerySubject(SUBJECTS.query("default", "agent-1", "by_agent"))).toEqual({
       tenant: "default",
+      caller: "agent-1",
       op: "by_agent",
     });
   });

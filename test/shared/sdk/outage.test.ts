@@ -74,6 +74,8 @@ async function writer(
       queue: "writer",
       concurrencyMax: 100,
       waitMsMax: 10_000,
+      isOwnReply: () => true,
+      dropped: () => {},
       overload: () => encode({}),
       failed: () => encode({}),
     },
