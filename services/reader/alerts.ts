@@ -5,7 +5,7 @@
 
 import type { StoredBody, StreamView } from "../../shared/bus/bus.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
-import { type TaskRecord, viewOf } from "../../shared/lifecycle/task.ts";
+import type { TaskRecord } from "../../shared/lifecycle/task.ts";
 import type { AlertPage, AlertState } from "../../shared/protocol/alert-queries.ts";
 import { parseAlertId, type ReceivedAlert, readAlert } from "../../shared/protocol/alerts.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
@@ -17,6 +17,7 @@ import { openCursor, sealCursor } from "../../shared/records/kv/cursor.ts";
 import { Transactions } from "../../shared/records/kv/transactions.ts";
 import { acknowledgeAlerts, readAcks } from "../../shared/records/task/alert-acks.ts";
 import { readHeads } from "../../shared/records/task/task-list.ts";
+import { viewOf } from "../../shared/records/task/task-view.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { type Evidence, evidenceOf, isResolved } from "./alert-resolution.ts";
 import type { ReaderContext } from "./context.ts";

@@ -92,7 +92,7 @@ export function attempt(decision: Decision, handoffId: string, point: RecoveryPo
     ...point,
     options: {
       reason: shortened(reason),
-      to_agent_type: recoveryType(decision.task, point.checkpoint, choice) ?? undefined,
+      to_agent_type: recoveryType(decision.task, metadata, choice) ?? undefined,
       ...(nextPhase !== null && { next_phase: nextPhase }),
     },
     recovery: {

@@ -40,7 +40,7 @@ export function typeAfterCompletion(policies: Policies, tenant: string, from: st
  */
 export function recoveryType(
   { completion_seq }: Pick<TaskRecord, "completion_seq">,
-  { metadata }: UnsealedCheckpoint,
+  metadata: Pick<UnsealedCheckpoint["metadata"], "seq" | "agent_type">,
   choice: RecoveryChoice | null,
 ): string | null {
   const type = choice?.to_agent_type ?? null;
@@ -58,4 +58,22 @@ export function recoveryPhase(
   { metadata, execution_state }: UnsealedCheckpoint,
 ): ReturnType<typeof nextPhaseOf> {
   return metadata.seq === completion_seq ? "complete" : nextPhaseOf(execution_state);
+}
+
+/**
+ * The type to which an attempt at recovery from the newest checkpoint goes, by the head of the task alone; null: the recovery point
+ * decides, with the policy.
+ */
+export function expectedRecoveryType(
+  task: Pick<TaskRecord, "completion_seq" | "seq" | "agent_type" | "phase" | "latest_id" | "budget">,
+): string | null {
+  const { completion_seq, seq, agent_type: author, phase, latest_id: latestId, budget } = task;
+  const choice = budget?.choice ?? null;
+  if (author === null) return choice?.to_agent_type ?? null;
+  const type = recoveryType(task, { seq, agent_type: author }, choice);
+  const fromId = choice?.checkpoint_id ?? latestId;
+  const isFromNewest = budget?.rung !== "previous" && fromId === latestId;
+  // The checkpoint, which the head lacks, names the next phase.
+  const isForNextPhase = phase === "handoff" || seq === completion_seq;
+  return type ?? (isFromNewest && !isForNextPhase ? author : null);
 }

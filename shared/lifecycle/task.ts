@@ -29,7 +29,7 @@ import type {
   RecoveryRung,
   RecoveryState,
 } from "../protocol/recovery-states.ts";
-import type { Task, TaskState } from "../protocol/task.ts";
+import type { TaskState } from "../protocol/task.ts";
 
 export type Work =
   | { readonly kind: "open" }
@@ -207,54 +207,4 @@ export function recoveryDueOf({ work }: Pick<TaskRecord, "work">): string | null
   return work.kind === "recovering" || (work.kind === "blocked" && work.taken_by === null)
     ? work.due_at
     : null;
-}
-
-/** The task as queries answer it. */
-export function viewOf(task: TaskRecord): Task {
-  const {
-    work,
-    budget: _budget,
-    taken_seq: _taken,
-    owned_seq: _owned,
-    alerted: _alerted,
-    completion_seq: _completion,
-    completed_items,
-    ...record
-  } = task;
-  const budget = hasRecovery(task) ? budgetOf(task) : null;
-  return {
-    ...record,
-    state: stateOf(task),
-    handoff_id: openHandoffOf(task),
-    recovery: budget && {
-      state: recoveryStateOf(task),
-      failures: budget.failures,
-      attempts: budget.attempts,
-      attempts_max: budget.attempts_max,
-      rung: budget.rung,
-      rung_attempts: budget.rung_attempts,
-      avoid_id: budget.avoid_id,
-      recent: [...budget.recent],
-      completed_items,
-      failure: budget.failure,
-      action: budget.action,
-      is_probe: budget.is_probe,
-      choice: budget.choice,
-      checkpoint_id: budget.checkpoint_id,
-      handoff_id: budget.handoff_id,
-      due_at: recoveryDueOf(task),
-      attempted_at: budget.attempted_at,
-      resumed_at: budget.resumed_at,
-    },
-    blocked:
-      work.kind === "blocked"
-        ? {
-            reason: work.reason,
-            details: work.details,
-            at: work.at,
-            alert_seq: work.alert_seq,
-            taken_by: work.taken_by,
-          }
-        : null,
-  };
 }

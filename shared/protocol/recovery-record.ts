@@ -64,6 +64,11 @@ export const taskRecoverySchema = z.looseObject({
   is_probe: z.boolean(),
   /** An operator's choices for the next attempt; null: the policy decides. */
   choice: choiceSchema.nullable(),
+  /**
+   * The agent type that an attempt from the newest checkpoint goes to; null: decided when the recovery point is
+   * read. The handoff of an open attempt has its type.
+   */
+  to_agent_type: z.string().nullable(),
   /** The recovery point of the newest attempt. */
   checkpoint_id: z.string().nullable(),
   handoff_id: z.string().nullable(),

@@ -60,6 +60,7 @@ export async function readRecoveryCounts(reader: Reader): Promise<Readonly<Recor
 /** Attempts are counted by the tenant and the agent type that they wait for. */
 export interface AttemptKind {
   readonly tenant: string;
+  /** A name with a space stands for a type that only the recovery point decides. */
   readonly agentType: string;
 }
 

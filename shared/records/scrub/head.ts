@@ -4,7 +4,7 @@
  * audit trail only grow, so they are verified up to their ends at the beginning. Later entries belong to the
  * next pass.
  */
-import { viewOf } from "../../lifecycle/task.ts";
+
 import { type Task, taskSchema } from "../../protocol/task.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
@@ -13,6 +13,7 @@ import { UnreadableValue } from "../kv/codec.ts";
 import { parseSeq } from "../kv/keyspace.ts";
 import { isUnlistedBlock } from "../recovery/due.ts";
 import { decodeHead, isEarlierHead } from "../task/head.ts";
+import { viewOf } from "../task/task-view.ts";
 import { verifyRecovery } from "./recovery.ts";
 import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 

@@ -2,7 +2,7 @@
 
 import { DeliverPolicy, type JsMsg, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
-import { type TaskRecord, viewOf } from "../../../shared/lifecycle/task.ts";
+import type { TaskRecord } from "../../../shared/lifecycle/task.ts";
 import type { Alert } from "../../../shared/protocol/alerts.ts";
 import type { FleetEvent } from "../../../shared/protocol/events.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
@@ -11,12 +11,12 @@ import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
 import { readAudit } from "../../../shared/records/audit/audit.ts";
-
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import { readTransitions } from "../../../shared/records/outbox/outbox.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { decodeHead } from "../../../shared/records/task/head.ts";
+import { viewOf } from "../../../shared/records/task/task-view.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import type { Reader, Store } from "../../../shared/store/store.ts";
 import {

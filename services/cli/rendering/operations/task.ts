@@ -35,7 +35,9 @@ export function renderTask(task: Task, view: View, handoff: Handoff | null = nul
     field("Owner", `${owner}, fence ${task.fence}`, view),
     ...(task.blocked === null ? [] : [field("Blocked", blockText(task.blocked, view), view)]),
     ...(handoff === null ? [] : [field("Handoff", handoffText(handoff, view), view)]),
-    ...(task.recovery === null ? [] : [field("Recovery", recoveryLine(task, task.recovery, view), view)]),
+    ...(task.recovery === null
+      ? []
+      : [field("Recovery", recoveryLine(task, task.recovery, view, handoff?.to_agent_type), view)]),
     field("Checkpoints", count(task.seq), view),
     field("Latest", task.latest_id === null ? "none yet" : shownId(task.latest_id), view),
     field(

@@ -12,7 +12,6 @@ import type { View } from "../terminal/view.ts";
 import { presenceText } from "./presence.ts";
 import {
   attemptsText,
-  expectedAgentType,
   inWords,
   nextStepText,
   recoveryFailureText,
@@ -29,15 +28,15 @@ export interface RecoveryDetails {
   readonly presence: Presence | null;
 }
 
-/** The agent type that the recovery waits for, or that accepted none of its offers; null: it waits for no agent. */
+/** The agent type that the recovery waits for, or that accepted none of its offers; null: it waits for no agent, or the type is unknown. */
 export function awaitedAgentType({
   task,
   handoff,
 }: Pick<RecoveryDetails, "task" | "handoff">): string | null {
   const { state } = task.recovery ?? { state: "idle" };
-  if (state === "waiting") return expectedAgentType(task);
+  if (state === "waiting") return task.recovery?.to_agent_type ?? null;
   const wasOffered = state === "attempted" || waitingBlock(task)?.reason === "no_agent";
-  return wasOffered ? (handoff?.to_agent_type ?? expectedAgentType(task)) : null;
+  return wasOffered ? (handoff?.to_agent_type ?? null) : null;
 }
 
 export function renderRecovery(

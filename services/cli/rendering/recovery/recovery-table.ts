@@ -5,13 +5,7 @@ import { pageEnd, tableLines } from "../terminal/table.ts";
 import { counted, plain } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
-import {
-  attemptsText,
-  expectedAgentType,
-  nextStepText,
-  recoveryFailureText,
-  recoveryStateText,
-} from "./recovery-text.ts";
+import { attemptsText, nextStepText, recoveryFailureText, recoveryStateText } from "./recovery-text.ts";
 
 export interface RecoveryTable {
   readonly tasks: readonly Task[];
@@ -47,7 +41,7 @@ export function renderRecoveries({ tasks, offeredTo, next, fleet }: RecoveryTabl
             attemptsText(recovery),
             recovery.failure === null ? "-" : recoveryFailureText(recovery.failure),
             recovery.failure === null ? "-" : ago(recovery.failure.noted_at, view.now),
-            nextStepText(task, recovery, offeredTo.get(task_id) ?? expectedAgentType(task), view),
+            nextStepText(task, recovery, offeredTo.get(task_id) ?? null, view),
           ],
         ];
   });

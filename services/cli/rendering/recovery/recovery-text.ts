@@ -36,16 +36,11 @@ export function recoveryFailureText({
   return `${inWords(failureClass)}${agent === null ? "" : ` of ${plain(agent)}`}`;
 }
 
-/** The type of the next agent as far as it is known before the offer: the requested type, else that of the last agent. */
-export function expectedAgentType({ recovery, agent_type }: Task): string | null {
-  return recovery?.choice?.to_agent_type ?? agent_type;
-}
-
 /** The type of an agent, behind its name. */
 export const typeSuffix = (type: string | null | undefined): string =>
   type == null ? "" : ` (${plain(type)})`;
 
-/** The next step of a recovery, in a few words. `type`: the type of the next agent. */
+/** The next step of a recovery, in a few words. `type`: the agent type of the open offer; null: unknown. */
 export function nextStepText(
   { owner, blocked }: Task,
   { state, due_at }: Recovery,
@@ -66,12 +61,12 @@ export function nextStepText(
   }
 }
 
-/** The recovery of a task in one line. */
-export function recoveryLine(task: Task, recovery: Recovery, view: View): string {
+/** The recovery of a task in one line. `type`: the agent type of the open offer; null: unknown. */
+export function recoveryLine(task: Task, recovery: Recovery, view: View, type: string | null = null): string {
   const { state, failure, attempts, attempts_max: max } = recovery;
   if (state === "idle" && recovery.attempts === 0) return recoveryStateText(state, view);
   const after = failure === null ? "" : ` after ${recoveryFailureText(failure)}`;
-  const next = state === "idle" ? "" : `; ${nextStepText(task, recovery, expectedAgentType(task), view)}`;
+  const next = state === "idle" ? "" : `; ${nextStepText(task, recovery, type, view)}`;
   const made = max === null ? counted(attempts, "attempt") : `${attemptsText(recovery)} attempts`;
   return `${recoveryStateText(state, view)}, ${made}${after}${next}`;
 }

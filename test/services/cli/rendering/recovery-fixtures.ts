@@ -30,6 +30,7 @@ export const recovery: Recovery = {
   action: "back_off",
   is_probe: false,
   choice: null,
+  to_agent_type: "qa",
   checkpoint_id: A,
   handoff_id: null,
   due_at: "2026-01-04T15:35:30.000Z",

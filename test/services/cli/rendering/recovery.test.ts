@@ -94,7 +94,7 @@ describe("the details of a recovery", () => {
     const text = renderRecovery({ ...task, recovery: offered }, "fleet", { handoff, presence });
     expect(text).toContain("\nRecovery: attempted, waits for an agent (writer)\n");
     expect(text).toContain("\nWaits for: agents of type writer\nAvailable agents: agent-9 (free, 4s ago)\n");
-    expect(renderRecovery({ ...task, recovery: offered })).toContain("waits for an agent (qa)\n");
+    expect(renderRecovery({ ...task, recovery: offered })).toContain("waits for an agent\n");
     expect(text).toMatch(new RegExp(`\n {2}fleet agents list\n {2}fleet handoffs show ${A}$`));
     const accepted = renderRecovery({ ...task, owner: "agent-8", recovery: offered }, "fleet");
     expect(accepted).toContain("\nRecovery: attempted, waits for agent-8\n");
@@ -168,6 +168,12 @@ describe("the details of a recovery", () => {
   });
 });
 
+test("names no agent type while the recovery point decides on it", () => {
+  const text = renderRecovery({ ...task, recovery: { ...recovery, to_agent_type: null } });
+  expect(text).toContain("\nRecovery: waiting\n");
+  expect(text).not.toContain("Waits for");
+});
+
 describe("the list of recoveries", () => {
   test("shows the last failure and the next step", () => {
     const other = (name: string, changes: Partial<Recovery>): Task => ({
@@ -190,7 +196,7 @@ describe("the list of recoveries", () => {
         "auth    waiting    1 of 5    out of memory of agent-7  5s ago  attempt in 30s",
         "auth    blocked    5 of 5    out of memory of agent-7  5s ago  waits for an operator: attempts spent",
         "due     waiting    1 of 5    out of memory of agent-7  5s ago  attempt now",
-        "taken   attempted  1 of 5    out of memory of agent-7  5s ago  waits for an agent (qa)",
+        "taken   attempted  1 of 5    out of memory of agent-7  5s ago  waits for an agent",
         "passed  attempted  1 of 5    out of memory of agent-7  5s ago  waits for an agent (writer)",
         "going   resumed    1         -                         -       waits for progress",
         "",

@@ -106,6 +106,8 @@ describe.each(ENGINES)("the completion of a task on %s", (engine) => {
     await handedOff();
     await send(place.repository, "cancel_handoff", {}, { task, fence: 1 });
     await place.fail(task, { agent_type: "implementation" });
+    const { recovery } = await place.head(task);
+    expect(recovery).toMatchObject({ choice: { to_agent_type: "implementation" }, to_agent_type: null });
     await place.attempt(task);
     const { handoff_id: id } = await place.head(task);
     expect(await place.handoff(id as string)).toMatchObject({
@@ -295,6 +297,15 @@ describe.each(ENGINES)("the completion of a task on %s", (engine) => {
     await place.takeOver(task, "agent-3");
     await complete("agent-3", { type: "qa" });
     expect(await place.head(task)).toMatchObject({ state: "completed" });
+  });
+
+  test("names no type before an attempt whose type the policy decides", async () => {
+    await handedOff();
+    await send(place.repository, "recover", { force: true }, { task, agent: "anna" });
+    expect((await place.head(task)).recovery).toMatchObject({ state: "waiting", to_agent_type: null });
+    await place.attempt(task);
+    const { handoff_id: attempt } = await place.head(task);
+    expect(await place.handoff(attempt as string)).toMatchObject({ to_agent_type: "qa" });
   });
 
   test("is handed off again if a recovery starts from an earlier checkpoint", async () => {
