@@ -310,7 +310,9 @@ function blockReasonOf(reason: HandoffEnding["reason"]): BlockReason {
     case "hash_broken":
       return "checkpoint_corrupt";
     case "chain_broken":
-      return "chain_broken";
+    case "agent_type_unknown":
+    case "prompt_over_budget":
+      return reason;
     default:
       return "no_agent";
   }

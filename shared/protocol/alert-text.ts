@@ -86,6 +86,10 @@ export const BLOCKED_WORDS: Readonly<Record<BlockReason, string>> = {
     "Its chain of checkpoints or its audit trail is corrupt. Choose where it continues (recover --from), or take it.",
   no_checkpoint: "There is no checkpoint to continue from. Take the task, or start it again.",
   no_agent: "No agent accepted it. Start an agent of its type, then run the recovery again (recovery run).",
+  agent_type_unknown:
+    "It was handed to an agent type that does not exist. Let an existing type continue it (recover --to), or add the type to FLEET_AGENT_TYPES.",
+  prompt_over_budget:
+    "No prompt for the next agent fits the policy's budget. Raise offer.prompt_tokens in the policy (FLEET_POLICY), then run the recovery again (recovery run).",
   withdrawn:
     "Its handoff was cancelled, and it has no owner. Take it, or let another agent continue (recovery run).",
   checkpoint_corrupt:

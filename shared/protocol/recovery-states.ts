@@ -87,8 +87,12 @@ export const BLOCK_REASONS = [
   "chain_broken",
   /** No checkpoint was ever written, or no sound one is left. */
   "no_checkpoint",
-  /** No agent accepted the task, no agent has the type, or no prompt fits. */
+  /** No agent accepted the task. */
   "no_agent",
+  /** The task was handed to an agent type that does not exist. */
+  "agent_type_unknown",
+  /** No prompt for the next agent fits the policy's budget. */
+  "prompt_over_budget",
   /** The handoff that should have continued the task was cancelled. */
   "withdrawn",
   /** The checkpoint of a handoff is corrupt. The watchdogs recover the task from an earlier one. */

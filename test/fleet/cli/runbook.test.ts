@@ -106,6 +106,12 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     await runbook.untilAlert("untaken", "HANDOFF_FAILED");
     return { tenant: "untaken" };
   },
+  async "Handoff escalated: the task cannot be offered"() {
+    await runbook.startTask("unofferable", 1);
+    await runbook.reportFailure("unofferable", "crash");
+    await runbook.untilAlert("unofferable", "HANDOFF_FAILED");
+    return { tenant: "unofferable", after: () => runbook.untilRecovery("unofferable", "attempted") };
+  },
   async "Handoff rejected"() {
     const [first, second] = await runbook.startTask("rejected", 3);
     await runbook.damage("rejected", String(second));

@@ -222,11 +222,11 @@ describe("with the built-in policy", () => {
 
 /** The block reason of each handoff failure. */
 const BLOCK_REASONS: Readonly<Record<string, string>> = {
-  agent_type_unknown: "no_agent",
+  agent_type_unknown: "agent_type_unknown",
   chain_broken: "chain_broken",
   hash_broken: "checkpoint_corrupt",
   no_agent: "no_agent",
-  prompt_over_budget: "no_agent",
+  prompt_over_budget: "prompt_over_budget",
 };
 
 /** Asserts that the task is blocked, with both audit entries, both events and a critical alert. */

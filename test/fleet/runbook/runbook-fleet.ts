@@ -30,6 +30,7 @@ const POLICY = {
     spent: { defaults: { recovery: { attempts: 1, previous_attempts: 0 } } },
     often: { defaults: { recovery: { window_attempts: 1 } } },
     untaken: { defaults: { offer: { deadline_ms: 1_000, max_attempts: 1 } } },
+    unofferable: { agent_types: { implementation: { offer: { prompt_tokens: 5 } } } },
     lapsed: { defaults: { first_checkpoint_ms: 1_000 } },
     // Long enough for an operator to inspect it.
     waiting: { defaults: { recovery: { actions: { tool_error: ["back_off"] }, back_off_ms: 600_000 } } },

@@ -142,6 +142,10 @@ const retry = (task: string): string[] => [
   `recovery reset ${task}`,
 ];
 
+/** The owner whose handoff failed may be alive. */
+const anotherOffer = (task: string, { owner }: Task): string =>
+  owner === null ? `recovery run ${task}` : `recover ${task} --force`;
+
 /** The commands for each reason: first those that show the cause, last the one that fixes it. */
 const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>> = {
   attempts_spent: retry,
@@ -157,12 +161,12 @@ const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>
     `checkpoint --task ${task} --type ${recovery?.failure?.agent_type ?? type ?? "<type>"} --phase planning --next "Begin"`,
     `recovery run ${task}`,
   ],
-  no_agent: (task, { owner }) => [
-    "agents list",
+  no_agent: (task, head) => ["agents list", `handoffs show ${task}`, anotherOffer(task, head)],
+  agent_type_unknown: (task, { owner }) => [
     `handoffs show ${task}`,
-    // The owner whose handoff no agent accepted may be alive.
-    owner === null ? `recovery run ${task}` : `recover ${task} --force`,
+    `recover ${task} --to <type>${owner === null ? "" : " --force"}`,
   ],
+  prompt_over_budget: (task, head) => [`handoffs show ${task}`, anotherOffer(task, head)],
   withdrawn: (task) => [`handoffs show ${task}`, `recovery run ${task}`],
   checkpoint_corrupt: (task) => [`recovery status ${task}`, `audit verify ${task}`],
 };

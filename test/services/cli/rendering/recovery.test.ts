@@ -77,6 +77,21 @@ describe("the details of a recovery", () => {
     );
   });
 
+  test.each([
+    [
+      "agent_type_unknown",
+      /type that does not exist\. .*\n.*handoffs show auth\n {2}fleet recover auth --to <type>$/,
+    ],
+    ["prompt_over_budget", /offer\.prompt_tokens .*\n.*handoffs show auth\n {2}fleet recovery run auth$/],
+  ] as const)("that are blocked for %s do not advise to start an agent", (reason, advice) => {
+    const one = { ...blocked, blocked: { ...blocked.blocked, reason } };
+    const handoff = { handoff_id: A, to_agent_type: "writer" } as Handoff;
+    const text = renderRecovery(one, "fleet", { handoff });
+    expect(text).toMatch(advice);
+    expect(text).not.toContain("agents list");
+    expect(text).not.toContain("Offered to");
+  });
+
   test("that was requested name the caller and its reason", () => {
     const requested = (by: string | null, reason: string | null): string => {
       const choice = { checkpoint_id: null, to_agent_type: null, reason, by };
