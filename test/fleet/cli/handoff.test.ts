@@ -45,7 +45,9 @@ test("a handoff is requested, followed and cancelled", async () => {
   const requested = await fleet(["handoff", "auth", "--to", "qa", "--reason", "context is full"]);
   expect(requested).toMatchObject({ exit: 0, err: "" });
   const id = /Handoff requested: ([0-9a-f-]{36})/.exec(requested.out)?.[1] as string;
-  expect(requested.out).toContain("Task: auth\nCheckpoint: chk-");
+  expect(requested.out).toMatch(
+    /\nTask: auth\nTo: agents of type qa\n(?:Offer: 1 of \d+, until .*\n)?Checkpoint: chk-/,
+  );
 
   const shown = async () => JSON.parse((await fleet(["handoffs", "show", "auth", "--json"])).out) as Handoff;
   await expect.poll(async () => (await shown()).state, { timeout: 30_000 }).toBe("offered");
@@ -76,6 +78,9 @@ test("a handoff is requested, followed and cancelled", async () => {
     ),
   });
   expect((await fleet(["handoffs", "show", id])).out).toContain("Why it ended: withdrawn: one more test\n");
+  const again = JSON.parse((await fleet(["handoff", "auth", "--json"])).out) as object;
+  expect(again).toMatchObject({ status: "committed", to_agent_type: "implementation" });
+  expect(await fleet(["handoff", "auth", "--cancel"])).toMatchObject({ exit: 0 });
   expect(await fleet(["handoff", "auth", "--cancel"])).toMatchObject({ exit: 5, out: "" });
 }, 180_000);
 

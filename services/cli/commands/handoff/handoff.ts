@@ -68,10 +68,14 @@ async function handoff(session: Session, task: string, flags: Flags): Promise<vo
     ...(nextPhase !== undefined && { nextPhase }),
     ...(reason !== undefined && { reason }),
   });
-  const { outcomeData } = await import("../../rendering/checkpoints/outcome.ts");
-  const { renderHandedOff } = await import("../../rendering/handoff/outcome.ts");
-  await session.show(outcomeData(outcome), () =>
-    flags.quiet ? outcome.handoffId : renderHandedOff(outcome, session.programName, session.view),
+  const { handedOffData, renderHandedOff } = await import("../../rendering/handoff/outcome.ts");
+  // The handoff is requested already, so a failure to read it is not a failure of the command.
+  const requested =
+    outcome.outcome !== "committed" || (flags.quiet && !session.json)
+      ? null
+      : await client.handoff(outcome.handoffId, session.deadline).catch(() => null);
+  await session.show(handedOffData(outcome, requested), () =>
+    flags.quiet ? outcome.handoffId : renderHandedOff(outcome, requested, session.programName, session.view),
   );
 }
 

@@ -1,17 +1,33 @@
 // A requested and a cancelled handoff, for operators.
 
 import type { HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
-import type { FleetClient, Task } from "../../../../shared/sdk/sdk.ts";
+import type { FleetClient, Handoff, Task } from "../../../../shared/sdk/sdk.ts";
+import { outcomeData } from "../checkpoints/outcome.ts";
 import { plain, shownId } from "../terminal/text.ts";
+import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
-export function renderHandedOff(outcome: HandoffOutcome, fleet: string, { colors }: View): string {
+/** `handoff`: its record; null: not known yet. */
+export function handedOffData(outcome: HandoffOutcome, handoff: Handoff | null): object {
+  const { to_agent_type = null, attempt = 0, max_attempts = null, deadline = null } = handoff ?? {};
+  return { ...outcomeData(outcome), to_agent_type, attempt, max_attempts, deadline };
+}
+
+/** `handoff`: its record; null: not known yet. */
+export function renderHandedOff(
+  outcome: HandoffOutcome,
+  handoff: Handoff | null,
+  fleet: string,
+  { colors, now }: View,
+): string {
   const id = colors.bold(outcome.handoffId);
   const follow = `Follow it: ${fleet} handoffs show ${outcome.handoffId}`;
   if (outcome.outcome === "committed") {
     return [
       `${colors.green("Handoff requested:")} ${id}`,
       `Task: ${plain(outcome.taskId)}`,
+      ...(handoff?.to_agent_type == null ? [] : [`To: agents of type ${plain(handoff.to_agent_type)}`]),
+      ...(handoff === null ? [] : offerLine(handoff, now)),
       `Checkpoint: ${shownId(outcome.checkpointId)}`,
       follow,
     ].join("\n");
@@ -23,6 +39,12 @@ export function renderHandedOff(outcome: HandoffOutcome, fleet: string, { colors
     `The store, the writer or the bus is unavailable. The command is kept ${place} and will be applied once, in order.`,
     follow,
   ].join("\n");
+}
+
+/** The open offer, if the coordinator has made it already. */
+function offerLine({ state, attempt, max_attempts: most, deadline }: Handoff, now: number): string[] {
+  if (state !== "offered" || deadline === null) return [];
+  return [`Offer: ${attempt}${most === null ? "" : ` of ${most}`}, until ${exactly(deadline, now)}`];
 }
 
 export type CancelledHandoff = Awaited<ReturnType<FleetClient["cancelHandoff"]>>;
