@@ -134,25 +134,37 @@ async function failEarly(error: unknown, program: Command, context: ProcessConte
 
 function usageError(error: CommanderError, program: Command, argv: readonly string[]): UsageError {
   const [what = "", meant = ""] = error.message.replace(/^error: /, "").split("\n");
-  const suggestion = /^\(Did you mean (.*)\?\)$/.exec(meant)?.[1];
-  const help = `see \`${commandNamed(program, argv)} --help\``;
-  return new UsageError(
-    what,
-    suggestion === undefined ? capital(`${help}.`) : `Did you mean ${suggestion}? ${capital(`${help}.`)}`,
-  );
+  const command = commandOf(program, argv);
+  const name = fullName(command);
+  const suggestion = /^\(Did you mean (.*)\?\)$/.exec(meant)?.[1] ?? meantCall(command, name);
+  const help = `See \`${name} --help\`.`;
+  return new UsageError(what, suggestion === undefined ? help : `Did you mean ${suggestion}? ${help}`);
 }
 
-/** The longest chain of subcommands in the call. */
-function commandNamed(program: Command, argv: readonly string[]): string {
+/** The end of the longest chain of subcommands in the call. */
+function commandOf(program: Command, argv: readonly string[]): Command {
   let command = program;
-  const names = [program.name()];
-  for (const word of argv) {
-    const next = command.commands.find((child) => child.name() === word);
-    if (next === undefined) continue;
-    command = next;
-    names.push(word);
-  }
-  return names.join(" ");
+  for (const word of argv) command = command.commands.find((child) => child.name() === word) ?? command;
+  return command;
 }
 
-const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+const fullName = (command: Command): string =>
+  command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`;
+
+/** The commands that show one record of a group. */
+const SHOWING = ["show", "status"];
+/** Words that a shell passes on unchanged. */
+const BARE_WORD = /^\w[\w./:@%+-]*$/;
+
+/** For a word without its subcommand (`fleet task auth`) or without its option (`fleet checkpoint auth`): the call with it. */
+function meantCall(
+  { args, commands, registeredArguments, options }: Command,
+  name: string,
+): string | undefined {
+  const [word = ""] = args;
+  if (!BARE_WORD.test(word)) return undefined;
+  const shows = commands.find((one) => SHOWING.includes(one.name()) && one.registeredArguments.length > 0);
+  if (shows !== undefined) return `\`${name} ${shows.name()} ${word}\``;
+  const takesTask = registeredArguments.length === 0 && options.some(({ long }) => long === "--task");
+  return takesTask ? `\`${name} --task ${word}\`` : undefined;
+}

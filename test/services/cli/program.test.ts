@@ -97,6 +97,15 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
   test.each([
     ["chekpoint", "unknown command 'chekpoint'", "Did you mean checkpoint? See `fleet --help`."],
     ["checkpoints lst", "unknown command 'lst'", "Did you mean list? See `fleet checkpoints --help`."],
+    ["task auth", "unknown command 'auth'", "Did you mean `fleet task show auth`? See `fleet task --help`."],
+    ["audit auth --from 3", "unknown command 'auth'", "Did you mean `fleet audit show auth`?"],
+    ["recovery auth", "unknown command 'auth'", "Did you mean `fleet recovery status auth`?"],
+    ["handoffs auth", "unknown command 'auth'", "Did you mean `fleet handoffs show auth`?"],
+    ["checkpoints chk-1", "unknown command 'chk-1'", "Did you mean `fleet checkpoints show chk-1`?"],
+    ["alerts default/auth/17", "unknown command", "Did you mean `fleet alerts show default/auth/17`?"],
+    ["task $(id)", "unknown command '$(id)'", "See `fleet task --help`."],
+    ["agents auth", "unknown command 'auth'", "See `fleet agents --help`."],
+    ["checkpoint auth", "too many arguments", "Did you mean `fleet checkpoint --task auth`?"],
     ["status --jsn", "unknown option '--jsn'", "see `fleet status --help`."],
     ["status more", "too many arguments", "`fleet status --help`"],
     ["update x", "--patch", "`fleet update --help`"],
@@ -144,6 +153,10 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     const { exit, out, err } = await fleet("chekpoint --json");
     expect({ exit, out }).toEqual({ exit: 64, out: "" });
     expect(JSON.parse(err)).toMatchObject({ error: { code: "USAGE", retryable: false } });
+    const unnamed = JSON.parse((await fleet("task auth --json")).err) as object;
+    expect(unnamed).toMatchObject({
+      error: { hint: "Did you mean `fleet task show auth`? See `fleet task --help`." },
+    });
   });
 });
 
