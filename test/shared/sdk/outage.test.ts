@@ -245,9 +245,9 @@ describe("a writer's answers", () => {
     const [{ outcome }, ms] = await timed(create(one, { deadlineMs: 2_600 }));
     await stop();
     expect(outcome).toBe("queued");
-    // Half of the time is reserved for the queue. The other half is spent waiting, with a request every 400 ms.
+    // Half of the time is reserved for the queue. In the other half the pauses are 200 to 600 ms long.
     expect(ms).toBeGreaterThanOrEqual(1_250);
-    expect(asked).toBeLessThanOrEqual(4);
+    expect(asked).toBeLessThanOrEqual(7);
   });
 
   test("a query at its deadline throws the last error that a service answered", async () => {
