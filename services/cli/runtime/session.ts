@@ -4,6 +4,7 @@
 import { userInfo } from "node:os";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
 import type { Settings } from "../config.ts";
+import { inReadingOrder, plain, terminalJson } from "../rendering/terminal/text.ts";
 import { createView, type View } from "../rendering/terminal/view.ts";
 import type { Address } from "./address.ts";
 import type { FailureContext } from "./failure.ts";
@@ -77,30 +78,30 @@ export class Session {
 
   /** Prints the command's answer: `data` as one JSON document, or `text`, which is made only when it is needed. */
   async show(data: unknown, text: () => string | Promise<string>): Promise<void> {
-    const answer = this.json ? JSON.stringify(data, null, 2) : await text();
+    const answer = this.json ? terminalJson(data, 2) : inReadingOrder(await text());
     this.context.stdout.write(`${answer}\n`);
   }
 
   /** Prints one line of an answer that grows: one JSON document, or `text`. */
   line(data: unknown, text: () => string): void {
-    this.context.stdout.write(`${this.json ? JSON.stringify(data) : text()}\n`);
+    this.context.stdout.write(`${this.json ? terminalJson(data) : inReadingOrder(text())}\n`);
   }
 
   warn(warning: Omit<FleetWarning, "code"> & { readonly code: string }): void {
     const { stderr } = this.context;
     if (this.json) {
-      stderr.write(`${JSON.stringify({ warning })}\n`);
+      stderr.write(`${terminalJson({ warning })}\n`);
       return;
     }
     const { colors } = this.#viewOf(stderr);
     const facts = Object.entries(warning.details).map(([key, value]) => `${key}=${value}`);
     const about = facts.length === 0 ? "" : ` (${facts.join(", ")})`;
-    stderr.write(`${colors.yellow(`warning: ${warning.text}${about}`)}\n`);
+    stderr.write(`${colors.yellow(inReadingOrder(plain(`warning: ${warning.text}${about}`)))}\n`);
   }
 
   /** Prints a line on standard error, for operators and programs that wait for it. */
   notice(text: string): void {
-    this.context.stderr.write(`${this.json ? JSON.stringify({ note: text }) : text}\n`);
+    this.context.stderr.write(`${this.json ? terminalJson({ note: text }) : inReadingOrder(text)}\n`);
   }
 
   /** Writes to a terminal on standard error only, never to a pipe or with --json. */
@@ -117,7 +118,7 @@ export class Session {
     this.exitCode = failure.exitCode;
     const { stderr } = this.context;
     stderr.write(
-      `${this.json ? JSON.stringify({ error: failureData(failure) }) : renderFailure(failure, this.#viewOf(stderr))}\n`,
+      `${this.json ? terminalJson({ error: failureData(failure) }) : inReadingOrder(renderFailure(failure, this.#viewOf(stderr)))}\n`,
     );
   }
 

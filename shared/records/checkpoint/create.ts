@@ -210,7 +210,7 @@ function composed(
   return {
     ...checkpoint,
     metadata: {
-      ...checkpoint.metadata,
+      ...withoutFinalStatus(checkpoint.metadata),
       checkpoint_id: command.command_id,
       tenant,
       task_id: task,
@@ -232,6 +232,12 @@ function composed(
       event_log_ref: `audit/${tenant}/${task}#${(begun.head?.audit_seq ?? 0) + 1}`,
     },
   };
+}
+
+/** A checkpoint that was read and is written again may have the outcome of the old one; only finalize sets it. */
+function withoutFinalStatus<T extends Record<string, unknown>>(metadata: T): T {
+  const { final_status: _status, ...rest } = metadata;
+  return rest as T;
 }
 
 /**

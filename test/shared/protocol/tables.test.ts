@@ -97,7 +97,10 @@ describe("retention", () => {
     ["standard", 90],
     ["regulated", 2_557],
     ["permanent", null],
-    ["P0D", 0],
+    ["P1D", 1],
+    ["P5228W", 36_596],
+    ["P1180M", 36_580],
+    ["P100Y", 36_600],
     ["P30D", 30],
     ["P2W", 14],
     ["P3M", 93],
@@ -127,6 +130,14 @@ describe("retention", () => {
     expect(retentionSchema.safeParse(policy).success).toBe(false);
     expect(() => retentionDays(policy)).toThrow(RangeError);
   });
+
+  test.each([["P0D"], ["P0Y"], ["P01D"], ["P36601D"], ["P5229W"], ["P1181M"], ["P101Y"], ["P99999D"]])(
+    "%s is refused, but an earlier version may have stored it",
+    (policy) => {
+      expect(retentionSchema.safeParse(policy).success).toBe(false);
+      expect(retentionDays(policy)).toBeGreaterThanOrEqual(0);
+    },
+  );
 
   test("months and years are never shorter than in the calendar", () => {
     fc.assert(

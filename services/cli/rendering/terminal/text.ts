@@ -12,6 +12,22 @@ export function plain(text: string, { lines = false } = {}): string {
   return text.replace(/\r\n/g, "\n").replace(controls, (found) => (/[\n\t]/.test(found) ? " " : "\ufffd"));
 }
 
+/** The characters that change the direction of the text around them, and so what an operator believes to read. */
+const DIRECTIONS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** Text for a terminal, without characters that reorder it. */
+export function inReadingOrder(text: string): string {
+  return text.replace(DIRECTIONS, "\ufffd");
+}
+
+/** JSON in which no character can reorder or control a terminal. The values are unchanged. */
+export function terminalJson(value: unknown, indent?: number): string {
+  const escaped = (found: string): string => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(value, null, indent)
+    .replace(DIRECTIONS, escaped)
+    .replace(/[\u007f-\u009f]/g, escaped);
+}
+
 /** The id as operators copy it, never shortened. */
 export function shownId(id: string): string {
   return id.startsWith("chk-") ? id : `chk-${id}`;

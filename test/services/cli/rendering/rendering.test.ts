@@ -10,7 +10,14 @@ import { renderEvent } from "../../../../services/cli/rendering/operations/event
 import { renderIndex, renderStatus } from "../../../../services/cli/rendering/operations/status.ts";
 import { progressLine } from "../../../../services/cli/rendering/terminal/progress.ts";
 import { tableLines } from "../../../../services/cli/rendering/terminal/table.ts";
-import { count, plain, progressText, shownId } from "../../../../services/cli/rendering/terminal/text.ts";
+import {
+  count,
+  inReadingOrder,
+  plain,
+  progressText,
+  shownId,
+  terminalJson,
+} from "../../../../services/cli/rendering/terminal/text.ts";
 import { ago, span } from "../../../../services/cli/rendering/terminal/time.ts";
 import { type Checkpoint, checkpointSchema } from "../../../../shared/protocol/checkpoint.ts";
 import { NOW, view } from "./view.ts";
@@ -88,6 +95,16 @@ describe("text and times", () => {
       }),
     );
     expect(plain("a\r\nb\tc\u001b[2J")).toBe("a b c\ufffd[2J");
+  });
+
+  test("no character that reorders text reaches a terminal, and JSON keeps its values", () => {
+    const hostile =
+      "pay \u202eecila\u202c \u2066x\u2069 \u061c\u200e\u200f \u0085\u009b2J family \u{1f468}\u200d\u{1f469}";
+    expect(inReadingOrder(hostile)).not.toMatch(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/);
+    expect(inReadingOrder("\u{1f468}\u200d\u{1f469}")).toBe("\u{1f468}\u200d\u{1f469}");
+    const json = terminalJson({ [hostile]: hostile });
+    expect(json).not.toMatch(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u007f-\u009f]/);
+    expect(JSON.parse(json)).toEqual({ [hostile]: hostile });
   });
 });
 
