@@ -1,8 +1,9 @@
 // Quoted text of a checkpoint. Agents wrote it, and may repeat instructions from a web page or a file, so it is data: every line of it
 // begins with the quotation mark, and no unquoted line does. No text can end its quotation, because none of its lines lacks the mark.
 
-import { redact } from "../integrity/redaction.ts";
+import { ESCAPES, INVISIBLE } from "../protocol/hidden-text.ts";
 import { LIMITS } from "../protocol/limits.ts";
+import { redact } from "../protocol/redaction.ts";
 
 export const QUOTE = ">";
 
@@ -17,13 +18,7 @@ export interface CleanText {
 const BEYOND_CUT = 4_096;
 
 const UNPLAIN = /[^\n\x20-\x7e]/;
-/** The control sequences of terminals; other unprintable characters are replaced later. */
-const ESCAPES =
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are removed.
-  /(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g;
 const LINE_BREAKS = /\r\n?|[\v\f\u0085\u2028\u2029]/g;
-/** Invisible formatting: direction marks, joiners, tags, selectors, fillers. It can hide text or change its meaning. */
-const INVISIBLE = /[\p{Cf}\p{Default_Ignorable_Code_Point}]/gu;
 const UNPRINTABLE = /[^\P{C}\n]/gu;
 const SPACES = /[\t\p{Zs}]/gu;
 /** Longer gaps, like many empty lines, push text out of sight. */
@@ -40,8 +35,9 @@ const ROLE_MARKS =
 export function clean(raw: string, chars: number): CleanText {
   const limit = Math.min(chars, LIMITS.prompt_text_chars_max);
   const taken = raw.length > limit + BEYOND_CUT ? raw.slice(0, limit + BEYOND_CUT) : raw;
-  const { text, count } = redact(UNPLAIN.test(taken) ? visible(taken) : taken);
-  const whole = text.replace(ROLE_MARKS, (mark) => (mark === "<" ? "‹" : mark === "[" ? "(" : "¦"));
+  const { text, count } = redact(taken);
+  const plain = UNPLAIN.test(text) ? visible(text) : text;
+  const whole = plain.replace(ROLE_MARKS, (mark) => (mark === "<" ? "‹" : mark === "[" ? "(" : "¦"));
   const tidy = whole.replace(GAP, " ".repeat(16)).replace(EMPTY_LINES, "\n\n").trim();
   const untaken = raw.length - taken.length;
   if (tidy.length <= limit && untaken === 0) return { text: tidy, cut: 0, secrets: count };

@@ -1,7 +1,8 @@
 /** The texts of a handoff as they leave the store: without the secrets that agents and operators wrote into them. */
-import { redact } from "../../integrity/redaction.ts";
+
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { redact } from "../../protocol/redaction.ts";
 
 /** The replacement of a secret may be longer than the secret. */
 export function redactedReason(reason: string): string {

@@ -1,5 +1,4 @@
 /** The task as clients see it, whole or without the secrets in the texts that agents and operators wrote. */
-import { redact } from "../../integrity/redaction.ts";
 import { expectedRecoveryType } from "../../lifecycle/routing.ts";
 import {
   budgetOf,
@@ -10,6 +9,7 @@ import {
   stateOf,
   type TaskRecord,
 } from "../../lifecycle/task.ts";
+import { redact } from "../../protocol/redaction.ts";
 import type { Task } from "../../protocol/task.ts";
 
 /** The whole task. */

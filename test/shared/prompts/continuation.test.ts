@@ -9,7 +9,7 @@ import { tokenizer } from "../../../shared/prompts/tokens.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { PROMPT_BUDGETS, PROMPT_STYLES } from "../../../shared/protocol/prompt.ts";
 import { WORKSPACE_FINDINGS } from "../../../shared/protocol/workspace.ts";
-import { anySecret, SECRET_PART } from "../integrity/secrets.ts";
+import { anySecret, SECRET_PART } from "../protocol/secrets.ts";
 import { anyCheckpoint, checkpointWith, hostileText, usual } from "./checkpoints.ts";
 
 const RUNS = { numRuns: 40 };

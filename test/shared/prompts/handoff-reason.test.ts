@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest";
 import { continuationPrompt } from "../../../shared/prompts/continuation.ts";
-import { SECRET_PART, SECRETS } from "../integrity/secrets.ts";
+import { SECRET_PART, SECRETS } from "../protocol/secrets.ts";
 import { usual } from "./checkpoints.ts";
 
 test.each(["URL with a password", "AWS key id"])("the prompt has no %s", (kind) => {

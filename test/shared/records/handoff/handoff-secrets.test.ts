@@ -6,7 +6,7 @@ import { OFFER_TYPE } from "../../../../shared/protocol/offer.ts";
 import { initiate } from "../../../harness/records/handoffs.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
-import { SECRET_PART, SECRETS } from "../../integrity/secrets.ts";
+import { joined, SECRET_PART, SECRETS, WRITTEN_SECRETS } from "../../protocol/secrets.ts";
 
 const URL = SECRETS["URL with a password"] as string;
 const TEXT = `login failed: ${URL} and ${SECRETS["AWS key id"]}`;
@@ -68,6 +68,24 @@ describe.each(ENGINES)("secrets in handoffs on %s", (engine) => {
     await send(place.repository, "recover", { reason: TEXT, force: true }, { task, agent: "operator" });
     await place.attempt(task);
     expect((await published(task)).all).not.toMatch(SECRET_PART);
+  });
+
+  test.each(WRITTEN_SECRETS)("no view and no message contains a secret: %s", async (_, secret) => {
+    const task = await place.owned();
+    const body = { reason: `see ${secret}`.slice(0, LIMITS.handoff_reason_chars_max) };
+    await initiate(place.repository, { task, agent: "agent-1", fence: 1, body });
+    const after = (await published(task)).all;
+    await send(place.repository, "cancel_handoff", body, { task, agent: "agent-1", fence: 1 });
+    const cancelled = (await published(task)).all;
+    const other = await place.owned();
+    await place.fail(other, { details: body.reason });
+    const failed = JSON.stringify([
+      await place.repository.task("default", other),
+      await place.repository.recoveries("default", { limit: 20 }),
+      (await place.outbox(other)).map(({ json }) => json),
+    ]);
+    for (const text of [after, cancelled, failed]) expect(joined(text)).not.toMatch(SECRET_PART);
+    expect(after).toContain("[redacted: ");
   });
 
   test("a reason at its limit stays within it when its secret is replaced by a longer text", async () => {

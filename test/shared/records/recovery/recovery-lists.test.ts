@@ -6,7 +6,7 @@ import { RECOVERING_STATES } from "../../../../shared/protocol/recovery-states.t
 import { refusal } from "../../../harness/records/handoffs.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
-import { SECRETS } from "../../integrity/secrets.ts";
+import { SECRETS } from "../../protocol/secrets.ts";
 import { flip } from "../search/corpus.ts";
 
 const SILENCE_MS = DEFAULT_POLICY.recovery.silence_ms;

@@ -51,3 +51,16 @@ export const SECRETS: Readonly<Record<string, string>> = {
 };
 
 export const anySecret = fc.constantFrom(...Object.values(SECRETS));
+
+const SPACE = "\u200b";
+
+/** Every secret, and again with zero width spaces inside. */
+export const WRITTEN_SECRETS: readonly (readonly [name: string, secret: string])[] = Object.entries(
+  SECRETS,
+).flatMap(([name, secret]) => [
+  [name, secret],
+  [`${name}, split`, secret.replaceAll(/(?<=...)(?=.)/g, SPACE)],
+]);
+
+/** Without the zero width spaces. */
+export const joined = (text: string): string => text.replaceAll(SPACE, "");

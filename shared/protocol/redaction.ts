@@ -1,0 +1,161 @@
+/**
+ * Removes secrets from text by their shapes, so that a secret that an agent wrote by mistake is not passed
+ * on: in prompts, views, events, alerts, errors and logs. Only shapes of known kinds of secrets are removed:
+ * hashes, commit ids, UUIDs and paths stay, because a text without them is useless.
+ *
+ * Hidden characters inside a secret do not hide it. Encodings do: a secret in base64, percent-encoding or
+ * HTML entities stays, and so does a secret with a visible character or a line break inside. A search for
+ * these would decode every text and remove harmless ones, and a secret written by mistake has none of them.
+ *
+ * Every pattern takes linear time: no repetition inside a repetition. A secret that is cut off at the end of
+ * the text is removed too.
+ */
+import { hasHidden, hiddenAsLineBreaks, placesOfVisible, withoutHidden } from "./hidden-text.ts";
+
+interface Shape {
+  readonly name: string;
+  /** Global. The group `keep` stays in front of the removed text. */
+  readonly pattern: RegExp;
+}
+
+/** Values after a name such as `password` that are references or placeholders, not secrets. */
+const HARMLESS =
+  /^(?:\$[{(A-Z_]|%[A-Z_]|<[a-z]|\{\{|\[redacted|\*\*\*|process\.|env\b|os\.|import\b|string\b|str\b|number\b|null\b|undefined\b|none\b|true\b|false\b|required\b|optional\b|missing\b|redacted\b|x{3,})/i;
+
+const SHAPES: readonly Shape[] = [
+  {
+    name: "private key",
+    pattern:
+      /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|$)/g,
+  },
+  { name: "AWS key id", pattern: /\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b/g },
+  { name: "GitHub token", pattern: /\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,})/g },
+  { name: "GitLab token", pattern: /\bgl(?:pat|ptt|dt|rt|cbt|soat)-[A-Za-z0-9_-]{16,}/g },
+  { name: "Slack token", pattern: /\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}/g },
+  {
+    name: "webhook",
+    pattern:
+      /\bhttps:\/\/(?:hooks\.slack\.com\/(?:services|workflows)|discord(?:app)?\.com\/api\/webhooks)\/[\w/-]+/g,
+  },
+  { name: "API key", pattern: /\bsk-(?:ant-|proj-|svcacct-|admin-|or-)?[A-Za-z0-9_-]{20,}/g },
+  { name: "Google key", pattern: /\bAIza[0-9A-Za-z_-]{35}|\bya29\.[0-9A-Za-z_-]{20,}|\bGOCSPX-[\w-]{20,}/g },
+  { name: "payment key", pattern: /\b(?:[rs]k|whsec)_(?:live_|test_)?[0-9A-Za-z]{20,}/g },
+  {
+    name: "registry token",
+    pattern: /\bnpm_[A-Za-z0-9]{30,}|\bpypi-[A-Za-z0-9_-]{30,}|\bdckr_(?:pat|oat)_[\w-]{20,}/g,
+  },
+  { name: "model hub token", pattern: /\bhf_[A-Za-z0-9]{30,}|\bgsk_[A-Za-z0-9]{30,}|\br8_[A-Za-z0-9]{30,}/g },
+  { name: "mail key", pattern: /\bSG\.[\w-]{16,}\.[\w-]{16,}|\bkey-[0-9a-f]{32}\b/g },
+  {
+    name: "cloud token",
+    pattern:
+      /\bdo[opr]_v1_[a-f0-9]{40,}|\bhv[bsr]\.[\w-]{20,}|\bdapi[a-f0-9]{32}\b|\blin_api_\w{30,}|\bsbp_[a-f0-9]{40}\b/g,
+  },
+  { name: "bot token", pattern: /\b\d{8,10}:AA[\w-]{30,}/g },
+  { name: "JSON web token", pattern: /\beyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g },
+  { name: "NATS seed", pattern: /\bS[UAOCNX][A-Z2-7]{56}\b/g },
+  { name: "age key", pattern: /\bAGE-SECRET-KEY-1[A-Z0-9]{40,}/g },
+  {
+    name: "authorization",
+    pattern:
+      /(?<keep>\bbearer[^\S\n]+|\bauthorization["']?[^\S\n]{0,4}[:=][^\S\n]{0,4}["']?(?:basic|token|apikey)[^\S\n]+)(?=[\w.~+/=-]{0,400}\d)[\w.~+/-]{16,}={0,2}/gi,
+  },
+  // The user name stays, because it identifies the account.
+  { name: "password", pattern: /(?<keep>\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{0,80}:)[^\s/@]{1,400}(?=@)/gi },
+  // Except prose, as in "password: must be changed".
+  {
+    name: "password",
+    pattern:
+      /(?<keep>(?:pass(?:word|wd|phrase)|\bpwd|secret|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|client[_-]?secret|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|\btoken)["'`]?[^\S\n]{0,4}(?::=|=>|[:=])[^\S\n]{0,4}["'`]?)(?![a-z]{1,20}[^\S\n]+[a-z])(?<value>[^\s"'`,;]{6,400})/gi,
+  },
+];
+
+/** Matches the beginnings of all shapes. Nearly every text has none of them and needs no further pattern. */
+const SUSPECT =
+  /-----BEGIN|A[A-Z]{3}[A-Z0-9]{16}|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|xox|xapp|hooks\.|webhooks|sk-|AIza|ya29|GOCSPX|[rs]k_|whsec|npm_|pypi-|dckr_|hf_|gsk_|r8_|SG\.|key-|_v1_|hv[bsr]\.|dapi|lin_|sbp_|:AA|eyJ|S[UAOCNX][A-Z2-7]{56}|AGE-|bearer|basic|token|:\/\/|pass|pwd|secret|key/i;
+
+export interface Redacted {
+  readonly text: string;
+  /** The number of removed secrets. */
+  readonly count: number;
+}
+
+/** A text without secrets is returned unchanged, with its hidden characters. */
+export function redact(text: string): Redacted {
+  if (!hasHidden(text)) return removeSecrets(text, unchanged);
+  const joined = removeSecrets(text, withoutHidden);
+  // Hidden characters may also separate a secret from a word before it.
+  const separate = removeSecrets(joined.text, hiddenAsLineBreaks);
+  return { text: separate.text, count: joined.count + separate.count };
+}
+
+const unchanged = (text: string): string => text;
+
+/** Removes from the text the secrets in a view of it: its visible part, or a text of the same length. */
+function removeSecrets(text: string, viewOf: (text: string) => string): Redacted {
+  let view = viewOf(text);
+  if (!SUSPECT.test(view)) return { text, count: 0 };
+  let [clean, count] = [text, 0];
+  for (const shape of SHAPES) {
+    const secrets = secretsIn(view, shape);
+    if (secrets.length === 0) continue;
+    count += secrets.length;
+    const places = clean.length === view.length ? null : placesOfVisible(clean);
+    clean = replaceParts(clean, secrets, `[redacted: ${shape.name}]`, places);
+    view = viewOf(clean);
+  }
+  return { text: clean, count };
+}
+
+interface Part {
+  readonly begin: number;
+  readonly end: number;
+}
+
+function secretsIn(text: string, { pattern }: Shape): Part[] {
+  const parts: Part[] = [];
+  for (const { index, 0: found, groups } of text.matchAll(pattern)) {
+    if (groups?.value !== undefined && HARMLESS.test(groups.value)) continue;
+    parts.push({ begin: index + (groups?.keep ?? "").length, end: index + found.length });
+  }
+  return parts;
+}
+
+/** `places`: where the characters that the parts count stand in the text. null: at their own index. */
+function replaceParts(
+  text: string,
+  parts: readonly Part[],
+  replacement: string,
+  places: Uint32Array | null,
+): string {
+  const placeOf = (at: number): number => places?.[at] ?? at;
+  let [result, done] = ["", 0];
+  for (const { begin, end } of parts) {
+    result += text.slice(done, placeOf(begin)) + replacement;
+    done = placeOf(end - 1) + 1;
+  }
+  return result + text.slice(done);
+}
+
+/** A copy of plain data without the secrets in its texts and names. Errors and objects with `toJSON` stay. */
+export function redactedData(value: unknown, charsMax = Number.POSITIVE_INFINITY): unknown {
+  if (typeof value === "string") return boundedText(value, charsMax);
+  if (typeof value !== "object" || value === null || value instanceof Error) return value;
+  if (Array.isArray(value)) return value.map((item) => redactedData(item, charsMax));
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function" || ArrayBuffer.isView(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      boundedText(name, charsMax),
+      redactedData(member, charsMax),
+    ]),
+  );
+}
+
+/**
+ * Cut only after the removal, so that no part of a secret stays. The cut may split a surrogate pair, and half of
+ * one is not valid text.
+ */
+export function boundedText(text: string, charsMax: number): string {
+  const clean = redact(text).text;
+  return clean.length <= charsMax ? clean : `${clean.slice(0, charsMax).toWellFormed()}…`;
+}
