@@ -1,6 +1,8 @@
 /**
  * JSON merge patch (RFC 7396): absent members stay, null removes, arrays are replaced, objects are merged.
  */
+import { boundedText, redact } from "../protocol/redaction.ts";
+
 type Json = Record<string, unknown>;
 
 function isObject(value: unknown): value is Json {
@@ -30,13 +32,12 @@ const NAMED_MAX = 100;
 const NAME_CHARS = 100;
 
 /**
- * The paths in a form short enough for an event or an audit entry: long names are cut, over a hundred only
- * sections are named.
+ * The paths in a form for an event or an audit entry: secrets in names are removed, long names are cut, over a
+ * hundred only sections are named.
  */
 export function namedFields(fields: readonly string[]): string[] {
-  // The cut may split a surrogate pair, and half of one is not valid text.
-  const short = (name: string): string =>
-    name.length > NAME_CHARS ? `${name.slice(0, NAME_CHARS).toWellFormed()}…` : name;
-  if (fields.length <= NAMED_MAX) return fields.map(short);
-  return [...new Set(fields.map((field) => short(field.split(".")[0] ?? field)))].slice(0, NAMED_MAX);
+  const clean = fields.map((field) => redact(field).text);
+  const short = (name: string): string => boundedText(name, NAME_CHARS);
+  if (fields.length <= NAMED_MAX) return clean.map(short);
+  return [...new Set(clean.map((field) => short(field.split(".")[0] ?? field)))].slice(0, NAMED_MAX);
 }

@@ -3,8 +3,12 @@
  *
  * Two questions decide a code: who must act, and can a retry help? The text of an error is static, so that
  * failures can be counted by kind. Variable parts stand in `fields` (the place in the input, the expected
- * value) and `details`.
+ * value) and `details`. All of them are free of secrets from the moment that the error is made, so every reply,
+ * dead letter, log line and terminal is.
  */
+import { LIMITS } from "./limits.ts";
+import { boundedText, redact, redactedData } from "./redaction.ts";
+
 export const ERROR_CODES = [
   "INVALID",
   "NOT_FOUND",
@@ -124,11 +128,11 @@ export class FleetError extends Error {
   readonly retryAfterMs: number | undefined;
 
   constructor(code: ErrorCode, message: string, options: FleetErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(redact(message).text, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = "FleetError";
     this.code = code;
-    this.fields = options.fields ?? [];
-    this.details = options.details ?? {};
+    this.fields = (options.fields ?? []).map(redactedField);
+    this.details = redactedData(options.details ?? {}, LIMITS.error_text_chars_max) as typeof this.details;
     this.retryAfterMs = options.retryAfterMs;
   }
 
@@ -162,6 +166,16 @@ export class FleetError extends Error {
   }
 }
 
+/** The path may contain a name that the caller chose. */
+function redactedField(field: FieldProblem): FieldProblem {
+  return {
+    ...field,
+    path: boundedText(field.path, LIMITS.error_field_chars_max),
+    expected: boundedText(field.expected, LIMITS.error_text_chars_max),
+    ...(field.got !== undefined && { got: boundedText(field.got, LIMITS.error_field_chars_max) }),
+  };
+}
+
 /** An INVALID error about one field. */
 export function invalid(path: string, expected: string, got?: unknown): FleetError {
   const field = got === undefined ? { path, expected } : { path, expected, got: shown(got) };
@@ -173,7 +187,8 @@ export function shown(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return `array of ${value.length}`;
   if (typeof value === "string") {
-    return value.length <= 40 ? JSON.stringify(value) : `string of ${value.length} characters`;
+    // Before the quotation marks, which hide the shape of a secret.
+    return value.length <= 40 ? JSON.stringify(redact(value).text) : `string of ${value.length} characters`;
   }
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return typeof value;

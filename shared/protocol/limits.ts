@@ -105,6 +105,10 @@ export const LIMITS = {
   spool_bytes_max: 64 * 1024 * 1024,
   /** Letters that one request may scan for those of its tenant. */
   dead_scan_max: 1_000,
+  /** The path of a wrong field, and its value. */
+  error_field_chars_max: 500,
+  /** Any other variable text of an error. */
+  error_text_chars_max: 4_000,
   /** The error in a dead letter's header. */
   dead_error_chars_max: 8_000,
   /** A value that stays in its row. Larger bodies are stored in chunks. */

@@ -59,9 +59,11 @@ function errorAnswer(error: FleetError): ErrorAnswer {
 }
 
 interface EndpointParts extends EndpointOptions {
-  /** A logger without redaction: facts are ids and numbers, and a search for secrets costs time. */
+  /** A logger without redaction: facts are ids, numbers and redacted errors, and the search costs time. */
   readonly lines: Logger;
 }
+
+const UNREDACTED = { redact: [], formatters: { log: (fields: object) => fields } };
 
 const OVERLOADED = new FleetError("UNAVAILABLE", "the service has reached its limit of open requests", {
   retryAfterMs: LIMITS.overload_retry_ms,
@@ -81,7 +83,7 @@ export function serveEndpoint(
   handle: (request: ServiceRequest) => Promise<ServiceAnswer>,
 ): Promise<Stop> {
   const { bus, service } = options;
-  const parts: EndpointParts = { ...options, lines: options.log.child({}, { redact: [] }) };
+  const parts: EndpointParts = { ...options, lines: options.log.child({}, UNREDACTED) };
   const record = recorder(options);
   const inFlight = options.metrics.requestsInFlight.labels({ service });
   return bus.serve(

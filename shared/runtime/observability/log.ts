@@ -1,6 +1,7 @@
 // Structured logs: one JSON line per event with ISO time, level as a word, the service and fields; readable
 // lines on a terminal. Messages are static text, so events can be counted by message; everything that varies
-// is a field. Fields that carry secrets are redacted by name, one level deep.
+// is a field. Fields that carry secrets are redacted by name, one level deep. Secrets in texts are redacted by
+// their shapes.
 
 import { createRequire } from "node:module";
 import {
@@ -10,6 +11,7 @@ import {
   pino,
   stdSerializers,
 } from "pino";
+import { redactedData } from "../../protocol/redaction.ts";
 
 export type Logger = import("pino").Logger;
 
@@ -48,13 +50,21 @@ export function createLogger({ service, level = "info", pretty, destination }: L
     level,
     base: { service, pid: process.pid },
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
-    formatters: { level: (label) => ({ level: label }) },
-    serializers: { error: stdSerializers.err, err: stdSerializers.err },
+    formatters: {
+      level: (label) => ({ level: label }),
+      log: (fields) => redactedData(fields) as Record<string, unknown>,
+    },
+    serializers: { error: redactedError, err: redactedError },
     redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: "[secret]" },
   };
   const isPretty = pretty ?? (destination === undefined && process.stdout.isTTY === true);
   if (!isPretty) return pino(options, destination ?? standardOutput());
   return pino(options, prettyStream(destination));
+}
+
+/** The stack may contain the messages of causes, and these the input. */
+function redactedError(error: unknown): unknown {
+  return redactedData({ ...stdSerializers.err(error as Error) });
 }
 
 let output: DestinationStream | undefined;

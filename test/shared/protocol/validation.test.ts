@@ -4,9 +4,11 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { checkpointInputSchema } from "../../../shared/protocol/checkpoint.ts";
 import { COMMAND_SCHEMAS } from "../../../shared/protocol/commands.ts";
-import type { FleetError } from "../../../shared/protocol/errors.ts";
+import { FleetError, invalid } from "../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { QUERY_SCHEMAS } from "../../../shared/protocol/queries.ts";
 import { validate } from "../../../shared/protocol/validation.ts";
+import { joined, SECRET_PART, WRITTEN_SECRETS } from "./secrets.ts";
 
 function refusal(schema: z.ZodType, input: unknown, root?: string): FleetError {
   try {
@@ -146,5 +148,42 @@ test("a valid value is returned as the schema outputs it", () => {
     extra: 1,
     limit: 20,
     order: "newest",
+  });
+});
+
+describe("secrets", () => {
+  test.each(WRITTEN_SECRETS)("are in no part of an error: %s", (_, secret) => {
+    const inputs = [
+      { metadata: { agent_type: secret, iteration: secret }, execution_state: { phase: secret } },
+      { metadata: { [secret]: 1 }, [secret]: 1, execution_state: { phase: `"${secret}"` } },
+      { metadata: secret, execution_state: { pending_items: [secret, { title: [secret] }] } },
+      secret,
+    ];
+    for (const input of inputs) {
+      const body = refusal(checkpointInputSchema, input, "checkpoint").toBody();
+      expect(body.fields).not.toEqual([]);
+      expect(joined(JSON.stringify(body))).not.toMatch(SECRET_PART);
+    }
+    const error = new FleetError("CONFLICT", `a message with ${secret}`, {
+      fields: [{ path: secret, expected: secret, got: secret }],
+      details: { [secret]: { list: [secret] } },
+    });
+    const bodies = [
+      error.toBody(),
+      FleetError.fromBody(error.toBody()).toBody(),
+      invalid("a", "b", secret).toBody(),
+    ];
+    expect(joined(JSON.stringify(bodies))).not.toMatch(SECRET_PART);
+  });
+
+  test("the texts of an error are bounded", () => {
+    const long = "x ".repeat(5_000);
+    const { fields, details } = new FleetError("INVALID", "no", {
+      fields: [{ path: long, expected: "a name", got: long }],
+      details: { long },
+    });
+    expect(fields[0]?.path).toHaveLength(LIMITS.error_field_chars_max + 1);
+    expect(fields[0]?.got).toHaveLength(LIMITS.error_field_chars_max + 1);
+    expect(details.long).toHaveLength(LIMITS.error_text_chars_max + 1);
   });
 });

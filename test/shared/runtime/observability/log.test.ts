@@ -2,6 +2,7 @@
 
 import { expect, test } from "vitest";
 import { createLogger, type LogOptions } from "../../../../shared/runtime/observability/log.ts";
+import { joined, SECRET_PART, WRITTEN_SECRETS } from "../../protocol/secrets.ts";
 
 function lines(write: (log: ReturnType<typeof createLogger>) => void, options: Partial<LogOptions> = {}) {
   const written: string[] = [];
@@ -24,6 +25,15 @@ test("secrets are redacted by name, at the top and one level below", () => {
   );
   expect(JSON.stringify(line)).not.toContain(secret);
   expect(line.headers.authorization).toBe("[secret]");
+});
+
+test.each(WRITTEN_SECRETS)("secrets are redacted by their shapes: %s", (_, secret) => {
+  const cause = new Error(`cannot read ${secret}`);
+  const error = Object.assign(new Error(`refused ${secret}`, { cause }), { given: { deep: [secret] } });
+  const [line] = lines((log) => log.warn({ error, problem: secret, parts: [{ [secret]: secret }] }, "x"));
+  expect(joined(JSON.stringify(line))).not.toMatch(SECRET_PART);
+  expect(line.error.stack).toContain("refused");
+  expect(line.problem).toContain("[redacted: ");
 });
 
 test("an error keeps its type, message, stack, cause and fields", () => {
