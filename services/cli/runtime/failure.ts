@@ -3,6 +3,7 @@
 import { BusError } from "../../../shared/bus/bus.ts";
 import { type ErrorBody, type ErrorCode, FleetError } from "../../../shared/protocol/errors.ts";
 import { exitCodes, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
+import { NO_ANSWER } from "../../../shared/sdk/request/request.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
 
 export interface CallFailure {
@@ -33,7 +34,7 @@ export function callFailureOf(error: unknown, call: FailureContext = {}): CallFa
   const known = error instanceof BusError ? fromBus(error) : error;
   if (known instanceof FleetError) {
     return {
-      body: known.toBody(),
+      body: bodyOf(known),
       exitCode: known.exitCode,
       hint: HINTS[known.code](known, { ...call, fleet: call.fleet ?? "fleet" }),
     };
@@ -53,6 +54,12 @@ export function callFailureOf(error: unknown, call: FailureContext = {}): CallFa
 /** The failure as JSON: the body of an error answer, and the hint. */
 export function failureData({ body, hint }: CallFailure): object {
   return hint === "" ? body : { ...body, hint };
+}
+
+/** The hint has the next step for an operator; the message has that for a program. */
+function bodyOf(error: FleetError): CallFailure["body"] {
+  const body = error.toBody();
+  return error.message.startsWith(NO_ANSWER) ? { ...body, message: NO_ANSWER } : body;
 }
 
 function fromBus(error: BusError): FleetError {

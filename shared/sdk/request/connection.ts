@@ -5,7 +5,7 @@
 import { type Bus, BusError } from "../../bus/bus.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
-import { toFleetError } from "./request.ts";
+import { noAnswer, toFleetError } from "./request.ts";
 
 const RETRY_MS = { first: 100, last: 2_000 } as const;
 
@@ -56,7 +56,7 @@ export class PersistentConnection implements ClientConnection {
 
   get bus(): Bus {
     if (this.#bus !== undefined) return this.#bus;
-    throw toFleetError(new BusError("unavailable", { ...this.#details, reason: "not connected" }));
+    throw noAnswer("unavailable", this.#details.url);
   }
 
   /**

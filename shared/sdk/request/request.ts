@@ -2,7 +2,7 @@
  * One request to a service, repeated with the same bytes while it has no final answer. A command keeps its id over all attempts, so a
  * repeated command has one effect.
  */
-import { type Bus, BusError } from "../../bus/bus.ts";
+import { type Bus, BusError, type BusErrorKind } from "../../bus/bus.ts";
 import { decodeBody } from "../../integrity/wire.ts";
 import { type ErrorBody, FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -115,6 +115,16 @@ function pauseMs(attempts: number, { retryAfterMs }: FleetError): number {
 /** The name of a subject's requests in traces: the subject without the parts that differ between requests. */
 export const operationOf = (subject: string): string => subject.split(".").slice(0, 2).join(".");
 
+/** Without a next step, which a command prints in its own words. */
+export const NO_ANSWER = "no Fleet service answers";
+
+/** The error of a call that no Fleet service answered. A program that ends with it prints the next step. */
+export function noAnswer(bus: BusErrorKind, url: unknown, cause?: BusError): FleetError {
+  const details = { bus, ...(url !== undefined && { url }) };
+  const next = "start a fleet (npm start), or set FLEET_URL to the address of a running one";
+  return new FleetError("UNAVAILABLE", `${NO_ANSWER}; ${next}`, { details, cause });
+}
+
 /** The error that callers of Fleet know for an error of the bus. */
 export function toFleetError(error: BusError): FleetError {
   const { url } = error.details;
@@ -128,6 +138,6 @@ export function toFleetError(error: BusError): FleetError {
     case "timeout":
       return new FleetError("TIMEOUT", "no answer in time; the outcome is not known", options);
     default:
-      return new FleetError("UNAVAILABLE", "no Fleet service answers; is the fleet running?", options);
+      return noAnswer(error.kind, url, error);
   }
 }

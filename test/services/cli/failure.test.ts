@@ -7,6 +7,7 @@ import { UsageError } from "../../../services/cli/runtime/usage.ts";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { ERROR_CODES, ERROR_TABLE, FleetError } from "../../../shared/protocol/errors.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
+import { noAnswer } from "../../../shared/sdk/request/request.ts";
 import { view } from "./rendering/view.ts";
 
 test.each(ERROR_CODES)("%s has its exit code and a next step", (code) => {
@@ -52,6 +53,10 @@ describe("without an answer", () => {
   });
   test("of an overloaded fleet, the hint says to try again", () => {
     expect(callFailureOf(new FleetError("UNAVAILABLE", "busy")).hint).toContain("try again");
+  });
+  test("the message has no second next step beside the hint", () => {
+    const failure = callFailureOf(noAnswer("unavailable", "nats://h:1"), { url: "nats://h:1" });
+    expect(failureData(failure)).toMatchObject({ code: "UNAVAILABLE", message: "no Fleet service answers" });
   });
   test("a refusal by the bus has its own exit code", () =>
     expect(callFailureOf(new BusError("permission")).exitCode).toBe(77));

@@ -283,6 +283,7 @@ describe("no bus", () => {
     expect(ms).toBeLessThan(LONG_MS / 2);
     await expect(one.admin.status()).rejects.toMatchObject({
       code: "UNAVAILABLE",
+      message: expect.stringContaining("start a fleet (npm start), or set FLEET_URL") as string,
       details: { bus: "unavailable", url: "nats://127.0.0.1:1" },
     });
     expect(await one.pending()).toMatchObject({ commands: 1, tasks: [task], aside: 0 });
