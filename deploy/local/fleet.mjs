@@ -5,25 +5,24 @@
 // pinned Node, and passes streams, signals and the exit code through.
 
 import { existsSync } from "node:fs";
-import module from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { enableCompileCache } from "./compile-cache.mjs";
 import { OLDEST_NODE, versionAtLeast } from "./versions.mjs";
 
 // Node resolves symbolic links in module URLs, so a link on PATH leads here too.
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const cli = join(root, "services", "cli", "main.ts");
-// The compile cache saves a third of a command's start time. Without a writable folder, the command only starts slower.
-const cache = join(root, ".fleet", "compile-cache");
 const pinned = join(root, "node_modules", ".bin", "node");
 
 if (!existsSync(join(root, "node_modules"))) {
   fail(`run \`npm start\` in ${root} first: it installs the dependencies`);
 } else if (versionAtLeast(process.versions.node, OLDEST_NODE)) {
   process.argv[1] = cli;
-  module.enableCompileCache(cache);
+  enableCompileCache();
   await import(pathToFileURL(cli).href);
 } else if (existsSync(pinned)) {
+  enableCompileCache();
   await runWith(pinned);
 } else {
   fail(
@@ -34,10 +33,7 @@ if (!existsSync(join(root, "node_modules"))) {
 async function runWith(node) {
   const { spawn } = await import("node:child_process");
   const { constants } = await import("node:os");
-  const child = spawn(node, [cli, ...process.argv.slice(2)], {
-    stdio: "inherit",
-    env: { NODE_COMPILE_CACHE: cache, ...process.env },
-  });
+  const child = spawn(node, [cli, ...process.argv.slice(2)], { stdio: "inherit" });
   // Caught here, so that the child alone handles signals and decides the exit code.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]) {
     process.on(signal, () => child.kill(signal));

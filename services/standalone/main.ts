@@ -1,11 +1,15 @@
 /** `npm start`: the whole fleet in one process. */
 import { relative } from "node:path";
-import { runMain } from "../../shared/runtime/process/main.ts";
-import { readConfig } from "../../shared/runtime/settings/config.ts";
-import { quietOnTerminal, standaloneFields } from "./config.ts";
-import { start } from "./standalone.ts";
+import { enableCompileCache } from "../../deploy/local/compile-cache.mjs";
 
 const begun = performance.now();
+
+// Only modules that are loaded after this call are cached.
+enableCompileCache();
+const { runMain } = await import("../../shared/runtime/process/main.ts");
+const { readConfig } = await import("../../shared/runtime/settings/config.ts");
+const { quietOnTerminal, standaloneFields } = await import("./config.ts");
+const { start } = await import("./standalone.ts");
 
 await runMain({
   service: "fleet",

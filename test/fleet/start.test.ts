@@ -37,6 +37,16 @@ function expectOneLine({ stderr }: FleetExit): void {
   expect(stderr).not.toMatch(/^\s+at /m);
 }
 
+test("the fleet and its service threads load their code with the compile cache", async () => {
+  const env = { NODE_COMPILE_CACHE: "", NODE_DEBUG_NATIVE: "COMPILE_CACHE" };
+  const fleet = await startFleet({ FLEET_LOG_LEVEL: "warn", FLEET_THREADS: "2", ...env });
+  await fleet.stop();
+  const cached = (path: string) => `for ESM file://${join(projectRoot, path)}`;
+  expect(fleet.output()).toContain(join(projectRoot, ".fleet", "compile-cache"));
+  expect(fleet.output()).toContain(cached("services/standalone/standalone.ts"));
+  expect(fleet.output()).toContain(cached("services/writer/writer.ts"));
+}, 60_000);
+
 describe("a failed start", () => {
   let fleet: TestFleet;
   beforeAll(async () => {
