@@ -4,7 +4,6 @@
  * escalates it to operators. Its whole state is in the store, so any number of coordinators run without a
  * leader, and one continues the handoffs that another left behind.
  */
-import { tokenizer } from "../../shared/prompts/tokens.ts";
 import type { Format } from "../../shared/records/kv/format.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import type { EventContext } from "../../shared/service-host/event-consumer.ts";
@@ -16,6 +15,7 @@ import { startHandoffController } from "./handoff-controller.ts";
 import { startHandoffEvents } from "./handoff-events.ts";
 import { startHandoffGauges } from "./handoff-gauges.ts";
 import { createOfferBuilder } from "./offer-builder.ts";
+import { startTokenizerLoad } from "./tokenizer-load.ts";
 
 export interface CoordinatorContext extends EventContext {
   readonly store: Store;
@@ -27,17 +27,16 @@ export interface CoordinatorContext extends EventContext {
 export async function start(context: CoordinatorContext): Promise<Stop> {
   const { log, config } = context;
   const repository = openRepository(context, { finder: "coordinator" });
-  // Loads the tables of the tokenizer, which takes a while, before the first handoff needs them.
-  tokenizer();
   const rules = { agentTypes: knownAgentTypes(config.agentTypes), policies: config.policies };
   const controller = startHandoffController(context, repository, createOfferBuilder(repository, rules));
   const stopEvents = startHandoffEvents(context, repository, controller);
   const stopGauges = startHandoffGauges(context);
+  const stopLoad = startTokenizerLoad(context.clock);
   log.info({ instance: context.instance }, "coordinator started");
   return async () => {
     // The events stop first, so that the runs that they woke are finished.
     await stopEvents();
-    await Promise.all([controller.stop(), stopGauges()]);
+    await Promise.all([controller.stop(), stopGauges(), stopLoad()]);
     log.info("coordinator stopped");
   };
 }
