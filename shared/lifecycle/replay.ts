@@ -16,12 +16,20 @@ export type AuditEntry = Readonly<Record<string, unknown>>;
 export function replay(entries: readonly AuditEntry[]): TaskRecord | null {
   let task: TaskRecord | null = null;
   try {
-    for (const entry of entries) task = apply(task, placeOf(entry), changeOf(entry));
+    for (const entry of entries) task = replayEntry(task, entry);
   } catch (error) {
     if (error instanceof MissingFact) return null;
     throw error;
   }
   return task;
+}
+
+/**
+ * The task after one more entry; `task` null: the entry begins it. Throws MissingFact for an entry of an earlier version, RangeError for one
+ * that the lifecycle cannot have written.
+ */
+export function replayEntry(task: TaskRecord | null, entry: AuditEntry): TaskRecord {
+  return apply(task, placeOf(entry), changeOf(entry));
 }
 
 /** The members on which a replay and the stored head must agree. */

@@ -193,6 +193,7 @@ function keysUnder(root: Buffer) {
     auditRange: (task: string): KeyRange => children(at("audit", name(task))),
     quarantine: (task: string, id: string, version: number): Bytes =>
       at("quarantine", name(task), uuid(id), number(version)),
+    quarantines: (task: string): KeyRange => children(at("quarantine", name(task))),
     handoff: (id: string): Bytes => at("handoffs", uuid(id)),
     handoffs: (): KeyRange => children(at("handoffs")),
     taskHandoff: (task: string, id: string): Bytes => at("task_handoffs", name(task), uuid(id)),
@@ -338,6 +339,12 @@ export function parseTenant(key: Bytes): string {
 /** Reads the number at the end of a key: the seq of an audit or order entry, the step of a word. */
 export function parseSeq(key: Bytes): number {
   return (tuple.unpack(Buffer.from(key)) as unknown[]).at(-1) as number;
+}
+
+/** Reads checkpoint and version out of a `quarantine` key. */
+export function parseQuarantine(key: Bytes): { id: string; version: number } {
+  const [id, version] = (tuple.unpack(Buffer.from(key)) as unknown[]).slice(-2) as [{ value: Buffer }, number];
+  return { id: formatUuid(id.value), version };
 }
 
 /** Reads parent and child out of a `children` key. */

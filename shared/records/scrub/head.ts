@@ -5,6 +5,8 @@
  * next pass.
  */
 
+import { withoutOrigin } from "../../lifecycle/apply.ts";
+import { comparable } from "../../lifecycle/replay.ts";
 import { type Task, taskSchema } from "../../protocol/task.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
@@ -17,6 +19,8 @@ import { viewOf } from "../task/task-view.ts";
 import { verifyRecovery } from "./recovery.ts";
 import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
+export type ReplayedMembers = ReturnType<typeof comparable>;
+
 /** The part of a task that a pass verifies. */
 export interface Extent {
   /** The last position of the order and the last entry of the audit trail; 0: there is none. */
@@ -27,6 +31,8 @@ export interface Extent {
     | (Pick<Task, "seq" | "audit_seq" | "audit_hash" | "state" | "fence"> & {
         /** The trail of an earlier version may say that this active task is blocked. */
         readonly may_be_blocked?: boolean;
+        /** The members that the trail must lead to. An earlier version of a pass in progress lacks them. */
+        readonly replayed?: ReplayedMembers;
       })
     | null;
 }
@@ -52,7 +58,8 @@ export async function verifyHead(scrub: TaskScrub): Promise<Extent> {
   } else await verifyNamed(scrub, head, order?.value);
   const { seq, audit_seq, audit_hash, state, fence } = head;
   const may_be_blocked = isUnrecordedRejection(head);
-  return { ...extent, head: { seq, audit_seq, audit_hash, state, fence, may_be_blocked } };
+  const replayed = comparable(withoutOrigin(decodeHead(value as Bytes)));
+  return { ...extent, head: { seq, audit_seq, audit_hash, state, fence, may_be_blocked, replayed } };
 }
 
 /**

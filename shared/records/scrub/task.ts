@@ -3,14 +3,13 @@
  * task is verified in parts, each in a way that tolerates writes between two snapshots. The trail is compared
  * with the head as it was at the beginning.
  */
-import { CHAIN_START } from "../../integrity/chain.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import { StoreError } from "../../store/store.ts";
 import { type CheckpointsAt, verifyCheckpoints } from "./checkpoints.ts";
 import { type Extent, verifyHead } from "./head.ts";
 import { type LinksAt, verifyChildren, verifyHandoffs } from "./links.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
-import { type TrailAt, verifyTrail } from "./trail.ts";
+import { TRAIL_START, type TrailAt, verifyTrail } from "./trail.ts";
 
 export type Section =
   | { readonly name: "checkpoints"; readonly at: CheckpointsAt }
@@ -31,7 +30,7 @@ const STARTS = {
   checkpoints: { name: "checkpoints", at: { seq: 1, version: 1 } },
   children: { name: "children", at: { after: null } },
   handoffs: { name: "handoffs", at: { after: null } },
-  trail: { name: "trail", at: { seq: 0, hash: CHAIN_START, created: 0 } },
+  trail: { name: "trail", at: TRAIL_START },
 } as const satisfies Record<Section["name"], Section>;
 
 const NEXT = {

@@ -1,14 +1,17 @@
 /**
  * Verifies the audit trail of a task: its hash chain up to the end that the head records, and each entry
- * against the version that it made.
+ * against the version that it made. The entries are folded, and the task, its handoffs and its quarantine
+ * marks must be what they lead to.
  */
-import { createChainVerifier } from "../../integrity/chain.ts";
+import { CHAIN_START, createChainVerifier } from "../../integrity/chain.ts";
 import type { Bytes } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
 import { decode } from "../kv/codec.ts";
 import { parseSeq } from "../kv/keyspace.ts";
+import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
 import { type Extent, readable } from "./head.ts";
+import { readMarks, verifyMarks, withoutAudited } from "./marks.ts";
 import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
 /** The number of entries in one read. */
@@ -20,9 +23,15 @@ export interface TrailAt {
   readonly hash: string;
   /** The number of checkpoints created so far; null: unknown, because an entry is lost. */
   readonly created: number | null;
+  /** The fold of the entries so far; null: an entry lacks a fact, or the trail is damaged. */
+  readonly fold?: Fold | null;
+  /** The quarantine marks whose entry has not been met; null: unknown. */
+  readonly marks?: readonly string[] | null;
 }
 
-type Facts = Readonly<Record<string, unknown>>;
+export const TRAIL_START: TrailAt = { seq: 0, hash: CHAIN_START, created: 0, fold: FOLD_START };
+
+export type Facts = Readonly<Record<string, unknown>>;
 
 /** Reads an entry. null: it is unreadable. `facts` is undefined for invalid JSON. */
 export function readEntry(value: Bytes | undefined): { text: string; facts: Facts | undefined } | null {
@@ -49,7 +58,7 @@ function factsIn(text: string): Facts | undefined {
 /** Returns where the next step continues; null: the trail is verified up to its extent. */
 export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Extent): Promise<TrailAt | null> {
   const { reader, keys, task, step } = scrub;
-  for (let at = from; ; ) {
+  for (let at = from.seq === 0 ? { ...from, marks: await readMarks(scrub) } : from; ; ) {
     const range = { begin: keys.audit(task, at.seq + 1), end: keys.audit(task, extent.auditSeq + 1) };
     const { rows, more } = await reader.getRange(range, { limit: SLICE });
     const entries = rows.map(({ key, value }) => ({ seq: parseSeq(key), read: readEntry(value) }));
@@ -59,16 +68,39 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
     noteProblems(scrub, problems);
     const facts = entries.map((entry) => entry.read?.facts);
     const isWhole = problems.length === 0 && facts.every((one) => one !== undefined);
-    at = { seq, hash, created: await verifyVersions(scrub, facts, isWhole ? at.created : null) };
+    at = {
+      seq,
+      hash,
+      created: await verifyVersions(scrub, facts, isWhole ? at.created : null),
+      fold: isWhole ? await foldEntries(scrub, at.fold ?? null, facts as Facts[]) : null,
+      marks: isWhole ? withoutAudited(at.marks ?? null, facts as Facts[]) : null,
+    };
     await verifyHandoffList(scrub, facts);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
     if (!more) {
       verifyEnd(scrub, at, facts.at(-1), extent);
+      await verifyLater(scrub, at, extent);
       return null;
     }
     if (step.isSpent) return at;
   }
+}
+
+/**
+ * Verifies the records that change with later entries too, so it reads these entries first. A task with many
+ * later entries is left to the next pass.
+ */
+async function verifyLater(scrub: TaskScrub, { fold, marks, seq }: TrailAt, extent: Extent): Promise<void> {
+  const { reader, keys, task } = scrub;
+  if (extent.head === null || seq !== extent.auditSeq) return;
+  const range = { begin: keys.audit(task, seq + 1), end: keys.auditRange(task).end };
+  const { rows, more } = await reader.getRange(range, { limit: SLICE });
+  const later = rows.map(({ value }) => readEntry(value)?.facts);
+  if (more || !later.every((one) => one !== undefined)) return;
+  verifyMarks(scrub, withoutAudited(marks ?? null, later));
+  const folded = await foldEntries(scrub, fold ?? null, later);
+  if (folded !== null) await verifyHandoffsOf(scrub, folded);
 }
 
 const PROBLEMS: Readonly<Record<string, string>> = {
@@ -174,7 +206,7 @@ function verifyEnd(scrub: TaskScrub, at: TrailAt, last: Facts | undefined, { hea
     scrub.note(ofTask("audit", "the trail does not end where the head says"));
   } else if (last !== undefined && !(isStateOf(last, head) && last.fence === head.fence)) {
     scrub.note(ofTask("head", "the head says another state or fence than the last entry of the trail"));
-  }
+  } else if (at.fold != null && head.replayed !== undefined) verifyFold(scrub, at.fold, head.replayed);
   if (at.created !== null && at.created !== head.seq) {
     scrub.note(ofTask("audit", `the trail made ${at.created} checkpoints, and the head counts ${head.seq}`));
   }

@@ -1,0 +1,40 @@
+/** Verifies the quarantine marks of a task: each was set together with an entry of the audit trail. */
+import { parseQuarantine } from "../kv/keyspace.ts";
+import type { TaskScrub } from "./scrub-reader.ts";
+import type { Facts } from "./trail.ts";
+
+/** The number of marks in one task that a pass verifies. */
+const MARKS_MAX = 200;
+
+const REF = /^(.*)#([0-9]+)$/;
+
+export async function readMarks({ reader, keys, task }: TaskScrub): Promise<readonly string[]> {
+  const { rows } = await reader.getRange(keys.quarantines(task), { limit: MARKS_MAX });
+  return rows.map(({ key }) => {
+    const { id, version } = parseQuarantine(key);
+    return `${id}#${version}`;
+  });
+}
+
+/** The marks that none of these entries set. */
+export function withoutAudited(
+  marks: readonly string[] | null,
+  entries: readonly Facts[],
+): readonly string[] | null {
+  if (marks === null || marks.length === 0) return marks;
+  const audited = new Set(
+    entries
+      .filter(({ op }) => op === "quarantine")
+      .map(({ checkpoint_id, version }) => `${checkpoint_id}#${version ?? 0}`),
+  );
+  return marks.filter((mark) => !audited.has(mark));
+}
+
+/** Notes the marks whose entry was not found; null: the trail is damaged, so nothing is known. */
+export function verifyMarks(scrub: TaskScrub, marks: readonly string[] | null): void {
+  for (const mark of marks ?? []) {
+    const [, id = null, version] = REF.exec(mark) ?? [];
+    const details = "the version is quarantined, and no entry of the trail says so";
+    scrub.note({ kind: "audit", checkpoint_id: id, version: Number(version), details });
+  }
+}

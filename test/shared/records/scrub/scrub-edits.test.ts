@@ -1,0 +1,144 @@
+/**
+ * Deliberate edits of the store: well-formed records with valid check values, which only a comparison with the audit trail finds. Each
+ * test makes a store with commands, edits rows, and expects findings.
+ */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
+import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
+import { decode, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
+import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
+import type { Bytes, Tx } from "../../../../shared/store/store.ts";
+import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
+import { scrub } from "../../../harness/records/scrub.ts";
+import { TestTasks } from "../../../harness/records/tasks.ts";
+
+const WRITE = { label: "test", deadlineMs: 5_000, onUnknown: "unsafe" } as const;
+const keys = tenantKeys("default");
+
+describe.each(ENGINES)("an edited store on %s", (engine) => {
+  let place: TestTasks;
+  beforeEach(async () => {
+    place = await TestTasks.open(engine);
+  });
+  afterEach(() => place.close());
+
+  const edit = (change: (tx: Tx) => Promise<unknown>) => place.store.transact(WRITE, change);
+  const editHead = (task: string, change: Partial<TaskRecord>) =>
+    edit(async (tx) => {
+      const head = decodeHead((await tx.get(keys.task(task))) as Bytes);
+      tx.set(keys.task(task), encodeHead({ ...head, ...change }));
+    });
+
+  /** The findings of a pass in large steps, which are the same in tiny steps. */
+  async function found(): Promise<[kind: string, details: string][]> {
+    const passes = [await scrub(place), await scrub(place, { stepBytes: 1_000 })];
+    const [large, tiny] = passes.map(({ findings }) =>
+      findings.map(({ kind, details }): [string, string] => [kind, details]).sort(),
+    );
+    expect(tiny).toEqual(large);
+    return large!;
+  }
+
+  test.each<[name: string, change: Partial<TaskRecord>]>([
+    ["owner", { owner: "mallory" }],
+    ["phase", { phase: "complete" }],
+    ["agent_id", { agent_id: "mallory" }],
+    ["last_successful_id", { last_successful_id: null }],
+    ["completed_items", { completed_items: 7 }],
+    ["taken_seq", { taken_seq: 1 }],
+  ])("finds another %s in the head", async (name, change) => {
+    const task = await place.owned(2);
+    const { latest_id } = await place.head(task);
+    await finalize(place.repository, latest_id!, "succeeded", { task, fence: 1 });
+    expect(await found()).toEqual([]);
+    await editHead(task, change);
+    expect(await found()).toEqual([["head", expect.stringMatching(new RegExp(`in: .*${name}`))]]);
+  });
+
+  test("finds an edited budget and an edited block", async () => {
+    const task = await place.spent();
+    expect(await found()).toEqual([]);
+    const { work, budget } = decodeHead(
+      (await place.store.read(WRITE, (reader) => reader.get(keys.task(task)))) as Bytes,
+    );
+    await editHead(task, { budget: { ...budget!, failures: 0 } });
+    expect(await found()).toEqual([["head", expect.stringMatching(/in: budget$/)]]);
+    await editHead(task, { budget, work: { ...work, alert_seq: 1 } as TaskRecord["work"] });
+    expect(await found()).toEqual([["head", expect.stringMatching(/in: work$/)]]);
+  });
+
+  test("finds a lowered fence, and a write under the old fence after it", async () => {
+    const task = await place.owned(1);
+    await send(place.repository, "take", {}, { task, agent: "agent-2", fence: 1 });
+    await editHead(task, { fence: 1 });
+    expect(await found()).toEqual([["head", expect.stringMatching(/another state or fence/)]]);
+    await place.write(task, "agent-1", { fence: 1 });
+    expect(await found()).toContainEqual(["audit", expect.stringMatching(/its fence is 1, .* leads to 2/)]);
+  });
+
+  test.each<[name: string, change: Partial<Handoff>]>([
+    ["attempt", { attempt: 2 }],
+    ["checkpoint_hash", { checkpoint_hash: "0".repeat(64) }],
+    ["to_agent_type", { to_agent_type: "other" }],
+    ["fence_to_be", { fence_to_be: 9 }],
+    ["deadline", { deadline: "2031-01-01T00:00:00.000Z" }],
+    ["accepted_by", { accepted_by: "mallory" }],
+  ])("finds another %s in the record of an open handoff", async (name, change) => {
+    const { offer } = await place.offered();
+    expect(await found()).toEqual([]);
+    await edit(async (tx) => tx.set(keys.handoff(offer.handoff_id), encodeChecked({ ...offer, ...change })));
+    expect(await found()).toEqual([["handoff", expect.stringMatching(new RegExp(`in: ${name}$`))]]);
+  });
+
+  test("finds an edited record of an ended handoff, before and after the next one", async () => {
+    const task = await place.resumed();
+    const { recovery } = await place.head(task);
+    const record = await place.handoff(recovery!.handoff_id!);
+    expect(record).toMatchObject({ state: "confirmed", accepted_by: "agent-2" });
+    const change = { ...record, accepted_by: "agent-3" };
+    await edit(async (tx) => tx.set(keys.handoff(record.handoff_id), encodeChecked(change)));
+    const finding = ["handoff", expect.stringMatching(/in: accepted_by$/)];
+    expect(await found()).toEqual([finding]);
+    await place.fail(task);
+    await place.attempt(task);
+    expect((await place.head(task)).handoff_id).not.toBe(record.handoff_id);
+    expect(await found()).toEqual([finding]);
+  });
+
+  test("finds a handoff that the trail did not begin", async () => {
+    const { offer } = await place.offered();
+    const id = offer.handoff_id.replace(/.$/, (last) => (last === "0" ? "1" : "0"));
+    await edit(async (tx) => {
+      tx.set(keys.handoff(id), encodeChecked({ ...offer, handoff_id: id, state: "cancelled", due_at: null }));
+      tx.set(keys.taskHandoff(offer.task_id, id), new Uint8Array(0));
+    });
+    expect(await found()).toEqual([["handoff", "the task has 2 handoffs, and its trail began 1"]]);
+  });
+
+  test("finds a quarantine mark without an entry, and accepts one with an entry", async () => {
+    const task = await place.owned(2);
+    const { latest_id: id } = await place.head(task);
+    await place.repository.quarantine("default", task, [
+      { checkpoint_id: id, version: 1, reason: "hash mismatch" },
+    ]);
+    expect(await found()).toEqual([]);
+    const { checkpoints } = await place.repository.history("default", {
+      task_id: task,
+      limit: 2,
+      order: "oldest",
+    });
+    const first = checkpoints[0]!.metadata.checkpoint_id;
+    const mark = { reason: "hash mismatch", at: new Date(0).toISOString(), by: "reader" };
+    await edit(async (tx) => tx.set(keys.quarantine(task, first, 1), encode(mark)));
+    expect(await found()).toEqual([["audit", "the version is quarantined, and no entry of the trail says so"]]);
+  });
+
+  test("finds an entry that the lifecycle cannot have written", async () => {
+    const task = await place.owned(1);
+    const value = await place.store.read(WRITE, (reader) => reader.get(keys.audit(task, 2)));
+    const text = decode<string>(value as Bytes).replace('"fence":1', '"fence":0');
+    await edit(async (tx) => tx.set(keys.audit(task, 2), encode(text)));
+    expect(await found()).not.toEqual([]);
+  });
+});
