@@ -343,7 +343,10 @@ export function parseSeq(key: Bytes): number {
 
 /** Reads checkpoint and version out of a `quarantine` key. */
 export function parseQuarantine(key: Bytes): { id: string; version: number } {
-  const [id, version] = (tuple.unpack(Buffer.from(key)) as unknown[]).slice(-2) as [{ value: Buffer }, number];
+  const [id, version] = (tuple.unpack(Buffer.from(key)) as unknown[]).slice(-2) as [
+    { value: Buffer },
+    number,
+  ];
   return { id: formatUuid(id.value), version };
 }
 

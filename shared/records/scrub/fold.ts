@@ -84,7 +84,7 @@ export function verifyFold(scrub: TaskScrub, { task }: Fold, head: ReplayedMembe
     isDeepStrictEqual(value, stored.get(name)) ? [] : [name],
   );
   if (differing.length === 0) return;
-  scrub.note(ofTask("head", `the head differs from the replay of its trail in: ${differing.join(", ")}`));
+  scrub.note(ofTask("head", `the head differs from the trail in: ${differing.join(", ")}`));
 }
 
 /** Verifies the newest handoff, and the number of handoffs, at the end of the whole trail. */

@@ -131,7 +131,24 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
     const first = checkpoints[0]!.metadata.checkpoint_id;
     const mark = { reason: "hash mismatch", at: new Date(0).toISOString(), by: "reader" };
     await edit(async (tx) => tx.set(keys.quarantine(task, first, 1), encode(mark)));
-    expect(await found()).toEqual([["audit", "the version is quarantined, and no entry of the trail says so"]]);
+    expect(await found()).toEqual([
+      ["audit", "the version is quarantined, and no entry of the trail says so"],
+    ]);
+  });
+
+  test("finds a signature that was set in a row, and never serves it", async () => {
+    const task = await place.owned(1);
+    const { latest_id: id } = await place.head(task);
+    const row = keys.checkpoint(task, id!);
+    await edit(async (tx) => {
+      const members = decode<unknown[]>((await tx.get(row)) as Bytes);
+      tx.set(row, encode(members.with(-1, "signed")));
+    });
+    const { findings } = await scrub(place, { quarantines: false });
+    expect(findings).toMatchObject([
+      { kind: "checkpoint", details: "the row has a signature that cannot be verified" },
+    ]);
+    await expect(place.repository.get("default", id!)).rejects.toMatchObject({ code: "CORRUPT" });
   });
 
   test("finds an entry that the lifecycle cannot have written", async () => {
