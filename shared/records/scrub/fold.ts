@@ -5,13 +5,12 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { MissingFact } from "../../lifecycle/apply.ts";
-import { comparable, replayEntry } from "../../lifecycle/replay.ts";
+import { type AuditEntry, comparable, replayEntry } from "../../lifecycle/replay.ts";
 import type { TaskRecord } from "../../lifecycle/task.ts";
 import { AUDIT_VERSION } from "../audit/audit.ts";
-import { foldHandoff, type HandoffFold, verifyFoldedHandoff } from "./handoff-fold.ts";
+import { foldHandoff, type HandoffFold, type NewestVersion, verifyFoldedHandoff } from "./handoff-fold.ts";
 import type { ReplayedMembers } from "./head.ts";
 import { ofTask, type TaskScrub } from "./scrub-reader.ts";
-import type { Facts } from "./trail.ts";
 
 export interface Fold {
   /** null: before the first entry. */
@@ -21,7 +20,7 @@ export interface Fold {
   /** The number of handoffs so far. */
   readonly handoffs: number;
   /** The version that the newest entry made. */
-  readonly made: { readonly id: string; readonly hash: string } | null;
+  readonly made: NewestVersion | null;
 }
 
 export const FOLD_START: Fold = { task: null, handoff: null, handoffs: 0, made: null };
@@ -33,7 +32,7 @@ const HANDOFFS_MAX = 1_000;
 export async function foldEntries(
   scrub: TaskScrub,
   from: Fold | null,
-  entries: readonly Facts[],
+  entries: readonly AuditEntry[],
 ): Promise<Fold | null> {
   let fold = from;
   for (const entry of entries) {
@@ -48,7 +47,7 @@ export async function foldEntries(
   return fold;
 }
 
-function foldEntry(scrub: TaskScrub, fold: Fold, entry: Facts): Fold | null {
+function foldEntry(scrub: TaskScrub, fold: Fold, entry: AuditEntry): Fold | null {
   if (entry.v !== AUDIT_VERSION) return null;
   const task = replayed(scrub, fold.task, entry);
   if (task === null) return null;
@@ -59,13 +58,13 @@ function foldEntry(scrub: TaskScrub, fold: Fold, entry: Facts): Fold | null {
   }
   return {
     task,
-    handoff: foldHandoff(fold, entry),
+    handoff: foldHandoff(fold.handoff, fold.made, entry),
     handoffs: fold.handoffs + (op === "handoff" ? 1 : 0),
     made: typeof id === "string" && typeof hash === "string" ? { id, hash } : fold.made,
   };
 }
 
-function replayed(scrub: TaskScrub, before: TaskRecord | null, entry: Facts): TaskRecord | null {
+function replayed(scrub: TaskScrub, before: TaskRecord | null, entry: AuditEntry): TaskRecord | null {
   try {
     return replayEntry(before, entry);
   } catch (error) {

@@ -1,11 +1,10 @@
 /** A handoff as the entries of the audit trail lead to it, compared with its record. */
 import { isDeepStrictEqual } from "node:util";
+import type { AuditEntry } from "../../lifecycle/replay.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
 import { decodeHandoff } from "../handoff/record.ts";
-import type { Fold } from "./fold.ts";
 import { ofTask, type TaskScrub } from "./scrub-reader.ts";
-import type { Facts } from "./trail.ts";
 
 type Member =
   | "handoff_id"
@@ -29,6 +28,12 @@ type Member =
 /** The members of the record that the entries state. A member is absent if they do not state it. */
 export type HandoffFold = Readonly<Partial<Record<Member | "failure_reason", unknown>>>;
 
+/** The version that the newest entry made. */
+export interface NewestVersion {
+  readonly id: string;
+  readonly hash: string;
+}
+
 const BEGUN: HandoffFold = {
   attempt: 0,
   fence_to_be: null,
@@ -44,7 +49,11 @@ const BEGUN: HandoffFold = {
 };
 
 /** The newest handoff after an entry. */
-export function foldHandoff({ handoff, made }: Fold, entry: Facts): HandoffFold | null {
+export function foldHandoff(
+  handoff: HandoffFold | null,
+  made: NewestVersion | null,
+  entry: AuditEntry,
+): HandoffFold | null {
   const { op, at, handoff_id: id, handoff_to: state } = entry;
   if (typeof id !== "string" || typeof state !== "string") return handoff;
   if (op === "handoff") {
@@ -64,7 +73,7 @@ export function foldHandoff({ handoff, made }: Fold, entry: Facts): HandoffFold 
   return { ...handoff, state, ...changeOf(entry) };
 }
 
-function changeOf({ op, at, fence, ...facts }: Facts): HandoffFold {
+function changeOf({ op, at, fence, ...facts }: AuditEntry): HandoffFold {
   switch (op) {
     case "validate":
       return { to_agent_type: facts.to_agent_type, validated_at: at };

@@ -1,7 +1,7 @@
 /** Verifies the quarantine marks of a task: each was set together with an entry of the audit trail. */
+import type { AuditEntry } from "../../lifecycle/replay.ts";
 import { parseQuarantine } from "../kv/keyspace.ts";
 import type { TaskScrub } from "./scrub-reader.ts";
-import type { Facts } from "./trail.ts";
 
 /** The number of marks in one task that a pass verifies. */
 const MARKS_MAX = 200;
@@ -19,7 +19,7 @@ export async function readMarks({ reader, keys, task }: TaskScrub): Promise<read
 /** The marks that none of these entries set. */
 export function withoutAudited(
   marks: readonly string[] | null,
-  entries: readonly Facts[],
+  entries: readonly AuditEntry[],
 ): readonly string[] | null {
   if (marks === null || marks.length === 0) return marks;
   const audited = new Set(
@@ -34,7 +34,7 @@ export function withoutAudited(
 export function verifyMarks(scrub: TaskScrub, marks: readonly string[] | null): void {
   for (const mark of marks ?? []) {
     const [, id = null, version] = REF.exec(mark) ?? [];
-    const details = "the version is quarantined, and no entry of the trail says so";
+    const details = "the version is quarantined, and no entry of the trail records it";
     scrub.note({ kind: "audit", checkpoint_id: id, version: Number(version), details });
   }
 }

@@ -4,6 +4,7 @@
  * marks must be what they lead to.
  */
 import { CHAIN_START, createChainVerifier } from "../../integrity/chain.ts";
+import type { AuditEntry } from "../../lifecycle/replay.ts";
 import type { Bytes } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
@@ -31,10 +32,8 @@ export interface TrailAt {
 
 export const TRAIL_START: TrailAt = { seq: 0, hash: CHAIN_START, created: 0, fold: FOLD_START };
 
-export type Facts = Readonly<Record<string, unknown>>;
-
 /** Reads an entry. null: it is unreadable. `facts` is undefined for invalid JSON. */
-export function readEntry(value: Bytes | undefined): { text: string; facts: Facts | undefined } | null {
+export function readEntry(value: Bytes | undefined): { text: string; facts: AuditEntry | undefined } | null {
   const text = value === undefined ? null : readable(() => decodeText(value));
   return text === null ? null : { text, facts: factsIn(text) };
 }
@@ -46,10 +45,10 @@ function decodeText(value: Bytes): string {
   return text;
 }
 
-function factsIn(text: string): Facts | undefined {
+function factsIn(text: string): AuditEntry | undefined {
   try {
     const facts: unknown = JSON.parse(text);
-    return typeof facts === "object" && facts !== null ? (facts as Facts) : undefined;
+    return typeof facts === "object" && facts !== null ? (facts as AuditEntry) : undefined;
   } catch {
     return undefined;
   }
@@ -72,8 +71,8 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
       seq,
       hash,
       created: await verifyVersions(scrub, facts, isWhole ? at.created : null),
-      fold: isWhole ? await foldEntries(scrub, at.fold ?? null, facts as Facts[]) : null,
-      marks: isWhole ? withoutAudited(at.marks ?? null, facts as Facts[]) : null,
+      fold: isWhole ? await foldEntries(scrub, at.fold ?? null, facts as AuditEntry[]) : null,
+      marks: isWhole ? withoutAudited(at.marks ?? null, facts as AuditEntry[]) : null,
     };
     await verifyHandoffList(scrub, facts);
     step.tally.audit_entries += entries.length;
@@ -120,7 +119,7 @@ function noteProblems(scrub: TaskScrub, problems: readonly { seq: number; proble
 /** Verifies that each version made by an entry exists. Returns the number of checkpoints created so far. */
 async function verifyVersions(
   scrub: TaskScrub,
-  entries: readonly (Facts | undefined)[],
+  entries: readonly (AuditEntry | undefined)[],
   before: number | null,
 ): Promise<number | null> {
   const { reader, keys, task } = scrub;
@@ -150,7 +149,10 @@ async function verifyVersions(
 /**
  * Verifies that each handoff begun by an entry is listed with the task, so that its record is verified too.
  */
-async function verifyHandoffList(scrub: TaskScrub, entries: readonly (Facts | undefined)[]): Promise<void> {
+async function verifyHandoffList(
+  scrub: TaskScrub,
+  entries: readonly (AuditEntry | undefined)[],
+): Promise<void> {
   const { reader, keys, task } = scrub;
   const begun = entries.flatMap((facts) =>
     facts?.op === "handoff" && isId(facts.handoff_id) ? [facts.handoff_id] : [],
@@ -161,7 +163,7 @@ async function verifyHandoffList(scrub: TaskScrub, entries: readonly (Facts | un
   }
 }
 
-interface MadeVersion extends Facts {
+interface MadeVersion extends AuditEntry {
   readonly op: string;
   readonly seq: number;
   readonly checkpoint_id: string;
@@ -175,7 +177,7 @@ function isId(value: unknown): value is string {
   return typeof value === "string" && UUID.test(value);
 }
 
-function makesVersion(facts: Facts | undefined): facts is MadeVersion {
+function makesVersion(facts: AuditEntry | undefined): facts is MadeVersion {
   return (
     facts !== undefined &&
     isId(facts.checkpoint_id) &&
@@ -200,7 +202,7 @@ function verifyVersion(
   if (details !== null) scrub.note({ kind: "audit", checkpoint_id, version, details });
 }
 
-function verifyEnd(scrub: TaskScrub, at: TrailAt, last: Facts | undefined, { head }: Extent): void {
+function verifyEnd(scrub: TaskScrub, at: TrailAt, last: AuditEntry | undefined, { head }: Extent): void {
   if (head === null) return;
   if (at.seq !== head.audit_seq || at.hash !== head.audit_hash) {
     scrub.note(ofTask("audit", "the trail does not end where the head says"));
@@ -212,6 +214,9 @@ function verifyEnd(scrub: TaskScrub, at: TrailAt, last: Facts | undefined, { hea
   }
 }
 
-function isStateOf({ state_to }: Facts, { state, may_be_blocked }: NonNullable<Extent["head"]>): boolean {
+function isStateOf(
+  { state_to }: AuditEntry,
+  { state, may_be_blocked }: NonNullable<Extent["head"]>,
+): boolean {
   return state_to === state || (may_be_blocked === true && state === "active" && state_to === "blocked");
 }

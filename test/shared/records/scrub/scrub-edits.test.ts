@@ -132,7 +132,7 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
     const mark = { reason: "hash mismatch", at: new Date(0).toISOString(), by: "reader" };
     await edit(async (tx) => tx.set(keys.quarantine(task, first, 1), encode(mark)));
     expect(await found()).toEqual([
-      ["audit", "the version is quarantined, and no entry of the trail says so"],
+      ["audit", "the version is quarantined, and no entry of the trail records it"],
     ]);
   });
 
