@@ -23,7 +23,7 @@ host: ${JSON.stringify(o.host)}
 port: ${o.port}
 http: "127.0.0.1:-1"
 ports_file_dir: ${JSON.stringify(o.portsDir)}
-max_payload: ${o.maxPayloadBytes ?? LIMITS.payload_bytes_max}
+max_payload: ${o.maxPayloadBytes ?? LIMITS.message_bytes_max}
 max_pending: ${CLIENT_BUFFER_BYTES}
 # A burst may keep a client busy for a while; dropping the client would lose every request in progress.
 write_deadline: "60s"

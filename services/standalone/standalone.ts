@@ -55,7 +55,7 @@ export async function start(
       dir: join(home, "nats"),
       port: config.natsPort,
       log,
-      maxPayloadBytes: LIMITS.payload_bytes_max,
+      maxPayloadBytes: LIMITS.message_bytes_max,
     });
     closers.add("nats-server", () => server.stop());
     const opsPort = await startAll(context, closers, rules, {

@@ -11,8 +11,13 @@ export const LIMITS = {
   writer_bytes_max: 4_096,
   /** A larger checkpoint is accepted with a warning in the answer. */
   checkpoint_bytes_warn: 100_000,
-  /** The body of a request on the bus; also the server's `max_payload`. */
+  /** The body of a message on the bus. */
   payload_bytes_max: 2_000_000,
+  /**
+   * The server's `max_payload`: a body of the largest size with its headers. A body above its own limit is then
+   * answered as TOO_LARGE; above this one the server ends the connection.
+   */
+  message_bytes_max: 2_097_152,
   /** One page of a reply. Pages end by size as well as by count. */
   reply_bytes_max: 1_500_000,
   depth_max: 64,
@@ -213,6 +218,10 @@ const relations: [holds: boolean, why: string][] = [
     "one checkpoint of the largest size must fit into a reply",
   ],
   [LIMITS.reply_bytes_max < LIMITS.payload_bytes_max, "a reply must fit into one message"],
+  [
+    LIMITS.payload_bytes_max + LIMITS.queue_headers_bytes_max <= LIMITS.message_bytes_max,
+    "the largest body must leave room for headers",
+  ],
   [
     LIMITS.idempotency_ms >= LIMITS.redelivery_ms_max + LIMITS.id_ahead_ms_max,
     "a redelivered command must find its idempotency record",

@@ -11,7 +11,6 @@ import {
   COMMAND_OPS,
   CONTENT_TYPES,
   type CommandOp,
-  HEADERS,
   isQueuedOp,
   QUERY_OPS,
   QUEUED_OPS,
@@ -20,85 +19,19 @@ import {
   STREAMS,
   SUBJECTS,
 } from "../subjects.ts";
+import { HEADER_SCHEMAS } from "./header-schemas.ts";
 import { SCHEMA_FILES } from "./schemas.ts";
+import { STREAM_FACTS } from "./stream-facts.ts";
 
 type Tree = Record<string, unknown>;
-
-const DAY_MS = 86_400_000;
-const MIB = 1_048_576;
-
-const COMMON = {
-  retention: "limits",
-  storage: "file",
-  discard: "old",
-  max_message_bytes: 256 * 1024,
-  duplicate_window_ms: 300_000,
-  allow_atomic: true,
-};
-
-const KEPT = {
-  max_age_ms: 0,
-  storage: "file",
-  discard: "new",
-  duplicate_window_ms: 300_000,
-  allow_atomic: false,
-};
-
-/**
- * The streams with their maximum sizes. The protocol may not import the bus, so a test compares this table
- * with the bus.
- */
-export const STREAM_FACTS = {
-  [STREAMS.events]: {
-    subjects: [SUBJECTS.everyEvent],
-    max_age_ms: 7 * DAY_MS,
-    max_bytes: 4_096 * MIB,
-    ...COMMON,
-  },
-  [STREAMS.alerts]: {
-    subjects: [SUBJECTS.everyAlert],
-    max_age_ms: LIMITS.alerts_kept_ms,
-    max_bytes: 256 * MIB,
-    ...COMMON,
-  },
-  [STREAMS.queue]: {
-    subjects: [SUBJECTS.everyQueue],
-    subject_transform: SUBJECTS.queuedForm,
-    max_bytes: 8_192 * MIB,
-    retention: "workqueue",
-    max_message_bytes: LIMITS.payload_bytes_max - LIMITS.queue_headers_bytes_max,
-    ...KEPT,
-  },
-  [STREAMS.dead]: {
-    subjects: [SUBJECTS.everyDead],
-    max_bytes: 1_024 * MIB,
-    retention: "limits",
-    max_message_bytes: LIMITS.payload_bytes_max,
-    ...KEPT,
-  },
-  [STREAMS.offers]: {
-    subjects: [SUBJECTS.everyOffer],
-    ...KEPT,
-    max_age_ms: DAY_MS,
-    max_bytes: 256 * MIB,
-    retention: "workqueue",
-    max_message_bytes: 256 * 1024,
-    allow_atomic: true,
-  },
-  [STREAMS.exits]: {
-    subjects: [SUBJECTS.everyExit],
-    ...COMMON,
-    max_age_ms: 7 * DAY_MS,
-    max_bytes: 64 * MIB,
-    allow_atomic: false,
-  },
-} as const;
 
 const PARAMETERS: Readonly<Record<string, string>> = {
   tenant: "The tenant; default unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
   agent_id: "The agent that sends the message. The server's permissions guard this token.",
   caller_id: "The agent, orchestrator or operator that asks. The server's permissions guard this token.",
   agent_type: "The agent type that the offer is for.",
+  stream: "The stream from which the refused message came: FLEET_QUEUE.",
+  reason: "The error code in lower case.",
   severity: "The urgency of the alert: warning or critical.",
   task_id: "The task that the message is about.",
 };
@@ -201,7 +134,7 @@ function queueRequest(op: QueuedOp): { channels: Tree; operations: Tree; message
         "x-nats": {
           kind: "JetStream",
           delivery: "applied once, in order per task, or dead-lettered",
-          message_id: "the command's id",
+          message_id: "optional: made from the command's id and its content",
         },
       },
     },
@@ -273,6 +206,36 @@ const EXIT: Notice = {
   headers: "request_headers",
 };
 
+/** A queued command that was refused, for operators: the unchanged body, with headers that say why. */
+function deadLetter(): { channels: Tree; operations: Tree; messages: Tree } {
+  const name = "dead";
+  return {
+    channels: {
+      [name]: channel(SUBJECTS.dead("stream", "reason", "task_id"), name, {
+        "x-jetstream": { stream: STREAMS.dead },
+      }),
+    },
+    operations: {
+      [name]: {
+        action: "send",
+        channel: ref(`channels/${name}`),
+        messages: refs([name], `channels/${name}/messages`),
+        "x-nats": {
+          kind: "JetStream",
+          delivery: "at least once; kept until an operator retries or drops it",
+        },
+      },
+    },
+    messages: {
+      [name]: {
+        name,
+        headers: ref("components/schemas/dead_headers"),
+        payload: { description: "The body of the refused command, which need not be a valid one" },
+      },
+    },
+  };
+}
+
 function event(type: string): { channels: Tree; operations: Tree; messages: Tree } {
   const name = `event.${type}`;
   const subject = SUBJECTS.event("tenant", type, "task_id");
@@ -296,32 +259,6 @@ function event(type: string): { channels: Tree; operations: Tree; messages: Tree
     },
   };
 }
-
-const text = (description: string): Tree => ({ type: "string", description });
-const trace = { traceparent: text("W3C trace context"), tracestate: text("W3C trace context") };
-
-const HEADER_SCHEMAS: Tree = {
-  request_headers: {
-    type: "object",
-    properties: {
-      [HEADERS.contentType]: text(`${CONTENT_TYPES.json}, which is the default, or ${CONTENT_TYPES.msgpack}`),
-      [HEADERS.messageId]: text("On the queue: the command's id, which is required there"),
-      [HEADERS.replyTo]: text("On the queue: an inbox of the agent, below _INBOX.<agent_id>, for the answer"),
-      ...trace,
-    },
-  },
-  answer_headers: { type: "object", properties: { [HEADERS.contentType]: text("As in the request") } },
-  event_headers: {
-    type: "object",
-    properties: {
-      [HEADERS.contentType]: text(CONTENT_TYPES.event),
-      [HEADERS.messageId]: text(
-        "The event's id; the stream drops a copy that arrives within its duplicate window",
-      ),
-      ...trace,
-    },
-  },
-};
 
 /** The answers to applied commands, where they are not versions of a checkpoint. */
 const APPLIED: Readonly<Partial<Record<CommandOp, string>>> = {
@@ -360,6 +297,7 @@ export function asyncApi(): Tree {
       message_id: "the offer's id",
     }),
     notice(HEARTBEAT, { kind: "core", every_ms: LIMITS.heartbeat_ms }),
+    deadLetter(),
     notice(EXIT, { kind: "JetStream", stream: STREAMS.exits, delivery: "at least once" }),
   ];
   const merged = (key: "channels" | "operations" | "messages"): Tree =>
@@ -378,7 +316,7 @@ export function asyncApi(): Tree {
         host: "127.0.0.1:4222",
         protocol: "nats",
         description: "The server of a standalone fleet",
-        "x-nats": { jetstream: true, max_payload: LIMITS.payload_bytes_max },
+        "x-nats": { jetstream: true, max_payload: LIMITS.message_bytes_max },
       },
     },
     channels: merged("channels"),

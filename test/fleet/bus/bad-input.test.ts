@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import type { ErrorBody } from "../../../shared/protocol/errors.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
@@ -185,6 +186,9 @@ describe("bad input", () => {
     const subject = SUBJECTS.command("default", "stranger", TASK, "create");
     const error = await errorFor(subject, bytesOf(withState({ goal: "a".repeat(1_000_001) })));
     expect(error).toMatchObject({ code: "TOO_LARGE", fields: [{ path: "checkpoint" }] });
+    const trace = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" };
+    const long = await errorFor(subject, new Uint8Array(LIMITS.payload_bytes_max + 1).fill(0x20), trace);
+    expect(long).toMatchObject({ code: "TOO_LARGE", fields: [{ path: "" }] });
     const huge = { taskId: TASK, checkpoint: { ...good().checkpoint, x: "a".repeat(2_100_000) } };
     await expect(client.createCheckpoint(huge as never)).rejects.toMatchObject({ code: "TOO_LARGE" });
     await nothingStored();

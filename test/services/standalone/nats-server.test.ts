@@ -57,7 +57,7 @@ test("a started server is on loopback, syncs before it acknowledges and takes th
   expect(new URL(server.url).hostname).toBe("127.0.0.1");
   const answer = await fetch(`${server.monitorUrl}/varz`);
   const varz = (await answer.json()) as { jetstream: { config: { max_storage: number } } };
-  expect(varz).toMatchObject({ max_payload: 2_000_000, jetstream: { config: { sync_always: true } } });
+  expect(varz).toMatchObject({ max_payload: 2_097_152, jetstream: { config: { sync_always: true } } });
   expect(varz.jetstream.config.max_storage).toBe(server.storeBytesMax);
   await server.stop();
   expect(await server.exited).toMatchObject({ expected: true });

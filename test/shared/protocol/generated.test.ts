@@ -7,10 +7,11 @@ import { parse } from "yaml";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { ALERT_TYPES } from "../../../shared/protocol/alerts.ts";
 import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
-import { asyncApi, STREAM_FACTS } from "../../../shared/protocol/generate/asyncapi.ts";
+import { asyncApi } from "../../../shared/protocol/generate/asyncapi.ts";
 import { generated, PROTOCOL_FOLDER } from "../../../shared/protocol/generate/generate.ts";
 import { jsonText, yamlText } from "../../../shared/protocol/generate/layout.ts";
 import { jsonSchemas } from "../../../shared/protocol/generate/schemas.ts";
+import { STREAM_FACTS } from "../../../shared/protocol/generate/stream-facts.ts";
 import { COMMAND_OPS, QUERY_OPS, QUEUED_OPS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 
 type Tree = Record<string, unknown>;
@@ -58,10 +59,11 @@ describe("AsyncAPI", () => {
       "offer",
       "heartbeat",
       "exit",
+      "dead",
     ];
     expect(Object.keys(document.operations).sort()).toEqual(names.sort());
     for (const [name, operation] of Object.entries(document.operations)) {
-      if (/^(event\.|alert\.|offer$)/.test(name)) expect(operation.action).toBe("send");
+      if (/^(event\.|alert\.|offer$|dead$)/.test(name)) expect(operation.action).toBe("send");
       else if (name.startsWith("queue.") || ["heartbeat", "exit"].includes(name))
         expect(operation.action).toBe("receive");
       else {

@@ -52,7 +52,7 @@ test("operations and states are those of the code", () => {
 test("every named error code exists", () => {
   const codes: readonly string[] = ERROR_CODES;
   const named = spec.match(/\b(?:INVALID|[A-Z]{4,}_?[A-Z]*)\b/g) ?? [];
-  const others = /^(CHECKPOINT_CORRUPTED|GLOSSARY|SIGKILL|LMDB|UTF|JSON)$/;
+  const others = /^(CHECKPOINT_CORRUPTED|FLEET_[A-Z]+|GLOSSARY|SIGKILL|LMDB|UTF|JSON)$/;
   expect(named.filter((word) => !codes.includes(word) && !others.test(word))).toEqual([]);
 });
 

@@ -18,7 +18,7 @@ const start = (dir: string, port: number): Promise<NatsServer> =>
     dir,
     log,
     port,
-    maxPayloadBytes: LIMITS.payload_bytes_max,
+    maxPayloadBytes: LIMITS.message_bytes_max,
   });
 
 /** Starts a server on a free port, with all its files in `dir`. */
