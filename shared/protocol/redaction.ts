@@ -66,7 +66,7 @@ const SHAPES: readonly Shape[] = [
   {
     name: "password",
     pattern:
-      /(?<keep>(?:pass(?:word|wd|phrase)|\bpwd|secret|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|client[_-]?secret|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|\btoken)["'`]?[^\S\n]{0,4}(?::=|=>|[:=])[^\S\n]{0,4}["'`]?)(?![a-z]{1,20}[^\S\n]+[a-z])(?<value>[^\s"'`,;]{6,400})/gi,
+      /(?<keep>(?:pass(?:word|wd|phrase)|\bpwd|secret|api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|client[_-]?secret|auth[_-]?token|access[_-]?token|refresh[_-]?token|session[_-]?token|\btoken)\\{0,3}["'`]?[^\S\n]{0,4}(?::=|=>|[:=])[^\S\n]{0,4}\\{0,3}["'`]?)(?![a-z]{1,20}[^\S\n]+[a-z])(?<value>[^\s"'`,;]{6,400})/gi,
   },
 ];
 
@@ -137,19 +137,32 @@ function replaceParts(
   return result + text.slice(done);
 }
 
-/** A copy of plain data without the secrets in its texts and names. Errors and objects with `toJSON` stay. */
+/**
+ * A copy of data as JSON would have it, without the secrets in its texts and names. Errors, dates and bytes
+ * stay.
+ */
 export function redactedData(value: unknown, charsMax = Number.POSITIVE_INFINITY): unknown {
-  if (typeof value === "string") return boundedText(value, charsMax);
-  if (typeof value !== "object" || value === null || value instanceof Error) return value;
-  if (Array.isArray(value)) return value.map((item) => redactedData(item, charsMax));
-  if (typeof (value as { toJSON?: unknown }).toJSON === "function" || ArrayBuffer.isView(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [
-      boundedText(name, charsMax),
-      redactedData(member, charsMax),
-    ]),
-  );
+  return copyOf(value, charsMax, []);
 }
+
+function copyOf(value: unknown, charsMax: number, parents: readonly object[]): unknown {
+  if (typeof value === "string") return boundedText(value, charsMax);
+  if (typeof value !== "object" || value === null) return value;
+  if (value instanceof Error || value instanceof Date || ArrayBuffer.isView(value)) return value;
+  // A log line may hold any object, even one that contains itself.
+  if (parents.includes(value) || parents.length >= DEPTH_MAX) return "…";
+  const within = [...parents, value];
+  if (Array.isArray(value)) return value.map((item) => copyOf(item, charsMax, within));
+  const { toJSON } = value as { toJSON?: unknown };
+  if (typeof toJSON === "function") return copyOf(toJSON.call(value), charsMax, within);
+  const members = Object.entries(value).map(([name, member]) => [
+    boundedText(name, charsMax),
+    copyOf(member, charsMax, within),
+  ]);
+  return Object.fromEntries(members);
+}
+
+const DEPTH_MAX = 20;
 
 /**
  * Cut only after the removal, so that no part of a secret stays. The cut may split a surrogate pair, and half of

@@ -4,6 +4,7 @@
  */
 import type { AcknowledgedAlert, Acknowledgement } from "../../protocol/alert-queries.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { redact } from "../../protocol/redaction.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { parseAlertAckExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -45,7 +46,7 @@ export interface AlertAcknowledgement {
  */
 export async function acknowledgeAlerts(tx: Tx, o: AlertAcknowledgement): Promise<AcknowledgedAlert[]> {
   const known = await readAcks(tx, o.tenant, o.alerts);
-  const own: Acknowledgement = { by: o.by, at: new Date(o.nowMs).toISOString(), note: o.note };
+  const own: Acknowledgement = { by: o.by, at: new Date(o.nowMs).toISOString(), note: redactedNote(o.note) };
   // The alert is already in the stream, which deletes it within this time.
   const day = Math.ceil((o.nowMs + LIMITS.alerts_kept_ms) / DAY_MS) + 1;
   return o.alerts.map((alert_id, i) => {
@@ -55,6 +56,11 @@ export async function acknowledgeAlerts(tx: Tx, o: AlertAcknowledgement): Promis
     tx.set(systemKeys.alertAckExpiry(day, o.tenant, alert_id), new Uint8Array(0));
     return { alert_id, acknowledgement: own, already: false };
   });
+}
+
+/** The replacement of a secret may be longer than the secret. */
+function redactedNote(note: string | null): string | null {
+  return note && redact(note).text.slice(0, LIMITS.alert_note_chars_max).toWellFormed();
 }
 
 /** True for the caller's own acknowledgement, committed by an attempt whose result was unknown. */

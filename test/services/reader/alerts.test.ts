@@ -21,6 +21,7 @@ import { connect as connectSdk, type FleetClient } from "../../../shared/sdk/sdk
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { create, openTestRecords, send, type TestRecords } from "../../harness/records/records.ts";
 import { sightingOf } from "../../harness/records/recoveries.ts";
+import { SECRETS } from "../../shared/protocol/secrets.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -209,17 +210,25 @@ describe("an acknowledgement", () => {
   test("removes alerts from the list of the unacknowledged, and only the first one counts", async () => {
     const ids = [await publish(alert("auth", "1")), await publish(alert("auth", "2"))];
     const [anna, ben] = [await client("anna"), await client("ben")];
-    const { alerts } = await anna.admin.acknowledgeAlert(ids[0]!, { note: "on it" });
+    const { alerts } = await anna.admin.acknowledgeAlert(ids[0]!, {
+      note: `on it: ${SECRETS["AWS key id"]}`,
+    });
     expect(alerts).toEqual([
       {
         alert_id: ids[0],
-        acknowledgement: { by: "anna", at: expect.stringMatching(/Z$/), note: "on it" },
+        acknowledgement: {
+          by: "anna",
+          at: expect.stringMatching(/Z$/),
+          note: "on it: [redacted: AWS key id]",
+        },
         already: false,
       },
     ]);
     expect(idsOf(await ben.admin.listAlerts({ acknowledged: false }))).toEqual([ids[1]]);
     expect(idsOf(await ben.admin.listAlerts({ acknowledged: true }))).toEqual([ids[0]]);
-    expect(await ben.admin.alert(ids[0]!)).toMatchObject({ acknowledgement: { by: "anna", note: "on it" } });
+    expect(await ben.admin.alert(ids[0]!)).toMatchObject({
+      acknowledgement: { by: "anna", note: "on it: [redacted: AWS key id]" },
+    });
 
     const second = await ben.admin.acknowledgeAlert([ids[0]!, ids[1]!, ids[1]!]);
     expect(second.alerts).toMatchObject([

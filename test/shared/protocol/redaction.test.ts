@@ -109,12 +109,14 @@ describe("hidden characters", () => {
 });
 
 test("every character of a property that hides is found", () => {
+  const HIDES = /[\p{Cf}\p{Default_Ignorable_Code_Point}]|(?!\s|\x85)\p{Cc}/u;
+  const wrong: string[] = [];
   for (let code = 0; code <= 0x10ffff; code += 1) {
     if (code >= 0xd800 && code <= 0xdfff) continue;
     const char = String.fromCodePoint(code);
-    const hides = /[\p{Cf}\p{Default_Ignorable_Code_Point}]|(?!\s|\x85)\p{Cc}/u.test(char);
-    expect(hasHidden(`a${char}b`), code.toString(16)).toBe(hides);
+    if (hasHidden(`a${char}b`) !== HIDES.test(char)) wrong.push(code.toString(16));
   }
+  expect(wrong).toEqual([]);
 });
 
 test("spaces of any kind before a password", () => {
@@ -135,6 +137,13 @@ describe("data", () => {
       none: null,
       at: new Date(0),
     });
+  });
+
+  test("objects with a form of their own, and one that contains itself", () => {
+    const url = new URL(`https://app:${"Qz7Vk9".repeat(2)}@db.internal/`);
+    const data: Record<string, unknown> = { url };
+    data.self = [data];
+    expect(redactedData(data)).toEqual({ url: "https://app:[redacted: password]@db.internal/", self: ["…"] });
   });
 
   test("long texts are cut after their secrets are removed", () => {

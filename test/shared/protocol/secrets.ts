@@ -39,6 +39,7 @@ export const SECRETS: Readonly<Record<string, string>> = {
   "URL with a password": `postgres://app:${fill(16)}@db.internal:5432/app`,
   "password in a setting": `DB_PASSWORD=${fill(12)}`,
   "secret in JSON": `"client_secret": "${fill(24)}"`,
+  "secret in quoted JSON": `{\\"password\\":\\"${fill(24)}\\"}`,
   "key in YAML": `api_key: ${fill(24)}`,
   "private key": join(
     "-----BEGIN RSA PRIV",
