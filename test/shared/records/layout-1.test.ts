@@ -1,6 +1,7 @@
 // A store of the first layout, written by an earlier version: its tasks keep their meaning, and continue.
 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expectedRecoveryType } from "../../../shared/lifecycle/routing.ts";
 import { WHOLE_BUDGET } from "../../../shared/lifecycle/task.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { RecoveryState } from "../../../shared/protocol/recovery-states.ts";
@@ -26,11 +27,13 @@ function presentView({ block, recovery, ...head }: FirstTask): Record<string, un
   const isTaken = head.owner !== null && block !== null && head.fence > block.fence;
   // The first layout did not show a block by a handoff as a recovery.
   const waits = state === "blocked" && !isTaken;
-  const shown = recovery && presentRecovery(recovery);
+  const budget = recovery && { ...WHOLE_BUDGET, ...recovery, choice: recovery.wish };
+  const to_agent_type = expectedRecoveryType({ ...head, completion_seq: null, budget });
+  const shown = recovery && { ...presentRecovery(recovery), to_agent_type };
   return {
     ...head,
     state,
-    recovery: waits ? { ...(shown ?? NO_FAILURE), state: "blocked" } : shown,
+    recovery: waits ? { ...(shown ?? { ...NO_FAILURE, to_agent_type }), state: "blocked" } : shown,
     blocked:
       state !== "blocked"
         ? null
