@@ -14,6 +14,7 @@ export const SCRUB_KINDS = [
   "audit",
   "handoff",
   "recovery",
+  "command",
   "record",
 ] as const;
 export type ScrubKind = (typeof SCRUB_KINDS)[number];

@@ -316,7 +316,9 @@ export class CheckpointRepository {
       (reader) => reader.getMany(commands.map(({ id }) => keys.command(id))),
       deadlineMs,
     );
-    return commands.map(({ contentHash }, i) => appliedAt(records[i], contentHash));
+    return commands.map(({ id, contentHash }, i) =>
+      appliedAt(records[i], { tenant, command: id }, contentHash),
+    );
   }
 
   /** Like `isApplied`, but waits up to `waitMs` for another instance to apply the command. */

@@ -22,7 +22,7 @@
  * | `task_handoffs`, task, handoff                    | empty                                    | the request           |
  * | `recovering`, task                                | empty; one for each recovery not `idle`  | its transitions       |
  * | `alert_acks`, alert                               | actor, time and note                     | alert_ack             |
- * | `idem`, command                                   | request hash, answer, commit stamp       | every command         |
+ * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
  * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
  * | `posted`, step                                    | the step's checkpoints, by entry         | the indexer           |
@@ -202,6 +202,7 @@ function keysUnder(root: Buffer) {
     recoveringTasks: (): KeyRange => children(at("recovering")),
     alertAck: (id: string): Bytes => at("alert_acks", element(id)),
     command: (id: string): Bytes => at("idem", uuid(id)),
+    commands: (): KeyRange => children(at("idem")),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>
       at("ix", element(name), element(value), element(timeMs), uuid(id)),
     indexRange: (name: string, value: string): KeyRange => children(at("ix", element(name), element(value))),

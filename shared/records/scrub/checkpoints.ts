@@ -11,9 +11,10 @@ import { type Expected, openRow } from "../checkpoint/body.ts";
 import { decodePlace, type Place } from "../checkpoint/checkpoint-location.ts";
 import { type OrderEntry, readOrder } from "../checkpoint/order.ts";
 import { decode } from "../kv/codec.ts";
+import { parseSeq } from "../kv/keyspace.ts";
 import { readable } from "./head.ts";
 import type { Damage, TaskScrub } from "./scrub-reader.ts";
-import { readEntry } from "./trail.ts";
+import { readEntry } from "./trail/entries.ts";
 
 /** The number of order entries in one read. */
 const SLICE = 32;
@@ -160,7 +161,7 @@ function wasQuarantined(scrub: TaskScrub, mark: Bytes | undefined): boolean {
 
 const REF = /^(.*)#([1-9][0-9]*)$/;
 
-/** Verifies that a version refers to the audit entry that made it. A lost entry is found in the trail. */
+/** Verifies that a version refers to the audit entry that made it. */
 async function verifyAudited(scrub: TaskScrub, { seq }: OrderPlace, checkpoint: Checkpoint): Promise<void> {
   const { tenant, task, reader, keys } = scrub;
   const { checkpoint_id: id, version, seq: own } = checkpoint.metadata;
@@ -173,12 +174,22 @@ async function verifyAudited(scrub: TaskScrub, { seq }: OrderPlace, checkpoint: 
     scrub.note({ kind: "audit", ...about, details: "names another audit trail than its task's" });
     return;
   }
-  const entry = readEntry(await reader.get(keys.audit(task, Number(at))))?.facts;
+  const value = await reader.get(keys.audit(task, Number(at)));
+  if (value === undefined && (await isPastTrail(scrub, Number(at)))) {
+    scrub.note({ kind: "audit", ...about, details: `entry ${at}, which it names, is not in the trail` });
+  }
+  const entry = readEntry(value)?.facts;
   if (entry === undefined) return;
   const isOwn =
     entry.checkpoint_id === id && entry.version === version && entry.new_hash === checkpoint.compliance.hash;
   if (!isOwn)
     scrub.note({ kind: "audit", ...about, details: `entry ${at}, which it names, is about another` });
+}
+
+/** A gap before the end of the trail is found when the trail is verified. */
+async function isPastTrail({ reader, keys, task }: TaskScrub, seq: number): Promise<boolean> {
+  const { rows } = await reader.getRange(keys.auditRange(task), { limit: 1, reverse: true });
+  return rows[0] === undefined || parseSeq(rows[0].key) < seq;
 }
 
 /**

@@ -9,7 +9,7 @@ import { type CheckpointsAt, verifyCheckpoints } from "./checkpoints.ts";
 import { type Extent, verifyHead } from "./head.ts";
 import { type LinksAt, verifyChildren, verifyHandoffs } from "./links.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
-import { TRAIL_START, type TrailAt, verifyTrail } from "./trail.ts";
+import { TRAIL_START, type TrailAt, verifyTrail } from "./trail/trail.ts";
 
 export type Section =
   | { readonly name: "checkpoints"; readonly at: CheckpointsAt }

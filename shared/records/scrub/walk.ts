@@ -1,12 +1,14 @@
 /**
- * The walk of a pass: all tenants and, for each, all tasks by name. A task is found by its head, its order or
+ * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands. A task is found by its head, its order or
  * its trail, so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
+import type { Bytes } from "../../store/store.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
 import { type TaskPlace, verifyTask } from "./task.ts";
+import { verifyCommandRecords } from "./trail/commands.ts";
 
 export interface WalkPlace {
   readonly tenant: string;
@@ -14,6 +16,8 @@ export interface WalkPlace {
   readonly done: string | null;
   /** The position in a partly verified task; null: the next task begins. */
   readonly within: TaskPlace | null;
+  /** The tasks of the tenant are verified, and its commands up to this key; null: none of them. */
+  readonly commands?: { readonly after: Bytes | null };
 }
 
 export const WALK_START: WalkPlace = { tenant: DEFAULT_TENANT, done: null, within: null };
@@ -31,12 +35,18 @@ export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkP
   return null;
 }
 
-async function walkTask(step: ScrubStep, { tenant, done, within }: WalkPlace): Promise<WalkPlace | null> {
-  const task = within?.task ?? (await taskAfter(step, tenant, done));
-  if (task === null) {
+async function walkTask(
+  step: ScrubStep,
+  { tenant, done, within, commands }: WalkPlace,
+): Promise<WalkPlace | null> {
+  if (commands !== undefined) {
+    const last = await verifyCommandRecords(step, tenant, commands.after);
+    if (last !== null) return { tenant, done, within: null, commands: { after: last } };
     const next = await tenantAfter(step.reader, tenant);
     return next === null ? null : { tenant: next, done: null, within: null };
   }
+  const task = within?.task ?? (await taskAfter(step, tenant, done));
+  if (task === null) return { tenant, done, within: null, commands: { after: null } };
   const left = await verifyTask(step, tenant, task, within);
   return left === null ? { tenant, done: task, within: null } : { tenant, done, within: left };
 }

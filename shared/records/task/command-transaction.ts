@@ -67,7 +67,10 @@ export async function begin(
     keys.task(task),
     ...wanted(keys),
   ]);
-  if (seen) return { replay: recall(seen, context.requestHash) };
+  if (seen) {
+    const key = { tenant, command: context.commandId };
+    return { replay: recall(seen, key, context.requestHash) };
+  }
   requireRemembered(context.commandId, forgotten, context.nowMs);
   const known = head ? decodeHead(head) : null;
   await requireNewest(tx, keys, task, known);
@@ -144,8 +147,10 @@ export async function complete<A extends RememberedAnswer>(
   const actor = { id: agent, type: "agent" } as const;
   const author = { tenant, task, actor, commandId, nowMs, incarnation, traceparent };
   writeTransitions(tx, begun.keys, author, begun.head, outcome.transitions);
-  remember(tx, begun.keys, { tenant, command: commandId, requestHash, answer: outcome.answer, nowMs });
-  return outcome.answer;
+  const auditSeq = (begun.head?.audit_seq ?? 0) + 1;
+  const { answer } = outcome;
+  remember(tx, begun.keys, { tenant, command: commandId, requestHash, answer, auditSeq, nowMs });
+  return answer;
 }
 
 /** A handoff has the id of its command. A command under the id of an existing handoff must not replace its record. */

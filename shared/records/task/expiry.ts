@@ -24,9 +24,13 @@ function decodeForgotten(value: Bytes | undefined): number {
   return value === undefined ? Number.NEGATIVE_INFINITY : decode<number>(value);
 }
 
+function hourOf(nowMs: number): number {
+  return Math.ceil((nowMs + LIMITS.idempotency_ms) / HOUR_MS);
+}
+
 /** Puts a command's record into the bucket of the hour in which it may be forgotten. */
 export function expire(tx: Tx, record: { tenant: string; command: string; nowMs: number }): void {
-  const hour = Math.ceil((record.nowMs + LIMITS.idempotency_ms) / HOUR_MS);
+  const hour = hourOf(record.nowMs);
   tx.set(systemKeys.expiry(hour, record.tenant, record.command), new Uint8Array(0));
 }
 
@@ -36,6 +40,11 @@ export function expire(tx: Tx, record: { tenant: string; command: string; nowMs:
  */
 function latestIdIn(hour: number): number {
   return hour * HOUR_MS - LIMITS.idempotency_ms + LIMITS.id_ahead_ms_max;
+}
+
+/** Whether the record of a command that was applied at `appliedMs` still exists. */
+export function isKept(appliedMs: number, forgotten: Bytes | undefined): boolean {
+  return latestIdIn(hourOf(appliedMs)) > decodeForgotten(forgotten);
 }
 
 /**

@@ -3,6 +3,7 @@
  * sent, retried or redelivered many times, the first copy that commits takes effect, and all others get its
  * answer.
  */
+import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
 import type { FiredTrigger } from "../../protocol/checkpoint.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { HandoffState } from "../../protocol/handoff-states.ts";
@@ -71,6 +72,41 @@ export type RememberedRecovery = {
 interface Remembered {
   readonly request: Bytes;
   readonly answer: RememberedAnswer;
+  /** The first audit entry of the command. Records of earlier versions lack this member and the next. */
+  readonly seq?: number;
+  /** SHA-256 over all other members and the key, so that an edited or exchanged answer is not given. */
+  readonly check?: Bytes;
+}
+
+/** The key of a record: the command. */
+export interface CommandKey {
+  readonly tenant: string;
+  readonly command: string;
+}
+
+function checkOf(
+  { tenant, command }: CommandKey,
+  { request, answer, seq }: Omit<Remembered, "check">,
+): Buffer {
+  const covered = { answer, command, request: Buffer.from(request).toString("hex"), seq, tenant };
+  return Buffer.from(sha256Hex(canonicalText(covered)), "hex");
+}
+
+/** Throws UnreadableValue for a damaged or edited record. `seq` null: an earlier version wrote it. */
+export function openRemembered(
+  record: Bytes,
+  key: CommandKey,
+): { readonly request: string; readonly answer: RememberedAnswer; readonly seq: number | null } {
+  const value = decodeChecked<Remembered>(record.subarray(STAMP_BYTES));
+  const { request, answer, seq, check } = value;
+  if ((seq !== undefined || check !== undefined) && !checkOf(key, value).equals(check ?? new Uint8Array(0))) {
+    throw new UnreadableValue("the stored answer does not have its check value");
+  }
+  const task: unknown = answer?.task_id;
+  if (typeof task !== "string" || !task.isWellFormed() || !Number.isSafeInteger(seq ?? 0)) {
+    throw new UnreadableValue("the stored answer is of no task");
+  }
+  return { request: Buffer.from(request).toString("hex"), answer, seq: seq ?? null };
 }
 
 /**
@@ -78,10 +114,11 @@ interface Remembered {
  */
 export function recall(
   record: Bytes,
+  key: CommandKey,
   requestHash: string,
 ): { readonly answer: RememberedAnswer; readonly position: string } {
-  const { request, answer } = decodeChecked<Remembered>(record.subarray(STAMP_BYTES));
-  if (Buffer.from(request).toString("hex") !== requestHash) {
+  const { request, answer } = openRemembered(record, key);
+  if (request !== requestHash) {
     throw new FleetError("CONFLICT", "this command id was used before for other content", {
       fields: [{ path: "command_id", expected: "a new UUIDv7 for a new command" }],
     });
@@ -89,14 +126,18 @@ export function recall(
   return { answer, position: Buffer.from(record.subarray(0, STAMP_BYTES)).toString("hex") };
 }
 
+/** Whether the record is of an occasion, which has no answer. */
+export function isOccasion(record: Bytes): boolean {
+  return record.length <= STAMP_BYTES;
+}
+
 /**
  * The time at which a command with this content was applied; null: it was not, or its record cannot be read.
  */
-export function appliedAt(record: Bytes | undefined, requestHash: string): string | null {
-  // The record of an occasion without an answer is empty.
-  if (record === undefined || record.length <= STAMP_BYTES) return null;
+export function appliedAt(record: Bytes | undefined, key: CommandKey, requestHash: string): string | null {
+  if (record === undefined || isOccasion(record)) return null;
   try {
-    return recall(record, requestHash).answer.committed_at;
+    return recall(record, key, requestHash).answer.committed_at;
   } catch (error) {
     if (error instanceof FleetError || error instanceof UnreadableValue) return null;
     throw error;
@@ -106,10 +147,12 @@ export function appliedAt(record: Bytes | undefined, requestHash: string): strin
 export function remember(
   tx: Tx,
   keys: TenantKeys,
-  record: { tenant: string; command: string; requestHash: string; answer: RememberedAnswer; nowMs: number },
+  record: CommandKey & { requestHash: string; answer: RememberedAnswer; auditSeq: number; nowMs: number },
 ): void {
-  const value: Remembered = { request: Buffer.from(record.requestHash, "hex"), answer: record.answer };
-  tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encodeChecked(value));
+  const { answer, auditSeq: seq } = record;
+  const value = { request: Buffer.from(record.requestHash, "hex"), answer, seq };
+  const checked: Remembered = { ...value, check: checkOf(record, value) };
+  tx.setStampedValue(keys.command(record.command), new Uint8Array(0), encodeChecked(checked));
   expire(tx, record);
 }
 

@@ -45,6 +45,7 @@ const SUBSPACES = [
   "handoffs",
   "task_handoffs",
   "handoff_due",
+  "idem",
 ];
 const spaceOf = ({ key }: KeyValue): string | undefined => {
   const [, first, second] = tuple.unpack(Buffer.from(key)) as string[];

@@ -2,13 +2,17 @@
  * Deliberate edits of the store: well-formed records with valid check values, which only a comparison with the audit trail finds. Each
  * test makes a store with commands, edits rows, and expects findings.
  */
+import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { decode, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { clearExpired } from "../../../../shared/records/task/expiry.ts";
 import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
-import type { Bytes, Tx } from "../../../../shared/store/store.ts";
+import { openRemembered, remember } from "../../../../shared/records/task/idempotency.ts";
+import { type Bytes, STAMP_BYTES, type Tx } from "../../../../shared/store/store.ts";
 import { ENGINES, finalize, send } from "../../../harness/records/records.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
@@ -23,11 +27,36 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
   });
   afterEach(() => place.close());
 
+  const get = (key: Bytes) => place.store.read(WRITE, (reader) => reader.get(key));
   const edit = (change: (tx: Tx) => Promise<unknown>) => place.store.transact(WRITE, change);
   const editHead = (task: string, change: Partial<TaskRecord>) =>
     edit(async (tx) => {
       const head = decodeHead((await tx.get(keys.task(task))) as Bytes);
       tx.set(keys.task(task), encodeHead({ ...head, ...change }));
+    });
+
+  const update = (id: string, task: string, command?: string) => {
+    const patch = { execution_state: { current_focus: "the rest" } };
+    const by = { task, agent: "agent-1", fence: 1, ...(command && { commandId: command }) };
+    return send(place.repository, "update", { checkpoint_id: id, patch }, by);
+  };
+
+  /** A task whose third entry is an update. */
+  async function updated(): Promise<{ task: string; id: string }> {
+    const task = await place.owned(1);
+    const id = (await place.head(task)).latest_id!;
+    await update(id, task);
+    return { task, id };
+  }
+
+  type StoredAnswer = { request: Bytes; answer: object };
+
+  /** Changes a record and keeps its stamp. */
+  const editAnswer = (command: string, change: (record: StoredAnswer) => object) =>
+    edit(async (tx) => {
+      const record = (await tx.get(keys.command(command))) as Bytes;
+      const changed = encodeChecked(change(decode<StoredAnswer>(record.subarray(STAMP_BYTES))));
+      tx.set(keys.command(command), Buffer.concat([record.subarray(0, STAMP_BYTES), changed]));
     });
 
   /** The findings of a pass in large steps, which are the same in tiny steps. */
@@ -59,9 +88,7 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
   test("finds an edited budget and an edited block", async () => {
     const task = await place.spent();
     expect(await found()).toEqual([]);
-    const { work, budget } = decodeHead(
-      (await place.store.read(WRITE, (reader) => reader.get(keys.task(task)))) as Bytes,
-    );
+    const { work, budget } = decodeHead((await get(keys.task(task))) as Bytes);
     await editHead(task, { budget: { ...budget!, failures: 0 } });
     expect(await found()).toEqual([["head", expect.stringMatching(/in: budget$/)]]);
     await editHead(task, { budget, work: { ...work, alert_seq: 1 } as TaskRecord["work"] });
@@ -136,6 +163,96 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
     ]);
   });
 
+  test("finds a deleted newest entry under a head that was rolled back, by the version", async () => {
+    const { task, id } = await updated();
+    const head = (await get(keys.task(task))) as Bytes;
+    await update(id, task);
+    const command = await commandOf(task, 4);
+    await edit(async (tx) => {
+      tx.set(keys.task(task), head);
+      tx.clear(keys.audit(task, 4));
+      tx.clear(keys.command(command));
+    });
+    expect(await found()).toEqual([["audit", "entry 4, which it names, is not in the trail"]]);
+  });
+
+  test("finds a deleted newest entry under a head that was rolled back, by the command", async () => {
+    const task = await place.owned(1);
+    const head = (await get(keys.task(task))) as Bytes;
+    await send(place.repository, "release", {}, { task, fence: 1 });
+    await edit(async (tx) => {
+      tx.set(keys.task(task), head);
+      tx.clear(keys.audit(task, 3));
+    });
+    expect(await found()).toEqual([
+      ["command", expect.stringMatching(/names entry 3, which is not of this command/)],
+    ]);
+  });
+
+  const commandOf = async (task: string, seq: number) =>
+    String((await place.trail(task)).find((entry) => entry.seq === seq)?.command_id);
+
+  test("finds a lost record of a command, and a command that was applied again without it", async () => {
+    const { task, id } = await updated();
+    const command = await commandOf(task, 3);
+    await edit(async (tx) => tx.clear(keys.command(command)));
+    expect(await found()).toEqual([["command", "entry 3: the record of its command is lost"]]);
+    await update(id, task, command);
+    expect(await found()).toEqual([["command", "entries 3 and 4: one command was applied twice"]]);
+  });
+
+  test("finds a command that was applied to two tasks", async () => {
+    const { task } = await updated();
+    const other = await updated();
+    const command = await commandOf(task, 3);
+    await edit(async (tx) => tx.clear(keys.command(command)));
+    await update(other.id, other.task, command);
+    expect(await found()).toEqual([["command", "entry 3: the record of its command is about another entry"]]);
+  });
+
+  test("finds an edited answer, and never gives it", async () => {
+    const { task, id } = await updated();
+    const command = await commandOf(task, 3);
+    await editAnswer(command, (record) => ({ ...record, answer: { ...record.answer, version: 9 } }));
+    expect(await found()).toEqual([["command", "entry 3: the record of its command is damaged"]]);
+    await expect(update(id, task, command)).rejects.toMatchObject({ code: "CORRUPT" });
+  });
+
+  test("finds the answer of another command", async () => {
+    const { task } = await updated();
+    const [first, second] = [await commandOf(task, 2), await commandOf(task, 3)];
+    await edit(async (tx) => tx.set(keys.command(second), (await tx.get(keys.command(first))) as Bytes));
+    expect(await found()).toEqual([["command", "entry 3: the record of its command is damaged"]]);
+  });
+
+  test("finds a record of a command that was never applied", async () => {
+    const { task } = await updated();
+    const command = uuidv7();
+    await edit(async (tx) => {
+      const record = (await tx.get(keys.command(await commandOf(task, 3)))) as Bytes;
+      const { request, answer } = openRemembered(record, {
+        tenant: "default",
+        command: await commandOf(task, 3),
+      });
+      const written = { tenant: "default", command, requestHash: request, answer, auditSeq: 3, nowMs: 0 };
+      remember(tx, keys, written);
+    });
+    expect(await found()).toEqual([
+      ["command", expect.stringMatching(/names entry 3, which is not of this command/)],
+    ]);
+  });
+
+  test("accepts expired records, and records of an earlier version", async () => {
+    const { task, id } = await updated();
+    const command = await commandOf(task, 3);
+    await editAnswer(command, ({ request, answer }) => ({ request, answer }));
+    expect(await found()).toEqual([]);
+    expect(await update(id, task, command)).toMatchObject({ replayed: true, version: 2 });
+    place.now += LIMITS.idempotency_ms + 2 * 3_600_000;
+    await edit(async (tx) => clearExpired(tx, place.now, 100));
+    expect(await found()).toEqual([]);
+  });
+
   test("finds a signature that was set in a row, and never serves it", async () => {
     const task = await place.owned(1);
     const { latest_id: id } = await place.head(task);
@@ -153,7 +270,7 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
 
   test("finds an entry that the lifecycle cannot have written", async () => {
     const task = await place.owned(1);
-    const value = await place.store.read(WRITE, (reader) => reader.get(keys.audit(task, 2)));
+    const value = await get(keys.audit(task, 2));
     const text = decode<string>(value as Bytes).replace('"fence":1', '"fence":0');
     await edit(async (tx) => tx.set(keys.audit(task, 2), encode(text)));
     expect(await found()).not.toEqual([]);

@@ -1,10 +1,10 @@
 /** A handoff as the entries of the audit trail lead to it, compared with its record. */
 import { isDeepStrictEqual } from "node:util";
-import type { AuditEntry } from "../../lifecycle/replay.ts";
-import { FleetError } from "../../protocol/errors.ts";
-import type { Handoff } from "../../protocol/handoff-record.ts";
-import { decodeHandoff } from "../handoff/record.ts";
-import { ofTask, type TaskScrub } from "./scrub-reader.ts";
+import type { AuditEntry } from "../../../lifecycle/replay.ts";
+import { FleetError } from "../../../protocol/errors.ts";
+import type { Handoff } from "../../../protocol/handoff-record.ts";
+import { decodeHandoff } from "../../handoff/record.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 
 type Member =
   | "handoff_id"

@@ -1,7 +1,7 @@
 /** Verifies the quarantine marks of a task: each was set together with an entry of the audit trail. */
-import type { AuditEntry } from "../../lifecycle/replay.ts";
-import { parseQuarantine } from "../kv/keyspace.ts";
-import type { TaskScrub } from "./scrub-reader.ts";
+import type { AuditEntry } from "../../../lifecycle/replay.ts";
+import { parseQuarantine } from "../../kv/keyspace.ts";
+import type { TaskScrub } from "../scrub-reader.ts";
 
 /** The number of marks in one task that a pass verifies. */
 const MARKS_MAX = 200;

@@ -4,13 +4,13 @@
  * Entries of an earlier version lack facts, so their tasks have no fold.
  */
 import { isDeepStrictEqual } from "node:util";
-import { MissingFact } from "../../lifecycle/apply.ts";
-import { type AuditEntry, comparable, replayEntry } from "../../lifecycle/replay.ts";
-import type { TaskRecord } from "../../lifecycle/task.ts";
-import { AUDIT_VERSION } from "../audit/audit.ts";
+import { MissingFact } from "../../../lifecycle/apply.ts";
+import { type AuditEntry, comparable, replayEntry } from "../../../lifecycle/replay.ts";
+import type { TaskRecord } from "../../../lifecycle/task.ts";
+import { AUDIT_VERSION } from "../../audit/audit.ts";
+import type { ReplayedMembers } from "../head.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { foldHandoff, type HandoffFold, type NewestVersion, verifyFoldedHandoff } from "./handoff-fold.ts";
-import type { ReplayedMembers } from "./head.ts";
-import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
 export interface Fold {
   /** null: before the first entry. */

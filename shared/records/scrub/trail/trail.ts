@@ -3,17 +3,18 @@
  * against the version that it made. The entries are folded, and the task, its handoffs and its quarantine
  * marks must be what they lead to.
  */
-import { CHAIN_START, createChainVerifier } from "../../integrity/chain.ts";
-import type { AuditEntry } from "../../lifecycle/replay.ts";
-import type { Bytes } from "../../store/store.ts";
-import { decodePlace } from "../checkpoint/checkpoint-location.ts";
-import { decodeOrder } from "../checkpoint/order.ts";
-import { decode } from "../kv/codec.ts";
-import { parseSeq } from "../kv/keyspace.ts";
+import { CHAIN_START, createChainVerifier } from "../../../integrity/chain.ts";
+import type { AuditEntry } from "../../../lifecycle/replay.ts";
+import type { Bytes } from "../../../store/store.ts";
+import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
+import { decodeOrder } from "../../checkpoint/order.ts";
+import { parseSeq } from "../../kv/keyspace.ts";
+import { type Extent, readable } from "../head.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
+import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
+import { readEntry } from "./entries.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
-import { type Extent, readable } from "./head.ts";
 import { readMarks, verifyMarks, withoutAudited } from "./marks.ts";
-import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
 /** The number of entries in one read. */
 const SLICE = 64;
@@ -28,35 +29,16 @@ export interface TrailAt {
   readonly fold?: Fold | null;
   /** The quarantine marks whose entry has not been met; null: unknown. */
   readonly marks?: readonly string[] | null;
+  /** The newest command of the trail. */
+  readonly command?: AppliedCommand | null;
 }
 
 export const TRAIL_START: TrailAt = { seq: 0, hash: CHAIN_START, created: 0, fold: FOLD_START };
 
-/** Reads an entry. null: it is unreadable. `facts` is undefined for invalid JSON. */
-export function readEntry(value: Bytes | undefined): { text: string; facts: AuditEntry | undefined } | null {
-  const text = value === undefined ? null : readable(() => decodeText(value));
-  return text === null ? null : { text, facts: factsIn(text) };
-}
-
-/** Throws for a value that is not text, which is damage too. */
-function decodeText(value: Bytes): string {
-  const text = decode<unknown>(value);
-  if (typeof text !== "string") throw new TypeError("an audit entry is text");
-  return text;
-}
-
-function factsIn(text: string): AuditEntry | undefined {
-  try {
-    const facts: unknown = JSON.parse(text);
-    return typeof facts === "object" && facts !== null ? (facts as AuditEntry) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Returns where the next step continues; null: the trail is verified up to its extent. */
 export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Extent): Promise<TrailAt | null> {
   const { reader, keys, task, step } = scrub;
+  const seen = new Map<string, number>();
   for (let at = from.seq === 0 ? { ...from, marks: await readMarks(scrub) } : from; ; ) {
     const range = { begin: keys.audit(task, at.seq + 1), end: keys.audit(task, extent.auditSeq + 1) };
     const { rows, more } = await reader.getRange(range, { limit: SLICE });
@@ -72,6 +54,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
       hash,
       created: await verifyVersions(scrub, facts, isWhole ? at.created : null),
       fold: isWhole ? await foldEntries(scrub, at.fold ?? null, facts as AuditEntry[]) : null,
+      command: await verifyAppliedCommands(scrub, facts, { newest: at.command ?? null, seen }),
       marks: isWhole ? withoutAudited(at.marks ?? null, facts as AuditEntry[]) : null,
     };
     await verifyHandoffList(scrub, facts);
