@@ -8,6 +8,7 @@ import { type Clock, whenAborted } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { withRetries } from "../../shared/runtime/retry.ts";
 import type { HeartbeatSender } from "../../shared/sdk/heartbeat.ts";
+import { newCommandId } from "../../shared/sdk/sdk.ts";
 import { classOf, detailsOf, type StopReason, signalOf } from "./exit-class.ts";
 import { type FleetPort, isUncertain } from "./fleet-connection.ts";
 import type { AgentRecord, Journal } from "./journal.ts";
@@ -221,6 +222,7 @@ export class AgentLifecycle {
     const context = { note, stopped: this.#stopReason, codes: agent?.exit_codes ?? {} };
     const details = detailsOf(exit, context);
     return {
+      report_id: newCommandId(),
       agent_id,
       agent_type,
       task_id,

@@ -36,7 +36,7 @@ export async function putIntoQueue(
   }
   const subject = SUBJECTS.queue(actor.tenant, actor.agent, actor.task, op);
   const out = { body: bytes, headers: keptHeaders(headers) };
-  const options = { messageId: queueMessageId(id, hash), timeoutMs, refuseFull: true };
+  const options = { messageId: queueMessageId(id, hash), timeoutMs, refuseFull: true, isSharedId: true };
   try {
     const ack = await withSpan(
       "queue put",

@@ -64,6 +64,11 @@ export interface DurableOptions {
   readonly timeoutMs: number;
   /** Fail at once if the stream is full, instead of waiting for room. Default false. */
   readonly refuseFull?: boolean;
+  /**
+   * The id is one that callers make as well, so that a copy from either is the same message. Default false: a
+   * service publishes under an id that only services can make.
+   */
+  readonly isSharedId?: boolean;
 }
 
 export interface RequestOptions {

@@ -47,6 +47,8 @@ export interface ConnectBusOptions {
   readonly connectTimeoutMs?: number;
   /** Keep trying if the first attempt finds no server. Default false: throw. */
   readonly waitOnFirstConnect?: boolean;
+  /** The key of the ids of durable messages, in hex. Absent: the ids are published as they are. */
+  readonly messageKey?: string;
   /** The server's monitoring address, for proveDurability. A function if it can change. */
   readonly monitorUrl?: string | (() => string | undefined);
 }
@@ -61,11 +63,12 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
     await connection.close();
     throw error;
   }
-  const { monitorUrl } = o;
+  const { monitorUrl, messageKey } = o;
   return new NatsBus({
     connection,
     identity: o.identity,
     log: o.log,
+    messageKey,
     monitorUrl: typeof monitorUrl === "function" ? monitorUrl : () => monitorUrl,
   });
 }

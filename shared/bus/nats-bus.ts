@@ -22,7 +22,8 @@ import {
 import { busError } from "./bus-errors.ts";
 import { consumeBounded } from "./consume/bounded-consumer.ts";
 import { consume, follow } from "./consume/consume.ts";
-import { publishDurable } from "./publish/publish.ts";
+import { messageIds } from "./publish/message-ids.ts";
+import { type Publisher, publishDurable } from "./publish/publish.ts";
 import { publishOrdered } from "./publish/publish-batch.ts";
 import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
@@ -41,6 +42,7 @@ export interface NatsBusParts {
   readonly connection: NatsConnection;
   readonly identity: string;
   readonly log: Logger;
+  readonly messageKey: string | undefined;
   readonly monitorUrl: () => string | undefined;
 }
 
@@ -50,6 +52,7 @@ export class NatsBus implements Bus {
   readonly #log: Logger;
   readonly #monitorUrl: () => string | undefined;
   readonly #requests: Requests;
+  readonly #publisher: Publisher;
   readonly #client: JetStreamClient;
   readonly #manager: Promise<JetStreamManager>;
   readonly #directory: StreamDirectory;
@@ -58,13 +61,14 @@ export class NatsBus implements Bus {
   #version: string;
   #closing: Promise<void> | undefined;
 
-  constructor({ connection, identity, log, monitorUrl }: NatsBusParts) {
+  constructor({ connection, identity, log, messageKey, monitorUrl }: NatsBusParts) {
     this.identity = identity;
     this.#connection = connection;
     this.#log = log;
     this.#monitorUrl = monitorUrl;
     this.#version = connection.info?.version ?? "";
     this.#requests = new Requests(connection, identity);
+    this.#publisher = { requests: this.#requests, ids: messageIds(messageKey), log };
     this.#client = jetstream(connection);
     this.#manager = this.#client.jetstreamManager(false);
     this.#directory = new StreamDirectory(this.#manager, () => knowsAtomicBatches(connection.info), log);
@@ -107,12 +111,12 @@ export class NatsBus implements Bus {
   }
 
   publishDurable(subject: string, out: Outgoing, o: DurableOptions): Promise<PublishAck> {
-    return publishDurable(this.#requests, subject, out, o);
+    return publishDurable(this.#publisher, subject, out, o);
   }
 
   publishOrdered(messages: readonly OrderedMessage[], o: Omit<DurableOptions, "messageId">): Promise<void> {
     const atomicStreamOf = (subject: string) => this.#directory.atomicStreamOf(subject);
-    return publishOrdered({ requests: this.#requests, atomicStreamOf }, messages, o);
+    return publishOrdered({ ...this.#publisher, atomicStreamOf }, messages, o);
   }
 
   async consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop> {

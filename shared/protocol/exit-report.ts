@@ -61,6 +61,8 @@ export const EXIT_CODES: Readonly<Record<FailureClass, number>> = {
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
 
 export const exitReportSchema = z.looseObject({
+  /** A new UUIDv7, the same in each copy of the report. Its random part keeps others from taking it first. */
+  report_id: checkpointIdSchema.optional(),
   agent_id: tokenSchema,
   agent_type: tokenSchema,
   task_id: tokenSchema,

@@ -73,9 +73,9 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     closers.add("store", () => store.close({ drainMs: options.stopTimeout }));
     const format = await openedFormat(store, options.storeUrl);
     const instance = instanceName();
-    const bus = await connectedBus(options, instance, log);
+    const bus = await connectedBus(options, instance, format, log);
     closers.add("bus", () => bus.close());
-    const backgroundBus = await connectedBus(options, instance, log);
+    const backgroundBus = await connectedBus(options, instance, format, log);
     closers.add("background bus", () => backgroundBus.close());
     await proveBus(bus, options, log);
     const checks = {
@@ -140,13 +140,19 @@ function storeProblem(error: unknown, storeUrl: string, usualHint: string): unkn
   });
 }
 
-async function connectedBus(options: PlatformOptions, instance: string, log: Logger): Promise<Bus> {
+async function connectedBus(
+  options: PlatformOptions,
+  instance: string,
+  format: Format,
+  log: Logger,
+): Promise<Bus> {
   try {
     return await connectBus({
       url: options.busUrl,
       name: `${options.service}/${instance}`,
       identity: `${options.service}-${instance}`.slice(0, 64),
       log,
+      messageKey: format.message_key,
       ...(options.busMonitorUrl !== undefined && { monitorUrl: options.busMonitorUrl }),
       ...(options.busCredentials !== undefined && { credentials: { credsFile: options.busCredentials } }),
     });

@@ -11,8 +11,7 @@ import { randomUUID } from "node:crypto";
 import { HEADERS } from "../../protocol/subjects.ts";
 import type { DurableOptions, OrderedMessage } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
-import type { Requests } from "../request/request.ts";
-import { publishDurable, publishOnce } from "./publish.ts";
+import { type Publisher, publishDurable, publishOnce } from "./publish.ts";
 
 const BATCH_COUNT_MAX = 1_000;
 const BATCH_ATTEMPT_MS = 3_000;
@@ -23,7 +22,7 @@ const CHAIN_COUNT_MAX = 64;
 export type AtomicStreamOf = (subject: string) => Promise<string | undefined> | string | undefined;
 
 export async function publishOrdered(
-  { requests, atomicStreamOf }: { requests: Requests; atomicStreamOf: AtomicStreamOf },
+  publisher: Publisher & { readonly atomicStreamOf: AtomicStreamOf },
   messages: readonly OrderedMessage[],
   o: Omit<DurableOptions, "messageId">,
 ): Promise<void> {
@@ -32,12 +31,12 @@ export async function publishOrdered(
     const batch = messages.slice(at, at + BATCH_COUNT_MAX);
     if (
       batch.length > 1 &&
-      (await isOneStream(batch, atomicStreamOf)) &&
-      (await storeBatch(requests, batch, end))
+      (await isOneStream(batch, publisher.atomicStreamOf)) &&
+      (await storeBatch(publisher, batch, end))
     ) {
       continue;
     }
-    await storeChains(requests, batch, { end, refuseFull: o.refuseFull ?? false });
+    await storeChains(publisher, batch, { end, refuseFull: o.refuseFull ?? false });
   }
 }
 
@@ -57,13 +56,13 @@ async function isOneStream(
 
 /** False: the outcome is unknown, or the batch was refused. The messages can still be sent one by one. */
 async function storeBatch(
-  requests: Requests,
+  { requests, ids }: Publisher,
   batch: readonly OrderedMessage[],
   end: number,
 ): Promise<boolean> {
   const id = randomUUID();
   const headersOf = (message: OrderedMessage, place: number) => ({
-    [HEADERS.messageId]: message.messageId,
+    [HEADERS.messageId]: ids.of(message.messageId),
     "Nats-Batch-Id": id,
     "Nats-Batch-Sequence": String(place + 1),
   });
@@ -86,7 +85,7 @@ async function storeBatch(
 }
 
 async function storeChains(
-  requests: Requests,
+  publisher: Publisher,
   batch: readonly OrderedMessage[],
   { end, refuseFull }: { end: number; refuseFull: boolean },
 ): Promise<void> {
@@ -98,7 +97,7 @@ async function storeChains(
         if (failure !== undefined) return;
         const timeoutMs = Math.max(1, end - performance.now());
         const { subject, messageId } = message;
-        await publishDurable(requests, subject, message, { messageId, timeoutMs, refuseFull });
+        await publishDurable(publisher, subject, message, { messageId, timeoutMs, refuseFull });
       }
     }
   };

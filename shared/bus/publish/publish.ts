@@ -8,12 +8,15 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { HEADERS } from "../../protocol/subjects.ts";
+import type { Logger } from "../../runtime/observability/log.ts";
 import { BusError, type DurableOptions, type Outgoing, type PublishAck } from "../bus.ts";
 import { busError, streamError } from "../bus-errors.ts";
 import type { Requests } from "../request/request.ts";
+import type { MessageIds } from "./message-ids.ts";
 
 const ATTEMPT_MS = 2_000;
 const PAUSE_MS = { first: 50, last: 500 };
+const MISSING = 404;
 
 interface RawAck {
   readonly stream?: string;
@@ -22,22 +25,41 @@ interface RawAck {
   readonly error?: { code?: number; err_code?: number; description?: string };
 }
 
+export interface Publisher {
+  readonly requests: Requests;
+  readonly ids: MessageIds;
+  readonly log: Logger;
+}
+
 export async function publishDurable(
-  requests: Requests,
+  { requests, ids, log }: Publisher,
   subject: string,
   out: Outgoing,
   o: DurableOptions,
 ): Promise<PublishAck> {
   const end = performance.now() + o.timeoutMs;
+  const isSecret = ids.areSecret && o.isSharedId !== true;
+  const idOf = (copy: number): string => {
+    const name = copy === 0 ? o.messageId : `${o.messageId} ${copy}`;
+    return isSecret ? ids.of(name) : name;
+  };
   let unknown: BusError | undefined;
+  let copy = 0;
   for (let pauseMs = PAUSE_MS.first; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MS.last)) {
     const leftMs = end - performance.now();
     try {
       const timeoutMs = Math.max(1, Math.min(leftMs, ATTEMPT_MS));
-      return await publishOnce(requests, subject, out, {
-        timeoutMs,
-        headers: { [HEADERS.messageId]: o.messageId },
-      });
+      const headers = { [HEADERS.messageId]: idOf(copy) };
+      const ack = await publishOnce(requests, subject, out, { timeoutMs, headers });
+      if (!ack.duplicate || !isSecret || (await isStored(requests, ack, { subject, out, timeoutMs })))
+        return ack;
+      // The next id is also the same for every repetition.
+      copy += 1;
+      log.error(
+        { subject, stream: ack.stream, seq: ack.seq },
+        "another message has the id of this one, publishing under another id",
+      );
+      continue;
     } catch (error) {
       const failure = busError(error, { subject });
       if (failure.kind === "timeout") unknown = failure;
@@ -46,6 +68,28 @@ export async function publishDurable(
     }
     await sleep(pauseMs);
   }
+}
+
+/** Whether the message that the stream reports as a copy is this one. False also if it was removed since. */
+async function isStored(
+  requests: Requests,
+  { stream, seq }: PublishAck,
+  {
+    subject,
+    out,
+    timeoutMs,
+  }: { readonly subject: string; readonly out: Outgoing; readonly timeoutMs: number },
+): Promise<boolean> {
+  const body = Buffer.from(JSON.stringify({ seq }));
+  const answer = await requests.send(`$JS.API.STREAM.MSG.GET.${stream}`, { body }, { timeoutMs });
+  const { message, error } = JSON.parse(Buffer.from(answer.body).toString()) as {
+    readonly message?: { readonly subject: string; readonly data?: string };
+    readonly error?: RawAck["error"];
+  };
+  if (error?.code === MISSING) return false;
+  if (error !== undefined) throw streamError(error, { stream, seq });
+  const stored = Buffer.from(message?.data ?? "", "base64");
+  return message?.subject === subject && stored.equals(out.body);
 }
 
 /** One attempt. `headers` are added to the message's own. */

@@ -49,7 +49,7 @@ export const HEADER_SCHEMAS: Schema = {
     properties: {
       [HEADERS.contentType]: text(CONTENT_TYPES.event),
       [HEADERS.messageId]: text(
-        "The event's id; the stream drops a copy that arrives within its duplicate window",
+        "An id that only services can make; the stream drops a copy that arrives within its duplicate window",
       ),
       ...trace,
     },

@@ -2,6 +2,7 @@
  * The client: the operations of an agent or an orchestrator, typed. Checkpoints are data and keep their snake_case names; functions and
  * options are camelCase. Operations on one task are those of its handle; here they stand under the names of seed 000 §5.1.
  */
+import { hash } from "node:crypto";
 import { type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
 import { encodeBody } from "../../integrity/wire.ts";
 import type { Checkpoint, FinalStatus } from "../../protocol/checkpoint.ts";
@@ -202,12 +203,12 @@ export class FleetClient {
     return new HeartbeatSender({ ...this.#parts, log: this.#log, everyMs }, state);
   }
 
-  /** Reports how the work on a task ended. Durable when it resolves; a report that is soon repeated is stored once. */
+  /** Reports how the work on a task ended. Durable when it resolves. Repeated with its `report_id`, it is stored once. */
   async reportExit(report: ExitReport): Promise<void> {
     const { connection, tenant } = this.#parts;
-    const { agent_id, task_id, fence } = validate(exitReportSchema, report);
+    const { report_id, agent_id, task_id } = validate(exitReportSchema, report);
     const body = encodeBody(report, CONTENT_TYPES.json);
-    const messageId = ["exit", tenant, agent_id, task_id, fence].join("/");
+    const messageId = report_id ?? hash("sha256", body, "hex");
     const timeoutMs = LIMITS.request_deadline_ms_default;
     const subject = SUBJECTS.exit(tenant, agent_id, task_id);
     await connection.bus.publishDurable(subject, { body }, { messageId, timeoutMs });
