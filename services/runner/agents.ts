@@ -77,6 +77,7 @@ export class Agents {
       this.#parts.journal.open(record, this.#promptOf(record, data));
       lifecycle = this.#start(record);
     }
+    if (lifecycle.record.offer_digest !== data.digest) return otherOffer(lifecycle);
     await lifecycle.settled;
     return { ended: this.#ends.get(data.handoff_id) ?? Promise.resolve() };
   }
@@ -154,6 +155,7 @@ export class Agents {
       task_id: data.task_id,
       handoff_id: data.handoff_id,
       checkpoint_id: data.checkpoint.id,
+      offer_digest: data.digest,
       command_id: newCommandId(),
       launcher: settings.agents[data.agent_type]?.launcher ?? "process",
       first_checkpoint_ms: data.first_checkpoint_ms,
@@ -171,4 +173,10 @@ export class Agents {
     if (agent === undefined || !agentInvocation(agent).instructions) return prompt;
     return prompt + instructionsFor(record, fence_to_be);
   }
+}
+
+/** Another offer of the same handoff is being accepted, and one of the two may be forged. If that one is void, this one is tried later. */
+async function otherOffer(lifecycle: AgentLifecycle): Promise<{ readonly ended: Promise<void> } | null> {
+  await lifecycle.settled.catch(() => {});
+  return lifecycle.record.state === "accepting" ? null : { ended: Promise.resolve() };
 }

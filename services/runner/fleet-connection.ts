@@ -65,8 +65,8 @@ export function openFleetPort(bus: Bus, parts: ConnectionParts): FleetPort {
   return {
     async acknowledge(record) {
       try {
-        const { task_id, handoff_id, checkpoint_id, agent_type, command_id } = record;
-        const offer = { task_id, handoff_id, agent_type, checkpoint: { id: checkpoint_id } };
+        const { task_id, handoff_id, checkpoint_id, agent_type, offer_digest: digest, command_id } = record;
+        const offer = { task_id, handoff_id, agent_type, digest, checkpoint: { id: checkpoint_id } };
         const accepted = await inTraceOf(record, "runner acknowledge", () =>
           clientOf(record).acknowledgeHandoff(offer, { commandId: command_id }),
         );

@@ -24,6 +24,8 @@ export interface AgentRecord {
   readonly task_id: string;
   readonly handoff_id: string;
   readonly checkpoint_id: string;
+  /** The digest of the offer, which binds the stored prompt to the handoff. */
+  readonly offer_digest: string;
   /** The command id of the acceptance. Every retry uses the same id, so the command has one effect. */
   readonly command_id: string;
   readonly launcher: LauncherName;

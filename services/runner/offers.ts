@@ -1,7 +1,7 @@
 /** Accepts offers. Each agent type has as many offer workers as agents of it may run; a worker is busy until its agent ends. */
-import type { OfferData } from "../../shared/protocol/offer.ts";
 import { type Clock, whenAborted } from "../../shared/runtime/clock.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
+import type { Metrics } from "../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { withRetries } from "../../shared/runtime/retry.ts";
 import type { ReceivedOffer } from "../../shared/sdk/offers.ts";
@@ -17,6 +17,7 @@ export interface OffersParts {
   readonly types: ReadonlyMap<string, number>;
   readonly clock: Clock;
   readonly log: Logger;
+  readonly metrics: Metrics;
 }
 
 /** Returns at once, and retries while the bus or the stream of offers is unavailable. `Stop` waits for the agents of accepted offers. */
@@ -30,17 +31,16 @@ export function startOffers(parts: OffersParts): Stop {
 }
 
 async function consumeType(
-  { client, agents, clock, log }: OffersParts,
+  { client, agents, clock, log, metrics }: OffersParts,
   type: string,
   concurrency: number,
   signal: AbortSignal,
 ): Promise<Stop | undefined> {
-  const onVoid = ({ task_id, handoff_id }: OfferData): void =>
-    log.debug({ agent_type: type, task_id, handoff_id }, "offer is void");
+  const onRefused = (): void => metrics.runnerOffersRefusedTotal.inc({ agent_type: type });
   try {
     return await withRetries({ ...RETRY, clock, signal }, async (attempt) => {
       try {
-        return await client.onOffer(type, (offer) => handle(agents, offer), { concurrency, onVoid });
+        return await client.onOffer(type, (offer) => handle(agents, offer), { concurrency, onRefused });
       } catch (error) {
         if (attempt === 1) log.warn({ agent_type: type, error }, "offers cannot be consumed yet");
         throw error;

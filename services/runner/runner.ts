@@ -52,7 +52,7 @@ export async function start(context: RunnerContext): Promise<Stop> {
   agents.resume();
   const types = new Map(Object.entries(settings.agents).map(([type, { max_agents }]) => [type, max_agents]));
   const client = clientOn(bus, { clock, log, tenant, agentId: `runner-${runnerName}` });
-  const stopOffers = startOffers({ client, agents, types, clock, log });
+  const stopOffers = startOffers({ client, agents, types, clock, log, metrics: context.metrics });
   log.info({ runner: runnerName, agent_types: [...types.keys()] }, "runner started");
   return async () => {
     await Promise.all([stopOffers(), agents.stop()]);

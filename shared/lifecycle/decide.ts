@@ -117,10 +117,10 @@ function requestHandoff(
   return decision;
 }
 
-/** Gives the task to the caller, if the offer still stands and is for its type. */
+/** Gives the task to the caller, if its offer is the one that stands and is for its type. */
 function acknowledge(
   decision: Decision,
-  { named, agentType, checkpointId }: Extract<Input, { type: "acknowledge" }>,
+  { named, agentType, checkpointId, digest }: Extract<Input, { type: "acknowledge" }>,
 ): Decision | Refusal {
   const { nowMs } = decision.circumstances;
   if (decision.handoff?.handoff_id !== named.handoff_id || handoffStateAfter(named, "acknowledge") === null) {
@@ -130,6 +130,7 @@ function acknowledge(
     const { handoff_id, state, deadline } = named;
     return conflict("offer_expired", "the offer has expired", { handoff_id, state, deadline });
   }
+  if (digest !== named.offer_digest) return otherOffer(named, digest);
   if (agentType !== named.to_agent_type) {
     return refuse("other_offer", invalid("agent_type", `${named.to_agent_type}, as in the offer`, agentType));
   }
@@ -139,6 +140,19 @@ function acknowledge(
   }
   accept(decision);
   return decision;
+}
+
+/** The agent received a forged or edited offer, or an earlier one. */
+function otherOffer({ handoff_id, state, attempt, offer_digest }: Handoff, digest: string): Refusal {
+  const expected =
+    offer_digest === null
+      ? "none: an earlier version made the offer"
+      : `${offer_digest}, as in offer ${attempt} of the handoff`;
+  const error = new FleetError("CONFLICT", "this is not the offer that the fleet made last", {
+    fields: [{ path: "offer_digest", expected, got: digest }],
+    details: { handoff_id, state, attempt, offer_digest },
+  });
+  return refuse("other_offer", error);
 }
 
 /**

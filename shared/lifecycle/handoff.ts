@@ -1,6 +1,7 @@
 /**
  * The transitions of a handoff. `HANDOFF_TABLE` says which of them its state allows; the callers in `decide.ts` ask it first.
  */
+import { offerDigest } from "../integrity/offer-digest.ts";
 import type { UnsealedCheckpoint } from "../protocol/checkpoint.ts";
 import type { EventData } from "../protocol/events.ts";
 import type { Handoff, HandoffEnding, HandoffOptions } from "../protocol/handoff-record.ts";
@@ -9,6 +10,7 @@ import { LIMITS } from "../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../protocol/offer.ts";
 import { DEFAULT_POLICY } from "../protocol/policy.ts";
 import type { BlockReason } from "../protocol/recovery-states.ts";
+import { redactedReason } from "../protocol/redaction.ts";
 import { block } from "./block.ts";
 import type { Decision } from "./decision.ts";
 import { nextAgentType } from "./routing.ts";
@@ -69,6 +71,7 @@ export function request(
     attempt: 0,
     max_attempts: null,
     fence_to_be: null,
+    offer_digest: null,
     accepted_by: null,
     fence: null,
     first_checkpoint_ms: null,
@@ -146,7 +149,7 @@ export function offer(decision: Decision, toAgent: string, offering: Offering): 
   const { attempt, maxAttempts, firstCheckpointMs, deadlineMs } = offering;
   const deadline = iso(decision.circumstances.nowMs + deadlineMs);
   const fence = decision.task.fence + 1;
-  const after: Handoff = {
+  const offered: Handoff = {
     ...before,
     state: "offered",
     attempt,
@@ -157,17 +160,46 @@ export function offer(decision: Decision, toAgent: string, offering: Offering): 
     due_at: deadline,
     offered_at: decision.at,
   };
+  const message = offerOf(offered, toAgent, offering);
+  const { digest } = message.data;
   const data = { handoffId: before.handoff_id, toAgent, attempt, deadline };
-  move(decision, "offer", before, after, {
-    facts: { attempt, deadline },
-    event: { type: "HANDOFF_OFFERED", data },
-    offer: offerOf(after, toAgent, offering),
-  });
+  move(
+    decision,
+    "offer",
+    before,
+    { ...offered, offer_digest: digest },
+    {
+      facts: { attempt, deadline, offer_digest: digest },
+      event: { type: "HANDOFF_OFFERED", data },
+      offer: message,
+    },
+  );
 }
 
 function offerOf(handoff: Handoff, toAgent: string, offering: Offering): Offer {
   const { handoff_id, tenant, task_id, from_agent, reason, trigger, next_phase, recovery, traceparent } =
     handoff;
+  const data: Omit<Offer["data"], "digest"> = {
+    handoff_id,
+    tenant,
+    task_id,
+    agent_type: toAgent,
+    checkpoint: offering.checkpoint,
+    from_agent,
+    // An agent or operator may have written a secret into it.
+    reason: reason && redactedReason(reason),
+    trigger,
+    next_phase,
+    recovery,
+    prompt: offering.prompt,
+    prompt_style: offering.promptStyle,
+    prompt_tokens: offering.promptTokens,
+    fence_to_be: handoff.fence_to_be as number,
+    attempt: offering.attempt,
+    max_attempts: offering.maxAttempts,
+    deadline: handoff.deadline as string,
+    first_checkpoint_ms: offering.firstCheckpointMs,
+  };
   return {
     specversion: "1.0",
     id: `${handoff_id}/${offering.attempt}`,
@@ -178,26 +210,7 @@ function offerOf(handoff: Handoff, toAgent: string, offering: Offering): Offer {
     datacontenttype: "application/json",
     tenant,
     ...(traceparent !== undefined && { traceparent }),
-    data: {
-      handoff_id,
-      tenant,
-      task_id,
-      agent_type: toAgent,
-      checkpoint: offering.checkpoint,
-      from_agent,
-      reason,
-      trigger,
-      next_phase,
-      recovery,
-      prompt: offering.prompt,
-      prompt_style: offering.promptStyle,
-      prompt_tokens: offering.promptTokens,
-      fence_to_be: handoff.fence_to_be as number,
-      attempt: offering.attempt,
-      max_attempts: offering.maxAttempts,
-      deadline: handoff.deadline as string,
-      first_checkpoint_ms: offering.firstCheckpointMs,
-    },
+    data: { ...data, digest: offerDigest(data) } as Offer["data"],
   };
 }
 
@@ -219,7 +232,7 @@ export function accept(decision: Decision): void {
   };
   const { handoff_id: handoffId, checkpoint_id: fromCheckpoint } = before;
   move(decision, "acknowledge", before, after, {
-    facts: { owner_from: task.owner, owner_to: agent },
+    facts: { owner_from: task.owner, owner_to: agent, offer_digest: before.offer_digest },
     event: {
       type: "HANDOFF_ACKNOWLEDGED",
       data: { handoffId, fromCheckpoint, agentId: agent, fence, previousOwner: task.owner },

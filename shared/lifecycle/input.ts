@@ -24,6 +24,8 @@ export type CommandInput =
       readonly named: Handoff;
       readonly agentType: string;
       readonly checkpointId: string;
+      /** The digest of the offer that the agent received. */
+      readonly digest: string;
     }
   /** `named` null: the open handoff. */
   | { readonly type: "cancel_handoff"; readonly named: Handoff | null; readonly reason: string | null }

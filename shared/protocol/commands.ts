@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { checkpointInputSchema, FINAL_STATUSES } from "./checkpoint.ts";
 import { handoffFields, handoffOptionsSchema, handoffReasonSchema } from "./handoff-record.ts";
-import { checkpointIdSchema, commandIdSchema, tokenSchema } from "./ids.ts";
+import { checkpointIdSchema, commandIdSchema, digestSchema, tokenSchema } from "./ids.ts";
 import { recoverFields } from "./recovery-record.ts";
 import { retentionSchema } from "./retention.ts";
 import type { CommandOp } from "./subjects.ts";
@@ -95,7 +95,7 @@ export const handoffCommandSchema = z.looseObject({
 
 /**
  * Accepts an offer and makes the caller the owner of the task under the next fence. Like `take` it needs no
- * fence. Handoff, checkpoint and agent type must be those of the offer.
+ * fence. Handoff, checkpoint, agent type and digest must be those of the latest offer.
  */
 export const acknowledgeCommandSchema = z.looseObject({
   command_id: commandIdSchema,
@@ -103,6 +103,8 @@ export const acknowledgeCommandSchema = z.looseObject({
   handoff_id: checkpointIdSchema,
   checkpoint_id: checkpointIdSchema,
   agent_type: tokenSchema,
+  /** `digest` of the offer, which an agent computes from the offer that it received. */
+  offer_digest: digestSchema,
   heartbeats,
 });
 

@@ -80,6 +80,8 @@ export const handoffSchema = z.looseObject({
   max_attempts: z.int().nullable(),
   /** The fence that the next agent will get; null until it is offered. */
   fence_to_be: z.int().nullable(),
+  /** The digest of the latest offer, the only one that can be accepted; null until it is offered. */
+  offer_digest: z.string().nullable(),
   accepted_by: z.string().nullable(),
   /** The fence of the agent that accepted. */
   fence: z.int().nullable(),

@@ -47,3 +47,6 @@ export const checkpointIdSchema = z
   .refine(isCheckpointId, "a UUIDv7, plain or as chk-<uuid>");
 
 export const commandIdSchema = checkpointIdSchema;
+
+/** A SHA-256 in lower-case hex. */
+export const digestSchema = z.string().regex(/^[0-9a-f]{64}$/, "a SHA-256 in lower-case hex");

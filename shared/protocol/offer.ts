@@ -2,12 +2,12 @@
  * An offer: everything that an agent needs to accept a task, as a CloudEvent in JSON on a work queue per
  * agent type. An orchestrator in any language receives it, sends `acknowledge` as the agent that is meant to
  * own the task, and acknowledges the message after the answer. Delivered at least once; the transaction
- * behind `acknowledge` alone decides about ownership.
+ * behind `acknowledge` alone decides about ownership, and refuses an offer that the fleet did not make.
  */
 import { z } from "zod";
 import { firedTriggerSchema } from "./checkpoint.ts";
 import { handoffReasonSchema, nextPhaseSchema } from "./handoff-record.ts";
-import { tokenSchema } from "./ids.ts";
+import { digestSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { recoveryAttemptSchema } from "./recovery-record.ts";
 
@@ -47,6 +47,8 @@ export const offerDataSchema = z.looseObject({
   deadline: z.string(),
   /** The time from the acknowledgement within which the first checkpoint is due. */
   first_checkpoint_ms: z.int().min(1),
+  /** The SHA-256 of the canonical form (RFC 8785) of all other members. The handoff's `offer_digest` is the same. */
+  digest: digestSchema,
 });
 
 export const offerSchema = z.looseObject({

@@ -11,6 +11,7 @@
  * the text is removed too.
  */
 import { hasHidden, hiddenAsLineBreaks, placesOfVisible, withoutHidden } from "./hidden-text.ts";
+import { LIMITS } from "./limits.ts";
 
 interface Shape {
   readonly name: string;
@@ -171,4 +172,9 @@ const DEPTH_MAX = 20;
 export function boundedText(text: string, charsMax: number): string {
   const clean = redact(text).text;
   return clean.length <= charsMax ? clean : `${clean.slice(0, charsMax).toWellFormed()}…`;
+}
+
+/** The reason of a handoff without secrets. The replacement of a secret may be longer than the secret. */
+export function redactedReason(reason: string): string {
+  return redact(reason).text.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed();
 }

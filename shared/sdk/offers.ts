@@ -2,9 +2,13 @@
  * Takes offers from the durable consumer of an agent type, which all its takers share. A handler decides about each offer and keeps it
  * meanwhile. The message is acknowledged only after the fleet has answered who owns the task: a crash before that brings the offer to
  * the next taker. Several may try; the transaction behind `acknowledge` gives the task to one.
+ *
+ * Other programs may publish on the bus, so an offer is not trusted. Its digest must match its content, or the handler never sees it.
+ * The fleet recorded the digest of the offer that it made, so for any other offer `acknowledge` throws, and the agent must not start.
  */
 import { uuidv7 } from "uuidv7";
 import type { Bus, DurableMessage } from "../bus/bus.ts";
+import { offerDigest } from "../integrity/offer-digest.ts";
 import { decodeBody } from "../integrity/wire.ts";
 import { type ErrorCode, FleetError, invalid } from "../protocol/errors.ts";
 import { LIMITS } from "../protocol/limits.ts";
@@ -23,8 +27,13 @@ import type { AcceptedHandoff } from "./client/task.ts";
 export interface OfferOptions {
   /** Handlers that run at once; further offers are left to other takers. Default 1. */
   readonly concurrency?: number;
-  /** Called with an offer that is void: another agent has the task, the deadline has passed, or the handoff was cancelled. */
+  /**
+   * Called with an offer that is void: another agent has the task, the deadline has passed, the handoff was cancelled, or the fleet did
+   * not make the offer.
+   */
   readonly onVoid?: (offer: OfferData, why: FleetError) => void;
+  /** Called with the reason when a message is refused because it is no offer of this type, or because its digest is not that of its content. */
+  readonly onRefused?: (why: FleetError) => void;
 }
 
 export type OfferHandler = (offer: ReceivedOffer) => Promise<void>;
@@ -40,7 +49,7 @@ export interface OfferParts {
 }
 
 /** The errors of a void offer. After any other error the offer is redelivered to the next taker. */
-const VOID: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["CONFLICT", "NOT_FOUND", "EXPIRED"]);
+const VOID: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["CONFLICT", "NOT_FOUND", "EXPIRED", "INVALID"]);
 /** The pause before a declined offer is redelivered, perhaps to the same taker. */
 const DECLINED_MS = 1_000;
 const RETRY = { attempts: Number.POSITIVE_INFINITY, baseMs: 100, maxMs: 2_000 } as const;
@@ -160,7 +169,7 @@ export async function takeOffers(
       withSpan(
         "offer",
         { "messaging.message.id": message.seq },
-        () => handle(parts, options, message, handler, stopping.signal),
+        () => handle(parts, agentType, options, message, handler, stopping.signal),
         {
           parent: message.headers,
           kind: "consumer",
@@ -175,14 +184,19 @@ export async function takeOffers(
 
 async function handle(
   parts: OfferParts,
+  agentType: string,
   options: OfferOptions,
   message: DurableMessage,
   handler: OfferHandler,
   signal: AbortSignal,
 ): Promise<void> {
   const { accepted, log } = parts;
-  const event = readOffer(message, log);
-  if (event === null) return message.dead("not an offer");
+  const event = readOffer(parts, agentType, message);
+  if (event instanceof FleetError) {
+    log.error({ error: event, subject: message.subject, seq: message.seq }, "message is not an offer");
+    message.dead("not an offer");
+    return options.onRefused?.(event);
+  }
   const { handoff_id, task_id, attempt } = event.data;
   // Accepted already; the acknowledgement of the message was lost.
   if (accepted.has(handoff_id)) return;
@@ -202,12 +216,20 @@ async function handle(
   }
 }
 
-/** null for a message that is not an offer. The coordinators do not send one, and no taker can use it. */
-function readOffer(message: DurableMessage, log: Logger): Offer | null {
+/** The error for a message that is not an offer as the coordinators make it. No taker can use it. */
+function readOffer({ tenant }: OfferParts, agentType: string, { body }: DurableMessage): Offer | FleetError {
   try {
-    return validate(offerSchema, decodeBody(message.body, CONTENT_TYPES.json));
+    const message = decodeBody(body, CONTENT_TYPES.json);
+    const offer = validate(offerSchema, message);
+    const { data } = offer;
+    // Of the data as it was received: the schema adds default values.
+    const digest = offerDigest((message as { readonly data: object }).data);
+    if (data.digest !== digest) return invalid("data.digest", `${digest}, as the data`, data.digest);
+    if (data.tenant !== tenant) return invalid("data.tenant", tenant, data.tenant);
+    if (data.agent_type !== agentType) return invalid("data.agent_type", agentType, data.agent_type);
+    return offer;
   } catch (error) {
-    log.error({ error, subject: message.subject, seq: message.seq }, "message is not an offer");
-    return null;
+    if (error instanceof FleetError) return error;
+    throw error;
   }
 }

@@ -24,7 +24,7 @@ const LAYERS: Record<string, readonly string[]> = {
   "shared/protocol": [],
   "shared/runtime": ["shared/protocol"],
   "shared/integrity": ["shared/protocol"],
-  "shared/lifecycle": ["shared/protocol"],
+  "shared/lifecycle": ["shared/protocol", "shared/integrity"],
   "shared/prompts": ["shared/protocol", "shared/integrity"],
   "shared/store": ["shared/protocol", "shared/runtime"],
   "shared/bus": ["shared/protocol", "shared/runtime"],

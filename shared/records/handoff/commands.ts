@@ -38,14 +38,19 @@ export async function initiateHandoff(
 
 /**
  * Makes the caller the task's owner, if the offer still stands and is for its type. Throws CONFLICT for an
- * offer that another agent has accepted, that was cancelled or that has expired.
+ * offer that another agent has accepted, that was cancelled, that has expired, or that the fleet did not make.
  */
 export async function acknowledgeHandoff(
   tx: Tx,
   context: CommandContext,
   command: AcknowledgeCommand,
 ): Promise<RememberedAcknowledgement | Replay> {
-  const { handoff_id: id, agent_type: agentType, checkpoint_id: checkpointId } = command;
+  const {
+    handoff_id: id,
+    agent_type: agentType,
+    checkpoint_id: checkpointId,
+    offer_digest: digest,
+  } = command;
   const begun = await begin(tx, context, (keys) => [keys.handoff(id)], { supersedes: true });
   if ("replay" in begun) return begun;
   const { head: task, keys, values } = begun;
@@ -54,7 +59,7 @@ export async function acknowledgeHandoff(
   const decision = decided(
     context,
     { task, handoff },
-    { type: "acknowledge", named, agentType, checkpointId },
+    { type: "acknowledge", named, agentType, checkpointId, digest },
   );
   const { owner, fence } = decision.task;
   const { tenant, agent, task: taskId } = context.actor;

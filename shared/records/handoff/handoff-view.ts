@@ -1,13 +1,6 @@
 /** The texts of a handoff as they leave the store: without the secrets that agents and operators wrote into them. */
-
 import type { Handoff } from "../../protocol/handoff-record.ts";
-import { LIMITS } from "../../protocol/limits.ts";
-import { redact } from "../../protocol/redaction.ts";
-
-/** The replacement of a secret may be longer than the secret. */
-export function redactedReason(reason: string): string {
-  return redact(reason).text.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed();
-}
+import { redactedReason } from "../../protocol/redaction.ts";
 
 export function redactedHandoff(handoff: Handoff): Handoff {
   const { reason, failure } = handoff;

@@ -8,13 +8,13 @@ import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { countHandoff } from "../kv/counters.ts";
 import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 
-/** The defaults for a record that was written before there were recoveries. */
-const WITHOUT_RECOVERY = { recovery: null, supersedes_recovery: false };
+/** The members that records of earlier versions lack. */
+const DEFAULTS = { recovery: null, supersedes_recovery: false, offer_digest: null };
 
 /** Throws CORRUPT: an operator must decide about a handoff that cannot be read. */
 export function decodeHandoff(id: string, value: Bytes | undefined): Handoff {
   try {
-    if (value !== undefined) return Object.assign({ ...WITHOUT_RECOVERY }, decodeChecked<Handoff>(value));
+    if (value !== undefined) return Object.assign({ ...DEFAULTS }, decodeChecked<Handoff>(value));
   } catch (error) {
     if (!(error instanceof UnreadableValue)) throw error;
   }

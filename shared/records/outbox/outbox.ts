@@ -8,9 +8,9 @@ import { FleetError } from "../../protocol/errors.ts";
 import type { FleetEvent } from "../../protocol/events.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import { OFFER_TYPE, type Offer } from "../../protocol/offer.ts";
+import { redactedReason } from "../../protocol/redaction.ts";
 import { type KeyWakeOptions, wakeOnChange } from "../../store/key-wake.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
-import { redactedReason } from "../handoff/handoff-view.ts";
 import { decode, encode } from "../kv/codec.ts";
 import { readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
@@ -47,10 +47,10 @@ export function appendEvent(tx: Tx, incarnation: number, event: FleetEvent): voi
 /**
  * Call it after {@link appendEvent} of the transition that makes the offer. It leaves the wake-up counter
  * alone, because the counters count transitions. Throws TOO_LARGE for an offer that does not fit into one
- * value of the store.
+ * value of the store. The offer is published as it was made, without secrets, because its digest is recorded.
  */
 export function appendOffer(tx: Tx, incarnation: number, offer: Offer): void {
-  const json = JSON.stringify(withoutSecrets(offer));
+  const json = JSON.stringify(offer);
   const promptBytes = Buffer.byteLength(offer.data.prompt);
   const bytes = Buffer.byteLength(json);
   if (promptBytes > LIMITS.prompt_bytes_max || bytes > LIMITS.offer_bytes_max) {
@@ -61,11 +61,11 @@ export function appendOffer(tx: Tx, incarnation: number, offer: Offer): void {
   append(tx, incarnation, offer, json);
 }
 
-/** An agent or operator may have written the reason. The prompt of an offer has no secrets already. */
-function withoutSecrets(message: FleetEvent | Offer): FleetEvent | Offer {
-  const { reason } = message.data as { readonly reason?: string | null };
-  if (!reason) return message;
-  return { ...message, data: { ...message.data, reason: redactedReason(reason) } } as typeof message;
+/** An agent or operator may have written the reason. */
+function withoutSecrets(event: FleetEvent): FleetEvent {
+  const { reason } = event.data as { readonly reason?: string | null };
+  if (!reason) return event;
+  return { ...event, data: { ...event.data, reason: redactedReason(reason) } } as FleetEvent;
 }
 
 function append(tx: Tx, incarnation: number, message: FleetEvent | Offer, json: string): void {

@@ -205,7 +205,12 @@ function runnerMetrics(make: ReturnType<typeof makers>) {
     ]),
     runnerOffersVoidTotal: make.counter(
       "fleet_runner_offers_void_total",
-      "Offers that were void when a runner wanted them: another agent had accepted, or they had ended.",
+      "Offers that were void when a runner wanted them: accepted by another agent, ended, or not made by the fleet.",
+      ["agent_type"],
+    ),
+    runnerOffersRefusedTotal: make.counter(
+      "fleet_runner_offers_refused_total",
+      "Messages that a runner refused as offers: of another form, or with a digest that is not that of their content.",
       ["agent_type"],
     ),
   };

@@ -150,15 +150,16 @@ export class FleetClient {
 
   /**
    * Accepts an offer: this agent then owns the task, under the fence of the returned handle. Throws CONFLICT if another agent has the
-   * task, the deadline has passed, or the handoff was cancelled.
+   * task, the deadline has passed, the handoff was cancelled, or the fleet did not make this offer.
    */
   async acknowledgeHandoff(
     offer: OfferReference,
     options: AcknowledgeOptions = {},
   ): Promise<AcceptedHandoff> {
-    const { task_id, handoff_id, agent_type, checkpoint } = offer;
+    const { task_id, handoff_id, agent_type, checkpoint, digest } = offer;
     const { heartbeats } = options;
-    const body = toSnake({ handoff_id, checkpoint_id: checkpoint.id, agent_type, heartbeats });
+    const named = { handoff_id, checkpoint_id: checkpoint.id, agent_type, offer_digest: digest };
+    const body = toSnake({ ...named, heartbeats });
     const answer = await this.#parts.delivery.deliverNow("acknowledge", task_id, body, options);
     return { ...resultOf(answer), task: this.task(task_id, { fence: answer.fence }) };
   }

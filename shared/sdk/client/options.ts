@@ -26,7 +26,7 @@ export interface AcknowledgeOptions extends CallOptions, HeartbeatPromise {
 }
 
 /** The members of an offer that its acknowledgement names. */
-export type OfferReference = Pick<OfferData, "task_id" | "handoff_id" | "agent_type"> & {
+export type OfferReference = Pick<OfferData, "task_id" | "handoff_id" | "agent_type" | "digest"> & {
   readonly checkpoint: Pick<OfferData["checkpoint"], "id">;
 };
 

@@ -114,9 +114,9 @@ test("a task is handed to the next agent, and the metrics count it", async () =>
   const id = requested.out.trim();
   const next = await server.client("next");
   await expect.poll(async () => (await next.handoff(id))?.state, { timeout: 30_000 }).toBe("offered");
-  const { task_id, handoff_id, checkpoint_id } = (await next.handoff(id)) as Handoff;
+  const { task_id, handoff_id, checkpoint_id, offer_digest } = (await next.handoff(id)) as Handoff;
   const offer = { task_id, handoff_id, agent_type: "implementation", checkpoint: { id: checkpoint_id } };
-  const { task } = await next.acknowledgeHandoff(offer);
+  const { task } = await next.acknowledgeHandoff({ ...offer, digest: offer_digest ?? "" });
   await task.checkpoint({
     metadata: { agent_type: "implementation" },
     execution_state: { phase: "testing" },

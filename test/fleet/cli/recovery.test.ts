@@ -100,6 +100,7 @@ async function acceptAndWrite(task: string, completed: number): Promise<Handoff>
     handoff_id: handoff.handoff_id,
     agent_type: "implementation",
     checkpoint: { id: handoff.checkpoint_id },
+    digest: handoff.offer_digest ?? "",
   });
   await handle.checkpoint(state(completed));
   return handoff;

@@ -333,7 +333,8 @@ describe("with a policy of short deadlines", () => {
     await until(() => Date.now() > Date.parse(offered.deadline ?? "") + 50);
     const offer = { handoff_id: id, task_id: "late", agent_type: "architecture" };
     const checkpoint = { id, version: 1, hash: offered.checkpoint_hash };
-    const answer = await cluster.acknowledge({ ...offer, checkpoint }, "agent-b");
+    const digest = offered.offer_digest ?? "";
+    const answer = await cluster.acknowledge({ ...offer, checkpoint, digest }, "agent-b");
     expect(answer).toMatchObject({ error: { code: "CONFLICT", details: { deadline: offered.deadline } } });
     await cluster.startCoordinator({ policy });
     await cluster.until(id, "escalated");

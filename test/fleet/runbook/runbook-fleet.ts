@@ -156,6 +156,7 @@ export class RunbookFleet {
       handoff_id: handoff?.handoff_id ?? "",
       agent_type: TYPE,
       checkpoint: { id: handoff?.checkpoint_id ?? "" },
+      digest: handoff?.offer_digest ?? "",
     });
     if (completed !== null) await write(task, completed);
     return fence;

@@ -159,12 +159,14 @@ export class TestCluster {
   }
 
   acknowledge(
-    offer: Pick<OfferData, "handoff_id" | "task_id" | "agent_type" | "checkpoint"> & { tenant?: string },
+    offer: Pick<OfferData, "handoff_id" | "task_id" | "agent_type" | "checkpoint" | "digest"> & {
+      tenant?: string;
+    },
     agent: string,
     changes: Json = {},
   ) {
-    const { handoff_id, task_id, agent_type, checkpoint, tenant = "default" } = offer;
-    const body = { handoff_id, checkpoint_id: checkpoint.id, agent_type, ...changes };
+    const { handoff_id, task_id, agent_type, checkpoint, digest, tenant = "default" } = offer;
+    const body = { handoff_id, checkpoint_id: checkpoint.id, agent_type, offer_digest: digest, ...changes };
     return this.command("acknowledge", task_id, body, { tenant, agent });
   }
 

@@ -85,6 +85,7 @@ export function acknowledge(
     handoff_id: handoff.handoff_id,
     checkpoint_id: handoff.checkpoint_id,
     agent_type: handoff.to_agent_type,
+    offer_digest: handoff.offer_digest ?? "0".repeat(64),
   };
   return send(repository, "acknowledge", { ...offer, ...body }, { task: handoff.task_id, ...sending });
 }

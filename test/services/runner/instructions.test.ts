@@ -11,6 +11,7 @@ const RECORD: AgentRecord = {
   task_id: "billing-42",
   handoff_id: "01a201cc-879c-72e2-aed5-480441be4fb1",
   checkpoint_id: "01a201cb-cbde-77d6-9ea9-de3c64504e6c",
+  offer_digest: "0".repeat(64),
   command_id: "01a201cc-879c-72e2-aed5-480441be4fb2",
   launcher: "process",
   first_checkpoint_ms: 900_000,

@@ -7,6 +7,7 @@ import type { AgentRecord } from "../../../services/runner/journal.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
+import { EVIL, FORGERIES, forged, intercepted, publishOffer } from "../../harness/forged-offers.ts";
 import { offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
 import { processEnded } from "./launcher-bench.ts";
@@ -122,6 +123,48 @@ describe("an offer", () => {
     await stop();
   });
 
+  test("that the fleet did not make starts no agent, and the real one starts it with its own prompt", async () => {
+    for (const [at, [what, forge]] of FORGERIES.entries()) {
+      const id = await offer(`work-forged-${at}`, "qa", { prompt: PROMPT });
+      const one = await intercepted(bench.writer, "qa");
+      for (const recomputed of [false, true]) {
+        await publishOffer(bench.writer, "qa", forged(one, forge(one.data), recomputed));
+      }
+      const runner = bench.runner({ qa: { max_agents: 4 } });
+      const stop = await runner.start();
+      const total = async (name: "runnerOffersRefusedTotal" | "runnerOffersVoidTotal") =>
+        (await runner.metrics[name].get()).values[0]?.value ?? 0;
+      const counts = async () => [
+        await total("runnerOffersRefusedTotal"),
+        await total("runnerOffersVoidTotal"),
+      ];
+      // An offer for another type than that of its subject is refused with any digest.
+      const expected = what === "agent type" ? [2, 0] : [1, 1];
+      await expect.poll(counts, { timeout: 30_000 }).toEqual(expected);
+      expect([await bench.offers(), runner.records()]).toEqual([0, []]);
+      expect((await handoff(id)).state).toBe("offered");
+      await publishOffer(bench.writer, "qa", one);
+      expect((await runner.selfReport(`work-forged-${at}`)).prompt).toBe(PROMPT);
+      await stop();
+    }
+  });
+
+  test("that is forged at the same time does not remove the real one", async () => {
+    const id = await offer("work-raced", "qa", { prompt: PROMPT });
+    const one = await intercepted(bench.writer, "qa");
+    for (let n = 0; n < 4; n += 1) {
+      await publishOffer(bench.writer, "qa", forged(one, { prompt: `${EVIL} ${n}` }, true));
+      if (n === 1) await publishOffer(bench.writer, "qa", one);
+    }
+    const runner = bench.runner({ qa: { max_agents: 6 } });
+    const stop = await runner.start();
+    expect((await runner.selfReport("work-raced")).prompt).toBe(PROMPT);
+    await expect.poll(() => bench.offers(), { timeout: 30_000 }).toBe(0);
+    expect(runner.starts("work-raced")).toBe(1);
+    expect((await handoff(id)).state).toMatch(/accepted|confirmed/);
+    await stop();
+  });
+
   test("is accepted by the runner that has capacity", async () => {
     const one = bench.runner({ qa: { max_agents: 1 } });
     const other = bench.runner({ qa: {}, documentation: {} }, { max_agents: 1 });
@@ -191,6 +234,7 @@ describe("a runner that was killed", () => {
     task_id: name,
     handoff_id: id,
     checkpoint_id: id,
+    offer_digest: "0".repeat(64),
     command_id: uuidv7(),
     launcher: "process",
     first_checkpoint_ms: 900_000,
@@ -226,7 +270,8 @@ describe("a runner that was killed", () => {
   test("before it accepted: the next runner accepts and starts the agent", async () => {
     const runner = bench.runner({ qa: {} });
     const id = await offer("work-before", "qa");
-    runner.writeRecord(recordOf(id, "work-before", {}), PROMPT);
+    const { offer_digest } = await handoff(id);
+    runner.writeRecord(recordOf(id, "work-before", { offer_digest: offer_digest ?? "" }), PROMPT);
     const stop = await runner.start();
     expect(await bench.reported("work-before")).toMatchObject({
       class: "completed",
@@ -241,13 +286,20 @@ describe("a runner that was killed", () => {
     const runner = bench.runner({ qa: {} });
     for (const name of ["work-sent", "work-noted"]) {
       const id = await offer(name, "qa");
-      const record = recordOf(id, name, {});
+      const { offer_digest: digest } = await handoff(id);
+      const record = recordOf(id, name, { offer_digest: digest ?? "" });
       const client = await connect({
         url: bench.writer.nats.url,
         agentId: record.agent_id,
         fallback: "none",
       });
-      const offered = { task_id: name, handoff_id: id, agent_type: "qa", checkpoint: { id } };
+      const offered = {
+        task_id: name,
+        handoff_id: id,
+        agent_type: "qa",
+        checkpoint: { id },
+        digest: record.offer_digest,
+      };
       await client.acknowledgeHandoff(offered, { commandId: record.command_id });
       await client.close();
       runner.writeRecord(name === "work-sent" ? record : { ...record, state: "accepted", fence: 1 }, PROMPT);

@@ -102,6 +102,7 @@ const RECORD: AgentRecord = {
   task_id: "US-003",
   handoff_id: "01900000-0000-7000-8000-000000000001",
   checkpoint_id: "01900000-0000-7000-8000-000000000002",
+  offer_digest: "0".repeat(64),
   command_id: "01900000-0000-7000-8000-000000000003",
   launcher: "process",
   first_checkpoint_ms: 900_000,

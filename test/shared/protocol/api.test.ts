@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { z } from "zod";
 import { entryHash } from "../../../shared/integrity/chain.ts";
+import { offerDigest } from "../../../shared/integrity/offer-digest.ts";
 import { hashOf } from "../../../shared/integrity/seal.ts";
 import {
   acknowledgedAnswerSchema,
@@ -22,7 +23,7 @@ import { EVENT_TYPES } from "../../../shared/protocol/events.ts";
 import { exitReportSchema } from "../../../shared/protocol/exit-report.ts";
 import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/generate/schemas.ts";
 import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
-import { offerSchema } from "../../../shared/protocol/offer.ts";
+import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
 import { COMMAND_OPS, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
 
@@ -93,6 +94,12 @@ describe("test vectors", () => {
     const { checkpoints } = example<{ result: QueryResults["history"] }>("history-answer").result;
     expect(checkpoints.length).toBeGreaterThan(1);
     for (const checkpoint of checkpoints) expect(hashOf(checkpoint)).toBe(checkpoint.compliance.hash);
+  });
+
+  test("the offer has the stated digest, and its acknowledgement has the same", () => {
+    const { data } = example<Offer>("offer");
+    expect(offerDigest(data)).toBe(data.digest);
+    expect(example("acknowledge-request")).toMatchObject({ offer_digest: data.digest });
   });
 
   test("the audit entries are chained, and name the answered versions", () => {

@@ -162,7 +162,10 @@ describe.each(ENGINES)("a store of the first layout on %s", (engine) => {
     for (const { tenant, open_handoff } of TASKS) {
       if (open_handoff === undefined) continue;
       const { handoff_id } = open_handoff;
-      expect(await copy.repository.handoff(tenant, { handoff_id })).toEqual(open_handoff);
+      expect(await copy.repository.handoff(tenant, { handoff_id })).toEqual({
+        ...open_handoff,
+        offer_digest: null,
+      });
     }
   });
 

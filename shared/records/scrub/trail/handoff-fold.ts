@@ -15,6 +15,7 @@ type Member =
   | "supersedes_recovery"
   | "attempt"
   | "fence_to_be"
+  | "offer_digest"
   | "accepted_by"
   | "fence"
   | "first_checkpoint_id"
@@ -37,6 +38,7 @@ export interface NewestVersion {
 const BEGUN: HandoffFold = {
   attempt: 0,
   fence_to_be: null,
+  offer_digest: null,
   accepted_by: null,
   fence: null,
   first_checkpoint_id: null,
@@ -82,6 +84,7 @@ function changeOf({ op, at, fence, ...facts }: AuditEntry): HandoffFold {
         attempt: facts.attempt,
         deadline: facts.deadline,
         fence_to_be: Number(fence) + 1,
+        offer_digest: facts.offer_digest,
         offered_at: at,
       };
     case "acknowledge":

@@ -1,8 +1,9 @@
 // A failure's details, and the reasons that agents and operators give, may contain secrets. No secret leaves the store.
 
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { offerDigest } from "../../../../shared/integrity/offer-digest.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { OFFER_TYPE } from "../../../../shared/protocol/offer.ts";
+import { OFFER_TYPE, type Offer } from "../../../../shared/protocol/offer.ts";
 import { initiate } from "../../../harness/records/handoffs.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
@@ -37,6 +38,9 @@ describe.each(ENGINES)("secrets in handoffs on %s", (engine) => {
     expect(await place.events(task)).toEqual(
       expect.arrayContaining(["RECOVERY_INITIATED", "AGENT_HANDOFF", OFFER_TYPE]),
     );
+    for (const { event } of await place.outbox(task)) {
+      if (event.type === OFFER_TYPE) expect(offerDigest(event.data)).toBe((event as Offer).data.digest);
+    }
     const { reasons, all } = await published(task);
     const reason = expect.stringMatching(
       /login failed: .*\[redacted: password\]@.*\[redacted: AWS key id\]$/,

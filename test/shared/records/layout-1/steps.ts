@@ -89,11 +89,11 @@ function expireOffer(copy: StoreCopy, { state, deadline }: Handoff): void {
   if (state === "offered") copy.now = Math.max(copy.now, Date.parse(deadline ?? ""));
 }
 
-const accept = ofHandoff((at, { handoff_id, checkpoint_id, to_agent_type: agent_type }) =>
+const accept = ofHandoff((at, { handoff_id, checkpoint_id, to_agent_type: agent_type, offer_digest }) =>
   command(
     at,
     "acknowledge",
-    { handoff_id, checkpoint_id, agent_type, heartbeats: true },
+    { handoff_id, checkpoint_id, agent_type, offer_digest, heartbeats: true },
     { agent: `taker-${at.head.fence + 1}`, fenced: false },
   ),
 );

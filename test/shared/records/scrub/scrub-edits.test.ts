@@ -109,6 +109,7 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
     ["checkpoint_hash", { checkpoint_hash: "0".repeat(64) }],
     ["to_agent_type", { to_agent_type: "other" }],
     ["fence_to_be", { fence_to_be: 9 }],
+    ["offer_digest", { offer_digest: "0".repeat(64) }],
     ["deadline", { deadline: "2031-01-01T00:00:00.000Z" }],
     ["accepted_by", { accepted_by: "mallory" }],
   ])("finds another %s in the record of an open handoff", async (name, change) => {

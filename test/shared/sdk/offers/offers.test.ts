@@ -1,10 +1,10 @@
 /** Offers and handoffs through the client, with a real writer, reader, store and nats-server. */
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
-import { offeredTask } from "../../harness/records/handoffs.ts";
-import { create, input, send } from "../../harness/records/records.ts";
+import { STREAMS, SUBJECTS } from "../../../../shared/protocol/subjects.ts";
+import { type InProcessFleet, openInProcessFleet } from "../../../harness/in-process-fleet.ts";
+import { offeredTask } from "../../../harness/records/handoffs.ts";
+import { create, input, send } from "../../../harness/records/records.ts";
 
 let writer: InProcessFleet;
 

@@ -6,10 +6,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { STREAMS } from "../../../shared/protocol/subjects.ts";
-import { type InProcessFleet, openInProcessWriter } from "../../harness/in-process-fleet.ts";
-import { projectRoot } from "../../harness/project-root.ts";
-import { offeredTask } from "../../harness/records/handoffs.ts";
+import { STREAMS } from "../../../../shared/protocol/subjects.ts";
+import { type InProcessFleet, openInProcessWriter } from "../../../harness/in-process-fleet.ts";
+import { projectRoot } from "../../../harness/project-root.ts";
+import { offeredTask } from "../../../harness/records/handoffs.ts";
 
 type Line = { step: string; fence?: number; checkpointId?: string; code?: string };
 
@@ -25,7 +25,7 @@ afterAll(async () => {
 });
 
 function taker(agentId: string, agentType: string, dies = "") {
-  const args = ["test/shared/sdk/taker.program.ts", writer.nats.url, agentId, agentType, dies];
+  const args = ["test/shared/sdk/offers/taker.program.ts", writer.nats.url, agentId, agentType, dies];
   const child = spawn(process.execPath, args, { cwd: projectRoot, stdio: ["ignore", "pipe", "inherit"] });
   children.push(child);
   const lines: Line[] = [];

@@ -1,7 +1,7 @@
 // A taker of one offer that dies after a given step: `received`, `thinking`, `acknowledged` (but the message is not), `begun` (after its
 // first checkpoint), or none. It prints one line of JSON for each step.
 import { setTimeout as sleep } from "node:timers/promises";
-import { connect, type ReceivedOffer } from "../../../shared/sdk/sdk.ts";
+import { connect, type ReceivedOffer } from "../../../../shared/sdk/sdk.ts";
 
 const [url = "", agentId = "", agentType = "", dies = ""] = process.argv.slice(2);
 
