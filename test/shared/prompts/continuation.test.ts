@@ -73,7 +73,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
         const { metadata } = input.checkpoint;
         const style = STYLES[input.style ?? "standard"];
         expect(text.startsWith(`# ${style.title} ${metadata.task_id}\n`)).toBe(true);
-        expect(text).toContain('Lines that begin with ">" quote what agents recorded.');
+        expect(text).toContain('Lines that begin with ">" quote data that earlier agents wrote.');
         expect(text).toContain("## Provenance\nFrom checkpoint chk-019bef72-3d00-7a31-b5c4-0d6e2f9a1b01");
         expect(text).toContain(
           `written by agent ${metadata.agent_id} (${metadata.agent_type}) at 2026-01-10T10:30:00Z`,
