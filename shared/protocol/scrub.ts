@@ -15,6 +15,8 @@ export const SCRUB_KINDS = [
   "handoff",
   "recovery",
   "command",
+  "index",
+  "event",
   "record",
 ] as const;
 export type ScrubKind = (typeof SCRUB_KINDS)[number];

@@ -49,7 +49,7 @@
  */
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
-import type { Bytes, KeyRange } from "../../store/store.ts";
+import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
 
 type Element = string | number | Uint8Array;
 
@@ -276,6 +276,15 @@ export const systemKeys = {
 /** The position in a feed or outbox key: its stamp and order, 12 bytes that grow with every commit. */
 export function stampOf(key: Bytes): Bytes {
   return key.subarray(key.length - STAMP_ELEMENT_BYTES + 1);
+}
+
+/** The feed entries of the transaction that wrote an outbox entry. */
+export function feedAtStampOf(outboxKey: Bytes): KeyRange {
+  const before = outboxKey.subarray(0, outboxKey.length - STAMP_ELEMENT_BYTES);
+  const incarnation = (tuple.unpack(Buffer.from(before)) as unknown[]).at(-1) as number;
+  const stamp = stampOf(outboxKey).subarray(0, STAMP_BYTES);
+  const begin = Buffer.concat([systemKeys.feedPrefix(incarnation), stamp]);
+  return { begin, end: Buffer.concat([begin, Buffer.from([0xff, 0xff, 0xff])]) };
 }
 
 /** Reads hour, tenant and command out of an `expiry` key. */

@@ -7,6 +7,7 @@
 
 import { withoutOrigin } from "../../lifecycle/apply.ts";
 import { comparable } from "../../lifecycle/replay.ts";
+import { FleetError } from "../../protocol/errors.ts";
 import { type Task, taskSchema } from "../../protocol/task.ts";
 import type { Bytes, KeyRange } from "../../store/store.ts";
 import { decodePlace } from "../checkpoint/checkpoint-location.ts";
@@ -113,6 +114,8 @@ export function readable<T>(read: () => T): T | null {
     return read();
   } catch (error) {
     if (error instanceof UnreadableValue || error instanceof TypeError) return null;
+    // A damaged format byte reads as a newer format.
+    if (error instanceof FleetError && error.details.format !== undefined) return null;
     throw error;
   }
 }

@@ -1,11 +1,14 @@
 /**
- * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands. A task is found by its head, its order or
+ * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands;
+ * then the feed and the outbox. A task is found by its head, its order or
  * its trail, so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
+import { verifyFeed } from "./feed.ts";
+import { OUTBOX_START, type OutboxAt, verifyOutbox } from "./outbox.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
 import { type TaskPlace, verifyTask } from "./task.ts";
 import { verifyCommandRecords } from "./trail/commands.ts";
@@ -18,7 +21,11 @@ export interface WalkPlace {
   readonly within: TaskPlace | null;
   /** The tasks of the tenant are verified, and its commands up to this key; null: none of them. */
   readonly commands?: { readonly after: Bytes | null };
+  /** All tenants are verified, and then the feed up to this key, or the outbox up to this place. */
+  readonly system?: SystemPlace;
 }
+
+type SystemPlace = { readonly feed: Bytes | null } | { readonly outbox: OutboxAt };
 
 export const WALK_START: WalkPlace = { tenant: DEFAULT_TENANT, done: null, within: null };
 
@@ -37,18 +44,33 @@ export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkP
 
 async function walkTask(
   step: ScrubStep,
-  { tenant, done, within, commands }: WalkPlace,
+  { tenant, done, within, commands, system }: WalkPlace,
 ): Promise<WalkPlace | null> {
+  if (system !== undefined) {
+    const left = await verifySystem(step, system);
+    return left === null ? null : { tenant, done, within: null, system: left };
+  }
   if (commands !== undefined) {
     const last = await verifyCommandRecords(step, tenant, commands.after);
     if (last !== null) return { tenant, done, within: null, commands: { after: last } };
     const next = await tenantAfter(step.reader, tenant);
-    return next === null ? null : { tenant: next, done: null, within: null };
+    const start = { tenant: next ?? tenant, done: null, within: null };
+    return next === null ? { ...start, system: { feed: null } } : start;
   }
   const task = within?.task ?? (await taskAfter(step, tenant, done));
   if (task === null) return { tenant, done, within: null, commands: { after: null } };
   const left = await verifyTask(step, tenant, task, within);
   return left === null ? { tenant, done: task, within: null } : { tenant, done, within: left };
+}
+
+/** Returns where the next call continues; null: all is verified. */
+async function verifySystem(step: ScrubStep, system: SystemPlace): Promise<SystemPlace | null> {
+  if ("outbox" in system) {
+    const outbox = await verifyOutbox(step, system.outbox);
+    return outbox === null ? null : { outbox };
+  }
+  const feed = await verifyFeed(step, system.feed);
+  return feed === null ? { outbox: OUTBOX_START } : { feed };
 }
 
 async function taskAfter({ reader }: ScrubStep, tenant: string, task: string | null): Promise<string | null> {

@@ -81,6 +81,11 @@ function valueIn(name: IndexName, cover: Cover): string {
   return name === "time" ? EVERY : cover[name];
 }
 
+/** The keys of all entries of an indexed checkpoint. */
+export function entryKeys(keys: TenantKeys, id: string, cover: Cover): Bytes[] {
+  return INDEXES.map((name) => keys.index(name, valueIn(name, cover), idTime(id), id));
+}
+
 /** Replaces the entries of the indexed version (null: there is none) with those of `now`. */
 export function writeEntries(tx: Tx, keys: TenantKeys, id: string, before: Cover | null, now: Cover): void {
   const time = idTime(id);

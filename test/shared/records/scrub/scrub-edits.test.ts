@@ -5,10 +5,14 @@
 import { uuidv7 } from "uuidv7";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TaskRecord } from "../../../../shared/lifecycle/task.ts";
+import type { FleetEvent } from "../../../../shared/protocol/events.ts";
 import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
+import { idTime } from "../../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { decode, encode, encodeChecked } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { appendEvent } from "../../../../shared/records/outbox/outbox.ts";
+import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import { clearExpired } from "../../../../shared/records/task/expiry.ts";
 import { decodeHead, encodeHead } from "../../../../shared/records/task/head.ts";
 import { openRemembered, remember } from "../../../../shared/records/task/idempotency.ts";
@@ -34,6 +38,9 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
       const head = decodeHead((await tx.get(keys.task(task))) as Bytes);
       tx.set(keys.task(task), encodeHead({ ...head, ...change }));
     });
+
+  /** The findings without those about events that wait for their publication. */
+  const foundInRecords = async () => (await found()).filter(([kind]) => kind !== "event");
 
   const update = (id: string, task: string, command?: string) => {
     const patch = { execution_state: { current_focus: "the rest" } };
@@ -174,7 +181,7 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
       tx.clear(keys.audit(task, 4));
       tx.clear(keys.command(command));
     });
-    expect(await found()).toEqual([["audit", "entry 4, which it names, is not in the trail"]]);
+    expect(await foundInRecords()).toEqual([["audit", "entry 4, which it names, is not in the trail"]]);
   });
 
   test("finds a deleted newest entry under a head that was rolled back, by the command", async () => {
@@ -185,7 +192,7 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
       tx.set(keys.task(task), head);
       tx.clear(keys.audit(task, 3));
     });
-    expect(await found()).toEqual([
+    expect(await foundInRecords()).toEqual([
       ["command", expect.stringMatching(/names entry 3, which is not of this command/)],
     ]);
   });
@@ -252,6 +259,60 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
     place.now += LIMITS.idempotency_ms + 2 * 3_600_000;
     await edit(async (tx) => clearExpired(tx, place.now, 100));
     expect(await found()).toEqual([]);
+  });
+
+  test("finds a task of which every record was deleted", async () => {
+    const { task, id } = await updated();
+    const commands = (await place.trail(task)).map(({ command_id }) => String(command_id));
+    await updated();
+    expect(await found()).toEqual([]);
+    await edit(async (tx) => {
+      for (const command of commands) tx.clear(keys.command(command));
+      const { end } = keys.auditRange(task);
+      tx.clearRange({ begin: keys.audit(task, 1), end });
+      tx.clear(keys.task(task));
+      tx.clear(keys.order(task, 1));
+      tx.clear(keys.id(id));
+      tx.clear(keys.checkpoint(task, id));
+      tx.clear(keys.version(task, id, 1));
+    });
+    expect(await foundInRecords()).toEqual([
+      ["head", "the feed has transitions of the task, and all its records are lost"],
+    ]);
+  });
+
+  test("finds lost entries of the search index, but not before the index has reached them", async () => {
+    const { task, id } = await updated();
+    const time = keys.index("time", "", idTime(id), id);
+    expect(await found()).toEqual([]);
+    for (let more = true; more; ) ({ more } = await stepIndex(place.store, async () => {}));
+    expect(await get(time)).toBeDefined();
+    expect(await found()).toEqual([]);
+    const phase = keys.index("phase", "implementing", idTime(id), id);
+    const lost = ["index", expect.stringMatching(/^entries of the search index are lost/)];
+    for (const key of [phase, time]) {
+      expect(await get(key)).toBeDefined();
+      await edit(async (tx) => tx.clear(key));
+      expect(await found()).toEqual([lost]);
+    }
+    await place.write(task, "agent-1", {});
+    expect(await found()).toEqual([lost]);
+  });
+
+  test("finds a message that was inserted into the outbox", async () => {
+    const { task } = await updated();
+    const [sound] = await place.outbox(task);
+    const { event } = sound as { event: FleetEvent };
+    const inserted = [
+      { ...event, id: `default/${task}/9`, sequence: 9 },
+      { ...event, subject: "no-such-task", id: "default/no-such-task/1" },
+      event,
+    ];
+    for (const [n, one] of inserted.entries()) {
+      await edit(async (tx) => appendEvent(tx, 1, one));
+      expect(await found()).toHaveLength(n + 1);
+    }
+    expect((await found())[0]).toEqual(["event", expect.stringMatching(/no transition of the task made it/)]);
   });
 
   test("finds a signature that was set in a row, and never serves it", async () => {

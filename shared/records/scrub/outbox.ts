@@ -1,0 +1,81 @@
+/**
+ * Verifies the outbox: each waiting event and offer was committed together with a transition of its task.
+ * Both have the stamp of the same transaction, so an inserted message has none.
+ */
+import { isToken } from "../../protocol/ids.ts";
+import { LIMITS } from "../../protocol/limits.ts";
+import { OFFER_TYPE } from "../../protocol/offer.ts";
+import type { Bytes } from "../../store/store.ts";
+import { decode } from "../kv/codec.ts";
+import { after, feedAtStampOf, systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import { readable } from "./head.ts";
+import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
+import { readEntry } from "./trail/entries.ts";
+
+/** The number of entries in one read. */
+const SLICE = 32;
+
+export interface OutboxAt {
+  readonly partition: number;
+  /** The key of the last verified entry of the partition; null: there is none. */
+  readonly after: Bytes | null;
+}
+
+export const OUTBOX_START: OutboxAt = { partition: 0, after: null };
+
+/** Returns where the next call continues; null: the outbox is verified. */
+export async function verifyOutbox(
+  step: ScrubStep,
+  { partition, after: from }: OutboxAt,
+): Promise<OutboxAt | null> {
+  const { begin, end } = systemKeys.outboxRange(partition);
+  const range = { begin: from === null ? begin : after(from), end };
+  const { rows, more } = await step.reader.getRange(range, { limit: SLICE });
+  for (const { key, value } of rows) await verifyMessage(step, key, value);
+  if (more) return { partition, after: rows.at(-1)?.key ?? null };
+  return partition + 1 < LIMITS.outbox_partition_count ? { partition: partition + 1, after: null } : null;
+}
+
+interface Message {
+  readonly tenant: string;
+  readonly subject: string;
+  readonly id: string;
+  readonly type: string;
+  readonly time: string;
+  readonly sequence?: number;
+}
+
+async function verifyMessage(step: ScrubStep, key: Bytes, value: Bytes): Promise<void> {
+  // The relay fails at an unreadable entry, and operators notice.
+  const message = messageIn(value);
+  if (message === null) return;
+  const { tenant, subject: task, id, type, time, sequence } = message;
+  const { rows } = await step.reader.getRange(feedAtStampOf(key), { limit: SLICE });
+  const isOfTransaction = rows.some(({ value: entry }) => {
+    const [ofTenant, of] = readable(() => decode<[string, string]>(entry)) ?? [];
+    return ofTenant === tenant && of === task;
+  });
+  const isAudited =
+    type === OFFER_TYPE || (await timeOfEntry(step, { tenant, task, seq: Number(sequence) })) === time;
+  if (isOfTransaction && isAudited) return;
+  const scrub = new TaskScrub(step, tenant, task, { canMark: false, found: 0 });
+  scrub.note(ofTask("event", `message ${id} waits to be published, and no transition of the task made it`));
+}
+
+function messageIn(value: Bytes): Message | null {
+  try {
+    const message = JSON.parse(readable(() => decode<string>(value)) ?? "null") as Message | null;
+    return message !== null && isToken(message.tenant) && isToken(message.subject) ? message : null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+async function timeOfEntry(
+  { reader }: ScrubStep,
+  { tenant, task, seq }: { tenant: string; task: string; seq: number },
+): Promise<unknown> {
+  if (!Number.isSafeInteger(seq)) return undefined;
+  return readEntry(await reader.get(tenantKeys(tenant).audit(task, seq)))?.facts?.at;
+}
