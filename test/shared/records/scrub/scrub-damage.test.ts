@@ -177,6 +177,20 @@ test("finds every changed byte that changes an answer", async () => {
   );
 }, 120_000);
 
+test("finds every value of another row that changes an answer", async () => {
+  const pairs = damaged().chain((row) =>
+    fc.tuple(fc.constant(row), fc.constantFrom(...rows.filter((one) => spaceOf(one) === spaceOf(row)))),
+  );
+  await fc.assert(
+    fc.asyncProperty(pairs, async ([row, { value }]) => {
+      const store = await storeOf(all.map((one) => (one === row ? { key: row.key, value } : one)));
+      if (!(await isFound(store))) expect(await answers(repositoryOn(store))).toBe(sound);
+      await store.close({ drainMs: 100 });
+    }),
+    { numRuns: 500, interruptAfterTimeLimit: 20_000, markInterruptAsFailure: false },
+  );
+}, 120_000);
+
 test("verifies the tasks of other tenants", async () => {
   const { repository, store } = bench;
   const made = await create(repository, { tenant: "clinic", task: "t" });
