@@ -37,8 +37,8 @@ const ALLOWED_FROM: Readonly<Record<string, readonly string[]>> = {
   recover: ["waiting"],
   resume: ["attempted"],
   settle: ["idle", "waiting", "attempted", "resumed", "blocked"],
-  // From `idle`: a handoff had superseded the recovery and was cancelled.
-  block: ["idle", "waiting", "attempted"],
+  // From `idle` and `resumed`: a handoff of the task was escalated, rejected or cancelled.
+  block: ["idle", "waiting", "attempted", "resumed"],
 };
 
 function checkOrder(history: RecoveryHistory): Violation[] {

@@ -64,12 +64,21 @@ function checkBlocks(history: RecoveryHistory, evidence: Evidence): Violation[] 
   return found;
 }
 
-/** Whether an agent took the blocked task and failed or released it before a checkpoint, so that the same block applies again. */
-function isRepeated({ finalTask }: RecoveryHistory, { seq, reason, alerted_seq: alerted }: Entry): boolean {
+/**
+ * Whether the same block applies again: an agent took the blocked task and failed or released it before a checkpoint, or the handoff was
+ * cancelled that was to end the block.
+ */
+function isRepeated(
+  { finalTask }: RecoveryHistory,
+  { seq, reason, command_id, alerted_seq: alerted }: Entry,
+): boolean {
   const cause = finalTask.entries[seq - 2];
   const isUnwritten = (cause?.op === "fail" || cause?.op === "release") && cause.state_from === "blocked";
+  const isCancelled = cause?.op === "cancel_handoff" && cause.command_id === command_id;
   const first = finalTask.entries[(alerted ?? 0) - 1];
-  return isUnwritten && first !== undefined && (first.op !== "block" || first.reason === reason);
+  return (
+    (isUnwritten || isCancelled) && first !== undefined && (first.op !== "block" || first.reason === reason)
+  );
 }
 
 interface BlockContext {

@@ -108,9 +108,11 @@ function reportOf(
   );
 }
 
+/** A refusal is of a superseded agent's command, and no sign of life of the owner. */
 function lastWriteUnder({ entries }: FinalTask, failed: Entry): Entry | undefined {
   const own = entries.filter(
-    ({ seq, fence, command_id }) => seq < failed.seq && fence === failed.fence - 1 && command_id !== null,
+    ({ op, seq, fence, command_id }) =>
+      op !== "refuse" && seq < failed.seq && fence === failed.fence - 1 && command_id !== null,
   );
   return own.at(-1);
 }

@@ -56,6 +56,14 @@ export class ScriptedRecoveries extends ScriptedHandoffs {
     this.fail("lease_lapsed", "crash");
   }
 
+  /** A queued command of a superseded agent is refused while the owner is silent; then the owner fails. */
+  refuseAndFallSilent(): void {
+    this.wallMs += RULES.silence_ms - 10;
+    this.transition("refuse", { command_id: "late" });
+    this.wallMs += 10;
+    this.fail("lease_lapsed", "crash");
+  }
+
   /** The agent reports its failure. */
   reportFailure(failureClass: FailureClass, agent = this.owner!): void {
     const { task, fence, wallMs: at } = this;
