@@ -27,6 +27,8 @@ export interface Entry {
   /** The number of an offer or of an attempt at recovery, and the deadline of an offer. */
   readonly attempt?: number;
   readonly deadline?: string;
+  /** The digest of an offer, and of the offer that was accepted. */
+  readonly offer_digest?: string;
   /** The reason of a failure or a block. */
   readonly reason?: string;
   /** The entry that was alerted earlier, for a repeated block. */

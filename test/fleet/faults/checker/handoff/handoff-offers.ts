@@ -24,7 +24,7 @@ export function checkOffers(history: HandoffHistory): Violation[] {
   return found;
 }
 
-/** Checks that at most one agent accepts, before the deadline and by its own command. */
+/** Checks that at most one agent accepts, the latest offer, before the deadline and by its own command. */
 export function checkAcceptance(
   history: HandoffHistory,
   commands: ReadonlyMap<string, Command>,
@@ -41,8 +41,9 @@ export function checkAcceptance(
     const offer = history.moves.findLast((move) => move.op === "offer" && move.seq < seq);
     const isInTime = offer !== undefined && timeOf(acceptance) <= Date.parse(offer.deadline!);
     const command = commands.get(command_id ?? "")?.attempts[0];
-    if (isInTime && command?.op === "acknowledge" && command.handoff === history.id) continue;
-    report("handoff_unjustified", "a handoff was accepted too late, or without a command", {
+    const isLatest = offer?.offer_digest === acceptance.offer_digest;
+    if (isInTime && isLatest && command?.op === "acknowledge" && command.handoff === history.id) continue;
+    report("handoff_unjustified", "a handoff was accepted too late, by another offer, or without a command", {
       seq,
       command_id,
       deadline: offer?.deadline ?? null,

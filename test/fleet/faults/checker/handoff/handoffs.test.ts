@@ -170,6 +170,13 @@ describe("a broken fleet", () => {
     expect(kinds(another)).toEqual(["event_unfounded"]);
   });
 
+  test("accepts another offer than the latest", () => {
+    const { history, id } = accepted();
+    history.confirm(id, "b");
+    history.entries.find(({ op }) => op === "acknowledge")!.offer_digest = "0".repeat(64);
+    expect(kinds(history)).toEqual(["handoff_unjustified"]);
+  });
+
   test("repeats an offer while the previous one is open", () => {
     const { history, id } = offered();
     history.wallMs += DEADLINE_MS - 1;

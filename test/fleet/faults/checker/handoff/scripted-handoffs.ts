@@ -68,7 +68,7 @@ export class ScriptedHandoffs extends ScriptedHistory {
     record.max_attempts = OFFERS_MAX;
     record.first_checkpoint_ms = FIRST_CHECKPOINT_MS;
     const deadline = new Date(this.wallMs + DEADLINE_MS).toISOString();
-    this.#move("offer", id, "offered", { attempt: record.attempt, deadline });
+    this.#move("offer", id, "offered", { attempt: record.attempt, deadline, offer_digest: digestOf(record) });
   }
 
   /** An agent accepts the offer and is answered committed. */
@@ -79,7 +79,8 @@ export class ScriptedHandoffs extends ScriptedHistory {
     this.owner = agent;
     record.accepted_by = agent;
     record.fence = this.fence;
-    const facts = { command_id: attempt.command_id!, owner_to: agent };
+    const offer_digest = digestOf(record);
+    const facts = { command_id: attempt.command_id!, owner_to: agent, offer_digest };
     this.#move("acknowledge", id, "accepted", facts, "active");
     this.#grant(attempt, id, this.fence);
     return attempt;
@@ -146,4 +147,9 @@ export class ScriptedHandoffs extends ScriptedHistory {
       data: { handoffId, state },
     } as Alert);
   }
+}
+
+/** The digest of the handoff's latest offer. */
+function digestOf({ handoff_id, attempt }: Handoff): string {
+  return `${handoff_id}/${attempt}`;
 }
