@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FleetError } from "../../../../shared/protocol/errors.ts";
+import { stepIndex } from "../../../../shared/records/search/indexer.ts";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
 import {
   create,
@@ -66,6 +67,14 @@ async function work({ repository }: TestRecords, task: string, isOver: () => boo
   return made.length;
 }
 
+/** Indexes what the writers commit, until the end. */
+async function follow({ store }: TestRecords, isOver: () => boolean): Promise<void> {
+  while (!isOver()) {
+    await stepIndex(store, async () => {});
+    await sleep(Math.random() * 50);
+  }
+}
+
 const LASTS_MS = 10_000;
 
 describe.each([
@@ -78,13 +87,15 @@ describe.each([
   });
   afterEach(() => bench.close());
 
-  test("passes in large and in tiny steps find nothing", { timeout: 90_000 }, async () => {
+  test("passes in large and in tiny steps find nothing", { timeout: 180_000 }, async () => {
     let isOver = false;
     const tasks = Array.from({ length: 6 }, (_, n) => `task-${n}`);
     const working = Promise.all(tasks.map((task) => work(bench, task, () => isOver)));
     working.catch(() => {});
     let verified = 0;
     let steps = 0;
+    const indexing = follow(bench, () => isOver);
+    indexing.catch(() => {});
     const beganMs = performance.now();
     const elapsed = () => performance.now() - beganMs;
     for (let n = 0; elapsed() < LASTS_MS || verified < 2_000 || steps < 200; n += 1) {
@@ -97,6 +108,7 @@ describe.each([
       steps += done.steps;
     }
     isOver = true;
+    await indexing;
     const made = (await working).reduce((sum, one) => sum + one, 0);
     const last = await scrub(bench);
     expect(last.findings).toEqual([]);
