@@ -7,8 +7,8 @@ import { decide } from "../../lifecycle/decide.ts";
 import type { ObservationInput } from "../../lifecycle/input.ts";
 import { openHandoffOf } from "../../lifecycle/task.ts";
 import type { Handoff } from "../../protocol/handoff-record.ts";
-import { LIMITS } from "../../protocol/limits.ts";
 import type { Policies } from "../../protocol/policy.ts";
+import { redactedReason } from "../../protocol/redaction.ts";
 import type { Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { readNewestHead } from "../task/command-transaction.ts";
@@ -60,6 +60,6 @@ export async function observeHandoff(
 function shortened(observation: ObservationInput): ObservationInput {
   if (observation.type !== "handoff_invalid" && observation.type !== "not_accepted") return observation;
   const { reason, details } = observation.failure;
-  const short = details?.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed() ?? null;
+  const short = details == null ? null : redactedReason(details);
   return { ...observation, failure: { reason, details: short } };
 }

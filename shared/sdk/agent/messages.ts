@@ -1,6 +1,6 @@
 /** Triggers and errors as texts for a checkpoint. */
 import type { FiredTrigger, TriggerReason } from "../../protocol/checkpoint.ts";
-import { LIMITS } from "../../protocol/limits.ts";
+import { redactedReason } from "../../protocol/redaction.ts";
 
 const TRIGGERS: Readonly<Record<string, { readonly reason: TriggerReason; readonly text: string }>> = {
   context_utilization: { reason: "context_overflow", text: "the context is filling up" },
@@ -19,12 +19,9 @@ export function triggerOf(fired: FiredTrigger | undefined): TriggerReason {
 
 /** The text of a trigger or an error, no longer than the reason of a handoff may be. */
 export function reasonText(what: unknown): string {
-  if (what instanceof Error) return shortened(`${what.name}: ${what.message}`);
+  if (what instanceof Error) return redactedReason(`${what.name}: ${what.message}`);
   const fired = what as FiredTrigger | undefined;
   const known = fired && TRIGGERS[fired.reason];
   if (known) return known.text + numbers(fired);
-  return shortened(String(fired?.reason ?? what));
+  return redactedReason(String(fired?.reason ?? what));
 }
-
-/** Well-formed, because half a surrogate pair at the end would make the whole command invalid. */
-const shortened = (text: string): string => text.slice(0, LIMITS.handoff_reason_chars_max).toWellFormed();
