@@ -20,7 +20,8 @@ interface Flags {
 
 const MAIN = fileURLToPath(new URL("../../../standalone/main.ts", import.meta.url));
 const PORT_MAX = 65_535;
-const PROBE_MS = 1_000;
+/** A fleet that has just started, on a busy machine, may take seconds to answer. Without a server the answer comes at once. */
+const PROBE_MS = 5_000;
 
 export function addUp(program: Command, action: ActionFactory): void {
   const command = program
