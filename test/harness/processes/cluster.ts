@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { uuidv7 } from "uuidv7";
 import { expect } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
@@ -23,6 +24,8 @@ import { startNats, type TestNats, testLog } from "./nats.ts";
 import { environmentOf, type Role, startService, type TestService } from "./services.ts";
 
 type Json = Record<string, unknown>;
+
+const RETRY_MS = 100;
 
 /** The sender of a command. */
 interface Actor {
@@ -134,11 +137,18 @@ export class TestCluster {
     return JSON.parse(Buffer.from(answer.body).toString()) as Json;
   }
 
-  /** Writes a checkpoint; the answer must be `committed`. */
+  /** Writes a checkpoint. A loaded writer may queue it or ask for a retry first; in the end the answer is `committed`. */
   async write(task: string, by: Actor = {}, more: Json = {}): Promise<Json> {
-    const answer = await this.command("create", task, { checkpoint: input(), ...more }, by);
-    expect(answer).toMatchObject({ status: "committed" });
-    return answer;
+    const body = { command_id: uuidv7(), checkpoint: input(), ...more };
+    for (;;) {
+      const answer = await this.command("create", task, body, by);
+      const error = answer.error as { readonly retryable: boolean } | undefined;
+      if (answer.status !== "queued" && error?.retryable !== true) {
+        expect(answer).toMatchObject({ status: "committed" });
+        return answer;
+      }
+      await sleep(RETRY_MS);
+    }
   }
 
   /** Writes the last checkpoint of an agent that hands off; resolves with the id of the handoff. */

@@ -83,6 +83,7 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         await initiate(bench.repository, { task, commandId: handoff_id });
       }
       if (op === "acknowledge") await offer(bench.repository, handoff_id);
+      const open = op === "acknowledge" ? await bench.repository.handoff("default", { handoff_id }) : null;
       const body = {
         create: { checkpoint: input() },
         update: { checkpoint_id: child.checkpoint_id, patch: { execution_state: { goal: "g" } } },
@@ -91,7 +92,12 @@ describe.each(ENGINES)("late commands on %s", (engine) => {
         take: {},
         release: { fence: 1 },
         handoff: {},
-        acknowledge: { handoff_id, checkpoint_id: child.checkpoint_id, agent_type: "qa" },
+        acknowledge: {
+          handoff_id,
+          checkpoint_id: child.checkpoint_id,
+          agent_type: "qa",
+          offer_digest: open?.offer_digest,
+        },
         cancel_handoff: {},
         recover: {},
       }[op];
