@@ -141,7 +141,10 @@ describe("an offer", () => {
       // An offer for another type than that of its subject is refused with any digest.
       const expected = what === "agent type" ? [2, 0] : [1, 1];
       await expect.poll(counts, { timeout: 30_000 }).toEqual(expected);
-      expect([await bench.offers(), runner.records()]).toEqual([0, []]);
+      // The metrics are counted before the messages are acknowledged and the records dropped.
+      await expect
+        .poll(async () => [await bench.offers(), runner.records()], { timeout: 30_000 })
+        .toEqual([0, []]);
       expect((await handoff(id)).state).toBe("offered");
       await publishOffer(bench.writer, "qa", one);
       expect((await runner.selfReport(`work-forged-${at}`)).prompt).toBe(PROMPT);
