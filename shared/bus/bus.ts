@@ -69,6 +69,8 @@ export interface DurableOptions {
    * service publishes under an id that only services can make.
    */
   readonly isSharedId?: boolean;
+  /** Whether a stored body is a copy of this message. Default: the same bytes. */
+  readonly isCopy?: (stored: Uint8Array) => boolean;
 }
 
 export interface RequestOptions {

@@ -21,9 +21,20 @@ export async function publishAlert({ bus, metrics, log }: AlertParts, alert: Ale
   const ack = await bus.publishDurable(
     SUBJECTS.alert(tenant, severity, task),
     { body: encoder.encode(JSON.stringify(alert)), headers: { [HEADERS.contentType]: CONTENT_TYPES.event } },
-    { messageId: id, timeoutMs: PUBLISH_MS },
+    { messageId: id, timeoutMs: PUBLISH_MS, isCopy: (stored) => isAlert(stored, alert) },
   );
   if (ack.duplicate) return;
   metrics.alertsTotal.inc({ type, severity });
   log.warn({ tenant, task_id: task, alert_id: id, type, severity }, "operators were alerted");
+}
+
+/** A repetition after a crash may have another time, and other counts in its data. */
+function isAlert(stored: Uint8Array, { id, type, severity, tenant, subject }: Alert): boolean {
+  try {
+    const known = JSON.parse(Buffer.from(stored).toString()) as Alert;
+    const same = { id, type, severity, tenant, subject };
+    return Object.entries(same).every(([name, value]) => known[name as keyof Alert] === value);
+  } catch {
+    return false;
+  }
 }

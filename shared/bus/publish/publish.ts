@@ -43,6 +43,7 @@ export async function publishDurable(
     const name = copy === 0 ? o.messageId : `${o.messageId} ${copy}`;
     return isSecret ? ids.of(name) : name;
   };
+  const isCopy = o.isCopy ?? ((stored: Uint8Array) => Buffer.compare(stored, out.body) === 0);
   let unknown: BusError | undefined;
   let copy = 0;
   for (let pauseMs = PAUSE_MS.first; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MS.last)) {
@@ -51,7 +52,7 @@ export async function publishDurable(
       const timeoutMs = Math.max(1, Math.min(leftMs, ATTEMPT_MS));
       const headers = { [HEADERS.messageId]: idOf(copy) };
       const ack = await publishOnce(requests, subject, out, { timeoutMs, headers });
-      if (!ack.duplicate || !isSecret || (await isStored(requests, ack, { subject, out, timeoutMs })))
+      if (!ack.duplicate || !isSecret || (await isStored(requests, ack, { subject, isCopy, timeoutMs })))
         return ack;
       // The next id is also the same for every repetition.
       copy += 1;
@@ -76,9 +77,13 @@ async function isStored(
   { stream, seq }: PublishAck,
   {
     subject,
-    out,
+    isCopy,
     timeoutMs,
-  }: { readonly subject: string; readonly out: Outgoing; readonly timeoutMs: number },
+  }: {
+    readonly subject: string;
+    readonly isCopy: (stored: Uint8Array) => boolean;
+    readonly timeoutMs: number;
+  },
 ): Promise<boolean> {
   const body = Buffer.from(JSON.stringify({ seq }));
   const answer = await requests.send(`$JS.API.STREAM.MSG.GET.${stream}`, { body }, { timeoutMs });
@@ -89,7 +94,7 @@ async function isStored(
   if (error?.code === MISSING) return false;
   if (error !== undefined) throw streamError(error, { stream, seq });
   const stored = Buffer.from(message?.data ?? "", "base64");
-  return message?.subject === subject && stored.equals(out.body);
+  return message?.subject === subject && isCopy(stored);
 }
 
 /** One attempt. `headers` are added to the message's own. */
