@@ -13,7 +13,7 @@ import { HEADERS, STREAMS } from "../../../shared/protocol/subjects.ts";
 import { readAudit } from "../../../shared/records/audit/audit.ts";
 import { openFormat } from "../../../shared/records/kv/format.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
-import { readTransitions } from "../../../shared/records/outbox/outbox.ts";
+import { isOffer, readOutbox, readTransitions } from "../../../shared/records/outbox/outbox.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { decodeHead } from "../../../shared/records/task/head.ts";
 import { viewOf } from "../../../shared/records/task/task-view.ts";
@@ -30,12 +30,15 @@ import {
 
 const READ = { label: "final_state", deadlineMs: 60_000 } as const;
 const TASKS_MAX = 10_000;
+const OUTBOX_MAX = 1_000;
 const CONCURRENCY = 32;
 
 /** Reads the store; no service may have it open. */
 export async function readStore(
   url: string,
-): Promise<Omit<FinalState, "events" | "alerts" | "dead" | "exits">> {
+): Promise<
+  Omit<FinalState, "events" | "alerts" | "dead" | "exits"> & { readonly unpublished: FleetEvent[] }
+> {
   const store = await openStore(url);
   try {
     const repository = new CheckpointRepository({
@@ -52,10 +55,22 @@ export async function readStore(
       tasks.set(record.task_id, await readTask(store, repository, record));
     }
     const handoffs = await readHandoffs(repository);
-    return { tasks, handoffs, transitions: await store.read(READ, readTransitions) };
+    const transitions = await store.read(READ, readTransitions);
+    return { tasks, handoffs, transitions, unpublished: await store.read(READ, readUnpublished) };
   } finally {
     await store.close({ drainMs: 5_000 });
   }
+}
+
+/** The events in the outbox: those of transitions that services make while they stop. Their next start publishes them. */
+async function readUnpublished(reader: Reader): Promise<FleetEvent[]> {
+  const events: FleetEvent[] = [];
+  for (let partition = 0; partition < LIMITS.outbox_partition_count; partition += 1) {
+    const { entries, more } = await readOutbox(reader, partition, OUTBOX_MAX);
+    if (more) throw new Error(`partition ${partition} of the outbox has more than ${OUTBOX_MAX} entries`);
+    for (const entry of entries) if (!isOffer(entry)) events.push(entry.event as FleetEvent);
+  }
+  return events;
 }
 
 async function readTask(

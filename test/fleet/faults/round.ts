@@ -104,7 +104,8 @@ export async function runRound(o: RoundOptions): Promise<RoundResult> {
     const history = pairedHistory(readHistory(folders.history));
     await fleet.close();
     const streams = await readStreams(fleet.nats.url);
-    const finalState = { ...(await readStore(storeUrl)), ...streams };
+    const { unpublished, ...stored } = await readStore(storeUrl);
+    const finalState = { ...stored, ...streams, events: [...streams.events, ...unpublished] };
     const kills = [...faults.kills, ...fleet.killsAtPoints.map(({ at }) => at)];
     const verdict = judge({ ...history, finalState, heartbeats: fleet.heartbeatRecorder.heartbeats }, kills);
     const violations = [...recovered.violations, ...verdict.violations];

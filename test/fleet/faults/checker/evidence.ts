@@ -84,7 +84,7 @@ export interface FinalState {
   readonly transitions: number;
   readonly handoffs: ReadonlyMap<string, Handoff>;
   readonly alerts: readonly Alert[];
-  /** The events in the order of their stream, including duplicates. */
+  /** The events in the order of their stream, including duplicates, then those that the outbox still has. */
   readonly events: readonly FleetEvent[];
   readonly dead: readonly DeadLetter[];
   readonly exits: readonly ExitRecord[];
