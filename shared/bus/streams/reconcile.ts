@@ -21,7 +21,7 @@ const NAME_IN_USE = 10058;
 const FIXED = ["retention", "storage"] as const;
 /** The server writes "no limit" as 0 or -1. A higher limit is safe, a lower one is not. */
 const GROWING = ["max_age", "max_bytes", "max_msg_size", "duplicate_window", "num_replicas"] as const;
-const FREE = ["discard", "allow_direct", "allow_atomic"] as const;
+const FREE = ["discard", "allow_direct", "allow_atomic", "max_msgs_per_subject"] as const;
 
 export async function reconcileStream(
   { manager, log, atomic }: { manager: JetStreamManager; log: Logger; atomic: boolean },

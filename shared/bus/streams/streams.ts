@@ -18,6 +18,8 @@ export interface StreamSpec {
   readonly maxAgeMs: number;
   readonly maxBytes: number;
   readonly maxMessageBytes: number;
+  /** A new message replaces the oldest of its subject beyond this count. Default: no limit. */
+  readonly maxPerSubject?: number;
   /** A message id that is repeated within this time is a duplicate. */
   readonly duplicateWindowMs: number;
   readonly replicas: number;
@@ -98,6 +100,9 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
       maxAgeMs: DAY_MS,
       maxBytes: share(256 * MIB, 0.04),
       maxMessageBytes: COMMON.maxMessageBytes,
+      // Only the newest offer of a task is valid. Expired ones would stand first in the queue, and while
+      // agents ask about each of them, the valid ones expire too.
+      maxPerSubject: 1,
       atomic: true,
       replicas,
     },
@@ -126,6 +131,7 @@ export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamC
     max_age: spec.maxAgeMs * NANOS_PER_MS,
     max_bytes: spec.maxBytes,
     max_msg_size: spec.maxMessageBytes,
+    ...(spec.maxPerSubject !== undefined && { max_msgs_per_subject: spec.maxPerSubject }),
     duplicate_window: spec.duplicateWindowMs * NANOS_PER_MS,
     num_replicas: spec.replicas,
     allow_direct: true,

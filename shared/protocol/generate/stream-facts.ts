@@ -61,6 +61,7 @@ export const STREAM_FACTS = {
     max_bytes: 256 * MIB,
     retention: "workqueue",
     max_message_bytes: 256 * 1024,
+    max_messages_per_subject: 1,
     allow_atomic: true,
   },
   [STREAMS.exits]: {

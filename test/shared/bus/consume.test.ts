@@ -170,3 +170,30 @@ test("a consumer with long pull requests continues at once after its removal and
   await restarted.promise;
   await stop();
 });
+
+test("a new offer of a task replaces an older one that is not taken, and other tasks keep theirs", async () => {
+  const offer = (task: string, value: string) =>
+    bus.publishDurable(
+      SUBJECTS.offer("default", "replaced", task),
+      { body: Buffer.from(value) },
+      { messageId: `offer-${++counter}`, timeoutMs: 20_000 },
+    );
+  await offer("t1", "first of t1");
+  await offer("t2", "of t2");
+  await offer("t1", "second of t1");
+  const got = collector(2);
+  const stop = await bus.consume(
+    {
+      stream: STREAMS.offers,
+      durable: "offers-replaced",
+      filters: [SUBJECTS.offersOf("default", "replaced")],
+      maxAckPending: 10,
+      ackWaitMs: 2_000,
+    },
+    async (message) => got.add(text(message)),
+  );
+  await got.done;
+  expect(got.seen.toSorted()).toEqual(["of t2", "second of t1"]);
+  await stop();
+  expect(await bus.stream(STREAMS.offers).count(SUBJECTS.offersOf("default", "replaced"))).toBe(0);
+});

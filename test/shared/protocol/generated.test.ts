@@ -99,6 +99,7 @@ describe("AsyncAPI", () => {
         max_message_bytes: stream.maxMessageBytes,
         duplicate_window_ms: stream.duplicateWindowMs,
         allow_atomic: stream.atomic,
+        ...(stream.maxPerSubject !== undefined && { max_messages_per_subject: stream.maxPerSubject }),
         ...(stream.storedAs && { subject_transform: stream.storedAs.to }),
       },
     ]);
