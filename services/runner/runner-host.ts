@@ -63,7 +63,8 @@ async function connected(
     return await connectBus({
       url: busUrl,
       name: `runner/${runnerName}`,
-      identity: `runner-${runnerName}`,
+      service: "runner",
+      identity: runnerName,
       log,
       ...(busCredentials !== undefined && { credentials: { credsFile: busCredentials } }),
     });

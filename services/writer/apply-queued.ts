@@ -136,7 +136,7 @@ async function runSteps(
   return true;
 }
 
-/** Sends the answer to the caller's inbox, if it named one. The header cannot name another agent's inbox. */
+/** Sends the answer to the caller's inbox, if it named one. The header cannot name another caller's inbox. */
 function respond(
   { backgroundBus, log }: WriterParts,
   command: ValidCommand | null,
@@ -145,8 +145,9 @@ function respond(
 ): void {
   const replyTo = message.headers.get(HEADERS.replyTo);
   if (replyTo === undefined || command === null) return;
-  if (!isInboxOf(command.actor.agent, replyTo)) {
-    log.warn({ agent_id: command.actor.agent, seq: message.seq }, "reply address is not the agent's own");
+  const { tenant, agent } = command.actor;
+  if (!isInboxOf({ tenant, caller: agent }, replyTo)) {
+    log.warn({ tenant, agent_id: agent, seq: message.seq }, "reply address is not the caller's own");
     return;
   }
   const contentType = message.headers.get(HEADERS.contentType);

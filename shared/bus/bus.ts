@@ -174,7 +174,6 @@ export interface StreamView {
 export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck";
 
 export interface Bus {
-  readonly identity: string;
   readonly serverVersion: string;
   /** Throws BusError. Only after `timeout` is it unknown whether the request was carried out. */
   request(subject: string, out: Outgoing, o: RequestOptions): Promise<Message>;

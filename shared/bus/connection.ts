@@ -33,8 +33,12 @@ export interface ConnectBusOptions {
   readonly url: string;
   /** Shown in the server's connection list: `<service>/<host>/<pid>`. */
   readonly name: string;
-  /** The owner of the inbox `_INBOX.<identity>.…`, a token. */
+  /** The name of the client or of the service's instance, a token. It is part of the inboxes. */
   readonly identity: string;
+  /** The tenant of a client. Absent: the connection is a service's. */
+  readonly tenant?: string;
+  /** The name of the service, a token. Default: `identity`. */
+  readonly service?: string;
   readonly log: Logger;
   readonly credentials?: BusCredentials;
   readonly tls?: {
@@ -55,7 +59,10 @@ export interface ConnectBusOptions {
 
 /** Throws BusError without a connection, StartupError if the server is too old. */
 export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
-  const inboxPrefix = SUBJECTS.inboxPrefix(o.identity);
+  const inboxPrefix =
+    o.tenant === undefined
+      ? SUBJECTS.serviceInboxPrefix(o.service ?? o.identity, o.identity)
+      : SUBJECTS.inboxPrefix(o.tenant, o.identity);
   const connection = await open(o, inboxPrefix);
   try {
     requireVersion(connection.info?.version ?? "0.0.0");
@@ -66,7 +73,7 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
   const { monitorUrl, messageKey } = o;
   return new NatsBus({
     connection,
-    identity: o.identity,
+    inboxPrefix,
     log: o.log,
     messageKey,
     monitorUrl: typeof monitorUrl === "function" ? monitorUrl : () => monitorUrl,

@@ -40,14 +40,13 @@ const STREAMS_READY_MS = 15_000;
 
 export interface NatsBusParts {
   readonly connection: NatsConnection;
-  readonly identity: string;
+  readonly inboxPrefix: string;
   readonly log: Logger;
   readonly messageKey: string | undefined;
   readonly monitorUrl: () => string | undefined;
 }
 
 export class NatsBus implements Bus {
-  readonly identity: string;
   readonly #connection: NatsConnection;
   readonly #log: Logger;
   readonly #monitorUrl: () => string | undefined;
@@ -61,13 +60,12 @@ export class NatsBus implements Bus {
   #version: string;
   #closing: Promise<void> | undefined;
 
-  constructor({ connection, identity, log, messageKey, monitorUrl }: NatsBusParts) {
-    this.identity = identity;
+  constructor({ connection, inboxPrefix, log, messageKey, monitorUrl }: NatsBusParts) {
     this.#connection = connection;
     this.#log = log;
     this.#monitorUrl = monitorUrl;
     this.#version = connection.info?.version ?? "";
-    this.#requests = new Requests(connection, identity);
+    this.#requests = new Requests(connection, inboxPrefix);
     this.#publisher = { requests: this.#requests, ids: messageIds(messageKey), log };
     this.#client = jetstream(connection);
     this.#manager = this.#client.jetstreamManager(false);

@@ -139,8 +139,12 @@ export const SUBJECTS = {
   exit: (tenant: string, agent: string, task: string): string =>
     `fleet.exit.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}`,
   everyExit: "fleet.exit.*.*.*",
-  /** The inboxes of one identity: `_INBOX.<identity>.…`. */
-  inboxPrefix: (identity: string): string => `_INBOX.${token("identity", identity)}`,
+  /** The inboxes of one caller. Callers of the same name in two tenants have different ones. */
+  inboxPrefix: (tenant: string, caller: string): string =>
+    `_INBOX.${token("tenant", tenant)}.${token("caller_id", caller)}`,
+  /** The inboxes of one instance of a service. No tenant begins with `=`. */
+  serviceInboxPrefix: (service: string, instance: string): string =>
+    `_INBOX.=${token("service", service)}.${token("instance", instance)}`,
 } as const;
 
 export const STREAMS = {
@@ -172,7 +176,7 @@ export function webhookConsumer(name: string): string {
 export const HEADERS = {
   contentType: "content-type",
   messageId: "Nats-Msg-Id",
-  /** The reply subject of a queued command. Only an inbox of the agent in its subject is accepted. */
+  /** The reply subject of a queued command. Only an inbox of the caller in its subject is accepted. */
   replyTo: "Fleet-Reply-To",
   /**
    * The headers of a dead letter: the subject, id and content hash of its command, the error and the times.
@@ -227,15 +231,19 @@ export function parseQueuedSubject(subject: string): CommandAddress {
   };
 }
 
+/** The caller of a request: its name is unique within its tenant only. */
+export interface CallerAddress {
+  readonly tenant: string;
+  readonly caller: string;
+}
+
 /** True if the subject is below the caller's own inbox, the only place for its answers. */
-export function isInboxOf(caller: string, subject: string): boolean {
-  const prefix = `_INBOX.${caller}.`;
+export function isInboxOf({ tenant, caller }: CallerAddress, subject: string): boolean {
+  const prefix = `_INBOX.${tenant}.${caller}.`;
   return subject.length <= 256 && subject.startsWith(prefix) && INBOX_REST.test(subject.slice(prefix.length));
 }
 
-export interface QueryAddress {
-  readonly tenant: string;
-  readonly caller: string;
+export interface QueryAddress extends CallerAddress {
   readonly op: string;
 }
 
@@ -245,12 +253,12 @@ export function parseQuerySubject(subject: string): QueryAddress {
   return { tenant: token("tenant", tenant), caller: token("caller_id", caller), op };
 }
 
-const REQUEST_SUBJECT = /^fleet\.(?:cmd|query)\.[^.]+\.([^.]+)\./;
+const REQUEST_SUBJECT = /^fleet\.(?:cmd|query)\.([^.]+)\.([^.]+)\./;
 
 /** The caller that the subject of a command or a query names. undefined: another subject. */
-export function callerOf(subject: string): string | undefined {
-  const caller = REQUEST_SUBJECT.exec(subject)?.[1];
-  return caller !== undefined && isToken(caller) ? caller : undefined;
+export function callerOf(subject: string): CallerAddress | undefined {
+  const [, tenant = "", caller = ""] = REQUEST_SUBJECT.exec(subject) ?? [];
+  return isToken(tenant) && isToken(caller) ? { tenant, caller } : undefined;
 }
 
 /** Parses `fleet.heartbeat.<tenant>.<agent>`; throws INVALID with the token that is wrong. */

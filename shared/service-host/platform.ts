@@ -150,7 +150,8 @@ async function connectedBus(
     return await connectBus({
       url: options.busUrl,
       name: `${options.service}/${instance}`,
-      identity: `${options.service}-${instance}`.slice(0, 64),
+      service: options.service,
+      identity: instance.slice(0, 64),
       log,
       messageKey: format.message_key,
       ...(options.busMonitorUrl !== undefined && { monitorUrl: options.busMonitorUrl }),

@@ -1,8 +1,10 @@
 /** Requests whose reply address is not the caller's own inbox: a service drops them, so that no answer acts for an attacker. */
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { connectBus } from "../../shared/bus/connection.ts";
 import { SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { creation, type InProcessFleet, openInProcessFleet } from "../harness/in-process-fleet.ts";
+import { testLog } from "../harness/processes/nats.ts";
 
 let fleet: InProcessFleet;
 let attacker: NatsConnection;
@@ -27,11 +29,14 @@ const dropped = async (metric: "commandsTotal" | "queriesTotal") => {
 const REPLIES: [name: string, reply: string][] = [
   ["a command of another agent", SUBJECTS.command("default", "victim", "taken", "take")],
   ["the queue of another agent", SUBJECTS.queue("default", "victim", "taken", "create")],
-  ["the inbox of another agent", "_INBOX.victim.x.1"],
-  ["an inbox without a caller", "_INBOX.x"],
+  ["the inbox of another agent", "_INBOX.default.victim.x.1"],
+  ["the inbox of the agent of this name in another tenant", "_INBOX.acme.agent-1.x.1"],
+  ["the inbox of a service", "_INBOX.=writer.agent-1.x.1"],
+  ["an inbox without a tenant", "_INBOX.agent-1.x.1"],
+  ["an inbox without a caller", "_INBOX.default.x"],
   ["an event", SUBJECTS.event("default", "AGENT_FAILED", "taken")],
   ["the API of the streams", "$JS.API.STREAM.PURGE.FLEET_EVENTS"],
-  ["an inbox whose name begins with the caller's", "_INBOX.agent-12.x.1"],
+  ["an inbox whose name begins with the caller's", "_INBOX.default.agent-12.x.1"],
 ];
 
 describe("a reply address that is", () => {
@@ -52,8 +57,29 @@ describe("a reply address that is", () => {
 });
 
 test("the caller's own inbox gets the answer", async () => {
-  const inbox = "_INBOX.agent-1.abc.1";
+  const inbox = "_INBOX.default.agent-1.abc.1";
   const answers = attacker.subscribe(inbox, { max: 1 });
   attacker.publish(SUBJECTS.query("default", "agent-1", "status"), "{}", { reply: inbox });
   for await (const answer of answers) expect(answer.json()).toMatchObject({ status: "ok" });
+});
+
+test("agents of the same name in two tenants get their own answers only", async () => {
+  const tenants = ["acme", "zenith"];
+  const buses = await Promise.all(
+    tenants.map((tenant) =>
+      connectBus({ url: fleet.nats.url, name: tenant, tenant, identity: "agent-1", log: testLog }),
+    ),
+  );
+  const seen: string[] = [];
+  attacker.subscribe("_INBOX.*.agent-1.>", {
+    callback: (_, { subject }) => void seen.push(subject.split(".")[1]!),
+  });
+  await attacker.flush();
+  for (const [at, tenant] of tenants.entries()) {
+    const subject = SUBJECTS.query(tenant, "agent-1", "task");
+    const answer = await buses[at]!.request(subject, { body: Buffer.from("{}") }, { timeoutMs: 5_000 });
+    expect(Buffer.from(answer.body).toString()).toContain("INVALID");
+    await expect.poll(() => seen).toEqual(tenants.slice(0, at + 1));
+  }
+  await Promise.all(buses.map((bus) => bus.close()));
 });

@@ -92,7 +92,10 @@ export function serveEndpoint(
       queue: options.queue,
       concurrencyMax: LIMITS.requests_in_flight_max,
       waitMsMax: LIMITS.request_wait_ms_max,
-      isOwnReply: ({ subject, replyTo = "" }) => isInboxOf(callerOf(subject) ?? "", replyTo),
+      isOwnReply: ({ subject, replyTo = "" }) => {
+        const from = callerOf(subject);
+        return from !== undefined && isInboxOf(from, replyTo);
+      },
       dropped: ({ subject, replyTo }) => {
         record(options.opOf(subject), DROPPED, null);
         options.log.warn(

@@ -29,7 +29,8 @@ interface Pending extends Settle {
 
 export class Requests {
   readonly #connection: NatsConnection;
-  readonly #identity: string;
+  /** The prefix of the inboxes for requests whose subject names no caller. */
+  readonly #inboxPrefix: string;
   /** One inbox for each caller: services answer only to the inbox of the caller that the subject names. */
   readonly #inboxes = new Map<string, string>();
   readonly #pending = new Map<string, Pending>();
@@ -38,11 +39,11 @@ export class Requests {
   #obstacle: "unavailable" | "closed" | undefined;
   #sweeper: NodeJS.Timeout | undefined;
 
-  /** `identity`: the caller of requests whose subject names none. */
-  constructor(connection: NatsConnection, identity: string) {
+  /** `inboxPrefix`: that of the connection's own inboxes. */
+  constructor(connection: NatsConnection, inboxPrefix: string) {
     this.#connection = connection;
-    this.#identity = identity;
-    this.#inboxOf(identity);
+    this.#inboxPrefix = inboxPrefix;
+    this.#inboxBelow(inboxPrefix);
   }
 
   send(
@@ -54,7 +55,7 @@ export class Requests {
       o.signal?.throwIfAborted();
       if (this.#obstacle !== undefined) throw new BusError(this.#obstacle, { subject });
       const token = (++this.#counter).toString(36);
-      const inbox = this.#inboxOf(callerOf(subject) ?? this.#identity);
+      const inbox = this.#inboxFor(subject);
       this.#publish(subject, out.body, inbox + token, wireHeaders(out, o.headers));
       const deadline = performance.now() + o.timeoutMs;
       const settle =
@@ -97,19 +98,26 @@ export class Requests {
     }
   }
 
-  #inboxOf(caller: string): string {
-    const known = this.#inboxes.get(caller);
+  #inboxFor(subject: string): string {
+    const from = callerOf(subject);
+    return this.#inboxBelow(
+      from === undefined ? this.#inboxPrefix : SUBJECTS.inboxPrefix(from.tenant, from.caller),
+    );
+  }
+
+  #inboxBelow(prefix: string): string {
+    const known = this.#inboxes.get(prefix);
     if (known !== undefined) return known;
-    const inbox = `${createInbox(SUBJECTS.inboxPrefix(caller))}.`;
+    const inbox = `${createInbox(prefix)}.`;
     this.#connection.subscribe(`${inbox}*`, {
       callback: (error, raw) => {
         if (error === null) return this.#arrived(inbox, raw);
         // The server refused the subscription: the connection may not act as this caller.
-        this.#inboxes.delete(caller);
+        this.#inboxes.delete(prefix);
         this.#refused(inbox, error.message);
       },
     });
-    this.#inboxes.set(caller, inbox);
+    this.#inboxes.set(prefix, inbox);
     return inbox;
   }
 

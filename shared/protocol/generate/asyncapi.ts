@@ -57,7 +57,7 @@ function replyChannel(messages: readonly string[]): Tree {
   return {
     address: null,
     description:
-      "The inbox that the request names as its reply subject. It must be below _INBOX.<agent_id> or _INBOX.<caller_id> of the request.",
+      "The inbox that the request names as its reply subject. It must be below _INBOX.<tenant>.<agent_id> or _INBOX.<tenant>.<caller_id> of the request.",
     messages: Object.fromEntries(messages.map((name) => [name, ref(`components/messages/${name}`)])),
   };
 }

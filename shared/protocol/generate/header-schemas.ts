@@ -39,7 +39,9 @@ export const HEADER_SCHEMAS: Schema = {
       [HEADERS.messageId]: text(
         "On the queue, and optional: the stream drops a copy with the same id within its duplicate window",
       ),
-      [HEADERS.replyTo]: text("On the queue: an inbox of the agent, below _INBOX.<agent_id>, for the answer"),
+      [HEADERS.replyTo]: text(
+        "On the queue: an inbox of the agent, below _INBOX.<tenant>.<agent_id>, for the answer",
+      ),
       ...trace,
     },
   },

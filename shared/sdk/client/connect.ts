@@ -89,7 +89,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   // Agents without an id of their own share a spool, because no later process has the same id.
   const path = join(spoolFolder(options, env), spoolName(tenant, givenId ?? hostAgentId()));
   const open = () =>
-    connectBus({ url, name: `fleet-sdk/${agentId}`, identity: agentId, log, connectTimeoutMs });
+    connectBus({ url, name: `fleet-sdk/${agentId}`, tenant, identity: agentId, log, connectTimeoutMs });
   const spool = fallback === "spool" ? { path, bytesMax: spoolBytesMax } : undefined;
   return connectClient(open, { tenant, agentId, fallback, spool, clock: systemClock, log, onWarning });
 }

@@ -57,7 +57,7 @@ const printedValues = new Map<string, string>();
 
 beforeAll(async () => {
   fleet = await startFleet();
-  nats = await connect({ servers: fleet.url, inboxPrefix: "_INBOX.agent-7" });
+  nats = await connect({ servers: fleet.url, inboxPrefix: "_INBOX.default.agent-7" });
 });
 
 afterAll(async () => {
@@ -128,7 +128,9 @@ test("the first shell commands work", async () => {
   const shell = blocks.find(({ language }) => language === "sh")!.text;
   const [, subscription] = /^nats subscribe '([^']+)'/m.exec(shell)!;
   nats.subscribe(subscription!, { callback: (_error, message) => void events.push(message.json<Json>()) });
-  const requests = [...shell.matchAll(/^nats --inbox-prefix _INBOX.agent-7 request (\S+)[\s\\]+'([^']+)'/gm)];
+  const requests = [
+    ...shell.matchAll(/^nats --inbox-prefix _INBOX.default.agent-7 request (\S+)[\s\\]+'([^']+)'/gm),
+  ];
   expect(requests).toHaveLength(2);
   const answers: Json[] = [];
   for (const [, subject, body] of requests) answers.push(await ask(subject!, body!));

@@ -34,7 +34,10 @@ export function connectNats(url: string): Promise<NatsConnection> {
   return connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 50, reconnectJitter: 50 });
 }
 
-const inboxFor = (subject: string): string => createInbox(SUBJECTS.inboxPrefix(callerOf(subject) ?? "none"));
+function inboxFor(subject: string): string {
+  const { tenant, caller } = callerOf(subject) ?? { tenant: "none", caller: "none" };
+  return createInbox(SUBJECTS.inboxPrefix(tenant, caller));
+}
 
 /** Sends one copy until its result is known; it is unknown without an answer or a responder, and after UNAVAILABLE or TIMEOUT. */
 export async function sendUntilSettled(

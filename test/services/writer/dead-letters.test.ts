@@ -156,7 +156,7 @@ describe("a malformed message", () => {
       [
         "fleet.queue.default.agent-1.task-1.create",
         "x".repeat(1_900_000),
-        { [HEADERS.replyTo]: "_INBOX.agent-1.x".padEnd(9_000, "x") },
+        { [HEADERS.replyTo]: "_INBOX.default.agent-1.x".padEnd(9_000, "x") },
       ],
     ];
     for (const [subject, body, headers = {}] of malformed) {

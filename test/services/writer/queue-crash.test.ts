@@ -114,7 +114,7 @@ describe.concurrent("a writer that dies right after", { timeout: 120_000 }, () =
     await withSetup(async (setup) => {
       const commands = Array.from({ length: 3 }, () => creation());
       for (const one of commands) {
-        await enqueue(setup, "create", one, { "Fleet-Reply-To": "_INBOX.agent-1.answers" });
+        await enqueue(setup, "create", one, { "Fleet-Reply-To": "_INBOX.default.agent-1.answers" });
       }
       await crashAt(setup, moment);
       await drain(setup, await writer(setup));

@@ -51,17 +51,22 @@ describe("the queue", () => {
 
   test("accepts commands that agents publish themselves, and answers only to their own inboxes", async () => {
     const answers: Json[] = [];
-    const inbox = "_INBOX.agent-1.queue.1";
+    const inbox = "_INBOX.default.agent-1.queue.1";
     await writer.bus.subscribe("_INBOX.>", ({ subject, body }: Message) => {
       if (!/queue/.test(subject)) return;
       answers.push({ subject, ...(JSON.parse(Buffer.from(body).toString()) as Json) });
     });
-    const [own, others] = [creation(), creation()];
+    const [own, others, foreign] = [creation(), creation(), creation()];
     await writer.enqueue("create", own, { headers: { [HEADERS.replyTo]: inbox } });
-    await writer.enqueue("create", others, { headers: { [HEADERS.replyTo]: "_INBOX.agent-2.queue.1" } });
+    await writer.enqueue("create", others, {
+      headers: { [HEADERS.replyTo]: "_INBOX.default.agent-2.queue.1" },
+    });
+    await writer.enqueue("create", foreign, {
+      headers: { [HEADERS.replyTo]: "_INBOX.acme.agent-1.queue.1" },
+    });
     await writer.enqueue("link", { command_id: uuidv7() }, { headers: { [HEADERS.replyTo]: inbox } });
     await writer.drained();
-    expect(await writer.applied()).toEqual([own.command_id, others.command_id]);
+    expect(await writer.applied()).toEqual([own.command_id, others.command_id, foreign.command_id]);
     await expect.poll(() => answers).toHaveLength(1);
     expect(answers).toMatchObject([{ subject: inbox, status: "committed", command_id: own.command_id }]);
   });

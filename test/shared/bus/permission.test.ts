@@ -21,8 +21,8 @@ beforeAll(async () => {
     `listen: "127.0.0.1:-1"
      ports_file_dir: ${JSON.stringify(dir)}
      authorization { users = [
-       { user: a, password: secret, permissions: { publish: ["fleet.cmd.default.a.>", "fleet.query.default.a.>"], subscribe: ["_INBOX.a.>"] } }
-       { user: w, password: secret, permissions: { publish: ["_INBOX.*.>"], subscribe: ["fleet.cmd.>", "_INBOX.w.>"] } }
+       { user: a, password: secret, permissions: { publish: ["fleet.cmd.default.a.>", "fleet.query.default.a.>"], subscribe: ["_INBOX.default.a.>"] } }
+       { user: w, password: secret, permissions: { publish: ["_INBOX.*.*.>"], subscribe: ["fleet.cmd.>", "_INBOX.=w.>"] } }
      ] }`,
   );
   server = spawn(found.path, ["-c", join(dir, "nats.conf")], { stdio: "ignore" });
@@ -37,8 +37,15 @@ afterAll(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const open = (identity: string, pass: string) =>
-  connectBus({ url, name: identity, identity, log: testLog, credentials: { user: identity, pass } });
+const open = (identity: string, pass: string, tenant?: string) =>
+  connectBus({
+    url,
+    name: identity,
+    identity,
+    ...(tenant !== undefined && { tenant }),
+    log: testLog,
+    credentials: { user: identity, pass },
+  });
 const kindOf = (promise: Promise<unknown>) =>
   promise.then(
     () => "no error",
@@ -53,7 +60,7 @@ test("wrong credentials fail with `permission`, and the error does not contain t
 });
 
 test("an agent reaches only its own subjects, and a refusal fails at once", async () => {
-  const [agent, writer] = [await open("a", "secret"), await open("w", "secret")];
+  const [agent, writer] = [await open("a", "secret", "default"), await open("w", "secret")];
   const stop = await writer.serve(
     "fleet.cmd.*.*.*.*",
     {

@@ -103,7 +103,10 @@ const builders: [name: string, build: (value: string) => string][] = [
   ["tenant of an alert", (value) => SUBJECTS.alert(value, "high", "t")],
   ["severity of an alert", (value) => SUBJECTS.alert("d", value, "t")],
   ["task of an alert", (value) => SUBJECTS.alert("d", "high", value)],
-  ["identity of an inbox", (value) => SUBJECTS.inboxPrefix(value)],
+  ["tenant of an inbox", (value) => SUBJECTS.inboxPrefix(value, "a")],
+  ["caller of an inbox", (value) => SUBJECTS.inboxPrefix("d", value)],
+  ["service of an inbox", (value) => SUBJECTS.serviceInboxPrefix(value, "i")],
+  ["instance of a service's inbox", (value) => SUBJECTS.serviceInboxPrefix("s", value)],
 ];
 
 describe("subjects", () => {
