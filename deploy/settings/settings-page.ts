@@ -1,7 +1,7 @@
 /** Writes deploy/SETTINGS.md from the definitions of all settings (`npm run generate`). A test fails when the page is out of date. */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { upFields } from "../../services/cli/config.ts";
+import { personFields, upFields } from "../../services/cli/config.ts";
 import { coordinatorFields } from "../../services/coordinator/config.ts";
 import { readerFields } from "../../services/reader/config.ts";
 import { runnerProcessFields } from "../../services/runner/config.ts";
@@ -30,7 +30,7 @@ const serviceFields = { ...platformFields, ...clusterFields };
 
 /** Each kind of process with its settings. */
 export const PROCESSES: Readonly<Record<string, Fields>> = {
-  client: { ...addressFields, ...clientFields },
+  client: { ...addressFields, ...clientFields, ...personFields },
   writer: { ...serviceFields, ...writerFields },
   reader: { ...serviceFields, ...readerFields },
   coordinator: { ...serviceFields, ...coordinatorFields },

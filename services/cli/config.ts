@@ -2,7 +2,7 @@
 // FLEET_TENANT and FLEET_AGENT_ID are the SDK's own fields, so that a command and an agent on one machine agree.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
-import { integer } from "../../shared/runtime/settings/config.ts";
+import { integer, optional, text } from "../../shared/runtime/settings/config.ts";
 import { parseDuration } from "../../shared/runtime/settings/duration.ts";
 
 /** The settings of `fleet up`. */
@@ -15,11 +15,22 @@ export const upFields = {
   }),
 } as const;
 
+/** The setting of commands alone: agents are named by FLEET_AGENT_ID. */
+export const personFields = {
+  person: optional(
+    text("FLEET_PERSON", {
+      description: "Name of the person that commands act for, unless FLEET_AGENT_ID names an agent",
+      defaultNote: "the name of the account",
+    }),
+  ),
+} as const;
+
 /** The global options of a call; undefined: not given. */
 export interface Settings {
   readonly url?: string;
   readonly tenant?: string;
   readonly agent?: string;
+  readonly person?: string;
   /** Milliseconds. */
   readonly timeout?: number;
   readonly json?: boolean;
@@ -37,7 +48,8 @@ function globalOptions(): GlobalOption[] {
       "address of the bus (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)",
     ),
     new GlobalOption("--tenant <id>", "the tenant (FLEET_TENANT, else default)"),
-    new GlobalOption("--agent <id>", "the calling agent (FLEET_AGENT_ID, else cli-<user>)"),
+    new GlobalOption("--person <name>", "act as this person (FLEET_PERSON, else the name of your account)"),
+    new GlobalOption("--agent <id>", "act as this agent (FLEET_AGENT_ID), in place of a person"),
     new GlobalOption("--timeout <time>", "how long to wait for an answer: 500ms, 5s, 1m (5s)").argParser(
       duration,
     ),

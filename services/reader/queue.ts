@@ -76,7 +76,7 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
           tenant,
           task: task_id,
           agent: agent_id ?? "unknown",
-          actor: { id: "reader", type: "service" },
+          actor: { id: "reader", on_behalf_of: caller, type: "service" },
           commandId: command_id,
           reason: "dropped",
           occasion: `${STREAMS.dead}/${seq}/${shown.dead_at}`,

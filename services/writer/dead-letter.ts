@@ -12,6 +12,7 @@ import { deadHeaders, deadReason, deadTask } from "../../shared/protocol/dead-le
 import type { FleetError } from "../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../shared/protocol/ids.ts";
 import { queuedTokens, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
+import { principalActor } from "../../shared/records/audit/audit.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import type { ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
@@ -90,7 +91,7 @@ async function auditRefusal(
   try {
     await repository.recordRefusal({
       ...actor,
-      actor: { id: actor.agent, type: "agent" },
+      actor: principalActor(actor.agent),
       commandId: id,
       reason: "fenced",
       occasion,

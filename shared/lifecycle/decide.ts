@@ -2,8 +2,10 @@
  * One function decides the effect of a command or an observation on a task: transitions, or a refusal. Writer, reader, coordinator and
  * watchdog call it with the records that they have read; `shared/records` writes the result.
  */
+
 import { FleetError, invalid } from "../protocol/errors.ts";
 import type { Handoff } from "../protocol/handoff-record.ts";
+import { principalLabel } from "../protocol/principal.ts";
 import type { RecoveryFailure } from "../protocol/recovery-record.ts";
 import { block } from "./block.ts";
 import { checkpointChanged, checkpointCreated } from "./checkpoints.ts";
@@ -178,7 +180,7 @@ function cancelHandoff(
   }
   cancel(decision, withdrawn);
   const { owner, alerted } = decision.task;
-  const details = `${actor} cancelled the handoff${reason === null ? "" : `: ${reason}`}`;
+  const details = `${principalLabel(actor)} cancelled the handoff${reason === null ? "" : `: ${reason}`}`;
   if (replacesRecovery(handoff)) block(decision, { reason: "withdrawn", details });
   // The task was blocked before the handoff was requested, and no agent owns it: it waits for the same operator again.
   else if (owner === null && alerted !== null) block(decision, { reason: alerted.reason, details });

@@ -1,6 +1,7 @@
 // The unquoted text of a prompt around its sections: reading instructions, provenance, omissions and the command that shows them.
 
 import { DEFAULT_TENANT } from "../protocol/ids.ts";
+import { parsePrincipal, principalLabel } from "../protocol/principal.ts";
 import type { PromptStyle } from "../protocol/prompt.ts";
 import type { LeftOut, PromptHandoff, PromptInput } from "./prompt.ts";
 import { clean, QUOTE, quoted, safe } from "./quotation.ts";
@@ -64,9 +65,13 @@ function origin({ checkpoint: { metadata, execution_state: state } }: PromptInpu
   const tenant = metadata.tenant === DEFAULT_TENANT ? "" : ` of tenant ${safe(metadata.tenant)}`;
   return [
     `From checkpoint chk-${safe(metadata.checkpoint_id)} (version ${metadata.version}, number ${metadata.seq} of the task${tenant}),`,
-    `written by agent ${safe(metadata.agent_id)} (${safe(metadata.agent_type)}) at ${safe(metadata.timestamp)}`,
+    `written by ${author(metadata.agent_id)} (${safe(metadata.agent_type)}) at ${safe(metadata.timestamp)}`,
     `in phase ${safe(state.phase)} (trigger: ${safe(metadata.trigger.reason)}).`,
   ].join(" ");
+}
+
+function author(id: string): string {
+  return parsePrincipal(id)?.kind === "human" ? safe(principalLabel(id)) : `agent ${safe(id)}`;
 }
 
 function handedOver({ handoff_id, to_agent_type, next_phase, trigger }: PromptHandoff): string {

@@ -2,9 +2,11 @@
  * The words of an alert for an operator: the event, the next step, and the command to start with. One pure
  * function for terminals and webhooks. It reads nothing but the alert, and loads no schemas.
  */
+
 import type { Alert, AlertType, ReceivedAlert } from "./alerts.ts";
 import type { HandoffFailure } from "./handoff-states.ts";
 import { DEFAULT_TENANT } from "./ids.ts";
+import { principalLabel } from "./principal.ts";
 import type { BlockReason } from "./recovery-states.ts";
 
 export interface AlertText {
@@ -110,7 +112,9 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
   RECOVERY_BLOCKED: ({ subject, data: { reason, class: failureClass, agentId, details, attempts } }) => ({
     what:
       `Task ${subject} is blocked` +
-      (failureClass === null ? "" : ` after ${agentId ?? "its agent"} failed`) +
+      (failureClass === null
+        ? ""
+        : ` after ${agentId === null ? "its agent" : principalLabel(agentId)} failed`) +
       // For some blocks the class is the reason.
       (failureClass === null || failureClass === reason ? "" : ` (${failureClass})`) +
       `: ${reason.replaceAll("_", " ")}, ${attempts} attempt${attempts === 1 ? "" : "s"} made` +

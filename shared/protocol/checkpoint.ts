@@ -8,7 +8,7 @@
  * (resume pointer).
  */
 import { z } from "zod";
-import { checkpointIdSchema, tokenSchema } from "./ids.ts";
+import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { retentionSchema } from "./retention.ts";
 
@@ -208,7 +208,7 @@ const metadataInput = section({
   checkpoint_id: checkpointIdSchema.optional(),
   tenant: tokenSchema.optional(),
   task_id: tokenSchema.optional(),
-  agent_id: tokenSchema.optional(),
+  agent_id: principalSchema.optional(),
   agent_type: tokenSchema,
   session_id: tokenSchema.optional(),
   iteration: count.default(1),
@@ -242,7 +242,7 @@ export const unsealedCheckpointSchema = section({
     checkpoint_id: checkpointIdSchema,
     tenant: tokenSchema,
     task_id: tokenSchema,
-    agent_id: tokenSchema,
+    agent_id: principalSchema,
     timestamp: time,
     parent_ids: parentIds,
     status: z.enum(STATUSES),

@@ -5,6 +5,7 @@
 import { ERROR_CODES, type ErrorBody, type FleetError } from "./errors.ts";
 import { commandIdSchema, isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { isPrincipal } from "./principal.ts";
 import type { DeadLetter } from "./queries.ts";
 import { HEADERS, queuedTokens } from "./subjects.ts";
 
@@ -111,7 +112,7 @@ export function readDeadLetter(letter: { seq: number; subject: string; headers: 
     reason,
     error: readError(headers.get(HEADERS.deadError)),
     tenant: known(tenant),
-    agent_id: known(agent),
+    agent_id: isPrincipal(agent) ? agent : null,
     task_id: known(task),
     op: known(op),
     command_id: headers.get(HEADERS.deadCommand) ?? null,

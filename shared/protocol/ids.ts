@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { LIMITS } from "./limits.ts";
+import { PRINCIPAL, PRINCIPAL_FORM } from "./principal.ts";
 
 export const DEFAULT_TENANT = "default";
 
@@ -36,6 +37,9 @@ export function idTime(id: string): number {
 export const tokenSchema = z
   .string()
   .regex(TOKEN, `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -`);
+
+/** The agent or person that acts. */
+export const principalSchema = z.string().regex(PRINCIPAL, PRINCIPAL_FORM);
 
 export function isToken(value: string): boolean {
   return TOKEN.test(value);

@@ -13,7 +13,7 @@ import { type Checkpoint, PHASES, phaseSchema, STATUSES, TRIGGER_REASONS } from 
 import type { ErrorBody } from "./errors.ts";
 import type { Handoff } from "./handoff-record.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
-import { checkpointIdSchema, tokenSchema } from "./ids.ts";
+import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
@@ -45,7 +45,7 @@ export const historyQuerySchema = z.looseObject({
 });
 
 export const searchQuerySchema = z.looseObject({
-  agent_id: tokenSchema.optional(),
+  agent_id: principalSchema.optional(),
   agent_type: tokenSchema.optional(),
   task_id: tokenSchema.optional(),
   phase: phaseSchema.optional(),
@@ -64,7 +64,7 @@ export const searchQuerySchema = z.looseObject({
 });
 
 export const byAgentQuerySchema = z.looseObject({
-  agent_id: tokenSchema,
+  agent_id: principalSchema,
   ...range,
   limit: limit(LIMITS.search_limit_max, LIMITS.search_limit_default),
   cursor,

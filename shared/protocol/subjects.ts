@@ -5,6 +5,7 @@
 import { invalid } from "./errors.ts";
 import { isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { isPrincipal, PRINCIPAL_FORM } from "./principal.ts";
 
 export const COMMAND_OPS = [
   "create",
@@ -77,19 +78,25 @@ function token(name: string, value: string): string {
   return value;
 }
 
+/** The token of the agent or person that acts. */
+function principal(name: string, value: string): string {
+  if (!isPrincipal(value)) throw invalid(name, PRINCIPAL_FORM, value);
+  return value;
+}
+
 function anyOf(name: string, value: string | undefined): string {
   return value === undefined ? "*" : token(name, value);
 }
 
 export const SUBJECTS = {
   command: (tenant: string, agent: string, task: string, op: CommandOp): string =>
-    `fleet.cmd.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
+    `fleet.cmd.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyCommand: "fleet.cmd.*.*.*.*",
   /**
    * Fire and forget: a command that the stream has acknowledged is applied once, or becomes a dead letter.
    */
   queue: (tenant: string, agent: string, task: string, op: QueuedOp): string =>
-    `fleet.queue.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.${op}`,
+    `fleet.queue.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.${op}`,
   everyQueue: "fleet.queue.*.*.*.*",
   /**
    * The subject under which the stream stores a command. The partition depends on the task alone, so all
@@ -101,13 +108,13 @@ export const SUBJECTS = {
   queuedPartition: (partition: number): string => `fleet.q.${partition}.>`,
   /** The queued commands of one agent for one task. */
   queuedOf: (tenant: string, agent: string, task: string): string =>
-    `fleet.q.*.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}.*`,
+    `fleet.q.*.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.*`,
   dead: (stream: string, reason: string, task: string): string =>
     `fleet.dead.${token("stream", stream)}.${token("reason", reason)}.${token("task_id", task)}`,
   everyDead: "fleet.dead.>",
-  /** The caller is an agent, an orchestrator or an operator. */
+  /** The caller is an agent or a person, such as an orchestrator or an operator. */
   query: (tenant: string, caller: string, op: QueryOp): string =>
-    `fleet.query.${token("tenant", tenant)}.${token("caller_id", caller)}.${op}`,
+    `fleet.query.${token("tenant", tenant)}.${principal("caller_id", caller)}.${op}`,
   everyQuery: "fleet.query.*.*.*",
   event: (tenant: string, type: string, task: string): string =>
     `fleet.event.${token("tenant", tenant)}.${token("type", type)}.${token("task_id", task)}`,
@@ -141,7 +148,7 @@ export const SUBJECTS = {
   everyExit: "fleet.exit.*.*.*",
   /** The inboxes of one caller. Callers of the same name in two tenants have different ones. */
   inboxPrefix: (tenant: string, caller: string): string =>
-    `_INBOX.${token("tenant", tenant)}.${token("caller_id", caller)}`,
+    `_INBOX.${token("tenant", tenant)}.${principal("caller_id", caller)}`,
   /** The inboxes of one instance of a service. No tenant begins with `=`. */
   serviceInboxPrefix: (service: string, instance: string): string =>
     `_INBOX.=${token("service", service)}.${token("instance", instance)}`,
@@ -208,7 +215,7 @@ export function parseCommandSubject(subject: string): CommandAddress {
   const [, , tenant = "", agent = "", task = "", op = ""] = subject.split(".");
   return {
     tenant: token("tenant", tenant),
-    agent: token("agent_id", agent),
+    agent: principal("agent_id", agent),
     task: token("task_id", task),
     op,
   };
@@ -225,7 +232,7 @@ export function parseQueuedSubject(subject: string): CommandAddress {
   const { tenant, agent, task, op } = queuedTokens(subject);
   return {
     tenant: token("tenant", tenant),
-    agent: token("agent_id", agent),
+    agent: principal("agent_id", agent),
     task: token("task_id", task),
     op,
   };
@@ -250,7 +257,7 @@ export interface QueryAddress extends CallerAddress {
 /** Parses `fleet.query.<tenant>.<caller>.<op>`; throws INVALID with the token that is wrong. */
 export function parseQuerySubject(subject: string): QueryAddress {
   const [, , tenant = "", caller = "", op = ""] = subject.split(".");
-  return { tenant: token("tenant", tenant), caller: token("caller_id", caller), op };
+  return { tenant: token("tenant", tenant), caller: principal("caller_id", caller), op };
 }
 
 const REQUEST_SUBJECT = /^fleet\.(?:cmd|query)\.([^.]+)\.([^.]+)\./;
@@ -258,7 +265,7 @@ const REQUEST_SUBJECT = /^fleet\.(?:cmd|query)\.([^.]+)\.([^.]+)\./;
 /** The caller that the subject of a command or a query names. undefined: another subject. */
 export function callerOf(subject: string): CallerAddress | undefined {
   const [, tenant = "", caller = ""] = REQUEST_SUBJECT.exec(subject) ?? [];
-  return isToken(tenant) && isToken(caller) ? { tenant, caller } : undefined;
+  return isToken(tenant) && isPrincipal(caller) ? { tenant, caller } : undefined;
 }
 
 /** Parses `fleet.heartbeat.<tenant>.<agent>`; throws INVALID with the token that is wrong. */

@@ -3,6 +3,7 @@
 
 import { isToken } from "../../../shared/protocol/ids.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
+import { principalToken } from "../../../shared/protocol/principal.ts";
 import { type Environment, type Field, readConfig } from "../../../shared/runtime/settings/config.ts";
 import {
   addressFields,
@@ -13,14 +14,15 @@ import {
   discoverBus,
 } from "../../../shared/sdk/address.ts";
 import { clientFields } from "../../../shared/sdk/client/connect.ts";
-import type { Settings } from "../config.ts";
+import { personFields, type Settings } from "../config.ts";
 import { UsageError } from "./usage.ts";
 
 export type Address = BusAddress;
 
 export interface Identity {
   readonly tenant: string;
-  readonly agentId: string | undefined;
+  /** The token of the agent or person that calls. undefined: none is named. */
+  readonly caller: string | undefined;
 }
 
 const TOKEN = `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -`;
@@ -29,14 +31,29 @@ const fields = {
   ...addressFields,
   tenant: token(clientFields.tenant),
   agentId: token(clientFields.agentId),
+  person: token(personFields.person),
 } as const;
 
 /** Throws ConfigError with every wrong variable, and UsageError for a wrong option. */
-export function readIdentity({ tenant, agent }: Settings, env: Environment): Identity {
+export function readIdentity({ tenant, agent, person }: Settings, env: Environment): Identity {
   const config = readConfig(fields, env);
   requireToken("--tenant", tenant);
   requireToken("--agent", agent);
-  return { tenant: tenant ?? config.tenant, agentId: agent ?? config.agentId };
+  requireToken("--person", person);
+  if (agent !== undefined && person !== undefined) {
+    throw new UsageError(
+      "--agent and --person exclude each other",
+      "Name the agent or the person that acts.",
+    );
+  }
+  const caller = tokenOf({ agent, person }) ?? tokenOf({ agent: config.agentId, person: config.person });
+  return { tenant: tenant ?? config.tenant, caller };
+}
+
+/** The caller's token. An agent's id wins over the name of a person. */
+function tokenOf({ agent, person }: { agent: string | undefined; person: string | undefined }) {
+  if (agent !== undefined || person === undefined) return agent;
+  return principalToken({ kind: "human", name: person });
 }
 
 /** The address of the bus. Throws as {@link readIdentity} does. */

@@ -2,6 +2,7 @@
 // output streams. Standard output carries the answer alone. Warnings, progress and errors are written to standard error.
 
 import { userInfo } from "node:os";
+import { personOf } from "../../../shared/protocol/principal.ts";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
 import type { Settings } from "../config.ts";
 import { inReadingOrder, plain, terminalJson } from "../rendering/terminal/text.ts";
@@ -48,7 +49,7 @@ export class Session {
     return timeout === undefined ? {} : { deadlineMs: timeout };
   }
 
-  /** Connects at the first call. `agentId` is used if neither an option nor the environment names an agent. */
+  /** Connects at the first call. `agentId` is used if no option or variable names the caller. */
   async client(agentId?: string): Promise<FleetClient> {
     if (this.#client !== undefined) return this.#client;
     // Loaded here, because the client and its schemas take longer to load than most commands to run.
@@ -63,7 +64,7 @@ export class Session {
     this.#client = await connect({
       url: this.#address.url,
       tenant: identity.tenant,
-      agentId: identity.agentId ?? agentId ?? userAgentId(),
+      agentId: identity.caller ?? agentId ?? accountPerson(),
       ...(timeout !== undefined && { connectTimeoutMs: timeout }),
       onWarning: (warning) => this.warn(warning),
       env: this.context.env,
@@ -135,15 +136,12 @@ export class Session {
   }
 }
 
-/** An agent id from the name of the user, so that the audit trail has one name for all calls of an operator. */
-function userAgentId(): string {
+/** The person whose account runs the command, so that the audit trail has one name for all calls of an operator. */
+function accountPerson(): string {
   try {
-    const name = userInfo()
-      .username.replace(/[^A-Za-z0-9_-]/g, "-")
-      .slice(0, 40);
-    return `cli-${name}`;
+    return personOf(userInfo().username);
   } catch {
     // In a container the user id may have no name.
-    return `cli-${process.getuid?.() ?? "user"}`;
+    return personOf(`uid-${process.getuid?.() ?? "unknown"}`);
   }
 }

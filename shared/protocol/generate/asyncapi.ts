@@ -27,8 +27,10 @@ type Tree = Record<string, unknown>;
 
 const PARAMETERS: Readonly<Record<string, string>> = {
   tenant: "The tenant; default unless there are several. 1 to 64 characters of A-Z a-z 0-9 _ -",
-  agent_id: "The agent that sends the message. The server's permissions guard this token.",
-  caller_id: "The agent, orchestrator or operator that asks. The server's permissions guard this token.",
+  agent_id:
+    "The agent that sends the message; in commands also a person, as human=<name>. The server's permissions guard this token.",
+  caller_id:
+    "The agent or person that asks; a person as human=<name>. The server's permissions guard this token.",
   agent_type: "The agent type that the offer is for.",
   stream: "The stream from which the refused message came: FLEET_QUEUE.",
   reason: "The error code in lower case.",

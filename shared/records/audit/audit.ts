@@ -5,6 +5,7 @@
 import { canonicalText } from "../../integrity/canonical.ts";
 import { CHAIN_START, entryHash } from "../../integrity/chain.ts";
 import type { AuditFacts, AuditOp, CheckpointChange } from "../../lifecycle/transition.ts";
+import { type PrincipalKind, parsePrincipal } from "../../protocol/principal.ts";
 import type { AuditRecord } from "../../protocol/queries.ts";
 import type { TaskState } from "../../protocol/task.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
@@ -12,8 +13,16 @@ import { decode, encode } from "../kv/codec.ts";
 import { parseSeq, type TenantKeys } from "../kv/keyspace.ts";
 
 export interface AuditActor {
+  /** The token of a principal, or the name of a service. */
   readonly id: string;
-  readonly type: "agent" | "service" | "human";
+  /** The principal whose request the service carries out. */
+  readonly on_behalf_of?: string;
+  readonly type: PrincipalKind | "service";
+}
+
+/** The actor of a command: the principal that its subject names. */
+export function principalActor(token: string): AuditActor {
+  return { id: token, type: parsePrincipal(token)?.kind ?? "agent" };
 }
 
 /**

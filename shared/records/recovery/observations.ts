@@ -82,7 +82,7 @@ const WRITES: ReadonlySet<unknown> = new Set(["create", "update", "finalize", "l
 /** The number of entries in one read: an agent that writes nothing adds few of them under one fence. */
 const SLICE = 100;
 
-/** True if an agent wrote anything under the task's current fence. The fleet itself finalizes old drafts. */
+/** True if an agent or a person wrote anything under the task's current fence. The fleet itself finalizes old drafts. */
 async function hasWritten(
   reader: Reader,
   keys: TenantKeys,
@@ -94,7 +94,7 @@ async function hasWritten(
     for (const { value } of rows) {
       const entry = JSON.parse(decode<string>(value)) as WrittenEntry;
       if (entry.fence < fence) return false;
-      if (WRITES.has(entry.op) && entry.actor.type === "agent") return true;
+      if (WRITES.has(entry.op) && entry.actor.type !== "service") return true;
     }
     const last = rows.at(-1);
     if (!more || last === undefined) return false;

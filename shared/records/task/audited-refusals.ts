@@ -16,7 +16,7 @@ import { writeTransitions } from "./transitions.ts";
 export interface AuditedRefusal {
   readonly tenant: string;
   readonly task: string;
-  /** The agent whose command it was. */
+  /** The agent or person whose command it was. */
   readonly agent: string;
   /** The service or operator that refused the command. */
   readonly actor: AuditActor;

@@ -15,6 +15,7 @@ import type { Actor } from "../../protocol/commands.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { Policies } from "../../protocol/policy.ts";
 import type { Bytes, Tx } from "../../store/store.ts";
+import { principalActor } from "../audit/audit.ts";
 import type { ThresholdsOf } from "../checkpoint/triggers.ts";
 import { type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
 import { forgottenKey, requireRemembered } from "./expiry.ts";
@@ -144,7 +145,7 @@ export async function complete<A extends RememberedAnswer>(
   await requireNewHandoffs(tx, begun, outcome.transitions);
   const { tenant, task, agent } = context.actor;
   const { commandId, requestHash, nowMs, incarnation, traceparent } = context;
-  const actor = { id: agent, type: "agent" } as const;
+  const actor = principalActor(agent);
   const author = { tenant, task, actor, commandId, nowMs, incarnation, traceparent };
   writeTransitions(tx, begun.keys, author, begun.head, outcome.transitions);
   const auditSeq = (begun.head?.audit_seq ?? 0) + 1;

@@ -22,6 +22,7 @@ export const SETTING_NAMES: ReadonlySet<string> = new Set([
   "FLEET_NATS_SERVER",
   "FLEET_OPS_HOST",
   "FLEET_OPS_PORT",
+  "FLEET_PERSON",
   "FLEET_POLICY",
   "FLEET_PROMPT_FILE",
   "FLEET_RECOVERIES_MAX",

@@ -1,4 +1,5 @@
 /** `connect()`: makes a client from a few settings. Settings that are not given come from the environment (`FLEET_…`). */
+
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { type Bus, BusError } from "../../bus/bus.ts";
@@ -6,6 +7,7 @@ import { connectBus } from "../../bus/connection.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import { isPrincipal, PRINCIPAL_FORM } from "../../protocol/principal.ts";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import { type Environment, optional, readConfig, text } from "../../runtime/settings/config.ts";
@@ -25,7 +27,7 @@ export const clientFields = {
   agentId: optional(
     text("FLEET_AGENT_ID", {
       description: "Id of the caller, in the subjects and in the audit trail",
-      defaultNote: "host and process id; `cli-<user>` for commands",
+      defaultNote: "host and process id; commands act as a person",
     }),
   ),
   spoolDir: optional(
@@ -39,7 +41,7 @@ export const clientFields = {
 export interface ConnectOptions {
   readonly url?: string;
   readonly tenant?: string;
-  /** Default: `FLEET_AGENT_ID`, else made from host and process. */
+  /** The agent, or `human=<name>` for a person. Default: `FLEET_AGENT_ID`, else made from host and process. */
   readonly agentId?: string;
   /**
    * Where a command goes that no writer answers. `spool`, the default: into the queue, and without a bus onto this machine's disk
@@ -81,7 +83,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   const givenId = options.agentId ?? config.agentId;
   const agentId = givenId ?? `${hostAgentId()}-${process.pid}`;
   if (!isToken(tenant)) throw invalid("tenant", "1 to 64 characters of A-Z a-z 0-9 _ -", tenant);
-  if (!isToken(agentId)) throw invalid("agentId", "1 to 64 characters of A-Z a-z 0-9 _ -", agentId);
+  if (!isPrincipal(agentId)) throw invalid("agentId", PRINCIPAL_FORM, agentId);
   const { fallback = "spool", connectTimeoutMs = CONNECT_MS_DEFAULT, spoolBytesMax } = options;
   const log = options.log ?? createLogger({ service: "sdk", level: "silent" });
   const onWarning = options.onWarning ?? emitProcessWarning;

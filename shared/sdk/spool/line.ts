@@ -5,8 +5,10 @@
  *
  *     <line break> <head as JSON> <tab> <body> <tab> <CRC-32 of head, tab and body in hex>
  */
+
 import { crc32 } from "node:zlib";
 import { isCheckpointId, isToken } from "../../protocol/ids.ts";
+import { isPrincipal } from "../../protocol/principal.ts";
 import { QUEUED_OPS, type QueuedOp } from "../../protocol/subjects.ts";
 
 /** A command in the spool, with its agent and the bytes that will be sent. */
@@ -148,7 +150,8 @@ function commandOf(head: Record<string, unknown>, body: Uint8Array): SpooledComm
     sent,
     traceparent,
   } = head;
-  if (!isName(tenant) || !isName(agentId) || !isName(taskId)) return undefined;
+  if (!isName(tenant) || typeof agentId !== "string" || !isPrincipal(agentId) || !isName(taskId))
+    return undefined;
   if (typeof commandId !== "string" || !isCheckpointId(commandId) || !isNatural(at)) return undefined;
   const known = QUEUED_OPS.find((one) => one === op);
   if (known === undefined) return undefined;

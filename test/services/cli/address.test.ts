@@ -75,9 +75,16 @@ describe("tenant and agent", () => {
   });
   test("options win", () => {
     const env = { FLEET_TENANT: "t", FLEET_AGENT_ID: "a" };
-    expect(readIdentity({}, env)).toEqual({ tenant: "t", agentId: "a" });
-    expect(readIdentity({ tenant: "u", agent: "b" }, env)).toEqual({ tenant: "u", agentId: "b" });
-    expect(readIdentity({}, {})).toEqual({ tenant: "default", agentId: undefined });
+    expect(readIdentity({}, env)).toEqual({ tenant: "t", caller: "a" });
+    expect(readIdentity({ tenant: "u", agent: "b" }, env)).toEqual({ tenant: "u", caller: "b" });
+    expect(readIdentity({}, {})).toEqual({ tenant: "default", caller: undefined });
     expect(() => readIdentity({ agent: "a b" }, {})).toThrow("--agent is not a valid name");
+  });
+  test("a person is named by an option or a variable, and an agent wins over a person", () => {
+    expect(readIdentity({ person: "ada" }, { FLEET_AGENT_ID: "a" }).caller).toBe("human=ada");
+    expect(readIdentity({}, { FLEET_PERSON: "ada" }).caller).toBe("human=ada");
+    expect(readIdentity({}, { FLEET_PERSON: "ada", FLEET_AGENT_ID: "a" }).caller).toBe("a");
+    expect(() => readIdentity({ person: "a=b" }, {})).toThrow("--person is not a valid name");
+    expect(() => readIdentity({ person: "ada", agent: "a" }, {})).toThrow("exclude each other");
   });
 });

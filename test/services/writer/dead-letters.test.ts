@@ -282,7 +282,7 @@ describe("dead letters", () => {
       op: "refuse",
       reason: "dropped",
       command_id: letter!.command_id,
-      actor: { type: "service" },
+      actor: { id: "reader", on_behalf_of: "operator-1", type: "service" },
     };
     expect((await writer.audit()).at(-1)).toMatchObject(refused);
     await expect

@@ -5,6 +5,7 @@ import { ERROR_TABLE, FleetError, invalid } from "../../../../shared/protocol/er
 import { COMMAND_ID } from "../../input/call-options.ts";
 import { bareId } from "../../input/id.ts";
 import { wholeNumber } from "../../input/number.ts";
+import { principalText } from "../../rendering/terminal/text.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
 
@@ -84,7 +85,7 @@ async function check(session: Session, id: string, fence: number): Promise<void>
   await session.show(
     { task_id: id, fence, current: true, owner },
     () =>
-      `Current: task ${plain(id)} has fence ${fence}, ${owner === null ? "unowned" : `owned by ${plain(owner)}`}`,
+      `Current: task ${plain(id)} has fence ${fence}, ${owner === null ? "unowned" : `owned by ${principalText(owner)}`}`,
   );
 }
 
@@ -97,7 +98,7 @@ async function take(session: Session, id: string, flags: TakeFlags): Promise<voi
   await session.show({ task_id: id, owner, fence }, () =>
     flags.quiet
       ? String(fence)
-      : `${session.view.colors.green("Taken:")} task ${plain(id)}, by ${plain(owner)}\nFence: ${fence}; give it with every command on the task`,
+      : `${session.view.colors.green("Taken:")} task ${plain(id)}, by ${principalText(owner)}\nFence: ${fence}; give it with every command on the task`,
   );
 }
 

@@ -3,6 +3,7 @@
 
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
+import { parsePrincipal, principalToken } from "../../../../shared/protocol/principal.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { Session } from "../../runtime/session.ts";
@@ -53,9 +54,12 @@ async function flush(session: Session): Promise<void> {
   if (remaining > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
-/** Each command is sent in its agent's name, because only that agent may send it. */
-async function sendAs(session: Session, tenant: string, agent: string): Promise<void> {
-  const own = new Session(session.context, { ...session.settings, tenant, agent });
+/** Each command is sent in its caller's name, because only that caller may send it. */
+async function sendAs(session: Session, tenant: string, caller: string): Promise<void> {
+  const { agent: _agent, person: _person, ...settings } = session.settings;
+  const principal = parsePrincipal(caller);
+  const named = principal?.kind === "human" ? { person: principal.name } : { agent: caller };
+  const own = new Session(session.context, { ...settings, tenant, ...named });
   try {
     const client = await own.client();
     await client.flush(own.deadline);
@@ -70,9 +74,10 @@ async function spoolsOf({ settings, context }: Session): Promise<ListedSpool[]> 
     import("../../../../shared/sdk/client/connect.ts"),
   ]);
   const all = await listSpools(spoolFolder({}, context.env));
+  const { tenant: wantedTenant, agent, person } = settings;
+  const wanted = person === undefined ? agent : principalToken({ kind: "human", name: person });
   return all.filter(
-    ({ tenant, agentId }) =>
-      (settings.tenant ?? tenant) === tenant && (settings.agent ?? agentId) === agentId,
+    ({ tenant, agentId }) => (wantedTenant ?? tenant) === tenant && (wanted ?? agentId) === agentId,
   );
 }
 

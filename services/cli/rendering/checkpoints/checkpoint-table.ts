@@ -2,7 +2,7 @@
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
-import { counted, plain, progressText, shownId } from "../terminal/text.ts";
+import { counted, plain, principalText, progressText, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -52,7 +52,7 @@ export function renderCheckpointTable(
     progressText(state),
     state.phase,
     metadata.final_status ?? colors.dim(metadata.status),
-    plain(metadata.agent_id),
+    principalText(metadata.agent_id),
     ...(withTask ? [plain(metadata.task_id)] : []),
   ]);
   return [

@@ -2,7 +2,7 @@
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { bulletList, field } from "../terminal/fields.ts";
-import { count, percentText, plain, shownId } from "../terminal/text.ts";
+import { count, percentText, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 import { renderMission } from "./mission.ts";
@@ -30,7 +30,7 @@ function heading({ metadata: m, execution_state: state }: Checkpoint, view: View
   return [
     field("Checkpoint", colors.bold(shownId(m.checkpoint_id)), view),
     field("Task", plain(m.task_id), view),
-    field("Agent", `${plain(m.agent_id)} (${plain(m.agent_type)})`, view),
+    field("Agent", `${principalText(m.agent_id)} (${plain(m.agent_type)})`, view),
     ...(m.session_id === undefined ? [] : [field("Session", plain(m.session_id), view)]),
     field("Created", exactly(m.timestamp, now), view),
     ...(m.committed_at === m.timestamp ? [] : [field("Committed", exactly(m.committed_at, now), view)]),

@@ -2,7 +2,7 @@
 
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
-import { counted, plain, progressText, shownId } from "../terminal/text.ts";
+import { counted, plain, principalText, progressText, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -51,7 +51,7 @@ function row({ metadata, execution_state: state }: Checkpoint, { colors, now }: 
     progressText(state),
     state.phase,
     metadata.final_status ?? metadata.status,
-    plain(metadata.agent_id),
+    principalText(metadata.agent_id),
   ];
 }
 

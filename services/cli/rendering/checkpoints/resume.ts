@@ -3,7 +3,7 @@
 import { WORKSPACE_FINDINGS } from "../../../../shared/protocol/workspace.ts";
 import type { Checkpoint, Prompt, Task, WorkspaceDrift } from "../../../../shared/sdk/sdk.ts";
 import { bulletList, field } from "../terminal/fields.ts";
-import { count, plain, shownId } from "../terminal/text.ts";
+import { count, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -46,13 +46,13 @@ export function renderResume(
 ): string {
   const { metadata } = checkpoint;
   const { colors, now } = view;
-  const owner = task.owner === null ? "none" : plain(task.owner);
+  const owner = task.owner === null ? "none" : principalText(task.owner);
   const where = out === undefined ? "not written" : `written to ${out}`;
   return [
     field("Task", `${colors.bold(plain(task.task_id))}, ${task.state}`, view),
     field("Owner", `${owner}, fence ${task.fence}`, view),
     field("Checkpoint", `${shownId(metadata.checkpoint_id)}, version ${metadata.version}`, view),
-    field("Agent", `${plain(metadata.agent_id)} (${plain(metadata.agent_type)})`, view),
+    field("Agent", `${principalText(metadata.agent_id)} (${plain(metadata.agent_type)})`, view),
     field("Created", exactly(metadata.timestamp, now), view),
     field("Prompt", `${sizes(prompt)}, ${where}`, view),
     ...bulletList("Left out", prompt.leftOut.map(leftOutText), view),

@@ -4,7 +4,7 @@ import type { Handoff } from "../../../../shared/protocol/handoff-record.ts";
 import type { HandoffState } from "../../../../shared/protocol/handoff-states.ts";
 import { field, optionalField } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
-import { counted, plain, shownId } from "../terminal/text.ts";
+import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { ago, brieflyAgo, exactly, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -84,7 +84,10 @@ export function renderHandoff(handoff: Handoff, view: View): string {
     ...fact("Trigger", trigger && triggerText(trigger)),
     ...fact("Offers", handoff.max_attempts === null ? null : `${handoff.attempt} of ${handoff.max_attempts}`),
     ...fact("Deadline", at(handoff.deadline)),
-    ...fact("Accepted by", handoff.accepted_by && `${plain(handoff.accepted_by)}, fence ${handoff.fence}`),
+    ...fact(
+      "Accepted by",
+      handoff.accepted_by && `${principalText(handoff.accepted_by)}, fence ${handoff.fence}`,
+    ),
     ...fact("First checkpoint", handoff.first_checkpoint_id && shownId(handoff.first_checkpoint_id)),
     "",
     ...timeline(handoff, view),

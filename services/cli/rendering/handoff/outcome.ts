@@ -3,7 +3,7 @@
 import type { HandoffOutcome } from "../../../../shared/sdk/client/outcome.ts";
 import type { FleetClient, Handoff, Task } from "../../../../shared/sdk/sdk.ts";
 import { outcomeData } from "../checkpoints/outcome.ts";
-import { plain, shownId } from "../terminal/text.ts";
+import { plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -73,5 +73,7 @@ export function renderCancelled(
 function ownerText({ state, owner, fence, blocked }: Task): string {
   if (state === "blocked" && blocked?.reason === "withdrawn")
     return "its agent had failed and it has no owner; operators are alerted";
-  return owner === null ? "still without an owner" : `still owned by ${plain(owner)} under fence ${fence}`;
+  return owner === null
+    ? "still without an owner"
+    : `still owned by ${principalText(owner)} under fence ${fence}`;
 }

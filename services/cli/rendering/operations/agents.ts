@@ -3,7 +3,7 @@
 import type { Agent, AgentPage } from "../../../../shared/protocol/agents.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
-import { counted, plain } from "../terminal/text.ts";
+import { counted, plain, principalText } from "../terminal/text.ts";
 import { ago, brieflyAgo, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -24,7 +24,7 @@ export function renderAgents(page: AgentPage, next: string | undefined, view: Vi
   const { agents, listening_since } = page;
   const heads = ["AGENT", "TYPE", "TASK", "FENCE", "STATE", "LAST HEARTBEAT", "SINCE", "HOST"];
   const rows = agents.map((agent) => [
-    plain(agent.agent_id),
+    principalText(agent.agent_id),
     plain(agent.agent_type ?? "-"),
     plain(agent.task_id ?? "-"),
     String(agent.fence ?? "-"),

@@ -11,7 +11,7 @@ import type { Task } from "../../../../shared/sdk/sdk.ts";
 import { objectOf } from "../../input/checkpoint.ts";
 import { field } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
-import { counted, plain, short } from "../terminal/text.ts";
+import { counted, plain, principalText, short } from "../terminal/text.ts";
 import { ago, brieflyAgo, exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -49,7 +49,7 @@ export function renderAlerts({ alerts, all, next, fleet }: AlertTable, view: Vie
     ...(all
       ? [
           resolved ? view.colors.green("yes") : "no",
-          acknowledgement === null ? view.colors.yellow("-") : plain(acknowledgement.by),
+          acknowledgement === null ? view.colors.yellow("-") : principalText(acknowledgement.by),
         ]
       : []),
     plain(alertText(alert).what),
@@ -104,7 +104,7 @@ function resolvedText(newer: string | null, fleet: string, { colors }: View): st
 function acknowledgedText(acknowledgement: Acknowledgement | null, view: View): string {
   if (acknowledgement === null) return view.colors.yellow("no");
   const { by, at, note } = acknowledgement;
-  return `by ${plain(by)}, ${exactly(plain(at), view.now)}${note === null ? "" : `: ${plain(note)}`}`;
+  return `by ${principalText(by)}, ${exactly(plain(at), view.now)}${note === null ? "" : `: ${plain(note)}`}`;
 }
 
 /** One line for an alert that arrives. */

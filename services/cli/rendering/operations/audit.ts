@@ -2,7 +2,7 @@
 
 import { objectOf } from "../../input/checkpoint.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
-import { count, counted, plain, short, shownId } from "../terminal/text.ts";
+import { count, counted, plain, principalText, short, shownId } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -28,7 +28,7 @@ export function renderAudit({ task, entries, next }: AuditTable, view: View): st
       count(seq),
       short(e.at ?? "-"),
       short(e.op ?? "-"),
-      short(actor.id ?? "-"),
+      actorText(actor),
       typeof e.checkpoint_id === "string" ? plain(shownId(e.checkpoint_id)) : "-",
       short(e.version ?? "-"),
       e.state_from === e.state_to
@@ -70,12 +70,18 @@ const NOTHING = "-";
 function aboutText(entry: Readonly<Record<string, unknown>>): string {
   const { op, class: failed, owner_from: owner, signal, attempt, reason } = entry;
   const parts = [
-    failed == null ? null : `${words(failed)}${owner == null ? "" : ` of ${short(owner)}`}`,
+    failed == null ? null : `${words(failed)}${owner == null ? "" : ` of ${principalText(short(owner))}`}`,
     signal == null ? null : words(signal),
     attempt == null ? null : `${op === "offer" ? "offer" : "attempt"} ${short(attempt)}`,
     reason == null ? null : words(reason),
   ];
   return parts.filter((part) => part !== null).join(", ") || NOTHING;
+}
+
+/** "ada (person)", "agent-7", or "reader for ada (person)". */
+function actorText({ id, on_behalf_of: principal }: Readonly<Record<string, unknown>>): string {
+  const actor = principalText(short(id ?? "-"));
+  return principal == null ? actor : `${actor} for ${principalText(short(principal))}`;
 }
 
 const words = (name: unknown): string => short(name).replaceAll("_", " ");

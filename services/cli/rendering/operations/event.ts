@@ -1,5 +1,6 @@
 // One event as one line: its time, its type, its task and its data.
 
+import { principalLabel } from "../../../../shared/protocol/principal.ts";
 import { objectOf } from "../../input/checkpoint.ts";
 import { plain, short } from "../terminal/text.ts";
 import type { View } from "../terminal/view.ts";
@@ -23,5 +24,6 @@ export function renderEvent(event: EventText, { colors }: View): string {
 
 /** Quoted if it contains a separator of the line. */
 function word(value: unknown): string {
-  return typeof value === "string" && /[\s="]/.test(value) ? plain(JSON.stringify(value)) : short(value);
+  const text = typeof value === "string" ? principalLabel(value) : short(value);
+  return /[\s="]/.test(text) && typeof value === "string" ? plain(JSON.stringify(text)) : plain(text);
 }

@@ -3,7 +3,7 @@
 import type { DeadLetter, QueueStatus, RetriedLetter } from "../../../../shared/protocol/queries.ts";
 import { field } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
-import { bytesText, count, counted, percentText, plain } from "../terminal/text.ts";
+import { bytesText, count, counted, percentText, plain, principalText } from "../terminal/text.ts";
 import { ago, brieflyAgo, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -49,7 +49,7 @@ export function renderLetters({ letters, next, fleet }: LetterTable, view: View)
   const rows = letters.map((letter) => [
     String(letter.seq),
     ago(letter.dead_at, view.now),
-    plain(letter.agent_id ?? "-"),
+    principalText(letter.agent_id ?? "-"),
     plain(letter.op ?? "-"),
     plain(letter.task_id ?? "-"),
     view.colors.yellow(plain(letter.reason)),

@@ -2,7 +2,7 @@
 
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { tableLines } from "../terminal/table.ts";
-import { bytesText, count, plain } from "../terminal/text.ts";
+import { bytesText, count, plain, principalText } from "../terminal/text.ts";
 import { ago, brieflyAgo } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -10,7 +10,7 @@ export function renderSpools(spools: readonly ListedSpool[], view: View): string
   if (spools.length === 0) return "No commands wait on this machine.";
   const heads = ["AGENT", "TENANT", "COMMANDS", "SIZE", "OLDEST", "TASKS", "SET ASIDE"];
   const rows = spools.map(({ agentId, tenant, commands, bytes, oldestAt, tasks, aside, reasons }) => [
-    plain(agentId),
+    principalText(agentId),
     plain(tenant),
     count(commands),
     bytesText(bytes),

@@ -3,13 +3,13 @@
 import type { Handoff, Task } from "../../../../shared/sdk/sdk.ts";
 import { inWords, recoveryLine } from "../recovery/recovery-text.ts";
 import { field } from "../terminal/fields.ts";
-import { count, plain, shownId } from "../terminal/text.ts";
+import { count, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
 /** A task that was taken but never written to has none. */
 function lastAgent({ agent_id, agent_type }: Task): string {
-  return agent_id === null ? "none yet" : `${plain(agent_id)} (${plain(agent_type ?? "-")})`;
+  return agent_id === null ? "none yet" : `${principalText(agent_id)} (${plain(agent_type ?? "-")})`;
 }
 
 function blockText({ reason, details, at }: NonNullable<Task["blocked"]>, { now }: View): string {
@@ -26,7 +26,7 @@ function handoffText(handoff: Handoff, { now }: View): string {
 /** `handoff`: the open one; null: there is none, or it cannot be read. */
 export function renderTask(task: Task, view: View, handoff: Handoff | null = null): string {
   const { now } = view;
-  const owner = task.owner === null ? "none" : plain(task.owner);
+  const owner = task.owner === null ? "none" : principalText(task.owner);
   return [
     field("Task", view.colors.bold(plain(task.task_id)), view),
     field("State", task.state, view),

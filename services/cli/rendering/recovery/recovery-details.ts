@@ -6,7 +6,7 @@ import type { BlockReason } from "../../../../shared/protocol/recovery-states.ts
 import type { Handoff, Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
 import { field, optionalField } from "../terminal/fields.ts";
-import { counted, plain, shownId } from "../terminal/text.ts";
+import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 import { presenceText } from "./presence.ts";
@@ -77,7 +77,7 @@ export function renderRecovery(
     ...fact("From checkpoint", recovery.checkpoint_id && shownId(recovery.checkpoint_id)),
     ...fact("Handoff", recovery.handoff_id ?? (blocked === null ? null : (handoff?.handoff_id ?? null))),
     ...fact("Resumed", at(recovery.resumed_at)),
-    field("Owner", `${task.owner === null ? "none" : plain(task.owner)}, fence ${task.fence}`, view),
+    field("Owner", `${task.owner === null ? "none" : principalText(task.owner)}, fence ${task.fence}`, view),
     ...adviceOn(task, recovery, fleet, view),
   ].join("\n");
 }
@@ -92,7 +92,7 @@ function withoutRecovery({ task_id, blocked }: Task): string {
 /** The caller that requested the recovery, and its reason. */
 function requestText(choice: Recovery["choice"]): string | null {
   const parts = [
-    choice?.by == null ? null : `by ${plain(choice.by)}`,
+    choice?.by == null ? null : `by ${principalText(choice.by)}`,
     choice?.reason == null ? null : plain(choice.reason),
   ];
   const given = parts.filter((part) => part !== null);

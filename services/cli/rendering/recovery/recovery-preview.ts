@@ -6,7 +6,7 @@ import type { CorruptCheckpoint, RecoveryPreview } from "../../../../shared/prot
 import type { Task } from "../../../../shared/sdk/sdk.ts";
 import type { Presence } from "../../commands/recovery/agent-presence.ts";
 import { field, optionalField } from "../terminal/fields.ts";
-import { counted, plain, shownId } from "../terminal/text.ts";
+import { counted, plain, principalText, shownId } from "../terminal/text.ts";
 import { exactly, span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 import { presenceText } from "./presence.ts";
@@ -85,7 +85,7 @@ export function renderDryRun(preview: RecoveryDryRun, view: View): string {
           ),
           field(
             "Written by",
-            `${plain(from.agent_id)} (${plain(from.agent_type)}), ${exactly(from.committed_at, now)}`,
+            `${principalText(from.agent_id)} (${plain(from.agent_type)}), ${exactly(from.committed_at, now)}`,
             view,
           ),
         ]),
@@ -104,7 +104,7 @@ export function renderDryRun(preview: RecoveryDryRun, view: View): string {
 
 function ownerText({ owner, refused }: RecoveryDryRun): string {
   if (owner === null) return "none";
-  return `${plain(owner.agent_id)}, fence ${owner.fence}${refused === null ? ", would lose the task" : ""}`;
+  return `${principalText(owner.agent_id)}, fence ${owner.fence}${refused === null ? ", would lose the task" : ""}`;
 }
 
 function headline({ refused, offer, presence }: RecoveryDryRun, { colors }: View): string {

@@ -3,7 +3,7 @@
 import type { Recovery } from "../../../../shared/protocol/recovery-record.ts";
 import type { RecoveryState } from "../../../../shared/protocol/recovery-states.ts";
 import type { Task } from "../../../../shared/sdk/sdk.ts";
-import { counted, plain } from "../terminal/text.ts";
+import { counted, plain, principalText } from "../terminal/text.ts";
 import { ago } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -51,7 +51,7 @@ export function nextStepText(
     case "waiting":
       return due_at === null ? "-" : `attempt ${Date.parse(due_at) <= now ? "now" : ago(due_at, now)}`;
     case "attempted":
-      return `waits for ${owner === null ? `an agent${typeSuffix(type)}` : plain(owner)}`;
+      return `waits for ${owner === null ? `an agent${typeSuffix(type)}` : principalText(owner)}`;
     case "resumed":
       return "waits for progress";
     case "blocked":

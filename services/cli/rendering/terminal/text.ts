@@ -1,5 +1,6 @@
 // Text and numbers for operators.
 
+import { principalLabel } from "../../../../shared/protocol/principal.ts";
 import type { Checkpoint } from "../../../../shared/sdk/sdk.ts";
 
 /**
@@ -10,6 +11,11 @@ export function plain(text: string, { lines = false } = {}): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are removed here.
   const controls = lines ? /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g : /[\u0000-\u001f\u007f-\u009f]/g;
   return text.replace(/\r\n/g, "\n").replace(controls, (found) => (/[\n\t]/.test(found) ? " " : "\ufffd"));
+}
+
+/** The agent or person of a token, as operators read it. */
+export function principalText(token: string): string {
+  return plain(principalLabel(token));
 }
 
 /** The characters that change the direction of the text around them, and so what an operator believes to read. */

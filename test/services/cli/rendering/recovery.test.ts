@@ -98,7 +98,7 @@ describe("the details of a recovery", () => {
       return renderRecovery({ ...task, recovery: { ...recovery, choice } }, "fleet");
     };
     expect(requested("cli-anna", "key re\u001bnewed")).toContain("\nRequested: by cli-anna: key re�newed\n");
-    expect(requested("cli-anna", null)).toContain("\nRequested: by cli-anna\n");
+    expect(requested("human=anna", null)).toContain("\nRequested: by anna (person)\n");
     expect(requested(null, null)).not.toContain("Requested");
   });
 
