@@ -1,6 +1,11 @@
 /** The reader's queries: one handler for each, from validated parameters to the result in the protocol. */
 import { BusError } from "../../shared/bus/bus.ts";
-import type { Facts, ServiceAnswer, ServiceRequest } from "../../shared/bus/request/endpoint.ts";
+import type {
+  Facts,
+  ForwardedRequest,
+  ServiceAnswer,
+  ServiceRequest,
+} from "../../shared/bus/request/endpoint.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
 import {
   type FleetStatus,
@@ -9,6 +14,8 @@ import {
   type QueryResults,
 } from "../../shared/protocol/queries.ts";
 import {
+  type AnsweredOp,
+  isAnsweredOp,
   parseQuerySubject,
   QUERY_OPS,
   type QueryAddress,
@@ -18,16 +25,17 @@ import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { AgentsQuery } from "./agents.ts";
 import type { AlertQueries } from "./alerts.ts";
+import type { OfferQueries } from "./offers.ts";
 import type { QueueQueries } from "./queue.ts";
 import type { RecoveryQueries } from "./recoveries.ts";
 
 export interface Queries {
-  handle(request: ServiceRequest): Promise<ServiceAnswer>;
+  handle(request: ServiceRequest): Promise<ServiceAnswer | ForwardedRequest>;
 }
 
 /** Complete by compilation: a missing handler, or a result that is not the protocol's, is a type error. */
 type Handlers = {
-  readonly [Op in QueryOp]: (
+  readonly [Op in AnsweredOp]: (
     tenant: string,
     params: QueryParams<Op>,
     caller: string,
@@ -45,6 +53,7 @@ export function createQueries(
   agents: AgentsQuery,
   alerts: AlertQueries,
   recoveries: RecoveryQueries,
+  offers: OfferQueries,
 ): Queries {
   const handlers: Handlers = {
     get: async (tenant, query) => ({
@@ -75,8 +84,9 @@ export function createQueries(
     alerts: (tenant, query) => alerts.list(tenant, query),
     alert: (tenant, { alert_id }) => alerts.show(tenant, alert_id),
     alert_ack: (tenant, query, caller) => alerts.acknowledge(tenant, caller, query),
+    offer_settle: (tenant, query) => offers.settle(tenant, query),
   };
-  const answer = async <Op extends QueryOp>(
+  const answer = async <Op extends AnsweredOp>(
     op: Op,
     { tenant, caller }: QueryAddress,
     body: unknown,
@@ -85,14 +95,18 @@ export function createQueries(
     return handlers[op](tenant, params, caller);
   };
   return {
-    async handle({ subject, body }) {
+    async handle({ subject, body, replyTo }) {
       const address = parseQuerySubject(subject);
       const { tenant, caller, op } = address;
       if (!isQueryOp(op)) throw invalid("op", `one of ${QUERY_OPS.join(", ")}`, op);
-      const result = await answer(op, address, body).catch((error: unknown) => {
+      try {
+        const done = isAnsweredOp(op)
+          ? { value: { status: "ok", result: await answer(op, address, body) } }
+          : await offers.next(tenant, validate(QUERY_SCHEMAS[op], body), replyTo);
+        return { ...done, facts: { tenant, caller, ...named(body) } };
+      } catch (error) {
         throw error instanceof BusError ? unavailable(error) : error;
-      });
-      return { value: { status: "ok", result }, facts: { tenant, caller, ...named(body) } };
+      }
     },
   };
 }
@@ -106,11 +120,15 @@ function unavailable(error: BusError): FleetError {
 
 /** The identifiers in a query, for its log line. */
 function named(body: unknown): Facts {
-  const { task_id, checkpoint_id, agent_id, handoff_id, alert_id } = body as Record<string, unknown>;
+  const { task_id, checkpoint_id, agent_id, agent_type, handoff_id, alert_id } = body as Record<
+    string,
+    unknown
+  >;
   return {
     ...(task_id !== undefined && { task_id }),
     ...(checkpoint_id !== undefined && { checkpoint_id }),
     ...(agent_id !== undefined && { agent_id }),
+    ...(agent_type !== undefined && { agent_type }),
     ...(handoff_id !== undefined && { handoff_id }),
     ...(alert_id !== undefined && { alert_id }),
   };

@@ -9,6 +9,7 @@ import { createAgentsQuery } from "./agents.ts";
 import { createAlertQueries } from "./alerts.ts";
 import type { ReaderContext } from "./context.ts";
 import { startIndexer } from "./index-leader.ts";
+import { createOfferQueries } from "./offers.ts";
 import { createQueries, isQueryOp } from "./queries.ts";
 import { createQueueQueries } from "./queue.ts";
 import { createRecoveryQueries } from "./recoveries.ts";
@@ -25,6 +26,7 @@ export async function start(context: ReaderContext): Promise<Stop> {
     createAgentsQuery({ store, heartbeats, now: () => clock.now() }),
     createAlertQueries(context),
     createRecoveryQueries(repository, config),
+    createOfferQueries(context),
   );
   const stopServing = await serveEndpoint(
     {

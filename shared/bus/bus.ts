@@ -79,6 +79,20 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** An answer that a stream may have delivered. */
+export interface DirectAnswer {
+  readonly message: Message;
+  /** The status of the server, for example 408: the wait is over. 0: this is a message. */
+  readonly status: number;
+  /** The text of the status. */
+  readonly reason: string;
+}
+
+/** The outcome of a delivery: settled, delivered again after a pause, more time, never delivered again. */
+export type Settlement =
+  | { readonly kind: "ack" | "working" | "dead" }
+  | { readonly kind: "giveBack"; readonly pauseMs: number };
+
 export interface ServeOptions {
   /** Each request reaches one member of the queue group. */
   readonly queue: string;
@@ -107,17 +121,13 @@ export interface ConsumeOptions {
   readonly filters?: readonly string[];
   /** The number of concurrent handlers. Only 1 keeps a strict order, also through crashes and redelivery. */
   readonly maxAckPending: number;
-  /**
-   * The number of concurrent handlers in this process, for a durable that several processes share, each with
-   * its own limit. `maxAckPending` is then the same in all of them. A process takes only messages that it
-   * handles at once, so no message waits here while another process is free.
-   */
-  readonly concurrencyMax?: number;
   readonly ackWaitMs: number;
   /** Where a new durable begins: at the stream's oldest message, or at the next one. Default "all". */
   readonly from?: "all" | "new";
   /** A durable that no client uses for this long is removed with its position. Default: never. */
   readonly forgottenAfterMs?: number;
+  /** The number of pull requests that may wait at the server. Only for a new durable. Default 512. */
+  readonly waitingMax?: number;
   /** How long one pull request waits at the server. Default 5,000. Longer is cheaper on an idle stream. */
   readonly pullMs?: number;
 }
@@ -177,8 +187,18 @@ export interface Bus {
   readonly serverVersion: string;
   /** Throws BusError. Only after `timeout` is it unknown whether the request was carried out. */
   request(subject: string, out: Outgoing, o: RequestOptions): Promise<Message>;
+  /**
+   * A request that a stream may answer: a stored message keeps its subject, so the request has an inbox of its
+   * own. A message that arrives while the caller aborts or the time runs out is still the answer.
+   */
+  requestDirect(subject: string, out: Outgoing, o: RequestOptions): Promise<DirectAnswer>;
   /** Resolves when the server knows the subscription. Stop ends it and awaits the open requests. */
-  serve(subject: string, o: ServeOptions, handler: (m: Message) => Promise<Outgoing>): Promise<Stop>;
+  serve(
+    subject: string,
+    o: ServeOptions,
+    /** undefined: another party answers the request. */
+    handler: (m: Message) => Promise<Outgoing | undefined>,
+  ): Promise<Stop>;
   /** Fire and forget: the message is lost without a subscriber or without a server. */
   publish(subject: string, out: Outgoing): void;
   subscribe(subject: string, handler: (m: Message) => void): Promise<Stop>;
@@ -191,6 +211,13 @@ export interface Bus {
   publishOrdered(messages: readonly OrderedMessage[], o: Omit<DurableOptions, "messageId">): Promise<void>;
   /** At least once. A handler that throws gets the message again, with a growing pause. */
   consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop>;
+  /**
+   * Has the next message of a durable delivered to an inbox, or status 408 when the wait is over. Creates the
+   * durable if it is missing. Resolves when the pull request is sent.
+   */
+  deliverNext(o: ConsumeOptions, to: { inbox: string; waitMs: number }): Promise<void>;
+  /** Settles a message that was delivered to an inbox, by its reply subject. Resolves when it is recorded. */
+  settleDelivery(delivery: string, settlement: Settlement, o: RequestOptions): Promise<void>;
   /** Delivers every message of a stream in order, without acknowledgement and across reconnects. */
   follow(
     o: { stream: string; filter: string; from: "new" | "all" },
@@ -202,8 +229,11 @@ export interface Bus {
   /** Whether the server syncs to disk before it acknowledges. "unknown": there is no monitoring address. */
   proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }>;
   health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }>;
-  /** `connected` follows a reconnect, once the server knows our subscriptions again. */
-  onStatus(handler: (status: BusStatus) => void): void;
+  /**
+   * `connected` follows a reconnect, once the server knows our subscriptions again. Returns a function that
+   * removes the handler.
+   */
+  onStatus(handler: (status: BusStatus) => void): () => void;
   /** Stops all services, sends buffered messages and closes, within `drainMs` (default 5,000). */
   close(o?: { drainMs?: number }): Promise<void>;
 }

@@ -9,6 +9,7 @@ import {
   BusError,
   type BusStatus,
   type ConsumeOptions,
+  type DirectAnswer,
   type DurableMessage,
   type DurableOptions,
   type Message,
@@ -17,14 +18,16 @@ import {
   type PublishAck,
   type RequestOptions,
   type ServeOptions,
+  type Settlement,
   type StreamView,
 } from "./bus.ts";
 import { busError } from "./bus-errors.ts";
-import { consumeBounded } from "./consume/bounded-consumer.ts";
 import { consume, follow } from "./consume/consume.ts";
+import { deliverNext, settleDelivery } from "./consume/delivery.ts";
 import { messageIds } from "./publish/message-ids.ts";
 import { type Publisher, publishDurable } from "./publish/publish.ts";
 import { publishOrdered } from "./publish/publish-batch.ts";
+import { DirectRequests } from "./request/direct-request.ts";
 import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
 import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
@@ -51,12 +54,13 @@ export class NatsBus implements Bus {
   readonly #log: Logger;
   readonly #monitorUrl: () => string | undefined;
   readonly #requests: Requests;
+  readonly #directRequests: DirectRequests;
   readonly #publisher: Publisher;
   readonly #client: JetStreamClient;
   readonly #manager: Promise<JetStreamManager>;
   readonly #directory: StreamDirectory;
   readonly #stops = new Set<Stop>();
-  readonly #watchers: ((status: BusStatus) => void)[] = [];
+  readonly #watchers = new Set<(status: BusStatus) => void>();
   #version: string;
   #closing: Promise<void> | undefined;
 
@@ -66,6 +70,7 @@ export class NatsBus implements Bus {
     this.#monitorUrl = monitorUrl;
     this.#version = connection.info?.version ?? "";
     this.#requests = new Requests(connection, inboxPrefix);
+    this.#directRequests = new DirectRequests(connection, inboxPrefix);
     this.#publisher = { requests: this.#requests, ids: messageIds(messageKey), log };
     this.#client = jetstream(connection);
     this.#manager = this.#client.jetstreamManager(false);
@@ -81,7 +86,15 @@ export class NatsBus implements Bus {
     return this.#requests.send(subject, out, o);
   }
 
-  async serve(subject: string, o: ServeOptions, handler: (m: Message) => Promise<Outgoing>): Promise<Stop> {
+  requestDirect(subject: string, out: Outgoing, o: RequestOptions): Promise<DirectAnswer> {
+    return this.#directRequests.send(subject, out, o);
+  }
+
+  async serve(
+    subject: string,
+    o: ServeOptions,
+    handler: (m: Message) => Promise<Outgoing | undefined>,
+  ): Promise<Stop> {
     return this.#stoppable(
       await serve({ connection: this.#connection, log: this.#log }, subject, o, handler),
     );
@@ -118,13 +131,15 @@ export class NatsBus implements Bus {
   }
 
   async consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop> {
-    const { concurrencyMax } = o;
-    const access = await this.#access();
-    const stop =
-      concurrencyMax === undefined
-        ? await consume(access, o, handler)
-        : await consumeBounded(access, { ...o, concurrencyMax }, handler);
-    return this.#stoppable(stop);
+    return this.#stoppable(await consume(await this.#access(), o, handler));
+  }
+
+  async deliverNext(o: ConsumeOptions, to: { inbox: string; waitMs: number }): Promise<void> {
+    await deliverNext(await this.#access(), this.#connection, o, to);
+  }
+
+  settleDelivery(delivery: string, settlement: Settlement, o: RequestOptions): Promise<void> {
+    return settleDelivery(this.#requests, delivery, settlement, o);
   }
 
   async follow(
@@ -172,8 +187,11 @@ export class NatsBus implements Bus {
     }
   }
 
-  onStatus(handler: (status: BusStatus) => void): void {
-    this.#watchers.push(handler);
+  onStatus(handler: (status: BusStatus) => void): () => void {
+    // Wrapped, so that one function registered twice is two handlers.
+    const own = (status: BusStatus) => handler(status);
+    this.#watchers.add(own);
+    return () => void this.#watchers.delete(own);
   }
 
   close(o: { drainMs?: number } = {}): Promise<void> {
@@ -190,6 +208,7 @@ export class NatsBus implements Bus {
     await Promise.race([drained, new Promise((resolve) => (timer = setTimeout(resolve, drainMs)))]);
     clearTimeout(timer);
     this.#requests.close();
+    this.#directRequests.close();
     await this.#connection.close();
   }
 
@@ -220,8 +239,10 @@ export class NatsBus implements Bus {
 
   #changed(status: "connected" | "disconnected", cause: string): void {
     this.#version = this.#connection.info?.version ?? this.#version;
-    if (cause === "close") this.#requests.close();
-    else this.#requests.connectionChanged(status === "connected");
+    for (const requests of [this.#requests, this.#directRequests]) {
+      if (cause === "close") requests.close();
+      else requests.connectionChanged(status === "connected");
+    }
     this.#directory.forget();
     if (this.#closing === undefined) this.#log.warn({ status, cause }, "bus connection changed");
     if (status === "disconnected") this.#notify(status);
@@ -242,6 +263,7 @@ export class NatsBus implements Bus {
     this.#log.warn({ error }, "bus server reported an error");
     if (!(error instanceof errors.PermissionViolationError) || error.operation !== "publish") return;
     this.#requests.denied(error.subject, error.message);
+    this.#directRequests.denied(error.subject, error.message);
   }
 
   #notify(status: BusStatus): void {

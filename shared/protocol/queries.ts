@@ -15,6 +15,7 @@ import type { Handoff } from "./handoff-record.ts";
 import { HANDOFF_STATES } from "./handoff-states.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { offerNextQuerySchema, offerSettleQuerySchema, type SettledOffer } from "./offer-queries.ts";
 import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
@@ -165,6 +166,8 @@ export const QUERY_SCHEMAS = {
   alerts: alertsQuerySchema,
   alert: alertQuerySchema,
   alert_ack: alertAckQuerySchema,
+  offer_next: offerNextQuerySchema,
+  offer_settle: offerSettleQuerySchema,
 } as const satisfies Record<QueryOp, z.ZodType>;
 
 export type QueryInput<Op extends QueryOp> = z.input<(typeof QUERY_SCHEMAS)[Op]>;
@@ -370,6 +373,7 @@ export interface QueryResults {
   alerts: AlertPage;
   alert: AlertState;
   alert_ack: AcknowledgedAlerts;
+  offer_settle: SettledOffer;
 }
 
 export { PHASES };

@@ -49,6 +49,9 @@ export const ALERT_OPS = ["alerts", "alert", "alert_ack"] as const;
 /** Queries about the scrub. */
 export const SCRUB_OPS = ["scrub_status", "scrub_start", "scrub_findings"] as const;
 
+/** Queries by which clients take offers. */
+export const OFFER_OPS = ["offer_next", "offer_settle"] as const;
+
 export const QUERY_OPS = [
   "get",
   "latest",
@@ -68,8 +71,16 @@ export const QUERY_OPS = [
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,
+  ...OFFER_OPS,
 ] as const;
 export type QueryOp = (typeof QUERY_OPS)[number];
+
+/** The queries that the reader itself answers. The stream of offers answers the other one. */
+export type AnsweredOp = Exclude<QueryOp, "offer_next">;
+
+export function isAnsweredOp(op: QueryOp): op is AnsweredOp {
+  return op !== "offer_next";
+}
 
 const INBOX_REST = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
@@ -172,6 +183,29 @@ export const QUEUES = { writer: "writer", reader: "reader" } as const;
  */
 export function offerConsumer(tenant: string, agentType: string): string {
   return `offers=${token("tenant", tenant)}=${token("agent_type", agentType)}`;
+}
+
+const DELIVERY =
+  /^\$JS\.ACK\.FLEET_OFFERS\.offers=([A-Za-z0-9_-]{1,64})=([A-Za-z0-9_-]{1,64})\.(\d{1,20})\.(\d{1,20})\.\d{1,20}\.\d{1,20}\.\d{1,20}$/;
+
+/** The delivery of an offer, as its token names it. */
+export interface DeliveryAddress {
+  readonly tenant: string;
+  readonly agentType: string;
+  /** The number of deliveries of this offer, including this one. */
+  readonly deliveries: number;
+  /** The position of the offer in the stream. */
+  readonly seq: number;
+}
+
+/**
+ * Parses the token of a delivery, which is the acknowledgement subject of the bus. undefined: it is not the
+ * delivery of an offer.
+ */
+export function parseDelivery(delivery: string): DeliveryAddress | undefined {
+  const [, tenant, agentType, deliveries, seq] = DELIVERY.exec(delivery) ?? [];
+  if (tenant === undefined || agentType === undefined) return undefined;
+  return { tenant, agentType, deliveries: Number(deliveries), seq: Number(seq) };
 }
 
 /** The durable consumer of a webhook, which all watchdogs share. */

@@ -1,28 +1,27 @@
 /**
- * Takes offers from the durable consumer of an agent type, which all its takers share. A handler decides about each offer and keeps it
- * meanwhile. The message is acknowledged only after the fleet has answered who owns the task: a crash before that brings the offer to
+ * Takes the offers for an agent type, which all its takers share. A handler decides about each offer and keeps it
+ * meanwhile. The offer is settled only after the fleet has answered who owns the task: a crash before that brings the offer to
  * the next taker. Several may try; the transaction behind `acknowledge` gives the task to one.
  *
  * Other programs may publish on the bus, so an offer is not trusted. Its digest must match its content, or the handler never sees it.
  * The fleet recorded the digest of the offer that it made, so for any other offer `acknowledge` throws, and the agent must not start.
  */
 import { uuidv7 } from "uuidv7";
-import type { Bus, DurableMessage } from "../bus/bus.ts";
 import { offerDigest } from "../integrity/offer-digest.ts";
 import { decodeBody } from "../integrity/wire.ts";
 import { type ErrorCode, FleetError, invalid } from "../protocol/errors.ts";
+import { isToken } from "../protocol/ids.ts";
 import { LIMITS } from "../protocol/limits.ts";
 import { type Offer, type OfferData, offerSchema } from "../protocol/offer.ts";
-import { CONTENT_TYPES, offerConsumer, STREAMS, SUBJECTS } from "../protocol/subjects.ts";
+import { CONTENT_TYPES } from "../protocol/subjects.ts";
 import { validate } from "../protocol/validation.ts";
-import type { Clock } from "../runtime/clock.ts";
-import type { Logger } from "../runtime/observability/log.ts";
 import { withSpan } from "../runtime/observability/tracing.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import { withRetries } from "../runtime/retry.ts";
 import { startTicker } from "../runtime/ticker.ts";
 import type { AcknowledgeOptions } from "./client/options.ts";
 import type { AcceptedHandoff } from "./client/task.ts";
+import { type OfferDelivery, OfferSource, type SourceParts } from "./offer-source.ts";
 
 export interface OfferOptions {
   /** Handlers that run at once; further offers are left to other takers. Default 1. */
@@ -38,11 +37,7 @@ export interface OfferOptions {
 
 export type OfferHandler = (offer: ReceivedOffer) => Promise<void>;
 
-export interface OfferParts {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly tenant: string;
+export interface OfferParts extends SourceParts {
   readonly acknowledge: (offer: OfferData, options: AcknowledgeOptions) => Promise<AcceptedHandoff>;
   /** Handoffs that this client has accepted; their offers may be redelivered. */
   readonly accepted: Set<string>;
@@ -52,6 +47,10 @@ export interface OfferParts {
 const VOID: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["CONFLICT", "NOT_FOUND", "EXPIRED", "INVALID"]);
 /** The pause before a declined offer is redelivered, perhaps to the same taker. */
 const DECLINED_MS = 1_000;
+/** The pause after the failure of a handler. It doubles with each delivery. */
+const FAILED_MS = { first: 250, last: 30_000 } as const;
+/** How long a stop waits for offers that are being settled. */
+const STOP_MS = 2_000;
 const RETRY = { attempts: Number.POSITIVE_INFINITY, baseMs: 100, maxMs: 2_000 } as const;
 const ACCEPTED_REMEMBERED = 1_000;
 
@@ -59,7 +58,7 @@ const ACCEPTED_REMEMBERED = 1_000;
 export class ReceivedOffer {
   readonly #parts: OfferParts;
   readonly #options: OfferOptions;
-  readonly #message: DurableMessage;
+  readonly #delivery: OfferDelivery;
   readonly #stopExtending: Stop;
   #isSettled = false;
   /** The CloudEvent as it was sent. */
@@ -70,19 +69,21 @@ export class ReceivedOffer {
   constructor(
     parts: OfferParts,
     options: OfferOptions,
-    message: DurableMessage,
+    delivery: OfferDelivery,
     event: Offer,
     signal: AbortSignal,
   ) {
     this.#parts = parts;
     this.#options = options;
-    this.#message = message;
+    this.#delivery = delivery;
     this.event = event;
     this.signal = signal;
+    let runs = 0;
     this.#stopExtending = startTicker({
       name: "offer",
       everyMs: LIMITS.offer_ack_wait_ms / 4,
-      run: async () => message.working(),
+      // The first run is at once, when the wait has just begun.
+      run: async () => void (runs++ > 0 && (await delivery.extend())),
       clock: parts.clock,
       log: parts.log,
     });
@@ -123,12 +124,12 @@ export class ReceivedOffer {
 
   /** For a taker that acknowledged in another way: the offer is never redelivered. The handler may continue. */
   settle(): void {
-    this.#settle(() => this.#message.ack());
+    this.#settle("done");
   }
 
   /** Leaves the offer to the next taker, after a pause. A handler that returns without a decision declines. */
   decline(pauseMs = DECLINED_MS): void {
-    this.#settle(() => this.#message.giveBack(pauseMs));
+    this.#settle("later", pauseMs);
   }
 
   /** Stops extending the time after which the bus redelivers the offer. */
@@ -136,79 +137,75 @@ export class ReceivedOffer {
     return this.#stopExtending();
   }
 
-  #settle(answer: () => void): void {
+  #settle(outcome: "done" | "later", pauseMs = 0): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    void this.#stopExtending();
-    answer();
+    // An extension that arrived after the outcome would delay the next delivery.
+    this.#delivery.settle(outcome, pauseMs, this.#stopExtending());
   }
 }
 
 /** Returns a function that stops taking offers and resolves when the running handlers are done. */
-export async function takeOffers(
+export function takeOffers(
   parts: OfferParts,
   agentType: string,
   handler: OfferHandler,
   options: OfferOptions,
-): Promise<Stop> {
-  const { bus, tenant } = parts;
+): Stop {
   const { concurrency = 1 } = options;
   if (!Number.isInteger(concurrency) || concurrency < 1)
     throw invalid("concurrency", "at least 1", concurrency);
+  if (!isToken(agentType)) throw invalid("agent_type", "1 to 64 characters of A-Z a-z 0-9 _ -", agentType);
   const stopping = new AbortController();
-  const stop = await bus.consume(
-    {
-      stream: STREAMS.offers,
-      durable: offerConsumer(tenant, agentType),
-      filters: [SUBJECTS.offersOf(tenant, agentType)],
-      maxAckPending: LIMITS.offers_pending_count_max,
-      ackWaitMs: LIMITS.offer_ack_wait_ms,
-      concurrencyMax: concurrency,
-    },
-    (message) =>
-      withSpan(
-        "offer",
-        { "messaging.message.id": message.seq },
-        () => handle(parts, agentType, options, message, handler, stopping.signal),
-        {
-          parent: message.headers,
-          kind: "consumer",
-        },
-      ),
-  );
+  const { signal } = stopping;
+  const source = new OfferSource(parts, agentType);
+  const use = (delivery: OfferDelivery) =>
+    withSpan(
+      "offer",
+      { "messaging.message.id": delivery.seq },
+      () => handle(parts, agentType, options, delivery, handler, signal),
+      { parent: delivery.headers, kind: "consumer" },
+    );
+  const workers = Array.from({ length: concurrency }, () => source.each(use, signal));
   return async () => {
     stopping.abort();
-    await stop();
+    await Promise.all(workers);
+    await source.close(STOP_MS);
   };
 }
 
+/** Never rejects: an offer whose handler failed is delivered again. */
 async function handle(
   parts: OfferParts,
   agentType: string,
   options: OfferOptions,
-  message: DurableMessage,
+  delivery: OfferDelivery,
   handler: OfferHandler,
   signal: AbortSignal,
 ): Promise<void> {
   const { accepted, log } = parts;
-  const event = readOffer(parts, agentType, message);
+  const { subject, seq } = delivery;
+  const event = readOffer(parts, agentType, delivery);
   if (event instanceof FleetError) {
-    log.error({ error: event, subject: message.subject, seq: message.seq }, "message is not an offer");
-    message.dead("not an offer");
+    log.error({ error: event, subject, seq }, "message is not an offer");
+    delivery.settle("refused");
     return options.onRefused?.(event);
   }
   const { handoff_id, task_id, attempt } = event.data;
-  // Accepted already; the acknowledgement of the message was lost.
-  if (accepted.has(handoff_id)) return;
-  const offer = new ReceivedOffer(parts, options, message, event, signal);
+  // Accepted already; its settlement was lost.
+  if (accepted.has(handoff_id)) return delivery.settle("done");
+  const offer = new ReceivedOffer(parts, options, delivery, event, signal);
   try {
     await handler(offer);
     offer.decline();
   } catch (error) {
-    // The refusal of a void offer was reported. Any other error after the decision concerns the handler only.
-    if (!offer.isSettled) throw error;
     const facts = { task_id, handoff_id, attempt };
-    if (error instanceof FleetError && VOID.has(error.code))
+    if (!offer.isSettled) {
+      log.error({ ...facts, error, seq }, "the handler of an offer failed");
+      offer.decline(Math.min(FAILED_MS.first * 2 ** (delivery.deliveries - 1), FAILED_MS.last));
+    }
+    // The refusal of a void offer was reported. Any other error after the decision concerns the handler only.
+    else if (error instanceof FleetError && VOID.has(error.code))
       log.info({ ...facts, code: error.code }, "offer is void");
     else log.error({ ...facts, error }, "the handler of a settled offer failed");
   } finally {
@@ -217,7 +214,7 @@ async function handle(
 }
 
 /** The error for a message that is not an offer as the coordinators make it. No taker can use it. */
-function readOffer({ tenant }: OfferParts, agentType: string, { body }: DurableMessage): Offer | FleetError {
+function readOffer({ tenant }: OfferParts, agentType: string, { body }: OfferDelivery): Offer | FleetError {
   try {
     const message = decodeBody(body, CONTENT_TYPES.json);
     const offer = validate(offerSchema, message);

@@ -45,8 +45,10 @@ export async function intercepted({ bus }: InProcessFleet, agentType: string): P
   return offers[0] as Offer;
 }
 
-/** Publishes an offer on a subject of offers to an agent type. */
+let attacks = 0;
+
+/** Publishes an offer on a subject of offers to an agent type. The stream keeps the newest offer of each task. */
 export async function publishOffer(fleet: InProcessFleet, agentType: string, offer: Offer): Promise<void> {
-  const subject = SUBJECTS.offer("default", agentType, "attacked");
+  const subject = SUBJECTS.offer("default", agentType, `attacked-${++attacks}`);
   await fleet.publish(subject, { body: Buffer.from(JSON.stringify(offer)) });
 }

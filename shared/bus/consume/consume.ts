@@ -25,10 +25,10 @@ import type { ConsumeOptions, DurableMessage, Message } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { ReceivedMessage } from "../request/message.ts";
 
-const NANOS_PER_MS = 1_000_000;
+export const NANOS_PER_MS = 1_000_000;
 const PREFETCH_MAX = 256;
 const REDELIVERY_MS = { first: 250, last: 30_000 };
-export const PULL_MS = 5_000;
+const PULL_MS = 5_000;
 const RETRY_MS = 1_000;
 /** The number of heartbeats per pull request. Two missing ones mean that the server lost the request. */
 const HEARTBEATS = 5;
@@ -39,7 +39,7 @@ export interface StreamAccess {
   readonly log: Logger;
 }
 
-export function pull(ms: number) {
+function pull(ms: number) {
   return { expires: ms, idle_heartbeat: Math.floor(ms / HEARTBEATS) };
 }
 
@@ -144,7 +144,7 @@ async function ended(messages: ConsumerMessages, signal: AbortSignal): Promise<v
 }
 
 /** Never rejects: a message whose handler failed is delivered again. */
-export async function handled(
+async function handled(
   raw: JsMsg,
   { durable }: Pick<ConsumeOptions, "durable">,
   handler: (m: DurableMessage) => Promise<void>,
@@ -188,6 +188,7 @@ export async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOption
       durable_name: o.durable,
       ack_policy: AckPolicy.Explicit,
       deliver_policy: o.from === "new" ? DeliverPolicy.New : DeliverPolicy.All,
+      ...(o.waitingMax !== undefined && { max_waiting: o.waitingMax }),
     };
     await manager.consumers.add(o.stream, { ...fixed, ...changeable });
   } else if (differs(found.config, changeable)) {

@@ -20,6 +20,8 @@ export interface ServiceRequest {
   /** The body as received. A retry repeats it byte for byte. */
   readonly bytes: Uint8Array;
   readonly headers: Headers;
+  /** An inbox of the caller. undefined: the caller wants no answer. */
+  readonly replyTo: string | undefined;
 }
 
 /** Fields for the log line of a request. */
@@ -31,6 +33,15 @@ export interface ServiceAnswer {
   readonly outcome?: string;
   readonly facts?: Facts;
 }
+
+/** Another party answers the caller, so this service does not. */
+export interface ForwardedRequest {
+  readonly forwarded: true;
+  readonly facts?: Facts;
+}
+
+/** The outcome of a forwarded request, for metrics and log. */
+const FORWARDED = "forwarded";
 
 export interface EndpointOptions {
   readonly bus: Bus;
@@ -80,7 +91,7 @@ const DROPPED = "FOREIGN_REPLY";
 /** A handler throws FleetErrors. Any other error is a fault of Fleet and is logged with its stack. */
 export function serveEndpoint(
   options: EndpointOptions,
-  handle: (request: ServiceRequest) => Promise<ServiceAnswer>,
+  handle: (request: ServiceRequest) => Promise<ServiceAnswer | ForwardedRequest>,
 ): Promise<Stop> {
   const { bus, service } = options;
   const parts: EndpointParts = { ...options, lines: options.log.child({}, UNREDACTED) };
@@ -157,8 +168,8 @@ async function answer(
   record: Recorder,
   message: Message,
   op: string,
-  handle: (request: ServiceRequest) => Promise<ServiceAnswer>,
-): Promise<Outgoing> {
+  handle: (request: ServiceRequest) => Promise<ServiceAnswer | ForwardedRequest>,
+): Promise<Outgoing | undefined> {
   const { clock, log, lines } = options;
   const begin = clock.monotonic();
   const done = (outcome: string, facts: Facts): Facts => {
@@ -168,8 +179,13 @@ async function answer(
   };
   try {
     const body = options.decode(message.body, message.headers.get(HEADERS.contentType));
-    const { subject, headers } = message;
-    const { value, outcome, facts } = await handle({ subject, body, bytes: message.body, headers });
+    const { subject, headers, replyTo } = message;
+    const answered = await handle({ subject, body, bytes: message.body, headers, replyTo });
+    if ("forwarded" in answered) {
+      lines.info(done(FORWARDED, answered.facts ?? {}), "request forwarded");
+      return undefined;
+    }
+    const { value, outcome, facts } = answered;
     lines.info(done(outcome ?? "ok", facts ?? {}), "request answered");
     return reply(options, message, value);
   } catch (error) {

@@ -1,6 +1,7 @@
 /**
- * The answering side. Every request gets exactly one answer at the inbox of its caller: the handler's, the one
- * for a failure, or the one for overload. A request with another reply address is dropped. Handlers run directly in the connection's callback. A queue before them
+ * The answering side. Every request gets exactly one answer at the inbox of its caller: the handler's, that of
+ * the party to which the handler forwarded it, the one for a failure, or the one for overload. A request with
+ * another reply address is dropped. Handlers run directly in the connection's callback. A queue before them
  * would only hide an overload from callers, which can ask another instance or wait.
  */
 import type { Msg, NatsConnection, Subscription, SubscriptionOptions } from "@nats-io/transport-node";
@@ -14,7 +15,7 @@ export async function serve(
   { connection, log }: { connection: NatsConnection; log: Logger },
   subject: string,
   o: ServeOptions,
-  handler: (m: Message) => Promise<Outgoing>,
+  handler: (m: Message) => Promise<Outgoing | undefined>,
 ): Promise<Stop> {
   /** The open requests, oldest first, each with its start. */
   const open = new Set<{ readonly at: number }>();
@@ -25,7 +26,7 @@ export async function serve(
     open.add(own);
     try {
       const answer = await handler(message);
-      reply(connection, message, answer);
+      if (answer !== undefined) reply(connection, message, answer);
     } catch (error) {
       log.error({ error, subject: message.subject }, "request handler failed");
       answerSafely(message, () => o.failed(message, error));

@@ -11,6 +11,7 @@ import {
   COMMAND_OPS,
   CONTENT_TYPES,
   type CommandOp,
+  isAnsweredOp,
   isQueuedOp,
   QUERY_OPS,
   QUEUED_OPS,
@@ -88,6 +89,9 @@ function message(name: string, file: string, contentType: string, headers: strin
   };
 }
 
+/** An answer that is a message of its own, and not one of the answers to requests. */
+const OFFER_ANSWER = "offer";
+
 function answerMessage(promise: string): [name: string, message: Tree] {
   const name = `answer.${promise}`;
   return [name, message(name, SCHEMA_FILES.answer(promise), CONTENT_TYPES.json, "answer_headers")];
@@ -103,7 +107,9 @@ function request(
   ...promises: readonly string[]
 ): { channels: Tree; operations: Tree; messages: Tree } {
   const name = `${kind}.${op}`;
-  const answers = [...promises.map((promise) => `answer.${promise}`), "answer.error"];
+  const named = promises.filter((promise) => promise !== OFFER_ANSWER);
+  const own = promises.filter((promise) => promise === OFFER_ANSWER);
+  const answers = [...own, ...named.map((promise) => `answer.${promise}`), "answer.error"];
   const queue = kind === "command" ? QUEUES.writer : QUEUES.reader;
   const subject =
     kind === "command"
@@ -114,7 +120,7 @@ function request(
     operations: { [name]: requestOperation(name, queue, answers) },
     messages: {
       [name]: message(name, SCHEMA_FILES[kind](op), CONTENT_TYPES.json, "request_headers"),
-      ...Object.fromEntries(promises.map(answerMessage)),
+      ...Object.fromEntries(named.map(answerMessage)),
     },
   };
 }
@@ -282,7 +288,7 @@ export function asyncApi(): Tree {
   const parts = [
     ...COMMAND_OPS.map((op) => request("command", op, ...promises(op))),
     ...QUEUED_OPS.map(queueRequest),
-    ...QUERY_OPS.map((op) => request("query", op, op)),
+    ...QUERY_OPS.map((op) => request("query", op, isAnsweredOp(op) ? op : OFFER_ANSWER)),
     ...EVENT_TYPES.map(event),
     ...ALERT_TYPES.map((type) =>
       notice(alert(type), {
@@ -295,7 +301,8 @@ export function asyncApi(): Tree {
     notice(OFFER, {
       kind: "JetStream work queue",
       stream: STREAMS.offers,
-      delivery: "at least once, to one client for the agent type at a time",
+      delivery:
+        "at least once, to one client for the agent type at a time, as the answer to query.offer_next",
       message_id: "made with a key that only services have",
     }),
     notice(HEARTBEAT, { kind: "core", every_ms: LIMITS.heartbeat_ms }),

@@ -7,10 +7,11 @@ import { errorBodySchema } from "../answers.ts";
 import { checkpointSchema } from "../checkpoint.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { handoffSchema } from "../handoff-record.ts";
+import { settledOfferSchema } from "../offer-queries.ts";
 import type { QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
-import type { QueryOp } from "../subjects.ts";
+import type { AnsweredOp } from "../subjects.ts";
 import { taskSchema } from "../task.ts";
 
 const corruptSchema = z.looseObject({
@@ -172,4 +173,5 @@ export const RESULT_SCHEMAS = {
   alerts: alertPageSchema,
   alert: alertStateSchema,
   alert_ack: acknowledgedAlertsSchema,
-} as const satisfies { [Op in QueryOp]: z.ZodType<QueryResults[Op]> };
+  offer_settle: settledOfferSchema,
+} as const satisfies { [Op in AnsweredOp]: z.ZodType<QueryResults[Op]> };

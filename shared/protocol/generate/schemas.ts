@@ -23,7 +23,7 @@ import { CHECKPOINT_ID_INPUT_PATTERN, CHECKPOINT_ID_PATTERN, checkpointIdSchema 
 import { offerSchema } from "../offer.ts";
 import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
-import { COMMAND_OPS, QUERY_OPS } from "../subjects.ts";
+import { type AnsweredOp, COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../subjects.ts";
 import { RESULT_SCHEMAS } from "./results.ts";
 
 type Direction = "input" | "output";
@@ -115,7 +115,7 @@ export function eventTypeSchema(type: (typeof EVENT_TYPES)[number]): z.ZodType {
 }
 
 /** The schema of a query's answer that is no error. */
-export function queryAnswerSchema(op: (typeof QUERY_OPS)[number]): z.ZodType {
+export function queryAnswerSchema(op: AnsweredOp): z.ZodType {
   return okAnswerSchema.extend({ result: RESULT_SCHEMAS[op] });
 }
 
@@ -171,8 +171,13 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       "output",
     ],
     [SCHEMA_FILES.answer("error"), "Answer to a request that was refused", errorAnswerSchema, "output"],
-    ...QUERY_OPS.flatMap((op): (typeof rows)[number][] => [
-      [SCHEMA_FILES.query(op), `Body of the query ${op}`, QUERY_SCHEMAS[op], "input"],
+    ...QUERY_OPS.map((op): (typeof rows)[number] => [
+      SCHEMA_FILES.query(op),
+      `Body of the query ${op}`,
+      QUERY_SCHEMAS[op],
+      "input",
+    ]),
+    ...QUERY_OPS.filter(isAnsweredOp).flatMap((op): (typeof rows)[number][] => [
       [SCHEMA_FILES.answer(op), `Answer to the query ${op}`, queryAnswerSchema(op), "output"],
     ]),
     ...EVENT_TYPES.map((type): (typeof rows)[number] => [

@@ -188,11 +188,12 @@ export class FleetClient {
    * Handles the offers for agents of a type, at most `concurrency` at a time. A handler acknowledges or declines; one that returns
    * declines. Returns a function that stops taking offers and resolves when the running handlers are done.
    */
-  onOffer(agentType: string, handler: OfferHandler, options: OfferOptions = {}): Promise<Stop> {
-    const { tenant, connection, clock } = this.#parts;
+  async onOffer(agentType: string, handler: OfferHandler, options: OfferOptions = {}): Promise<Stop> {
+    const { tenant, agentId, connection, queries, clock } = this.#parts;
     const { bus } = connection;
     const acknowledge = this.acknowledgeHandoff.bind(this);
-    const parts = { bus, tenant, clock, log: this.#log, acknowledge, accepted: this.#accepted };
+    const shared = { bus, queries, clock, log: this.#log, accepted: this.#accepted };
+    const parts = { ...shared, tenant, agentId, acknowledge };
     return takeOffers(parts, agentType, handler, options);
   }
 

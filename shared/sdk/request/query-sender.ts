@@ -2,7 +2,7 @@
 import { encodeBody } from "../../integrity/wire.ts";
 import { FleetError } from "../../protocol/errors.ts";
 import type { QueryInput, QueryResults } from "../../protocol/queries.ts";
-import { CONTENT_TYPES, type QueryOp, SUBJECTS } from "../../protocol/subjects.ts";
+import { type AnsweredOp, CONTENT_TYPES, SUBJECTS } from "../../protocol/subjects.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import { withSpan } from "../../runtime/observability/tracing.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
@@ -10,12 +10,13 @@ import type { ClientConnection } from "./connection.ts";
 import { type CallOptions, operationOf, requestUntilDeadline } from "./request.ts";
 
 /** Queries that start something or change a record. */
-const CHANGING: ReadonlySet<QueryOp> = new Set<QueryOp>([
+const CHANGING: ReadonlySet<AnsweredOp> = new Set<AnsweredOp>([
   "index_rebuild",
   "scrub_start",
   "dead_retry",
   "dead_drop",
   "alert_ack",
+  "offer_settle",
 ]);
 
 export class QuerySender {
@@ -36,7 +37,7 @@ export class QuerySender {
   }
 
   /** `query`: the parameters of the query, in camelCase, and the options of the call. */
-  async send<Op extends QueryOp>(
+  async send<Op extends AnsweredOp>(
     op: Op,
     { deadlineMs, signal, ...query }: Camel<QueryInput<Op>> & CallOptions,
   ): Promise<QueryResults[Op]> {
@@ -54,7 +55,7 @@ export class QuerySender {
   }
 
   /** null instead of NOT_FOUND. */
-  async find<Op extends QueryOp>(
+  async find<Op extends AnsweredOp>(
     op: Op,
     query: Camel<QueryInput<Op>> & CallOptions,
   ): Promise<QueryResults[Op] | null> {

@@ -10,8 +10,10 @@ import { DEFAULT_POLICIES } from "../../../shared/protocol/policy.ts";
 import type { QueryResults } from "../../../shared/protocol/queries.ts";
 import {
   ALERT_OPS,
+  type AnsweredOp,
   CONTENT_TYPES,
   HEADERS,
+  OFFER_OPS,
   QUERY_OPS,
   QUEUE_OPS,
   type QueryOp,
@@ -96,7 +98,7 @@ async function request(
 const ask = (op: QueryOp, query: object = {}) =>
   request(SUBJECTS.query("default", "agent-1", op), encodeBody(query, CONTENT_TYPES.json));
 
-async function result<Op extends QueryOp>(op: Op, query: object = {}): Promise<QueryResults[Op]> {
+async function result<Op extends AnsweredOp>(op: Op, query: object = {}): Promise<QueryResults[Op]> {
   const answer = await ask(op, query);
   expect(answer.error).toBeUndefined();
   return answer.result as QueryResults[Op];
@@ -105,7 +107,7 @@ async function result<Op extends QueryOp>(op: Op, query: object = {}): Promise<Q
 const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
   page.checkpoints.map(({ metadata }) => metadata.checkpoint_id);
 
-const OTHERS = [...SCRUB_OPS, ...QUEUE_OPS, ...ALERT_OPS] as const;
+const OTHERS = [...SCRUB_OPS, ...QUEUE_OPS, ...ALERT_OPS, ...OFFER_OPS] as const;
 
 describe("queries", () => {
   test("each has the result that the protocol names", async () => {
@@ -141,7 +143,7 @@ describe("queries", () => {
       agents: await result("agents"),
     } satisfies {
       // The others have their own tests.
-      [Op in Exclude<QueryOp, (typeof OTHERS)[number]>]: QueryResults[Op];
+      [Op in Exclude<AnsweredOp, (typeof OTHERS)[number]>]: QueryResults[Op];
     };
 
     expect([...Object.keys(answers), ...OTHERS].sort()).toEqual([...QUERY_OPS].sort());

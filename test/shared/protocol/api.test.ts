@@ -25,7 +25,7 @@ import { eventTypeSchema, queryAnswerSchema } from "../../../shared/protocol/gen
 import { heartbeatSchema } from "../../../shared/protocol/heartbeat.ts";
 import { type Offer, offerSchema } from "../../../shared/protocol/offer.ts";
 import { QUERY_SCHEMAS, type QueryResults } from "../../../shared/protocol/queries.ts";
-import { COMMAND_OPS, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
+import { COMMAND_OPS, isAnsweredOp, QUERY_OPS, type QueryOp } from "../../../shared/protocol/subjects.ts";
 
 const api = readFileSync(new URL("../../../shared/protocol/API.md", import.meta.url), "utf8");
 
@@ -49,7 +49,7 @@ const schemas = new Map<string, z.ZodType>([
   ["error-answer", errorAnswerSchema],
   ...COMMAND_OPS.map((op): [string, z.ZodType] => [`${op}-request`, COMMAND_SCHEMAS[op]]),
   ...QUERY_OPS.map((op): [string, z.ZodType] => [`${queryTag(op)}-request`, QUERY_SCHEMAS[op]]),
-  ...QUERY_OPS.map((op): [string, z.ZodType] => [`${op}-answer`, queryAnswerSchema(op)]),
+  ...QUERY_OPS.filter(isAnsweredOp).map((op): [string, z.ZodType] => [`${op}-answer`, queryAnswerSchema(op)]),
   ...EVENT_TYPES.map((type): [string, z.ZodType] => [`event-${type}`, eventTypeSchema(type)]),
   ["offer", offerSchema],
   ["heartbeat", heartbeatSchema],

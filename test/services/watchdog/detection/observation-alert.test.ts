@@ -88,7 +88,7 @@ describe("the alert", () => {
     let isFull = false;
     let waiting: (() => void)[] = [];
     const bus = {
-      onStatus: (_handler: (status: BusStatus) => void) => {},
+      onStatus: (_handler: (status: BusStatus) => void) => () => {},
       health: async () => {
         if (isSilent) await new Promise<void>((resolve) => waiting.push(resolve));
         return { ok: true, detail: "" };

@@ -91,6 +91,7 @@ describe("the observed clock", () => {
     const bus = {
       onStatus: (handler: typeof say) => {
         say = handler;
+        return () => {};
       },
       health: async () => {
         if (isSilent) await new Promise<void>((resolve) => waiting.push(resolve));

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { STREAMS } from "../../../../shared/protocol/subjects.ts";
-import { type InProcessFleet, openInProcessWriter } from "../../../harness/in-process-fleet.ts";
+import { type InProcessFleet, openInProcessFleet } from "../../../harness/in-process-fleet.ts";
 import { projectRoot } from "../../../harness/project-root.ts";
 import { offeredTask } from "../../../harness/records/handoffs.ts";
 
@@ -17,7 +17,7 @@ let writer: InProcessFleet;
 const children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  writer = await openInProcessWriter();
+  writer = await openInProcessFleet();
 });
 afterAll(async () => {
   for (const child of children) child.kill("SIGKILL");
