@@ -20,7 +20,7 @@ export interface OffersParts {
   readonly metrics: Metrics;
 }
 
-/** Returns at once, and retries while the bus or the stream of offers is unavailable. `Stop` waits for the agents of accepted offers. */
+/** Returns at once, and retries until the client is connected. `Stop` waits for the agents of accepted offers. */
 export function startOffers(parts: OffersParts): Stop {
   const stopping = new AbortController();
   const consumers = [...parts.types].map(([type, limit]) => consumeType(parts, type, limit, stopping.signal));

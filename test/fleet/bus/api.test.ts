@@ -142,11 +142,13 @@ test("the first shell commands work", async () => {
 });
 
 /**
- * `acknowledge` needs an offer, so the tests of offers cover it. The answers about a scrub depend on its progress, so the test that waits
+ * `acknowledge` and the queries for offers need an offer, so the tests of offers cover them. The answers about a scrub depend on its progress, so the test that waits
  * for a scrub covers them: test/fleet/cli/scrub.test.ts.
  */
 const TESTED_ELSEWHERE: ReadonlySet<string> = new Set([
   "acknowledge",
+  "offer_next",
+  "offer_settle",
   "scrub_status",
   "scrub_start",
   "scrub_findings",
