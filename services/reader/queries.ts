@@ -77,7 +77,7 @@ export function createQueries(
     scrub_start: () => repository.startScrub(),
     scrub_findings: (tenant, query) => repository.scrubFindings(tenant, query),
     agents,
-    queue_status: () => queue.status(),
+    queue_status: (tenant) => queue.status(tenant),
     dead_list: (tenant, query) => queue.list(tenant, query),
     dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),
     dead_drop: (tenant, { seq }, caller) => queue.drop(tenant, caller, seq),

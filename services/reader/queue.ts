@@ -1,13 +1,18 @@
 /**
  * The queue and its dead letters for operators: the size of the queue, the letters to list, retry and drop.
- * A tenant sees and changes only its own letters. A letter without a readable tenant belongs to the default
- * tenant, so that an operator can see it.
+ * A tenant sees, counts and changes only its own letters. A letter without a readable tenant belongs to the
+ * default tenant, so that an operator can see it.
  */
 import type { StreamView } from "../../shared/bus/bus.ts";
 import { queueMessageId, requestHash } from "../../shared/integrity/request-hash.ts";
-import { commandOf, keptHeaders, type Letter, readDeadLetter } from "../../shared/protocol/dead-letter.ts";
+import {
+  commandOf,
+  keptHeaders,
+  type Letter,
+  letterTenant,
+  readDeadLetter,
+} from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
-import { DEFAULT_TENANT } from "../../shared/protocol/ids.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import type {
   DeadLetter,
@@ -35,7 +40,7 @@ const PUBLISH_MS = 1_500;
 const SLICE = 100;
 
 export interface QueueQueries {
-  status(): Promise<QueueStatus>;
+  status(tenant: string): Promise<QueueStatus>;
   list(tenant: string, query: QueryParams<"dead_list">): Promise<DeadLetterPage>;
   retry(tenant: string, caller: string, seq: number): Promise<RetriedLetter>;
   drop(tenant: string, caller: string, seq: number): Promise<DroppedLetter>;
@@ -46,7 +51,7 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
   const letters = bus.stream(STREAMS.dead);
 
   return {
-    status: () => status(context),
+    status: (tenant) => status(context, tenant),
 
     async list(tenant, query) {
       const { found, next_seq } = await list(letters, tenant, query);
@@ -88,10 +93,12 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
   };
 }
 
-async function status({ bus, store, clock }: ReaderContext): Promise<QueueStatus> {
-  const [queue, dead, health] = await Promise.all([
+async function status({ bus, store, clock }: ReaderContext, tenant: string): Promise<QueueStatus> {
+  const letters = bus.stream(STREAMS.dead);
+  const [queue, dead, earlierDead, health] = await Promise.all([
     bus.stream(STREAMS.queue).state(),
-    bus.stream(STREAMS.dead).state(),
+    letters.count(SUBJECTS.deadOf(tenant)),
+    letters.count(SUBJECTS.everyEarlierDead),
     store.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
   ]);
   return {
@@ -100,13 +107,9 @@ async function status({ bus, store, clock }: ReaderContext): Promise<QueueStatus
     bytes: queue.bytes,
     bytes_max: queue.bytesMax,
     left_total: queue.lastSeq - queue.messages,
-    dead: dead.messages,
+    dead: dead + earlierDead,
     store: health.ok ? "ok" : "away",
   };
-}
-
-function isOf(tenant: string, letter: Letter): boolean {
-  return (letter.tenant ?? DEFAULT_TENANT) === tenant;
 }
 
 /** A page ends after `limit` letters, or after the limit of scanned ones. Then `next_seq` continues. */
@@ -121,8 +124,7 @@ async function list(
     const page = await letters.list(next, SLICE);
     for (const head of page) {
       next = head.seq + 1;
-      const shown = readDeadLetter(head);
-      if (isOf(tenant, shown)) found.push({ shown, headers: head.headers });
+      if (letterTenant(head) === tenant) found.push({ shown: readDeadLetter(head), headers: head.headers });
       if (found.length > limit) return { found: found.slice(0, limit), next_seq: head.seq };
     }
     if (page.length < SLICE) return { found, next_seq: null };
@@ -161,11 +163,10 @@ async function withApplied(
 
 async function ownLetter(letters: StreamView, tenant: string, seq: number): Promise<OwnLetter> {
   const found = await letters.get(seq);
-  const shown = found === null ? null : readDeadLetter(found);
-  if (found === null || shown === null || !isOf(tenant, shown)) {
+  if (found === null || letterTenant(found) !== tenant) {
     throw new FleetError("NOT_FOUND", "there is no such dead letter", { details: { seq } });
   }
-  return { shown, body: found.body, headers: found.headers };
+  return { shown: readDeadLetter(found), body: found.body, headers: found.headers };
 }
 
 /** Queues the command under a new message id. With the old one, the stream would drop it as a duplicate. */

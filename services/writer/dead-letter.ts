@@ -8,9 +8,8 @@ import type { DurableMessage } from "../../shared/bus/bus.ts";
 import { publishAlert } from "../../shared/bus/publish/publish-alert.ts";
 import { requestHash } from "../../shared/integrity/request-hash.ts";
 import { alertOf } from "../../shared/protocol/alerts.ts";
-import { deadHeaders, deadReason, deadTask } from "../../shared/protocol/dead-letter.ts";
+import { deadHeaders, deadReason, deadTask, deadTenant } from "../../shared/protocol/dead-letter.ts";
 import type { FleetError } from "../../shared/protocol/errors.ts";
-import { DEFAULT_TENANT, isToken } from "../../shared/protocol/ids.ts";
 import { queuedTokens, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
 import { principalActor } from "../../shared/records/audit/audit.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
@@ -72,7 +71,7 @@ async function storeLetter(
     error,
   });
   const ack = await backgroundBus.publishDurable(
-    SUBJECTS.dead(STREAMS.queue, reason, task),
+    SUBJECTS.dead(deadTenant(subject), STREAMS.queue, reason, task),
     { body, headers: letter },
     { messageId: name, timeoutMs: PUBLISH_MS },
   );
@@ -111,9 +110,8 @@ async function raiseAlert(
   dead: DeadCommand,
 ): Promise<void> {
   const { seq, storedAt, subject } = dead.message;
-  const { tenant } = queuedTokens(subject);
   const alert = alertOf("COMMAND_DEAD", "warning", {
-    tenant: isToken(tenant) ? tenant : DEFAULT_TENANT,
+    tenant: deadTenant(subject),
     task: dead.task,
     occasion: `${STREAMS.queue}-${seq}-${storedAt}`,
     nowMs: clock.now(),

@@ -3,7 +3,7 @@
  * could not be applied. Letters can thus be listed without their bodies, and put back byte for byte.
  */
 import { ERROR_CODES, type ErrorBody, type FleetError } from "./errors.ts";
-import { commandIdSchema, isToken } from "./ids.ts";
+import { commandIdSchema, DEFAULT_TENANT, isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { isPrincipal } from "./principal.ts";
 import type { DeadLetter } from "./queries.ts";
@@ -35,6 +35,12 @@ export interface UnappliedCommand {
 
 export function deadReason(error: FleetError): string {
   return error.code.toLowerCase();
+}
+
+/** The tenant for the letter's subject. A command without a readable one is shown to the default tenant. */
+export function deadTenant(subject: string): string {
+  const { tenant } = queuedTokens(subject);
+  return isToken(tenant) ? tenant : DEFAULT_TENANT;
 }
 
 /** The task for the letter's subject; `unknown` for a task that is no token. */
@@ -100,10 +106,25 @@ export function commandOf(headers: Carrier): { readonly id: string; readonly con
   return id.success && contentHash !== undefined ? { id: id.data, contentHash } : null;
 }
 
+/** The tokens of `fleet.dead.<tenant>.<stream>.<reason>.<task>`. Letters of an earlier version name no tenant. */
+function letterTokens(subject: string) {
+  const tokens = subject.split(".");
+  const hasTenant = tokens.length > EARLIER_TOKEN_COUNT;
+  const [stream = "", reason = ""] = tokens.slice(hasTenant ? 3 : 2);
+  return { tenant: hasTenant ? tokens[2] : undefined, stream, reason };
+}
+
+const EARLIER_TOKEN_COUNT = 5;
+
+/** The tenant whose operators see the letter. */
+export function letterTenant({ subject, headers }: { subject: string; headers: Carrier }): string {
+  return letterTokens(subject).tenant ?? deadTenant(headers.get(HEADERS.deadSubject) ?? "");
+}
+
 /** Reads a letter's subject and headers. A letter of foreign origin is shown as far as it is readable. */
 export function readDeadLetter(letter: { seq: number; subject: string; headers: Carrier }): Letter {
   const { headers } = letter;
-  const [, , stream = "", reason = ""] = letter.subject.split(".");
+  const { stream, reason } = letterTokens(letter.subject);
   const { tenant, agent, task, op } = queuedTokens(headers.get(HEADERS.deadSubject) ?? "");
   const known = (token: string): string | null => (isToken(token) ? token : null);
   return {

@@ -283,7 +283,7 @@ export interface FleetStatus {
   readonly uptime_ms: number;
 }
 
-/** The state of the queue over all tenants. */
+/** The state of the queue over all tenants, in numbers only. Dead letters are counted for the tenant alone. */
 export interface QueueStatus {
   /** Commands that wait to be applied. */
   readonly depth: number;
@@ -294,7 +294,7 @@ export interface QueueStatus {
   readonly bytes_max: number;
   /** Commands that have left the queue since its creation: applied, or dead letters now. */
   readonly left_total: number;
-  /** Dead letters that need an operator. */
+  /** The tenant's dead letters, which need an operator. */
   readonly dead: number;
   /** The store as the reader sees it. `away`: it is unavailable, and the queue only grows. */
   readonly store: "ok" | "away";

@@ -120,8 +120,11 @@ export const SUBJECTS = {
   /** The queued commands of one agent for one task. */
   queuedOf: (tenant: string, agent: string, task: string): string =>
     `fleet.q.*.${token("tenant", tenant)}.${principal("agent_id", agent)}.${token("task_id", task)}.*`,
-  dead: (stream: string, reason: string, task: string): string =>
-    `fleet.dead.${token("stream", stream)}.${token("reason", reason)}.${token("task_id", task)}`,
+  dead: (tenant: string, stream: string, reason: string, task: string): string =>
+    `fleet.dead.${token("tenant", tenant)}.${token("stream", stream)}.${token("reason", reason)}.${token("task_id", task)}`,
+  deadOf: (tenant: string): string => `fleet.dead.${token("tenant", tenant)}.*.*.*`,
+  /** Letters of an earlier version, whose subjects name no tenant. */
+  everyEarlierDead: "fleet.dead.*.*.*",
   everyDead: "fleet.dead.>",
   /** The caller is an agent or a person, such as an orchestrator or an operator. */
   query: (tenant: string, caller: string, op: QueryOp): string =>

@@ -219,7 +219,7 @@ function deadLetter(): { channels: Tree; operations: Tree; messages: Tree } {
   const name = "dead";
   return {
     channels: {
-      [name]: channel(SUBJECTS.dead("stream", "reason", "task_id"), name, {
+      [name]: channel(SUBJECTS.dead("tenant", "stream", "reason", "task_id"), name, {
         "x-jetstream": { stream: STREAMS.dead },
       }),
     },
