@@ -38,7 +38,13 @@ function withPolicy(env: NodeJS.ProcessEnv, home: string): Pick<DemoFleet, "env"
 }
 
 async function connectIfUp(url: string, tenant?: string): Promise<FleetClient | null> {
-  const options = { url, agentId: "demo", connectTimeoutMs: 500, fallback: "none" } as const;
+  const options = {
+    url,
+    agentId: "demo",
+    role: "operator",
+    connectTimeoutMs: 500,
+    fallback: "none",
+  } as const;
   try {
     return await connect({ ...options, ...(tenant !== undefined && { tenant }) });
   } catch {

@@ -9,7 +9,7 @@ import { once } from "node:events";
 import { connect, type ReceivedOffer } from "../../shared/sdk/sdk.ts";
 
 const [type = "", program = "", ...args] = process.argv.slice(2);
-const fleet = await connect({ agentId: `orchestrator-${type}` });
+const fleet = await connect({ agentId: `orchestrator-${type}`, role: "orchestrator" });
 
 async function start(offer: ReceivedOffer): Promise<void> {
   // The orchestrator then owns the task. If this throws, another agent owns it, and the offer is void.

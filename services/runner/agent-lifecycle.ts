@@ -9,6 +9,7 @@ import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { withRetries } from "../../shared/runtime/retry.ts";
 import type { HeartbeatSender } from "../../shared/sdk/heartbeat.ts";
 import { newCommandId } from "../../shared/sdk/sdk.ts";
+import type { AgentCredentials } from "./agent-credentials.ts";
 import { classOf, detailsOf, type StopReason, signalOf } from "./exit-class.ts";
 import { type FleetPort, isUncertain } from "./fleet-connection.ts";
 import type { AgentRecord, Journal } from "./journal.ts";
@@ -28,6 +29,7 @@ export interface LifecycleParts {
   readonly agent: RunnerAgent | undefined;
   readonly launcher: Launcher;
   readonly specOf: (record: AgentRecord, agent: RunnerAgent) => LaunchSpec;
+  readonly credentials: AgentCredentials;
   readonly host: string;
   readonly clock: Clock;
   readonly log: Logger;
@@ -149,11 +151,24 @@ export class AgentLifecycle {
       return this.#notStarted("another agent took the task while the runner was down");
     const spec = specOf(this.#record, agent ?? UNKNOWN_AGENT);
     try {
-      return await this.#watch(await this.#launch(spec), wasStarted);
+      return await this.#withCredentials(async () => this.#watch(await this.#launch(spec), wasStarted));
     } catch (error) {
       if (this.#detaching.signal.aborted) throw error;
       this.#log.error({ error }, "the launcher failed");
       return this.#notStarted(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  async #withCredentials<T>(run: () => Promise<T>): Promise<T> {
+    const { credentials, journal } = this.#parts;
+    const path = journal.paths(this.#record.agent_id).credentials;
+    const stopRenewal = await credentials.keep(this.#record, path);
+    try {
+      return await run();
+    } finally {
+      await stopRenewal();
+      // An agent that this runner leaves to the next one needs its file.
+      if (!this.#detaching.signal.aborted) credentials.remove(path);
     }
   }
 

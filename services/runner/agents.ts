@@ -13,7 +13,7 @@ import type { Launcher } from "./launchers/launcher.ts";
 import { agentInvocation } from "./profiles.ts";
 
 export interface RunnerAgentsParts
-  extends Pick<LifecycleParts, "journal" | "fleet" | "settings" | "specOf" | "host"> {
+  extends Pick<LifecycleParts, "journal" | "fleet" | "settings" | "specOf" | "credentials" | "host"> {
   readonly launchers: Readonly<Record<LauncherName, Launcher>>;
   readonly tenant: string;
   readonly clock: Clock;

@@ -11,6 +11,8 @@ export interface LaunchContext {
   /** The folder of the agents' spools. */
   readonly spoolDir: string;
   readonly logBytes: number;
+  /** True if the runner keeps credentials for its agents. */
+  readonly hasCredentials: boolean;
   /** The runner's own environment. Its agents inherit it without the runner's settings. */
   readonly env: Readonly<Record<string, string | undefined>>;
 }
@@ -39,6 +41,9 @@ export function launchSpec(
       ...(agent.launcher === "kubernetes" ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
       ...Object.fromEntries(configured),
       ...fleetEnv(record, paths, context),
+      // A file of this machine is of no use in a pod.
+      ...(context.hasCredentials &&
+        agent.launcher !== "kubernetes" && { FLEET_NATS_CREDS: paths.credentials }),
     },
     cwd: resolve(filled(agent.cwd ?? ".", values)),
     prompt: { channel: invocation.prompt, path: paths.prompt },

@@ -43,6 +43,8 @@ export interface AgentPaths {
   readonly prompt: string;
   /** The file in which the agent may report why it ends. */
   readonly exitNote: string;
+  /** The file of the agent's credentials for the bus. */
+  readonly credentials: string;
 }
 
 const EXIT_NOTE_BYTES_MAX = 64 * 1_024;
@@ -60,7 +62,12 @@ export class Journal {
 
   paths(agentId: string): AgentPaths {
     const folder = join(this.#root, agentId);
-    return { folder, prompt: join(folder, "prompt.md"), exitNote: join(folder, "word.json") };
+    return {
+      folder,
+      prompt: join(folder, "prompt.md"),
+      exitNote: join(folder, "word.json"),
+      credentials: join(folder, "fleet.creds"),
+    };
   }
 
   /** Begins the record of a new agent, with its prompt. */

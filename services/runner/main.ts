@@ -11,7 +11,10 @@ await runMain({
   start: async (context) => {
     const config = readRunnerConfig(process.env);
     const host = await openRunnerHost(context, config);
-    host.closers.add("runner", await start({ ...context, config, bus: host.bus }));
+    host.closers.add(
+      "runner",
+      await start({ ...context, config, bus: host.bus, hasAgentKeys: host.hasAgentKeys }),
+    );
     return host.stop;
   },
 });

@@ -1,11 +1,12 @@
 /** The base of a runner's process: tracing, the bus connection and the operations port, closed in the reverse order. */
 import type { Bus } from "../../shared/bus/bus.ts";
-import { connectBus } from "../../shared/bus/connection.ts";
+import { type BusCredentials, connectBus } from "../../shared/bus/connection.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { startTracing } from "../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { credentialsOf } from "../../shared/sdk/client/connect.ts";
 import type { RunnerConfig } from "./config.ts";
 
 const CHECK_MS = 1_500;
@@ -17,6 +18,8 @@ export const STOP_MS_MAX = 660_000;
 
 export interface RunnerHost {
   readonly bus: Bus;
+  /** True if the keys of the fleet are on this machine. */
+  readonly hasAgentKeys: boolean;
   readonly closers: Closers;
   readonly stop: Stop;
 }
@@ -35,7 +38,8 @@ export async function openRunnerHost(
   try {
     const tracing = await startTracing({ service: "runner", endpoint: config.otlpEndpoint, log });
     closers.add("tracing", () => tracing.stop());
-    const bus = await connected(config, log);
+    const credentials = await findCredentials(config);
+    const bus = await connected(config, credentials, log);
     closers.add("bus", () => bus.close());
     const ops = await serveOps({
       host: config.opsHost,
@@ -46,7 +50,7 @@ export async function openRunnerHost(
       takenHint: SECOND_RUNNER_HINT,
     });
     closers.add("operations port", () => ops.stop());
-    return { bus, closers, stop };
+    return { bus, hasAgentKeys: credentials?.creds !== undefined, closers, stop };
   } catch (error) {
     await stop().catch((second: unknown) =>
       log.error({ error: second }, "closing after a failed start failed"),
@@ -55,18 +59,24 @@ export async function openRunnerHost(
   }
 }
 
+function findCredentials(config: RunnerConfig): Promise<BusCredentials | undefined> {
+  const { busUrl: url, tenant, runnerName } = config;
+  return credentialsOf({ role: "runner", tenant, agentId: `runner-${runnerName}`, url }, process.env)();
+}
+
 async function connected(
-  { busUrl, busCredentials, runnerName }: RunnerConfig,
+  { busUrl, tenant, runnerName }: RunnerConfig,
+  credentials: BusCredentials | undefined,
   log: ServiceContext["log"],
 ): Promise<Bus> {
   try {
     return await connectBus({
       url: busUrl,
       name: `runner/${runnerName}`,
-      service: "runner",
-      identity: runnerName,
+      tenant,
+      identity: `runner-${runnerName}`,
       log,
-      ...(busCredentials !== undefined && { credentials: { credsFile: busCredentials } }),
+      ...(credentials !== undefined && { credentials }),
     });
   } catch (error) {
     if (error instanceof StartupError) throw error;

@@ -9,6 +9,7 @@ import { LAUNCHERS } from "../../shared/protocol/runner-settings.ts";
 import { lockFolder } from "../../shared/runtime/process/folder-lock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { localAgentCredentials, noAgentCredentials } from "./agent-credentials.ts";
 import { Agents } from "./agents.ts";
 import { launchSpec } from "./command.ts";
 import type { RunnerConfig } from "./config.ts";
@@ -24,6 +25,8 @@ import { SECOND_RUNNER_HINT } from "./runner-host.ts";
 export interface RunnerContext extends ServiceContext {
   readonly bus: Bus;
   readonly config: RunnerConfig;
+  /** True if the keys of the fleet are on this machine, so that the runner issues credentials to its agents. */
+  readonly hasAgentKeys: boolean;
 }
 
 /** Throws StartupError if another runner uses the folder. */
@@ -37,6 +40,7 @@ export async function start(context: RunnerContext): Promise<Stop> {
     url: config.busUrl,
     spoolDir: config.spoolDir,
     logBytes: settings.log_bytes,
+    hasCredentials: context.hasAgentKeys,
     env: process.env,
   };
   const agents = new Agents({
@@ -47,6 +51,9 @@ export async function start(context: RunnerContext): Promise<Stop> {
     launchers,
     tenant,
     host: runnerName,
+    credentials: context.hasAgentKeys
+      ? localAgentCredentials(config.home, { clock, log })
+      : noAgentCredentials,
     specOf: (record, agent) => launchSpec(record, agent, journal.paths(record.agent_id), launchContext),
   });
   agents.resume();

@@ -15,8 +15,9 @@ import type { PlatformOptions } from "../../shared/service-host/platform.ts";
 import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
 import { readWriterConfig } from "../writer/config.ts";
+import { openAccess } from "./access.ts";
 import type { StandaloneConfig } from "./config.ts";
-import { superviseNatsServer } from "./nats-supervisor.ts";
+import { superviseNatsServer } from "./nats/supervisor.ts";
 import type { ServiceRules } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
 import { createThreadCount } from "./thread-count.ts";
@@ -49,6 +50,8 @@ export async function start(
     const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
     const lock = lockStore(storeUrl);
     if (lock !== null) closers.add("store lock", async () => lock.release());
+    const access = config.auth === "off" ? undefined : await openAccess(home);
+    if (access === undefined) log.warn("FLEET_AUTH is off: every local user may act as any agent");
     const server = await superviseNatsServer({
       root: PROJECT,
       env: process.env,
@@ -56,6 +59,7 @@ export async function start(
       port: config.natsPort,
       log,
       maxPayloadBytes: LIMITS.message_bytes_max,
+      claims: access?.claims,
     });
     closers.add("nats-server", () => server.stop());
     const opsPort = await startAll(context, closers, rules, {
@@ -64,6 +68,7 @@ export async function start(
       service: "standalone",
       storeUrl,
       busUrl: server.url,
+      busCredentials: access?.credentialsFile,
       busMonitorUrl: server.current().monitorUrl,
       streamBytes: server.current().storeBytesMax,
     });

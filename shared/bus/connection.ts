@@ -26,6 +26,8 @@ export interface BusCredentials {
   readonly nkeySeed?: string;
   /** Read again at every reconnect, so that rotated credentials take effect. */
   readonly credsFile?: string;
+  /** The content of a credentials file. */
+  readonly creds?: string;
 }
 
 export interface ConnectBusOptions {
@@ -105,10 +107,11 @@ async function open(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConn
 
 function authentication(credentials: BusCredentials | undefined): Partial<NodeConnectionOptions> {
   if (credentials === undefined) return {};
-  const { user, pass, token, nkeySeed, credsFile } = credentials;
+  const { user, pass, token, nkeySeed, credsFile, creds } = credentials;
   const authenticator: Authenticator[] = [];
   if (nkeySeed !== undefined) authenticator.push(nkeyAuthenticator(Buffer.from(nkeySeed)));
   if (credsFile !== undefined) authenticator.push(credsAuthenticator(() => readFileSync(credsFile)));
+  if (creds !== undefined) authenticator.push(credsAuthenticator(Buffer.from(creds)));
   return {
     ...(user !== undefined && { user }),
     ...(pass !== undefined && { pass }),

@@ -26,6 +26,21 @@ export interface BusAddress {
   readonly origin: string;
 }
 
+/** True if the address is that of the fleet which runs in the home of the program, so the keys in that home are for it. */
+export function isBusOfHome(url: string, env: Environment): boolean {
+  const own = addressOfHome(readConfig(addressFields, env).home)?.url;
+  return own !== undefined && URL.canParse(url) && placeOf(url) === placeOf(own);
+}
+
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+const PORT_DEFAULT = "4222";
+
+/** The names of loopback are one place. */
+function placeOf(url: string): string {
+  const { hostname, port } = new URL(url);
+  return `${LOOPBACK.has(hostname) ? "loopback" : hostname}:${port || PORT_DEFAULT}`;
+}
+
 /** The environment comes before the fleet of the folder, and that before the default port. Throws ConfigError. */
 export function discoverBus(env: Environment): BusAddress {
   const { url: given, home } = readConfig(addressFields, env);

@@ -1,4 +1,5 @@
 /** SDK agents that a runner starts: a real fleet with its coordinator, a real runner and real agents, one of which is killed. */
+
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { connectBus } from "../../shared/bus/connection.ts";
@@ -12,6 +13,7 @@ import {
   type FleetClient,
   type FleetEvent,
 } from "../../shared/sdk/sdk.ts";
+import { administratorCredentials } from "../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { testLog } from "../harness/processes/nats.ts";
 import { EXAMPLE, startRunner } from "../harness/processes/runner-process.ts";
@@ -34,7 +36,13 @@ beforeAll(async () => {
   fleet = await startFleet();
   client = await fleet.client("person");
   await client.onEvent((event) => void events.push(event));
-  const bus = await connectBus({ url: fleet.url, name: "test", identity: "test", log: testLog });
+  const bus = await connectBus({
+    url: fleet.url,
+    name: "test",
+    identity: "test",
+    log: testLog,
+    credentials: { creds: await administratorCredentials(fleet.home) },
+  });
   closeBus = () => bus.close();
   const exits = { stream: STREAMS.exits, filter: SUBJECTS.everyExit, from: "all" } as const;
   await bus.follow(exits, ({ body }) => void reports.push(JSON.parse(Buffer.from(body).toString())));

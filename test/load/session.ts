@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type NatsServer, startNatsServer } from "../../services/standalone/nats-server.ts";
+import { type NatsServer, startNatsServer } from "../../services/standalone/nats/server.ts";
 import { createLogger } from "../../shared/runtime/observability/log.ts";
 import { projectRoot } from "../harness/project-root.ts";
 import { type Jobs, type Program, startProgram } from "./jobs.ts";

@@ -3,17 +3,19 @@
 import { file, isProduction, type Node, type Rule, strings, visit } from "./source.ts";
 
 const SUBJECTS = "shared/protocol/subjects.ts";
+/** The rights of roles are patterns of subjects, with places for a tenant and a name. */
+const PERMISSIONS = "shared/protocol/permissions.ts";
 const KEYSPACE = "shared/records/kv/keyspace.ts";
 const LIMITS = ["shared/protocol/limits.ts", "shared/store/store.ts"];
 
 export const subjects: Rule = {
-  name: `subjects are written only in ${SUBJECTS}`,
+  name: `subjects are written only in ${SUBJECTS} and ${PERMISSIONS}`,
   check: (files) => {
     const source = files.find(({ path }) => path === SUBJECTS)?.text ?? "";
     const heads = [...new Set([...source.matchAll(/\bfleet\.([a-z_]+)\./g)].map(([, head]) => head!))];
     const subject = new RegExp(`^fleet\\.(${heads.join("|")})(\\.|$)`);
     return files
-      .filter((one) => isProduction(one) && one.path !== SUBJECTS)
+      .filter((one) => isProduction(one) && one.path !== SUBJECTS && one.path !== PERMISSIONS)
       .flatMap((one) =>
         strings(one)
           .filter((text) => heads.length > 0 && subject.test(text))

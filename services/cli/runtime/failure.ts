@@ -95,8 +95,9 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   CORRUPT: ({ details }, call) =>
     `Use an older checkpoint (\`${call.fleet} checkpoints history ${taskOf(details, call)}\`) and report this to your operator.`,
   TOO_LARGE: () => "Keep large artifacts elsewhere and refer to them by path or URL.",
-  UNAUTHORIZED: () => "Check the credentials in FLEET_URL.",
-  FORBIDDEN: () => "Check --tenant and --agent: the credentials are limited to certain tenants and agents.",
+  UNAUTHORIZED: (_, { fleet }) =>
+    `Run this as the user of the fleet and with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from \`${fleet} access issue\`.`,
+  FORBIDDEN: () => "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
   UNAVAILABLE: unavailable,
   UNSUPPORTED_VERSION: () => "Upgrade this Fleet to the version that wrote the record.",
   EXPIRED: ({ details }, call) =>

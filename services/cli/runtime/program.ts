@@ -13,6 +13,7 @@ import { addUpdate } from "../commands/checkpoints/update.ts";
 import { addFence } from "../commands/handoff/fence.ts";
 import { addHandoff } from "../commands/handoff/handoff.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
+import { addAccess } from "../commands/operations/access.ts";
 import { addAgents } from "../commands/operations/agents.ts";
 import { addAlerts } from "../commands/operations/alerts.ts";
 import { addAudit } from "../commands/operations/audit.ts";
@@ -43,7 +44,7 @@ const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Checkpoints: [addCheckpoint, addUpdate, addFinalize, addLink, addCheckpoints, addResume],
   "Tasks, agents and handoffs": [addTask, addAgents, addFence, addHandoff, addHandoffs],
   "Failures and alerts": [addRecovery, addRecover, addAlerts],
-  "Store and bus": [addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
+  "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
 };
 
 /** Runs one call and resolves with its exit code. Never rejects. */

@@ -65,6 +65,7 @@ export class Session {
       url: this.#address.url,
       tenant: identity.tenant,
       agentId: identity.caller ?? agentId ?? accountPerson(),
+      role: "operator",
       ...(timeout !== undefined && { connectTimeoutMs: timeout }),
       onWarning: (warning) => this.warn(warning),
       env: this.context.env,

@@ -9,6 +9,7 @@ export const SETTING_NAMES: ReadonlySet<string> = new Set([
   "FLEET_AGENT_ID",
   "FLEET_AGENT_TYPE",
   "FLEET_AGENT_TYPES",
+  "FLEET_AUTH",
   "FLEET_CHECKPOINT",
   "FLEET_EXIT_FILE",
   "FLEET_FENCE",

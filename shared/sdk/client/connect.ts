@@ -2,16 +2,18 @@
 
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { issueLocally } from "../../bus/access/local-credentials.ts";
 import { type Bus, BusError } from "../../bus/bus.ts";
-import { connectBus } from "../../bus/connection.ts";
+import { type BusCredentials, connectBus } from "../../bus/connection.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
+import type { ClientRole } from "../../protocol/permissions.ts";
 import { isPrincipal, PRINCIPAL_FORM } from "../../protocol/principal.ts";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import { type Environment, optional, readConfig, text } from "../../runtime/settings/config.ts";
-import { addressFields, discoverBus } from "../address.ts";
+import { addressFields, discoverBus, isBusOfHome } from "../address.ts";
 import type { Fallback } from "../delivery/command-delivery.ts";
 import { CommandOrder } from "../delivery/command-order.ts";
 import { publishCommand } from "../delivery/queue.ts";
@@ -38,9 +40,25 @@ export const clientFields = {
   ),
 } as const;
 
+export const credentialsFields = {
+  busCredentials: optional(
+    text("FLEET_NATS_CREDS", {
+      description: "Credentials file for the bus; read again at every reconnect",
+      defaultNote: "the keys in the home of the fleet on this machine",
+    }),
+  ),
+} as const;
+
 export interface ConnectOptions {
   readonly url?: string;
   readonly tenant?: string;
+  /** Credentials file for the bus, read again at every reconnect. Default: `FLEET_NATS_CREDS`. */
+  readonly credentials?: string;
+  /**
+   * The role for which a program of the fleet's own user makes its credentials itself, if it has no file. Default `agent`, which may
+   * do what agents do; `operator` may do everything in its tenant.
+   */
+  readonly role?: ClientRole;
   /** The agent, or `human=<name>` for a person. Default: `FLEET_AGENT_ID`, else made from host and process. */
   readonly agentId?: string;
   /**
@@ -90,10 +108,47 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   const url = options.url ?? discoverBus(env).url;
   // Agents without an id of their own share a spool, because no later process has the same id.
   const path = join(spoolFolder(options, env), spoolName(tenant, givenId ?? hostAgentId()));
-  const open = () =>
-    connectBus({ url, name: `fleet-sdk/${agentId}`, tenant, identity: agentId, log, connectTimeoutMs });
+  const findCredentials = credentialsOf({ ...options, tenant, agentId, url }, env);
+  const open = async () => {
+    const credentials = await findCredentials();
+    return connectBus({
+      url,
+      name: `fleet-sdk/${agentId}`,
+      tenant,
+      identity: agentId,
+      log,
+      connectTimeoutMs,
+      ...(credentials !== undefined && { credentials }),
+    });
+  };
   const spool = fallback === "spool" ? { path, bytesMax: spoolBytesMax } : undefined;
   return connectClient(open, { tenant, agentId, fallback, spool, clock: systemClock, log, onWarning });
+}
+
+/**
+ * Finds the credentials for each attempt to connect, because a fleet may make its keys after its clients have started. A given file
+ * comes first, then the keys in the home of the fleet at this address. undefined: none, for a bus without credentials.
+ */
+export function credentialsOf(
+  o: Pick<ConnectOptions, "credentials" | "role"> & {
+    readonly tenant: string;
+    readonly agentId: string;
+    readonly url: string;
+  },
+  env: Environment,
+): () => Promise<BusCredentials | undefined> {
+  const credsFile = o.credentials ?? readConfig(credentialsFields, env).busCredentials;
+  if (credsFile !== undefined) return async () => ({ credsFile });
+  const { home } = readConfig(addressFields, env);
+  return async () => {
+    if (!isBusOfHome(o.url, env)) return undefined;
+    const creds = await issueLocally(home, {
+      role: o.role ?? "agent",
+      tenant: o.tenant,
+      name: o.agentId,
+    });
+    return creds === undefined ? undefined : { creds };
+  };
 }
 
 /** Throws ConfigError. */

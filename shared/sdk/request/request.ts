@@ -125,6 +125,9 @@ export function noAnswer(bus: BusErrorKind, url: unknown, cause?: BusError): Fle
   return new FleetError("UNAVAILABLE", `${NO_ANSWER}; ${next}`, { details, cause });
 }
 
+const CREDENTIALS_HINT =
+  "run as the user of the fleet with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from `fleet access issue`";
+
 /** The error that callers of Fleet know for an error of the bus. */
 export function toFleetError(error: BusError): FleetError {
   const { url } = error.details;
@@ -134,6 +137,13 @@ export function toFleetError(error: BusError): FleetError {
     case "too_large":
       return new FleetError("TOO_LARGE", "the request is larger than the bus accepts", options);
     case "permission":
+      // With an address, the connection itself was refused.
+      if (url !== undefined)
+        return new FleetError(
+          "UNAUTHORIZED",
+          `the bus refused the credentials; ${CREDENTIALS_HINT}`,
+          options,
+        );
       return new FleetError("FORBIDDEN", "the bus does not permit this", options);
     case "timeout":
       return new FleetError("TIMEOUT", "no answer in time; the outcome is not known", options);

@@ -2,10 +2,12 @@
  * API.md from top to bottom, with nothing but the page and a NATS client: every request is sent to a new fleet, and its answer is the
  * one that the page prints.
  */
+
 import { readFileSync } from "node:fs";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { COMMAND_OPS } from "../../../shared/protocol/subjects.ts";
+import { administratorAuthenticator } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 
 type Json = Record<string, unknown>;
@@ -57,7 +59,11 @@ const printedValues = new Map<string, string>();
 
 beforeAll(async () => {
   fleet = await startFleet();
-  nats = await connect({ servers: fleet.url, inboxPrefix: "_INBOX.default.agent-7" });
+  nats = await connect({
+    servers: fleet.url,
+    inboxPrefix: "_INBOX.default.agent-7",
+    authenticator: await administratorAuthenticator(fleet.home),
+  });
 });
 
 afterAll(async () => {

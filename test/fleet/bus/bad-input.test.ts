@@ -10,6 +10,7 @@ import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
+import { administratorCredentials } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 
 const TASK = "bad-input";
@@ -83,6 +84,7 @@ describe("bad input", () => {
       url: fleet.url,
       name: "stranger",
       identity: "stranger",
+      credentials: { creds: await administratorCredentials(fleet.home) },
       log: createLogger({ service: "test", level: "silent" }),
     });
   });

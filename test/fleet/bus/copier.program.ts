@@ -6,7 +6,7 @@ import { type CopyBatch, connectNats, sendCopies } from "../../harness/processes
 
 const print = (line: object): void => void process.stdout.write(`${JSON.stringify(line)}\n`);
 
-const nats = await connectNats(process.argv[2] ?? "");
+const nats = await connectNats(process.argv[2] ?? "", process.argv[3] ?? "");
 for await (const line of createInterface({ input: process.stdin })) {
   await sendCopies(nats, JSON.parse(line) as CopyBatch, (index, answer) => print({ index, answer }));
   print({ done: true });

@@ -46,9 +46,9 @@ let tasks = 0;
 beforeAll(async () => {
   fleet = await startFleet({ FLEET_LOG_LEVEL: "warn" });
   client = await fleet.client("preparer");
-  connections = await Promise.all(Array.from({ length: CLIENTS }, () => connectNats(fleet.url)));
+  connections = await Promise.all(Array.from({ length: CLIENTS }, () => connectNats(fleet.url, fleet.home)));
   copiers = Array.from({ length: PROCESSES }, () => {
-    const child = spawn(process.execPath, ["test/fleet/bus/copier.program.ts", fleet.url], {
+    const child = spawn(process.execPath, ["test/fleet/bus/copier.program.ts", fleet.url, fleet.home], {
       cwd: projectRoot,
       stdio: ["pipe", "pipe", "inherit"],
     });

@@ -25,6 +25,7 @@ const checkpoint = (n: number): CheckpointInput => ({
 async function cli(line: string) {
   const env = {
     FLEET_URL: fleet.url,
+    FLEET_HOME: fleet.home,
     FLEET_SPOOL_DIR: join(fleet.home, "spool"),
     FLEET_AGENT_ID: "operator",
   };

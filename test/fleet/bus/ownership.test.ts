@@ -37,6 +37,7 @@ afterAll(() => fleet?.stop());
 function startOwner(agent: string, task: string): OwnerProcess {
   const child = spawn(process.execPath, ["test/fleet/bus/owner.program.ts", fleet.url, agent, task], {
     cwd: projectRoot,
+    env: { ...process.env, FLEET_HOME: fleet.home },
     stdio: ["ignore", "pipe", "inherit"],
   });
   children.push(child);

@@ -27,7 +27,12 @@ afterAll(async () => {
 
 const cli = (args: readonly string[], agent: string) =>
   startCli(args, {
-    env: { FLEET_URL: server.url, FLEET_SPOOL_DIR: join(server.home, "spool"), FLEET_AGENT_ID: agent },
+    env: {
+      FLEET_URL: server.url,
+      FLEET_HOME: server.home,
+      FLEET_SPOOL_DIR: join(server.home, "spool"),
+      FLEET_AGENT_ID: agent,
+    },
   });
 const fleet = (args: readonly string[], agent = "one"): Promise<Result> => resultOf(cli(args, agent));
 

@@ -36,6 +36,7 @@ let client: FleetClient;
 function start(args: readonly string[], { env = {}, ...call }: Call = {}) {
   const own = {
     FLEET_URL: server.url,
+    FLEET_HOME: server.home,
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: "tester",
   };
@@ -136,7 +137,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
   test("a silent pipe does not stop a complete call, and ends an incomplete one", async () => {
     const silent = (args: string[]) => {
       const child = spawn(process.execPath, [cli, "checkpoint", ...args], {
-        env: environment({ FLEET_URL: server.url }),
+        env: environment({ FLEET_URL: server.url, FLEET_HOME: server.home }),
         stdio: "pipe",
       });
       return Promise.all([ended(child), text(child.stderr)]);

@@ -23,7 +23,12 @@ afterAll(async () => {
 });
 
 const fleet = (args: readonly string[], agent = "one"): Promise<Result> => {
-  const env = { FLEET_URL: server.url, FLEET_SPOOL_DIR: join(server.home, "spool"), FLEET_AGENT_ID: agent };
+  const env = {
+    FLEET_URL: server.url,
+    FLEET_HOME: server.home,
+    FLEET_SPOOL_DIR: join(server.home, "spool"),
+    FLEET_AGENT_ID: agent,
+  };
   return resultOf(startCli(args, { env }));
 };
 

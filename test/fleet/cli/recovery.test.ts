@@ -44,6 +44,7 @@ afterAll(async () => {
 const fleet = (...args: string[]): Promise<Result> => {
   const env = {
     FLEET_URL: server.url,
+    FLEET_HOME: server.home,
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: "operator",
   };

@@ -25,6 +25,7 @@ let server: TestFleet;
 function fleet(...args: string[]): Promise<Result> {
   const env = {
     FLEET_URL: server.url,
+    FLEET_HOME: server.home,
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: "tester",
   };

@@ -35,7 +35,7 @@ let agents: TestAgents;
 
 beforeAll(async () => {
   runbook = await RunbookFleet.start();
-  agents = new TestAgents(runbook.fleet.url);
+  agents = new TestAgents(runbook.fleet.url, runbook.fleet.home);
 }, SECTION_MS);
 afterAll(async () => {
   agents?.kill();

@@ -19,7 +19,11 @@ let server: TestFleet;
 let client: FleetClient;
 
 const fleet = (...args: string[]): Promise<Result> =>
-  resultOf(startCli(args, { env: { FLEET_URL: server.url, FLEET_SPOOL_DIR: join(server.home, "spool") } }));
+  resultOf(
+    startCli(args, {
+      env: { FLEET_URL: server.url, FLEET_HOME: server.home, FLEET_SPOOL_DIR: join(server.home, "spool") },
+    }),
+  );
 
 async function json(...args: string[]) {
   const { exit, out } = await fleet(...args, "--json");

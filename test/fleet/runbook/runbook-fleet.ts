@@ -1,4 +1,5 @@
 /** The fleet of the runbook test: real failures, each in its own tenant, so that its lists show nothing else. */
+
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -14,6 +15,7 @@ import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient, TaskHandle } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
+import { administratorCredentials } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { testLog } from "../../harness/processes/nats.ts";
 import { projectRoot } from "../../harness/project-root.ts";
@@ -86,6 +88,7 @@ export class RunbookFleet {
   run(command: string, tenant: string, env: Record<string, string> = {}): Promise<Result> {
     const own = {
       FLEET_URL: this.fleet.url,
+      FLEET_HOME: this.fleet.home,
       FLEET_TENANT: tenant,
       FLEET_SPOOL_DIR: join(this.fleet.home, "spool"),
       FLEET_AGENT_ID: "anna",
@@ -191,7 +194,13 @@ export class RunbookFleet {
 
   /** Queues commands that cannot be applied; resolves with their numbers as dead letters. */
   async makeDeadLetters(tenant: string, count: number): Promise<number[]> {
-    const bus = await connectBus({ url: this.fleet.url, name: "test", identity: "agent-7", log: testLog });
+    const bus = await connectBus({
+      url: this.fleet.url,
+      name: "test",
+      identity: "agent-7",
+      log: testLog,
+      credentials: { creds: await administratorCredentials(this.fleet.home) },
+    });
     for (let n = 0; n < count; n += 1) {
       const body = { command_id: uuidv7(), checkpoint_id: uuidv7(), patch: { metrics: { error_count: 1 } } };
       const subject = SUBJECTS.queue(tenant, "agent-7", TASK, "update");

@@ -23,16 +23,20 @@ export interface TestAgent {
 
 export class TestAgents {
   readonly #url: string;
+  readonly #home: string | undefined;
   readonly #children = new Set<ChildProcess>();
 
-  constructor(url: string) {
+  /** `home`: of a fleet that requires credentials. */
+  constructor(url: string, home?: string) {
     this.#url = url;
+    this.#home = home;
   }
 
   start(script: Omit<AgentScript, "url">): TestAgent {
     const argument = JSON.stringify({ url: this.#url, ...script });
     const child = spawn(process.execPath, ["test/harness/processes/agent.program.ts", argument], {
       cwd: projectRoot,
+      env: { ...process.env, ...(this.#home !== undefined && { FLEET_HOME: this.#home }) },
       stdio: ["ignore", "pipe", "inherit"],
     });
     this.#children.add(child);

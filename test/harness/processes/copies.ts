@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect, createInbox, type NatsConnection } from "@nats-io/transport-node";
 import { callerOf, SUBJECTS } from "../../../shared/protocol/subjects.ts";
+import { administratorAuthenticator } from "../credentials.ts";
 
 export interface RawCommand {
   readonly subject: string;
@@ -30,8 +31,14 @@ const PAUSE_MS = 20;
 const SETTLED_MS = 90_000;
 
 /** A connection that reconnects quickly and without a limit. */
-export function connectNats(url: string): Promise<NatsConnection> {
-  return connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 50, reconnectJitter: 50 });
+export async function connectNats(url: string, home: string): Promise<NatsConnection> {
+  return connect({
+    servers: url,
+    authenticator: await administratorAuthenticator(home),
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 50,
+    reconnectJitter: 50,
+  });
 }
 
 function inboxFor(subject: string): string {

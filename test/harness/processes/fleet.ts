@@ -76,7 +76,8 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
 
   await start();
   const url = running?.addresses.busUrl ?? "";
-  const own = { url, spoolDir: join(home, "spool"), onWarning: () => {} };
+  // A client of the user who runs the fleet: it finds the fleet's keys in the home.
+  const own = ownOptions(home, url);
   return {
     home,
     url,
@@ -106,6 +107,16 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
     },
   };
 }
+
+/** The options of a client of the user who runs the fleet: it finds the fleet's keys in the home. */
+const ownOptions = (home: string, url: string) =>
+  ({
+    role: "operator",
+    env: { ...process.env, FLEET_HOME: home },
+    url,
+    spoolDir: join(home, "spool"),
+    onWarning: () => {},
+  }) as const;
 
 function launch(env: Record<string, string>, onOutput: (text: string) => void): ChildProcess {
   const child = spawn(process.execPath, ["services/standalone/main.ts"], {

@@ -8,7 +8,7 @@ import {
   type NatsServer,
   type NatsServerOptions,
   startNatsServer,
-} from "../../../services/standalone/nats-server.ts";
+} from "../../../services/standalone/nats/server.ts";
 import { createLogger, type Logger } from "../../../shared/runtime/observability/log.ts";
 import { projectRoot } from "../project-root.ts";
 import { pauseProcess } from "./pause.ts";

@@ -45,6 +45,8 @@ export async function startMeasuredFleet({ home, storeUrl, profile }: FleetOptio
       FLEET_HOME: home,
       FLEET_NATS_PORT: "-1",
       FLEET_OPS_PORT: "0",
+      // Its connections act for many agents each, which no credentials allow.
+      FLEET_AUTH: "off",
       ...(storeUrl !== null && { FLEET_STORE: storeUrl }),
     },
     stdio: ["ignore", output, output],

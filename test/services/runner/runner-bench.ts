@@ -124,7 +124,14 @@ class TestRunner {
       log: testLog,
     });
     this.metrics = createMetrics();
-    const stopRunner = await start({ log: testLog, metrics: this.metrics, clock: systemClock, bus, config });
+    const stopRunner = await start({
+      log: testLog,
+      metrics: this.metrics,
+      clock: systemClock,
+      bus,
+      config,
+      hasAgentKeys: false,
+    });
     let isStopped = false;
     const stop = async () => {
       if (isStopped) return;

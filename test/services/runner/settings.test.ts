@@ -116,11 +116,13 @@ const PATHS = {
   folder: "/agents/qa-1",
   prompt: "/agents/qa-1/prompt.md",
   exitNote: "/agents/qa-1/word.json",
+  credentials: "/agents/qa-1/fleet.creds",
 };
 const CONTEXT = {
   url: "nats://127.0.0.1:4222",
   spoolDir: "/home/.fleet/spool",
   logBytes: 1_024,
+  hasCredentials: true,
   env: {
     PATH: "/bin",
     KEY: "of the model",
@@ -152,6 +154,7 @@ describe("the launch specification", () => {
     expect(specWith({ command: ["run"] }).env).toEqual({
       PATH: "/bin",
       KEY: "of the model",
+      FLEET_NATS_CREDS: PATHS.credentials,
       FLEET_URL: "nats://127.0.0.1:4222",
       FLEET_SPOOL_DIR: "/home/.fleet/spool",
       FLEET_TENANT: "default",

@@ -10,8 +10,8 @@ import {
   type NatsServer,
   type NatsServerOptions,
   startNatsServer,
-} from "../../../services/standalone/nats-server.ts";
-import { superviseNatsServer } from "../../../services/standalone/nats-supervisor.ts";
+} from "../../../services/standalone/nats/server.ts";
+import { superviseNatsServer } from "../../../services/standalone/nats/supervisor.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { StartupError, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
@@ -127,7 +127,7 @@ async function otherFleet(
   { guarded = true } = {},
 ): Promise<{ pid: number; natsPid: number; url: string; exited: Promise<unknown> }> {
   const script = `
-    import { startNatsServer } from ${JSON.stringify(`${projectRoot}services/standalone/nats-server.ts`)};
+    import { startNatsServer } from ${JSON.stringify(`${projectRoot}services/standalone/nats/server.ts`)};
     import { createLogger } from ${JSON.stringify(`${projectRoot}shared/runtime/observability/log.ts`)};
     const log = createLogger({ service: "other", level: "silent" });
     const env = { ...process.env };

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
-import { superviseNatsServer } from "../../../services/standalone/nats-supervisor.ts";
+import { superviseNatsServer } from "../../../services/standalone/nats/supervisor.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";

@@ -50,7 +50,7 @@ export function addUp(program: Command, action: ActionFactory): void {
 
 async function up(session: Session, flags: Flags): Promise<void> {
   for (const { url, origin } of await candidates(session, flags)) {
-    if (!(await fleetAnswers(session, url))) continue;
+    if (!(await fleetAnswers(session, url, flags.home))) continue;
     await session.show(
       { running: true, url, origin },
       () => `A fleet is already running at ${url} (${origin}).`,
@@ -87,8 +87,11 @@ async function candidates(session: Session, { port: given, home }: Flags): Promi
   return [...new Map(found.toReversed().map((one) => [one.url, one])).values()].toReversed();
 }
 
-async function fleetAnswers(session: Session, url: string): Promise<boolean> {
-  const probe = new Session(session.context, { ...session.settings, url, timeout: PROBE_MS });
+/** `home`: the folder whose keys the probe uses, if it is not that of the environment. */
+async function fleetAnswers(session: Session, url: string, home: string | undefined): Promise<boolean> {
+  const { context } = session;
+  const env = home === undefined ? context.env : { ...context.env, FLEET_HOME: home };
+  const probe = new Session({ ...context, env }, { ...session.settings, url, timeout: PROBE_MS });
   try {
     const client = await probe.client();
     await client.admin.status(probe.deadline);

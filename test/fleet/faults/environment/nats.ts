@@ -1,7 +1,7 @@
 /** The bus under test: a real nats-server with Fleet's settings, which is killed, paused and restarted on the same port and folder. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { needsRestart } from "../../../../services/standalone/nats-health.ts";
-import { type NatsServer, startNatsServer } from "../../../../services/standalone/nats-server.ts";
+import { needsRestart } from "../../../../services/standalone/nats/health.ts";
+import { type NatsServer, startNatsServer } from "../../../../services/standalone/nats/server.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import { createLogger } from "../../../../shared/runtime/observability/log.ts";
 import { projectRoot } from "../../../harness/project-root.ts";

@@ -2,7 +2,8 @@
  * The configuration of the standalone fleet's own nats-server: loopback only, and every acknowledged message on disk
  * (`sync_interval: always`). By default the server acknowledges first and syncs every two minutes.
  */
-import { LIMITS } from "../../shared/protocol/limits.ts";
+import type { ServerClaims } from "../../../shared/bus/access/claims.ts";
+import { LIMITS } from "../../../shared/protocol/limits.ts";
 
 export interface NatsConfig {
   readonly host: string;
@@ -12,6 +13,8 @@ export interface NatsConfig {
   readonly portsDir: string;
   readonly storeBytesMax: number;
   readonly maxPayloadBytes?: number;
+  /** Absent: every local user may connect and do everything. */
+  readonly access?: { readonly claims: ServerClaims; readonly claimsDir: string };
 }
 
 /** Room for the answers of a thousand callers, so that the server does not drop a client as too slow after one burst. */
@@ -32,6 +35,21 @@ jetstream {
   store_dir: ${JSON.stringify(o.storeDir)}
   sync_interval: always
   max_file_store: ${o.storeBytesMax}
+}
+${o.access === undefined ? "" : accessConfig(o.access)}`;
+}
+
+function accessConfig({ claims, claimsDir }: NonNullable<NatsConfig["access"]>): string {
+  return `operator: ${claims.operator}
+system_account: ${claims.system.name}
+resolver {
+  type: full
+  dir: ${JSON.stringify(claimsDir)}
+  allow_delete: false
+}
+resolver_preload {
+  ${claims.system.name}: ${claims.system.jwt}
+  ${claims.account.name}: ${claims.account.jwt}
 }
 `;
 }

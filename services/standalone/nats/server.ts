@@ -10,14 +10,16 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
-import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
-import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { StartupError } from "../../shared/runtime/process/startup.ts";
-import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
-import { natsConfig } from "./nats-config.ts";
-import { lockNatsFolder, type NatsLock } from "./nats-lock.ts";
-import { ServerOutput } from "./nats-output.ts";
+import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
+import type { ServerClaims } from "../../../shared/bus/access/claims.ts";
+import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
+import type { Logger } from "../../../shared/runtime/observability/log.ts";
+import { StartupError } from "../../../shared/runtime/process/startup.ts";
+import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
+import { adoptStreams } from "./accounts.ts";
+import { natsConfig } from "./config.ts";
+import { lockNatsFolder, type NatsLock } from "./lock.ts";
+import { ServerOutput } from "./output.ts";
 
 export interface NatsServerOptions {
   /** The project folder, into which the setup installs a server. */
@@ -31,6 +33,11 @@ export interface NatsServerOptions {
   readonly port: number;
   readonly log: Logger;
   readonly maxPayloadBytes?: number;
+  /**
+   * Makes the claims that the server trusts, at each start: credentials may have been revoked since the last
+   * one. Absent: every local user may connect and do everything.
+   */
+  readonly claims?: (() => Promise<ServerClaims>) | undefined;
   /** The limit for the start, in which the server reads its store. Default 60,000. */
   readonly readyMs?: number;
 }
@@ -70,7 +77,7 @@ export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer>
   const dir = resolve(o.dir);
   const lock = await openFolder(dir);
   try {
-    const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o);
+    const { configPath, portsDir, storeBytesMax } = prepareFolder(dir, o, await o.claims?.());
     const running = launch(binary.path, configPath, lock, o.log);
     const addresses = await noteAndWait(running, lock, portsDir, o).catch(async (error: unknown) => {
       await running.stop();
@@ -117,7 +124,7 @@ function folderProblem(error: unknown, dir: string): unknown {
   return error;
 }
 
-function prepareFolder(dir: string, o: NatsServerOptions) {
+function prepareFolder(dir: string, o: NatsServerOptions, claims: ServerClaims | undefined) {
   const configPath = join(dir, "nats.conf");
   const portsDir = join(dir, "ports");
   rmSync(portsDir, { recursive: true, force: true });
@@ -130,7 +137,9 @@ function prepareFolder(dir: string, o: NatsServerOptions) {
     portsDir,
     storeBytesMax,
     ...(o.maxPayloadBytes !== undefined && { maxPayloadBytes: o.maxPayloadBytes }),
+    ...(claims !== undefined && { access: { claims, claimsDir: join(dir, "claims") } }),
   };
+  adoptStreams(settings.storeDir, claims?.account.name);
   // Not overwritten in place: on a full disk that would lose the limit that the first start chose.
   writeWhole(configPath, natsConfig(settings));
   return { configPath, portsDir, storeBytesMax };

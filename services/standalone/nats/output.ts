@@ -1,9 +1,9 @@
 /** The output of nats-server: forwarded to the log, and kept for the one line that explains a failed start. */
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { ERROR_TABLE } from "../../shared/protocol/errors.ts";
-import type { Logger } from "../../shared/runtime/observability/log.ts";
-import { StartupError } from "../../shared/runtime/process/startup.ts";
+import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
+import type { Logger } from "../../../shared/runtime/observability/log.ts";
+import { StartupError } from "../../../shared/runtime/process/startup.ts";
 
 const KEPT_LINES = 20;
 

@@ -6,10 +6,10 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { lockFolder, lockHolder } from "../../shared/runtime/process/folder-lock.ts";
-import { processMark } from "../../shared/runtime/process/process-identity.ts";
-import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
-import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import { lockFolder, lockHolder } from "../../../shared/runtime/process/folder-lock.ts";
+import { processMark } from "../../../shared/runtime/process/process-identity.ts";
+import { exitCodes, StartupError } from "../../../shared/runtime/process/startup.ts";
+import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 
 interface ServerProcess {
   readonly pid: number;

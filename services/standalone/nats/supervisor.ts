@@ -2,9 +2,9 @@
  * Keeps the standalone fleet's nats-server running. A server that ends unexpectedly is restarted on the same port, with exponential
  * backoff. A server that can no longer write a stream, as after a full disk, is restarted as soon as there is room.
  */
-import { type Clock, systemClock } from "../../shared/runtime/clock.ts";
-import { needsRestart } from "./nats-health.ts";
-import { type NatsServer, type NatsServerOptions, startNatsServer } from "./nats-server.ts";
+import { type Clock, systemClock } from "../../../shared/runtime/clock.ts";
+import { needsRestart } from "./health.ts";
+import { type NatsServer, type NatsServerOptions, startNatsServer } from "./server.ts";
 
 const PAUSE_MS = { first: 100, last: 10_000 };
 /** A failure after this time has a new reason, so the backoff starts again. */

@@ -1,0 +1,179 @@
+// `fleet access`: credentials for the bus. The fleet's keys are in its home, so these commands run as the user and on the
+// machine of the fleet, also while it is stopped.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Command, Option } from "commander";
+import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
+import { invalid } from "../../../../shared/protocol/errors.ts";
+import { DEFAULT_TENANT, isToken } from "../../../../shared/protocol/ids.ts";
+import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/permissions.ts";
+import { principalToken } from "../../../../shared/protocol/principal.ts";
+import { readConfig } from "../../../../shared/runtime/settings/config.ts";
+import { parseDuration } from "../../../../shared/runtime/settings/duration.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+
+const EXPIRES_DEFAULT = "30d";
+/** People act under their names, not as agents. */
+const ROLES_OF_PEOPLE: readonly ClientRole[] = ["operator", "observer"];
+const OWNER_ONLY = 0o600;
+
+interface IssueFlags {
+  readonly agent: string;
+  readonly tenant?: string;
+  readonly role: ClientRole;
+  readonly expires: string;
+  readonly out?: string;
+}
+
+export function addAccess(program: Command, action: ActionFactory): void {
+  const group = program.command("access").description("Issue, list and revoke credentials for the bus.");
+  addIssue(group, action);
+  const listCommand = group
+    .command("list")
+    .description("List the issued credentials: to whom, which role, until when, and what was revoked.")
+    .action(action(list));
+  withExamples(listCommand, (fleet) => ({
+    "All issued credentials": `${fleet} access list`,
+    "The valid ones, in a script": `${fleet} access list --json | jq '.grants[] | select(.state == "valid")'`,
+  }));
+  const revokeCommand = group
+    .command("revoke")
+    .argument("<who>", "the name of an agent or a person, or the id of one issue")
+    .description(
+      "Revoke all credentials of a name, or those of one id. Their connections are closed at once.",
+    )
+    .action(action(revoke));
+  withExamples(revokeCommand, (fleet) => ({
+    "Everything that coder-7 was given": `${fleet} access revoke coder-7`,
+    "One issue": `${fleet} access revoke UDXQ4MHL5ATP`,
+  }));
+}
+
+function addIssue(group: Command, action: ActionFactory): void {
+  const command = group
+    .command("issue")
+    .summary("Issue credentials and print them once.")
+    .description(
+      "Issue credentials for an agent, a program or a person, and print the credentials file. It is shown once and kept nowhere.",
+    )
+    .requiredOption("--agent <name>", "the name under which the holder acts")
+    .addOption(
+      new Option("--role <role>", "what the holder may do").choices([...CLIENT_ROLES]).default("agent"),
+    )
+    .option("--expires <time>", "how long they are valid: 8h, 30d, or never", EXPIRES_DEFAULT)
+    .option("--out <file>", "write the credentials to a new file that only you can read")
+    .action(action(issue));
+  withExamples(command, (fleet) => ({
+    "An agent on another machine": `${fleet} access issue --agent coder-7 --out coder-7.creds`,
+    "A program that uses them": "FLEET_NATS_CREDS=coder-7.creds node agent.js",
+    "An operator for a working day": `${fleet} access issue --agent ada --role operator --expires 8h`,
+  }));
+}
+
+async function issue(session: Session, flags: IssueFlags): Promise<void> {
+  const { agent, role, out } = flags;
+  const tenant = tenantOf(session, flags);
+  if (!isToken(agent)) throw invalid("--agent", "1 to 64 characters of A-Z a-z 0-9 _ -", agent);
+  if (!isToken(tenant)) throw invalid("--tenant", "1 to 64 characters of A-Z a-z 0-9 _ -", tenant);
+  const now = new Date(session.context.now());
+  const expiresAt = endOf(flags.expires, now);
+  const { issueGrant } = await import("../../../../shared/bus/access/administration.ts");
+  const { grant, credentials } = await issueGrant(await existingFolder(session), {
+    role,
+    tenant,
+    name: principalToken({ kind: ROLES_OF_PEOPLE.includes(role) ? "human" : "agent", name: agent }),
+    expiresAt,
+    now,
+  });
+  if (out !== undefined) writeFileSync(out, credentials, { mode: OWNER_ONLY, flag: "wx" });
+  const data = { ...grant, ...(out === undefined ? { credentials } : { file: out }) };
+  const until = expiresAt === null ? "without an end" : `until ${expiresAt.toISOString()}`;
+  const what = `credentials of ${agent} as ${role} in tenant ${tenant}, ${until}; id ${shortId(grant)}`;
+  if (out === undefined) session.notice(what);
+  await session.show(data, () => (out === undefined ? credentials.trimEnd() : `Written to ${out}: ${what}`));
+}
+
+async function list(session: Session): Promise<void> {
+  const { readGrants } = await import("../../../../shared/bus/access/grants.ts");
+  const now = session.context.now();
+  const grants = readGrants(await existingFolder(session)).map((grant) => ({
+    ...grant,
+    state: stateOf(grant, now),
+  }));
+  const { renderGrants } = await import("../../rendering/operations/access.ts");
+  await session.show({ grants }, () => renderGrants(grants, session.view));
+}
+
+async function revoke(session: Session, who: string): Promise<void> {
+  const folder = await existingFolder(session);
+  const { revokeGrants, updateServer } = await import("../../../../shared/bus/access/administration.ts");
+  const now = new Date(session.context.now());
+  const { tenant } = session.settings;
+  const isMeant = (grant: RegisteredGrant): boolean =>
+    (tenant ?? grant.tenant) === grant.tenant &&
+    (grant.name === who || grant.name === principalToken({ kind: "human", name: who }) || isIdOf(grant, who));
+  const revoked = revokeGrants(folder, isMeant, now);
+  if (revoked.length === 0) {
+    throw new UsageError(
+      `there are no valid credentials of ${who}`,
+      `See \`${session.programName} access list\`.`,
+    );
+  }
+  // Without a running fleet, its next start applies the revocation.
+  const url = await runningFleet(session);
+  if (url !== undefined) await updateServer(folder, url);
+  const isApplied = url !== undefined;
+  const { counted } = await import("../../rendering/terminal/text.ts");
+  await session.show({ revoked, applied: isApplied }, () =>
+    isApplied
+      ? `Revoked ${counted(revoked.length, "issue")} of credentials; the server refuses them from now on.`
+      : `Revoked ${counted(revoked.length, "issue")} of credentials; the server refuses them at its next start.`,
+  );
+}
+
+async function runningFleet(session: Session): Promise<string | undefined> {
+  const { addressOfHome } = await import("../../../../shared/sdk/address.ts");
+  return addressOfHome(await homeOf(session))?.url;
+}
+
+async function homeOf({ context }: Session): Promise<string> {
+  const { addressFields } = await import("../../../../shared/sdk/address.ts");
+  return readConfig({ home: addressFields.home }, context.env).home;
+}
+
+async function existingFolder(session: Session): Promise<string> {
+  const { ACCESS_FOLDER, hasKeys } = await import("../../../../shared/bus/access/local-credentials.ts");
+  const folder = join(await homeOf(session), ACCESS_FOLDER);
+  if (hasKeys(folder)) return folder;
+  throw new UsageError(
+    `there are no keys of a fleet in ${folder}`,
+    `Run this in the folder of the fleet, or set FLEET_HOME; \`${session.programName} up\` makes the keys.`,
+  );
+}
+
+function tenantOf(session: Session, flags: IssueFlags): string {
+  return flags.tenant ?? session.settings.tenant ?? session.context.env.FLEET_TENANT ?? DEFAULT_TENANT;
+}
+
+function endOf(text: string, now: Date): Date | null {
+  if (text === "never") return null;
+  const ms = parseDuration(text);
+  if (ms === undefined || ms === 0)
+    throw invalid("--expires", "a time with its unit, such as 8h or 30d, or never", text);
+  return new Date(now.getTime() + ms);
+}
+
+const ID_CHARS = 12;
+const shortId = ({ id }: RegisteredGrant): string => id.slice(0, ID_CHARS);
+
+function isIdOf({ id }: RegisteredGrant, text: string): boolean {
+  return text.length >= ID_CHARS && id.startsWith(text);
+}
+
+function stateOf({ revoked_at, expires_at }: RegisteredGrant, now: number): "valid" | "expired" | "revoked" {
+  if (revoked_at !== null) return "revoked";
+  return expires_at !== null && Date.parse(expires_at) <= now ? "expired" : "valid";
+}

@@ -1,0 +1,37 @@
+// Issued credentials, one line each.
+
+import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
+import { tableLines } from "../terminal/table.ts";
+import { plain, principalText } from "../terminal/text.ts";
+import { ago, brieflyAgo } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+export interface ListedGrant extends RegisteredGrant {
+  readonly state: "valid" | "expired" | "revoked";
+}
+
+const HEADS = ["ID", "NAME", "ROLE", "TENANT", "STATE", "ISSUED", "UNTIL"];
+const FIT = [
+  { least: 12 },
+  { least: 8 },
+  undefined,
+  { leaves: 1 },
+  undefined,
+  { brief: brieflyAgo },
+  undefined,
+];
+const ID_CHARS = 12;
+
+export function renderGrants(grants: readonly ListedGrant[], view: View): string {
+  if (grants.length === 0) return "No credentials were issued.";
+  const rows = grants.map(({ id, name, role, tenant, state, issued_at, expires_at }) => [
+    id.slice(0, ID_CHARS),
+    principalText(name),
+    role,
+    plain(tenant),
+    state === "valid" ? view.colors.green(state) : view.colors.yellow(state),
+    ago(issued_at, view.now),
+    expires_at === null ? "no end" : expires_at,
+  ]);
+  return tableLines(rows, { heads: HEADS, view, fit: FIT }).join("\n");
+}

@@ -1,0 +1,26 @@
+/** The keys of the standalone fleet: created at its first start, together with credentials for its own services. */
+import { join } from "node:path";
+import { issueCredentials, type ServerClaims, serverClaims } from "../../shared/bus/access/claims.ts";
+import { readGrants, revocationsOf } from "../../shared/bus/access/grants.ts";
+import { openKeys } from "../../shared/bus/access/keys.ts";
+import { ACCESS_FOLDER } from "../../shared/bus/access/local-credentials.ts";
+import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
+
+export interface StandaloneAccess {
+  /** The current claims, with what was revoked since. */
+  readonly claims: () => Promise<ServerClaims>;
+  readonly credentialsFile: string;
+}
+
+export async function openAccess(home: string): Promise<StandaloneAccess> {
+  const folder = join(home, ACCESS_FOLDER);
+  const keys = openKeys(folder);
+  const account = keys.account.getPublicKey();
+  const { text } = await issueCredentials(
+    { role: "standalone", tenant: "=", name: "standalone" },
+    { account, signer: keys.roles.standalone },
+  );
+  const credentialsFile = join(folder, "standalone.creds");
+  writeWhole(credentialsFile, text);
+  return { claims: () => serverClaims(keys, revocationsOf(readGrants(folder))), credentialsFile };
+}

@@ -1,0 +1,96 @@
+/**
+ * Issues, lists and revokes credentials with the keys in a fleet's home. Only the fleet's user can read them.
+ * A revocation is in the register before the server gets it, so a server that starts later refuses them too.
+ */
+import { createUser, encodeUser, fmtCreds } from "@nats-io/jwt";
+import { connect, credsAuthenticator } from "@nats-io/transport-node";
+import type { ClientRole } from "../../protocol/permissions.ts";
+import { busError } from "../bus-errors.ts";
+import { accountClaims, issueCredentials } from "./claims.ts";
+import { appendGrant, type RegisteredGrant, readGrants, revocationsOf } from "./grants.ts";
+import { type FleetKeys, openKeys } from "./keys.ts";
+
+const UPDATE_MS = 5_000;
+
+export interface IssueOptions {
+  readonly role: ClientRole;
+  readonly tenant: string;
+  /** The token of the principal in subjects. */
+  readonly name: string;
+  /** null: no end. */
+  readonly expiresAt: Date | null;
+  readonly now: Date;
+}
+
+export interface IssuedCredentials {
+  readonly grant: RegisteredGrant;
+  /** The content of a credentials file. It is nowhere else. */
+  readonly credentials: string;
+}
+
+export async function issueGrant(
+  folder: string,
+  { role, tenant, name, expiresAt, now }: IssueOptions,
+): Promise<IssuedCredentials> {
+  const keys = openKeys(folder);
+  const { id, text } = await issueCredentials(
+    {
+      role,
+      tenant,
+      name,
+      ...(expiresAt !== null && { expiresAt: Math.ceil(expiresAt.getTime() / 1_000) }),
+    },
+    { account: keys.account.getPublicKey(), signer: keys.roles[role] },
+  );
+  const grant = {
+    id,
+    role,
+    tenant,
+    name,
+    issued_at: now.toISOString(),
+    expires_at: expiresAt?.toISOString() ?? null,
+  };
+  appendGrant(folder, { issued: grant });
+  return { grant: { ...grant, revoked_at: null }, credentials: text };
+}
+
+/** Revokes what `selects` chooses of the valid credentials. Returns the revoked ones. */
+export function revokeGrants(
+  folder: string,
+  selects: (grant: RegisteredGrant) => boolean,
+  now: Date,
+): RegisteredGrant[] {
+  const revoked_at = now.toISOString();
+  const chosen = readGrants(folder).filter((grant) => grant.revoked_at === null && selects(grant));
+  for (const { id } of chosen) appendGrant(folder, { revoked: { id, at: revoked_at } });
+  return chosen.map((grant) => ({ ...grant, revoked_at }));
+}
+
+/** Gives the running server the current revocations. It closes the connections of revoked credentials. Throws BusError. */
+export async function updateServer(folder: string, url: string): Promise<void> {
+  const keys = openKeys(folder);
+  const claims = await accountClaims(keys, revocationsOf(readGrants(folder)));
+  try {
+    const connection = await connect({
+      servers: url,
+      name: "fleet-access",
+      timeout: UPDATE_MS,
+      reconnect: false,
+      authenticator: credsAuthenticator(await systemCredentials(keys)),
+    });
+    try {
+      const answer = await connection.request("$SYS.REQ.CLAIMS.UPDATE", claims, { timeout: UPDATE_MS });
+      const { error } = answer.json<{ readonly error?: { readonly description?: string } }>();
+      if (error !== undefined) throw new Error(error.description ?? "the server refused the claims");
+    } finally {
+      await connection.close();
+    }
+  } catch (error) {
+    throw busError(error, { url });
+  }
+}
+
+async function systemCredentials(keys: FleetKeys): Promise<Uint8Array> {
+  const user = createUser();
+  return fmtCreds(await encodeUser("fleet-access", user, keys.system), user);
+}

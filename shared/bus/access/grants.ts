@@ -1,0 +1,84 @@
+/**
+ * The register of issued credentials, a file beside the keys. It holds no secret. Credentials that programs of
+ * the fleet's own user make for themselves are not in it. A line is appended and synced before the credentials
+ * are shown, so none is in use that `fleet access list` does not know.
+ */
+import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { type GrantLine, type GrantRecord, grantLineSchema } from "../../protocol/access-grant.ts";
+import { StartupError } from "../../runtime/process/startup.ts";
+import type { Revocations } from "./claims.ts";
+
+export interface RegisteredGrant extends GrantRecord {
+  /** null: valid until its end. */
+  readonly revoked_at: string | null;
+}
+
+const FILE = "grants.jsonl";
+const OWNER_ONLY = 0o600;
+
+/** The oldest first. Throws StartupError for a damaged register, because a lost line may be a revocation. */
+export function readGrants(folder: string): RegisteredGrant[] {
+  const path = join(folder, FILE);
+  const found = new Map<string, RegisteredGrant>();
+  const lines = read(path).split("\n");
+  for (const [index, line] of lines.entries()) {
+    if (line === "") continue;
+    const parsed = parse(line);
+    if (parsed === undefined) {
+      // A process that was killed while it appended leaves half of the last line. It has shown no credentials.
+      if (index === lines.length - 1) continue;
+      throw new StartupError("the register of credentials is damaged", {
+        exitCode: 78,
+        details: { path, line: index + 1 },
+        hint: "restore the file; without it, revoked credentials could be valid again",
+      });
+    }
+    if ("issued" in parsed) found.set(parsed.issued.id, { ...parsed.issued, revoked_at: null });
+    else {
+      const grant = found.get(parsed.revoked.id);
+      if (grant !== undefined) found.set(grant.id, { ...grant, revoked_at: parsed.revoked.at });
+    }
+  }
+  return [...found.values()];
+}
+
+export function appendGrant(folder: string, line: GrantLine): void {
+  const path = join(folder, FILE);
+  const complete = read(path).lastIndexOf("\n") + 1;
+  const file = openSync(path, "a", OWNER_ONLY);
+  try {
+    // Removes half a line, which a killed process left.
+    ftruncateSync(file, complete);
+    writeSync(file, `${JSON.stringify(line)}\n`);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** For the claims of the account. */
+export function revocationsOf(grants: readonly RegisteredGrant[]): Revocations {
+  return Object.fromEntries(
+    grants.flatMap(({ id, revoked_at }) =>
+      revoked_at === null ? [] : [[id, Math.ceil(Date.parse(revoked_at) / 1_000)]],
+    ),
+  );
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+    throw error;
+  }
+}
+
+function parse(line: string): GrantLine | undefined {
+  try {
+    return grantLineSchema.parse(JSON.parse(line));
+  } catch {
+    return undefined;
+  }
+}

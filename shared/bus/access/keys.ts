@@ -1,0 +1,93 @@
+/**
+ * The keys of a fleet: its operator, its two accounts (the fleet's and the server's own) and one signing key for
+ * each role. They are seeds of Ed25519 keys in one folder that only the fleet's user can read. A program with a
+ * role's key can issue credentials of that role only, because the server takes the permissions from the role.
+ */
+import { chmodSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { createAccount, createOperator, fromSeed, type KeyPair } from "@nats-io/jwt";
+import { CLIENT_ROLES, type Role, SERVICE_ROLES } from "../../protocol/permissions.ts";
+import { StartupError } from "../../runtime/process/startup.ts";
+import { writeOnce } from "../../runtime/process/whole-file.ts";
+
+export const ROLES: readonly Role[] = [...CLIENT_ROLES, ...SERVICE_ROLES];
+
+/** The name of a key's file, without its ending. */
+type KeyName = "operator" | "account" | "system" | `role-${Role}`;
+
+export interface FleetKeys {
+  readonly operator: KeyPair;
+  readonly account: KeyPair;
+  readonly system: KeyPair;
+  readonly roles: Readonly<Record<Role, KeyPair>>;
+}
+
+const FOLDER_MODE = 0o700;
+const OTHERS = 0o077;
+
+/** Creates the keys that are missing. Several processes may do it at once: the first one's keys stay. */
+export function openKeys(folder: string): FleetKeys {
+  mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
+  chmodSync(folder, FOLDER_MODE);
+  const open = (name: KeyName, create: () => KeyPair): KeyPair => {
+    const path = keyPath(folder, name);
+    const existing = readKey(path);
+    if (existing !== undefined) return existing;
+    writeOnce(path, Buffer.from(create().getSeed()).toString());
+    return readKey(path)!;
+  };
+  return {
+    operator: open("operator", createOperator),
+    account: open("account", createAccount),
+    system: open("system", createAccount),
+    roles: Object.fromEntries(
+      ROLES.map((role) => [role, open(`role-${role}`, createAccount)]),
+    ) as unknown as FleetKeys["roles"],
+  };
+}
+
+/** The signing key of a role; undefined if this user cannot read one. */
+export function readRoleKey(folder: string, role: Role): KeyPair | undefined {
+  return readKey(keyPath(folder, `role-${role}`));
+}
+
+/** The public name of the fleet's account; undefined without its key. */
+export function readAccountName(folder: string): string | undefined {
+  return readKey(keyPath(folder, "account"))?.getPublicKey();
+}
+
+function keyPath(folder: string, name: KeyName): string {
+  return join(folder, `${name}.nk`);
+}
+
+function readKey(path: string): KeyPair | undefined {
+  let seed: Buffer;
+  try {
+    refuseOthers(path);
+    seed = readFileSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "EACCES" || code === "ENOTDIR") return undefined;
+    throw error;
+  }
+  try {
+    return fromSeed(seed);
+  } catch (error) {
+    throw new StartupError("a key of the fleet is damaged", {
+      exitCode: 78,
+      details: { path },
+      hint: "restore the file; a new key would refuse all credentials that were issued",
+      cause: error,
+    });
+  }
+}
+
+function refuseOthers(path: string): void {
+  const { mode } = statSync(path);
+  if ((mode & OTHERS) === 0) return;
+  throw new StartupError("a key of the fleet can be read by other users", {
+    exitCode: 78,
+    details: { path, mode: (mode & 0o777).toString(8) },
+    hint: `run: chmod 600 ${path}`,
+  });
+}

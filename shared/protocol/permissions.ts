@@ -1,0 +1,260 @@
+/**
+ * The rights of each role on the bus: the only source of the server's configuration, of issued credentials
+ * and of the table in SPEC.md. Clients have no rights on JetStream, because JetStream publishes its answers to
+ * any reply subject, also where the client itself may not publish.
+ */
+import { COMMAND_OPS, type CommandOp, QUERY_OPS, QUEUED_OPS, type QueryOp, STREAMS } from "./subjects.ts";
+
+/** The roles of people and programs outside the fleet. */
+export const CLIENT_ROLES = ["agent", "orchestrator", "operator", "observer", "runner"] as const;
+export type ClientRole = (typeof CLIENT_ROLES)[number];
+
+/** The services of the fleet. `standalone` is all of them in one process. */
+export const SERVICE_ROLES = ["writer", "reader", "coordinator", "watchdog", "standalone"] as const;
+export type ServiceRole = (typeof SERVICE_ROLES)[number];
+
+export type Role = ClientRole | ServiceRole;
+
+export interface Rights {
+  readonly publish: readonly string[];
+  readonly subscribe: readonly string[];
+}
+
+/** One line of the table. `{tenant}` and `{name}` stand for those of the credentials. */
+export interface PermissionRow {
+  readonly subject: string;
+  readonly direction: "publish" | "subscribe";
+  readonly roles: readonly Role[];
+  readonly purpose: string;
+}
+
+const ACTING = ["agent", "orchestrator", "operator"] as const;
+const WATCHING = ["orchestrator", "operator", "observer"] as const;
+const CLIENTS = CLIENT_ROLES;
+
+/** `recover` takes a task away from another principal, so it is not for agents. */
+const RECOVER_ROLES: readonly ClientRole[] = ["orchestrator", "operator"];
+
+const READ_OPS: readonly QueryOp[] = [
+  "get",
+  "latest",
+  "history",
+  "by_agent",
+  "search",
+  "task",
+  "audit",
+  "handoff",
+  "handoffs",
+  "recovery_point",
+];
+const OVERVIEW_OPS: readonly QueryOp[] = [
+  "recoveries",
+  "status",
+  "agents",
+  "alerts",
+  "alert",
+  "index_status",
+  "scrub_status",
+  "scrub_findings",
+  "queue_status",
+  "dead_list",
+];
+
+function commandRow(op: CommandOp): PermissionRow {
+  return {
+    subject: `fleet.cmd.{tenant}.{name}.*.${op}`,
+    direction: "publish",
+    roles: op === "recover" ? RECOVER_ROLES : ACTING,
+    purpose: `command ${op}`,
+  };
+}
+
+function queryRow(op: QueryOp): PermissionRow {
+  return {
+    subject: `fleet.query.{tenant}.{name}.${op}`,
+    direction: "publish",
+    roles: queryRoles(op),
+    purpose: `query ${op}`,
+  };
+}
+
+function queryRoles(op: QueryOp): readonly ClientRole[] {
+  if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
+  if (READ_OPS.includes(op)) return CLIENTS;
+  if (OVERVIEW_OPS.includes(op)) return WATCHING;
+  return ["operator"];
+}
+
+const runnerRow = (
+  subject: string,
+  purpose: string,
+  direction: PermissionRow["direction"] = "publish",
+): PermissionRow => ({ subject, direction, roles: ["runner"], purpose });
+
+/** A runner acts for the agents that it starts. Their names are not known when it gets its credentials. */
+const RUNNER_ROWS: readonly PermissionRow[] = [
+  runnerRow("fleet.cmd.{tenant}.*.*.acknowledge", "accepts offers for its agents"),
+  runnerRow("fleet.query.{tenant}.*.task", "asks whether its agents own their tasks"),
+  runnerRow("fleet.heartbeat.{tenant}.*", "heartbeats of its agents"),
+  runnerRow("fleet.exit.{tenant}.*.*", "exit reports of its agents"),
+  runnerRow("_INBOX.{tenant}.>", "answers for its agents", "subscribe"),
+];
+
+const CLIENT_ROWS: readonly PermissionRow[] = [
+  ...COMMAND_OPS.map(commandRow),
+  ...QUEUED_OPS.map(
+    (op): PermissionRow => ({
+      subject: `fleet.queue.{tenant}.{name}.*.${op}`,
+      direction: "publish",
+      roles: ACTING,
+      purpose: `queued command ${op}`,
+    }),
+  ),
+  ...QUERY_OPS.map(queryRow),
+  {
+    subject: "fleet.heartbeat.{tenant}.{name}",
+    direction: "publish",
+    roles: ACTING,
+    purpose: "heartbeat",
+  },
+  {
+    subject: "fleet.exit.{tenant}.{name}.*",
+    direction: "publish",
+    roles: ACTING,
+    purpose: "its own exit report",
+  },
+  ...RUNNER_ROWS,
+  {
+    subject: "_INBOX.{tenant}.{name}.>",
+    direction: "subscribe",
+    roles: CLIENTS,
+    purpose: "answers",
+  },
+  {
+    subject: "fleet.event.{tenant}.>",
+    direction: "subscribe",
+    roles: ["agent", ...WATCHING],
+    purpose: "events of the tenant",
+  },
+  {
+    subject: "fleet.alert.{tenant}.>",
+    direction: "subscribe",
+    roles: WATCHING,
+    purpose: "alerts of the tenant",
+  },
+];
+
+const SERVICES = SERVICE_ROLES;
+
+function streamRows(
+  name: string,
+  { consumers, reads, removes }: Partial<Record<"consumers" | "reads" | "removes", readonly ServiceRole[]>>,
+): PermissionRow[] {
+  const row = (subject: string, roles: readonly ServiceRole[], purpose: string): PermissionRow[] =>
+    roles.length === 0 ? [] : [{ subject, direction: "publish", roles, purpose }];
+  const consumer = (op: string, purpose: string) =>
+    row(`$JS.API.CONSUMER.${op}.${name}.>`, consumers ?? [], purpose);
+  return [
+    ...row(`$JS.API.STREAM.INFO.${name}`, SERVICES, "reads the state of the stream"),
+    ...row(`$JS.API.STREAM.CREATE.${name}`, SERVICES, "creates the stream"),
+    ...row(`$JS.API.STREAM.UPDATE.${name}`, SERVICES, "restores the settings of the stream"),
+    ...row(`$JS.API.STREAM.MSG.GET.${name}`, reads ?? [], "reads a message; compares a reported copy"),
+    ...row(`$JS.API.DIRECT.GET.${name}`, reads ?? [], "reads a message"),
+    ...row(`$JS.API.DIRECT.GET.${name}.>`, reads ?? [], "reads the newest message of a subject"),
+    ...row(`$JS.API.STREAM.MSG.DELETE.${name}`, removes ?? [], "removes a message"),
+    ...consumer("CREATE", "creates a consumer"),
+    ...row(`$JS.API.CONSUMER.CREATE.${name}`, consumers ?? [], "creates a consumer without a name"),
+    ...consumer("DURABLE.CREATE", "creates a consumer, older servers"),
+    ...consumer("INFO", "reads the state of a consumer"),
+    ...consumer("DELETE", "removes an out-of-date consumer"),
+    ...consumer("MSG.NEXT", "asks for messages"),
+    ...row(`$JS.API.CONSUMER.LIST.${name}`, consumers ?? [], "lists the consumers"),
+    ...row(`$JS.API.CONSUMER.NAMES.${name}`, consumers ?? [], "lists the consumers"),
+    ...row(`$JS.ACK.${name}.>`, consumers ?? [], "acknowledges messages"),
+  ];
+}
+
+const service = (
+  subject: string,
+  direction: PermissionRow["direction"],
+  roles: readonly ServiceRole[],
+  purpose: string,
+): PermissionRow => ({ subject, direction, roles: [...roles, "standalone"], purpose });
+
+const SERVICE_ROWS: readonly PermissionRow[] = [
+  ...SERVICES.map(
+    (role): PermissionRow => ({
+      subject: `_INBOX.=${role}.>`,
+      direction: "subscribe",
+      roles: [role],
+      purpose: "answers to the service itself",
+    }),
+  ),
+  service("fleet.cmd.*.*.*.*", "subscribe", ["writer"], "commands"),
+  service("fleet.query.*.*.*", "subscribe", ["reader"], "queries"),
+  service("fleet.heartbeat.*.*", "subscribe", ["watchdog", "reader"], "heartbeats"),
+  service("_INBOX.>", "publish", ["writer", "reader"], "answers to callers"),
+  service("fleet.event.>", "publish", ["writer"], "events out of the outbox"),
+  service("fleet.offer.*.*.*", "publish", ["writer"], "offers out of the outbox"),
+  service("fleet.dead.>", "publish", ["writer", "coordinator", "watchdog"], "dead letters"),
+  service("fleet.alert.>", "publish", ["writer", "coordinator", "watchdog", "reader"], "alerts"),
+  service("fleet.queue.>", "publish", ["reader"], "dead letters that an operator retries"),
+  {
+    subject: "$JS.API.INFO",
+    direction: "publish",
+    roles: SERVICES,
+    purpose: "reads the limits of JetStream",
+  },
+  {
+    subject: "$JS.API.STREAM.NAMES",
+    direction: "publish",
+    roles: SERVICES,
+    purpose: "finds the stream of a subject",
+  },
+];
+
+const every = (...roles: ServiceRole[]): readonly ServiceRole[] => [...roles, "standalone"];
+
+const STREAM_ROWS: readonly PermissionRow[] = [
+  ...streamRows(STREAMS.events, {
+    consumers: every("coordinator", "watchdog", "reader"),
+    reads: every("writer", "reader", "coordinator", "watchdog"),
+  }),
+  ...streamRows(STREAMS.alerts, {
+    consumers: every("reader", "watchdog"),
+    reads: every("writer", "reader", "coordinator", "watchdog"),
+  }),
+  ...streamRows(STREAMS.queue, {
+    consumers: every("writer"),
+    reads: every("writer", "reader", "watchdog"),
+    removes: every("writer"),
+  }),
+  ...streamRows(STREAMS.dead, {
+    consumers: every("reader"),
+    reads: every("writer", "reader", "coordinator", "watchdog"),
+    removes: every("reader"),
+  }),
+  ...streamRows(STREAMS.offers, {
+    consumers: every("reader"),
+    reads: every("writer", "reader"),
+  }),
+  ...streamRows(STREAMS.exits, {
+    consumers: every("watchdog"),
+    reads: every("watchdog", "reader"),
+  }),
+];
+
+export const PERMISSIONS: readonly PermissionRow[] = [...CLIENT_ROWS, ...SERVICE_ROWS, ...STREAM_ROWS];
+
+/** The rights of a role. `tenant` and `name` may be templates of the server. */
+export function rightsOf(role: Role, { tenant, name }: { tenant: string; name: string }): Rights {
+  const of = (direction: PermissionRow["direction"]): string[] =>
+    PERMISSIONS.filter((row) => row.direction === direction && row.roles.includes(role)).map(({ subject }) =>
+      subject.replace("{tenant}", tenant).replace("{name}", name),
+    );
+  return { publish: of("publish"), subscribe: of("subscribe") };
+}
+
+export function isServiceRole(role: Role): role is ServiceRole {
+  return (SERVICE_ROLES as readonly string[]).includes(role);
+}

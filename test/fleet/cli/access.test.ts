@@ -1,0 +1,160 @@
+// Credentials as their users meet them: a fleet that refuses strangers, files from `fleet access`, and their revocation.
+
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type ConnectOptions, connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { input } from "../../harness/records/records.ts";
+import { resultOf, startCli } from "../../services/cli/process.ts";
+
+/** Each call is a process of its own, and a busy machine takes seconds to start one. */
+const PROCESSES_MS = 90_000;
+
+let server: TestFleet;
+/** The home of another user. */
+const elsewhere = mkdtempSync(join(tmpdir(), "fleet-elsewhere-"));
+const clients: FleetClient[] = [];
+
+beforeAll(async () => {
+  server = await startFleet();
+});
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await server?.stop();
+  rmSync(elsewhere, { recursive: true, force: true });
+});
+
+const fleet = (line: string, env: Record<string, string> = {}) =>
+  resultOf(startCli(line.split(" "), { env: { FLEET_HOME: server.home, ...env } }));
+
+/** A program of another user, who has the address of the fleet and perhaps a file. */
+async function stranger(agentId: string, options: ConnectOptions = {}): Promise<FleetClient> {
+  const client = await connect({
+    url: server.url,
+    agentId,
+    fallback: "none",
+    env: { FLEET_HOME: elsewhere },
+    onWarning: () => {},
+    ...options,
+  });
+  clients.push(client);
+  return client;
+}
+
+const codeOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => "done",
+    (error: unknown) => (error as { code?: string }).code ?? error,
+  );
+
+test(
+  "without credentials the bus refuses a program, and the error names the next step",
+  async () => {
+    expect(await codeOf(stranger("agent-1"))).toBe("UNAUTHORIZED");
+    const { exit, err } = await fleet("status", { FLEET_HOME: elsewhere, FLEET_URL: server.url });
+    expect(exit).not.toBe(0);
+    expect(err).toMatch(/FLEET_NATS_CREDS.*fleet access issue/s);
+  },
+  PROCESSES_MS,
+);
+
+test(
+  "issued credentials are for one name in one tenant, and end at once when they are revoked",
+  async () => {
+    const file = join(elsewhere, "coder.creds");
+    const issued = await fleet(`access issue --agent coder --out ${file} --json`);
+    expect({ exit: issued.exit, err: issued.err }).toEqual({ exit: 0, err: "" });
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const coder = await stranger("coder", { credentials: file });
+    const written = await coder.createCheckpoint({ taskId: "walled", checkpoint: input({}) });
+    expect(written.outcome).toBe("committed");
+    expect(await codeOf(coder.admin.executeRecovery(null, { taskId: "walled" }))).toBe("FORBIDDEN");
+    expect(await codeOf(coder.admin.status())).toBe("FORBIDDEN");
+    // Another name or another tenant with the same file: the server refuses the inbox and the subject.
+    const other = await stranger("reviewer", { credentials: file });
+    expect(await codeOf(other.getTask("walled"))).toBe("FORBIDDEN");
+    const abroad = await stranger("coder", { credentials: file, tenant: "elsewhere" });
+    expect(await codeOf(abroad.getTask("walled"))).toBe("FORBIDDEN");
+
+    const list = JSON.parse((await fleet("access list --json")).out) as { grants: object[] };
+    expect(list.grants).toMatchObject([{ name: "coder", role: "agent", tenant: "default", state: "valid" }]);
+    const revoked = await fleet("access revoke coder");
+    expect(revoked).toMatchObject({
+      exit: 0,
+      err: "",
+      out: expect.stringContaining("refuses them from now on"),
+    });
+    expect(await codeOf(stranger("coder", { credentials: file }))).toBe("UNAUTHORIZED");
+    await expect.poll(() => codeOf(coder.getTask("walled"))).not.toBe("done");
+    expect((await fleet("access list")).out).toMatch(/coder.*agent.*revoked/);
+    expect(await fleet("access revoke coder")).toMatchObject({ exit: 64 });
+  },
+  PROCESSES_MS,
+);
+
+test(
+  "revoked credentials stay revoked when the server and the fleet are killed",
+  async () => {
+    const file = join(elsewhere, "leaver.creds");
+    await fleet(`access issue --agent leaver --out ${file}`);
+    await fleet("access revoke leaver");
+    await server.killNats();
+    await expect
+      .poll(() => codeOf(stranger("leaver", { credentials: file })), { timeout: 30_000 })
+      .toBe("UNAUTHORIZED");
+    await server.kill9();
+    await server.start();
+    expect(await codeOf(stranger("leaver", { credentials: file }))).toBe("UNAUTHORIZED");
+  },
+  PROCESSES_MS,
+);
+
+test(
+  "the fleet's own user needs no file, and its keys are readable by this user only",
+  async () => {
+    const client = await server.client("own-agent");
+    expect(await codeOf(client.getTask("walled"))).toBe("done");
+    const folder = join(server.home, "access");
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    for (const name of readdirSync(folder))
+      expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o600]);
+    // A client of this user has the role of an agent, unless it asks for another one.
+    const agent = await server.client("own-agent", "default", { role: "agent" });
+    expect(await codeOf(agent.admin.queueStatus())).toBe("FORBIDDEN");
+  },
+  PROCESSES_MS,
+);
+
+test(
+  "a fleet keeps its streams when it gets credentials, and when it loses them",
+  async () => {
+    const env: Record<string, string> = { FLEET_AUTH: "off" };
+    const changing = await startFleet(env);
+    try {
+      expect(changing.output()).toContain("FLEET_AUTH is off");
+      const client = await changing.client("agent-1");
+      await client.createCheckpoint({ taskId: "kept", checkpoint: input({}) });
+      const alerts = async () => (await changing.client("reader")).admin.status();
+      const accounts = () => readdirSync(join(changing.home, "nats", "store", "jetstream"));
+      expect(accounts()).toEqual(["$G"]);
+      for (const [auth, account] of [
+        ["on", /^A[A-Z2-7]{55}$/],
+        ["off", /^\$G$/],
+      ] as const) {
+        await changing.terminate();
+        env.FLEET_AUTH = auth;
+        await changing.start();
+        expect(accounts()).toEqual([expect.stringMatching(account)]);
+        expect(await alerts()).toMatchObject({ bus: { ok: true }, counts: { tasks: 1 } });
+      }
+      expect(readdirSync(join(changing.home, "nats", "store", "jetstream", "$G", "streams"))).toContain(
+        "FLEET_EVENTS",
+      );
+    } finally {
+      await changing.stop();
+    }
+  },
+  PROCESSES_MS,
+);

@@ -1,0 +1,106 @@
+// Credentials from their issue to their end, against a real server: issued, expired, revoked while connected, kept over a restart.
+
+import { appendFileSync, chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect, credsAuthenticator, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { issueGrant, revokeGrants, updateServer } from "../../../../shared/bus/access/administration.ts";
+import { appendGrant, readGrants } from "../../../../shared/bus/access/grants.ts";
+import { openKeys } from "../../../../shared/bus/access/keys.ts";
+import { issueLocally } from "../../../../shared/bus/access/local-credentials.ts";
+import { type GuardedNats, startGuardedNats } from "../../../harness/guarded-nats.ts";
+
+let nats: GuardedNats;
+beforeAll(async () => {
+  nats = await startGuardedNats();
+});
+afterAll(() => nats?.stop());
+
+const NEVER = { expiresAt: null, now: new Date() } as const;
+const open = (credentials: string): Promise<NatsConnection> =>
+  connect({
+    servers: nats.url,
+    reconnect: false,
+    authenticator: credsAuthenticator(Buffer.from(credentials)),
+  });
+const refusal = (credentials: string): Promise<unknown> =>
+  open(credentials).then(
+    async (connection) => {
+      await connection.close();
+      return "connected";
+    },
+    (error: unknown) => String(error),
+  );
+
+test("a connection without credentials is refused", async () => {
+  await expect(connect({ servers: nats.url, reconnect: false })).rejects.toThrow(/authorization/i);
+});
+
+test("issued credentials connect, and revoked ones lose their open connection and never connect again", async () => {
+  const issued = await issueGrant(nats.access, { role: "agent", tenant: "t1", name: "leaver", ...NEVER });
+  const other = await issueGrant(nats.access, { role: "agent", tenant: "t1", name: "stayer", ...NEVER });
+  const [leaver, stayer] = [await open(issued.credentials), await open(other.credentials)];
+  const revoked = revokeGrants(nats.access, ({ name }) => name === "leaver", new Date());
+  expect(revoked.map(({ id }) => id)).toEqual([issued.grant.id]);
+  await updateServer(nats.access, nats.url);
+  await leaver.closed();
+  expect(await refusal(issued.credentials)).toMatch(/authorization|revoked/i);
+  await stayer.flush();
+  await stayer.close();
+  expect(await refusal(other.credentials)).toBe("connected");
+  await nats.restart();
+  expect(await refusal(issued.credentials)).toMatch(/authorization|revoked/i);
+  expect(await refusal(other.credentials)).toBe("connected");
+});
+
+test("credentials expire", async () => {
+  const now = new Date();
+  const expired = await issueGrant(nats.access, {
+    role: "agent",
+    tenant: "t1",
+    name: "late",
+    expiresAt: new Date(now.getTime() - 5_000),
+    now,
+  });
+  expect(await refusal(expired.credentials)).toMatch(/authorization|expired/i);
+});
+
+test("credentials of one fleet are refused by another", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-foreign-"));
+  const foreign = await issueGrant(folder, { role: "operator", tenant: "t1", name: "human=eve", ...NEVER });
+  expect(await refusal(foreign.credentials)).toMatch(/authorization/i);
+  rmSync(folder, { recursive: true });
+});
+
+test("the register lists what was issued and survives half a line", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-register-"));
+  const first = await issueGrant(folder, { role: "agent", tenant: "t1", name: "a", ...NEVER });
+  appendFileSync(join(folder, "grants.jsonl"), '{"issued":{"id":"UA');
+  expect(readGrants(folder)).toEqual([first.grant]);
+  const second = await issueGrant(folder, { role: "observer", tenant: "t1", name: "human=b", ...NEVER });
+  expect(readGrants(folder)).toEqual([first.grant, second.grant]);
+  revokeGrants(folder, ({ id }) => id === second.grant.id, new Date("2026-01-02T03:04:05Z"));
+  expect(readGrants(folder)[1]).toMatchObject({ revoked_at: "2026-01-02T03:04:05.000Z" });
+  appendFileSync(join(folder, "grants.jsonl"), "not JSON\n");
+  appendGrant(folder, { revoked: { id: first.grant.id, at: new Date().toISOString() } });
+  expect(() => readGrants(folder)).toThrow(/register of credentials is damaged/);
+  rmSync(folder, { recursive: true });
+});
+
+test("keys and register are readable by their user only, and keys that others can read are refused", async () => {
+  const home = mkdtempSync(join(tmpdir(), "fleet-home-"));
+  const folder = join(home, "access");
+  const keys = openKeys(folder);
+  await issueGrant(folder, { role: "agent", tenant: "t1", name: "a", ...NEVER });
+  expect(statSync(folder).mode & 0o777).toBe(0o700);
+  for (const name of readdirSync(folder))
+    expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o600]);
+  expect(openKeys(folder).account.getPublicKey()).toBe(keys.account.getPublicKey());
+  expect(readFileSync(join(folder, "grants.jsonl"), "utf8")).not.toMatch(/SU[A-Z2-7]{50}/);
+  const grant = { role: "agent", tenant: "t1", name: "a" } as const;
+  expect(await issueLocally(home, grant)).toContain("BEGIN NATS USER JWT");
+  chmodSync(join(folder, "role-agent.nk"), 0o644);
+  await expect(issueLocally(home, grant)).rejects.toThrow(/can be read by other users/);
+  rmSync(home, { recursive: true });
+});
