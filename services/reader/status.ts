@@ -30,9 +30,11 @@ export function createStatus({ store, bus, clock }: ReaderContext): () => Promis
   };
   return async () => {
     const options = { label: "status", deadlineMs: READ_DEADLINE_MS };
-    const [storeHealth, busHealth, records] = await Promise.all([
+    const [storeHealth, busHealth, findings, records] = await Promise.all([
       store.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
       bus.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
+      // The bus's health says why the streams cannot be inspected.
+      bus.inspectStreams({ repair: false }).catch(() => []),
       store.read(options, recorded).catch((error: unknown) => {
         throw asFleetError(error);
       }),
@@ -41,6 +43,7 @@ export function createStatus({ store, bus, clock }: ReaderContext): () => Promis
       version,
       store: { engine: store.name, ok: storeHealth.ok, detail: storeHealth.detail },
       bus: { ...busHealth, server_version: bus.serverVersion },
+      findings,
       ...records,
       uptime_ms: Math.round(clock.monotonic() - begin),
     };

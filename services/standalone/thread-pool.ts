@@ -18,7 +18,7 @@ export interface ThreadPool {
   /** One snapshot of each thread. */
   metrics(): Promise<MetricsSnapshot[]>;
   /** A check passes if it passes in every working thread. */
-  readonly checks: Readonly<Record<"store" | "bus", HealthCheck>>;
+  readonly checks: Readonly<Record<"store" | "bus" | "streams", HealthCheck>>;
   readonly stop: Stop;
 }
 
@@ -42,14 +42,14 @@ export async function startThreadPool(context: ThreadPoolContext): Promise<Threa
   }
   const stopAdjusting = adjustThreadCount(context, threads);
   const serving = () => threads.filter(({ isServing }) => isServing);
-  const check = (name: "store" | "bus") => async (): Promise<Health> => {
+  const check = (name: "store" | "bus" | "streams") => async (): Promise<Health> => {
     const answers = await Promise.all(serving().map((thread) => thread.request("health")));
     const all = answers.map((health) => health[name] ?? { ok: false, detail: "not checked" });
     return all.find(({ ok }) => !ok) ?? all[0]!;
   };
   return {
     metrics: () => Promise.all(threads.map((thread) => thread.metrics())),
-    checks: { store: check("store"), bus: check("bus") },
+    checks: { store: check("store"), bus: check("bus"), streams: check("streams") },
     async stop() {
       await stopAdjusting();
       await Promise.all(threads.map((thread) => thread.stop()));

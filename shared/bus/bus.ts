@@ -3,6 +3,7 @@
  * the services interpret. Only shared/bus knows of NATS, so the client library can be replaced in one folder.
  */
 import type { Stop } from "../runtime/process/service.ts";
+import type { StreamFinding } from "./streams/inspection.ts";
 import type { StreamSpec } from "./streams/streams.ts";
 
 export interface Headers {
@@ -226,6 +227,11 @@ export interface Bus {
   stream(name: string): StreamView;
   /** Creates missing streams and makes safe changes. Throws StartupError for an unsafe difference. */
   reconcileStreams(specs: readonly StreamSpec[]): Promise<void>;
+  /**
+   * Compares the reconciled streams and the consumers of this connection with the server. With `repair`,
+   * restores what can be restored without losing a message. Throws BusError.
+   */
+  inspectStreams(o: { repair: boolean }): Promise<StreamFinding[]>;
   /** Whether the server syncs to disk before it acknowledges. "unknown": there is no monitoring address. */
   proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }>;
   health(o: { timeoutMs: number }): Promise<{ ok: boolean; detail: string }>;

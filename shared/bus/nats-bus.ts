@@ -32,6 +32,7 @@ import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
 import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
 import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
+import { inspectStreams, type StreamFinding } from "./streams/inspection.ts";
 import { reconcileStream } from "./streams/reconcile.ts";
 import { StreamDirectory } from "./streams/stream-directory.ts";
 import { streamView } from "./streams/stream-view.ts";
@@ -60,6 +61,9 @@ export class NatsBus implements Bus {
   readonly #manager: Promise<JetStreamManager>;
   readonly #directory: StreamDirectory;
   readonly #stops = new Set<Stop>();
+  /** What this connection owns, for inspections. */
+  readonly #specs = new Map<string, StreamSpec>();
+  readonly #consumers = new Set<ConsumeOptions>();
   readonly #watchers = new Set<(status: BusStatus) => void>();
   #version: string;
   #closing: Promise<void> | undefined;
@@ -131,7 +135,12 @@ export class NatsBus implements Bus {
   }
 
   async consume(o: ConsumeOptions, handler: (m: DurableMessage) => Promise<void>): Promise<Stop> {
-    return this.#stoppable(await consume(await this.#access(), o, handler));
+    const stop = await consume(await this.#access(), o, handler);
+    this.#consumers.add(o);
+    return this.#stoppable(async () => {
+      this.#consumers.delete(o);
+      await stop();
+    });
   }
 
   async deliverNext(o: ConsumeOptions, to: { inbox: string; waitMs: number }): Promise<void> {
@@ -158,8 +167,21 @@ export class NatsBus implements Bus {
     const access = { manager: await this.#manager, log: this.#log, atomic };
     for (const spec of specs) {
       await whenReady(STREAMS_READY_MS, () => reconcileStream(access, spec));
+      this.#specs.set(spec.name, spec);
     }
     this.#directory.forget();
+  }
+
+  async inspectStreams({ repair }: { repair: boolean }): Promise<StreamFinding[]> {
+    const access = {
+      manager: await this.#manager,
+      log: this.#log,
+      atomic: knowsAtomicBatches(this.#connection.info),
+    };
+    const findings = await inspectStreams(access, [...this.#specs.values()], [...this.#consumers], repair);
+    if (findings.some(({ kind, consumer }) => kind === "missing" && consumer === null))
+      this.#directory.forget();
+    return findings;
   }
 
   async proveDurability(): Promise<{ version: string; syncAlways: boolean | "unknown" }> {

@@ -273,10 +273,27 @@ export interface IndexStatus {
   readonly total: number;
 }
 
+export const FINDING_KINDS = ["missing", "altered", "paused", "sealed", "nearly_full", "full"] as const;
+
+/** A stream or durable consumer of the bus that is not as Fleet needs it. */
+export interface StreamFinding {
+  readonly stream: string;
+  /** null: the stream itself. */
+  readonly consumer: string | null;
+  readonly kind: (typeof FINDING_KINDS)[number];
+  /** The settings that differ, or the size. */
+  readonly detail: string;
+  readonly repaired: boolean;
+  /** Whether services cannot do their work until it is repaired. */
+  readonly blocks: boolean;
+}
+
 export interface FleetStatus {
   readonly version: string;
   readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string };
   readonly bus: { readonly ok: boolean; readonly detail: string; readonly server_version: string };
+  /** Absent from older fleets. */
+  readonly findings?: readonly StreamFinding[];
   readonly index: IndexStatus;
   readonly outbox: { readonly depth: number; readonly oldest_ms: number };
   readonly counts: { readonly tasks: number; readonly checkpoints: number; readonly events: number };

@@ -19,6 +19,7 @@ import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
 import { absoluteStoreUrl, type platformFields } from "./service-settings.ts";
+import { startStreamInspection } from "./stream-inspection.ts";
 
 const CHECK_MS = 1_500;
 
@@ -47,7 +48,7 @@ export interface Platform extends ServiceContext {
   readonly instance: string;
   readonly opsPort: number;
   /** The checks that must pass for the services to work. */
-  readonly checks: Readonly<Record<"store" | "bus", HealthCheck>>;
+  readonly checks: Readonly<Record<"store" | "bus" | "streams", HealthCheck>>;
   readonly closers: Closers;
   /** Closes everything that was opened and added, in reverse order. */
   readonly stop: Stop;
@@ -78,9 +79,12 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     const backgroundBus = await connectedBus(options, instance, format, log);
     closers.add("background bus", () => backgroundBus.close());
     await proveBus(bus, options, log);
+    const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
+    closers.add("stream inspection", inspection.stop);
     const checks = {
       store: () => store.health({ timeoutMs: CHECK_MS }),
       bus: () => bus.health({ timeoutMs: CHECK_MS }),
+      streams: inspection.check,
     };
     const ops = await serveOps({
       host: options.opsHost,

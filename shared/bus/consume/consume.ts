@@ -170,14 +170,21 @@ function giveBack(raw: JsMsg, log: Logger): void {
   }
 }
 
-export async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOptions): Promise<void> {
-  const changeable = {
+function changeableConfig(o: ConsumeOptions): Partial<ConsumerConfig> {
+  return {
     ack_wait: o.ackWaitMs * NANOS_PER_MS,
     max_ack_pending: o.maxAckPending,
     max_deliver: -1,
     ...(o.filters !== undefined && { filter_subjects: [...o.filters] }),
     ...(o.forgottenAfterMs !== undefined && { inactive_threshold: o.forgottenAfterMs * NANOS_PER_MS }),
   };
+}
+
+export async function ensureConsumer(
+  { manager }: Pick<StreamAccess, "manager">,
+  o: ConsumeOptions,
+): Promise<void> {
+  const changeable = changeableConfig(o);
   const found = await manager.consumers.info(o.stream, o.durable).catch((error: unknown) => {
     if (error instanceof JetStreamApiError && error.code === JetStreamApiCodes.ConsumerNotFound)
       return undefined;
@@ -191,19 +198,20 @@ export async function ensureConsumer({ manager }: StreamAccess, o: ConsumeOption
       ...(o.waitingMax !== undefined && { max_waiting: o.waitingMax }),
     };
     await manager.consumers.add(o.stream, { ...fixed, ...changeable });
-  } else if (differs(found.config, changeable)) {
+  } else if (consumerDifferences(found.config, o).length > 0) {
     await manager.consumers.update(o.stream, o.durable, changeable);
   }
 }
 
-function differs(found: ConsumerConfig, wanted: Partial<ConsumerConfig>): boolean {
+/** The settings of a durable that differ from those of its service. */
+export function consumerDifferences(found: ConsumerConfig, o: ConsumeOptions): string[] {
+  const wanted = changeableConfig(o);
   const filters = (config: Partial<ConsumerConfig>) =>
     JSON.stringify(config.filter_subjects ?? (config.filter_subject ? [config.filter_subject] : []));
-  return (
-    found.ack_wait !== wanted.ack_wait ||
-    found.max_ack_pending !== wanted.max_ack_pending ||
-    filters(found) !== filters(wanted)
+  const numbers = (["ack_wait", "max_ack_pending", "max_deliver"] as const).filter(
+    (field) => (found[field] ?? -1) !== wanted[field],
   );
+  return filters(found) === filters(wanted) ? numbers : [...numbers, "filter_subjects"];
 }
 
 export async function follow(

@@ -21,7 +21,16 @@ const NAME_IN_USE = 10058;
 const FIXED = ["retention", "storage"] as const;
 /** The server writes "no limit" as 0 or -1. A higher limit is safe, a lower one is not. */
 const GROWING = ["max_age", "max_bytes", "max_msg_size", "duplicate_window", "num_replicas"] as const;
-const FREE = ["discard", "allow_direct", "allow_atomic", "max_msgs_per_subject"] as const;
+const FREE = [
+  "discard",
+  "allow_direct",
+  "allow_atomic",
+  "max_msgs",
+  "max_msgs_per_subject",
+  "no_ack",
+] as const;
+/** The server sets these, and never takes them back. */
+const DENIALS = ["deny_delete", "deny_purge"] as const;
 
 export async function reconcileStream(
   { manager, log, atomic }: { manager: JetStreamManager; log: Logger; atomic: boolean },
@@ -99,6 +108,9 @@ function safeChanges(found: StreamConfig, wanted: Partial<StreamConfig>, log: Lo
     if (wanted[field] !== undefined && (found[field] ?? false) !== wanted[field])
       changes[field] = wanted[field];
   }
+  for (const field of DENIALS) {
+    if (wanted[field] === true && found[field] !== true) changes[field] = true;
+  }
   for (const field of GROWING) {
     const [have, want] = [limit(found[field]), limit(wanted[field])];
     if (want > have) changes[field] = wanted[field];
@@ -106,6 +118,19 @@ function safeChanges(found: StreamConfig, wanted: Partial<StreamConfig>, log: Lo
       log.warn({ stream: found.name, field, found: have, wanted: want }, "stream limit left as it is");
   }
   return changes as Partial<StreamConfig>;
+}
+
+/** The settings with which Fleet cannot work, or works worse. A higher limit is none. */
+export function streamDifferences(found: StreamConfig, wanted: Partial<StreamConfig>): string[] {
+  const fields: string[] = [...FIXED, ...FREE, ...DENIALS].filter(
+    (field) => wanted[field] !== undefined && (found[field] ?? false) !== wanted[field],
+  );
+  fields.push(...GROWING.filter((field) => limit(wanted[field]) > limit(found[field])));
+  const [have, want] = [found.subject_transform, wanted.subject_transform];
+  if (have?.src !== want?.src || have?.dest !== want?.dest) fields.push("subject_transform");
+  if ([...found.subjects].sort().join() !== [...(wanted.subjects ?? [])].sort().join())
+    fields.push("subjects");
+  return fields;
 }
 
 function limit(value: number | undefined): number {
@@ -128,7 +153,7 @@ function proven(name: string, wanted: Partial<StreamConfig>, made: StreamConfig 
     const same =
       typeof wanted[field] === "number"
         ? limit(wanted[field]) === limit(made[field] as number)
-        : wanted[field] === made[field];
+        : wanted[field] === (made[field] ?? false);
     if (!same) throw refused(name, field, wanted[field], made[field]);
   }
   const lost = (wanted.subjects ?? []).filter((subject) => !made.subjects.includes(subject));

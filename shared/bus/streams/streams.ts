@@ -25,12 +25,19 @@ export interface StreamSpec {
   readonly replicas: number;
   /** Accepts atomic batches, on servers that know them. */
   readonly atomic: boolean;
+  /**
+   * Forbids the deletion of single messages, or a purge. The server never takes a denial back, and dead
+   * letters are removed one by one.
+   */
+  readonly denies: readonly ("deny_delete" | "deny_purge")[];
   /** Messages are stored under a different subject than published. `to` has the server's notation. */
   readonly storedAs?: { readonly from: string; readonly to: string };
 }
 
 const DAY_MS = 86_400_000;
 const MIB = 1024 * 1024;
+
+const DENIES_ALL = ["deny_delete", "deny_purge"] as const;
 
 const COMMON = {
   retention: "limits",
@@ -39,6 +46,7 @@ const COMMON = {
   duplicateWindowMs: 5 * 60_000,
   maxMessageBytes: 256 * 1024,
   atomic: true,
+  denies: DENIES_ALL,
 } as const;
 
 /** For messages that are stored nowhere else. */
@@ -49,6 +57,7 @@ const KEPT = {
   maxAgeMs: 0,
   duplicateWindowMs: 5 * 60_000,
   atomic: false,
+  denies: DENIES_ALL,
 } as const;
 
 /** `storageBytes` is the disk limit of the server. The streams together take at most 80 % of it. */
@@ -86,6 +95,7 @@ export function fleetStreams(o: { storageBytes?: number; replicas?: number } = {
       ...KEPT,
       name: STREAMS.dead,
       subjects: [SUBJECTS.everyDead],
+      denies: ["deny_purge"],
       maxBytes: share(1024 * MIB, 0.1),
       maxMessageBytes: LIMITS.payload_bytes_max,
       replicas,
@@ -131,7 +141,11 @@ export function streamConfig(spec: StreamSpec, atomic: boolean): Partial<StreamC
     max_age: spec.maxAgeMs * NANOS_PER_MS,
     max_bytes: spec.maxBytes,
     max_msg_size: spec.maxMessageBytes,
-    ...(spec.maxPerSubject !== undefined && { max_msgs_per_subject: spec.maxPerSubject }),
+    max_msgs: -1,
+    max_msgs_per_subject: spec.maxPerSubject ?? -1,
+    no_ack: false,
+    deny_delete: spec.denies.includes("deny_delete"),
+    deny_purge: spec.denies.includes("deny_purge"),
     duplicate_window: spec.duplicateWindowMs * NANOS_PER_MS,
     num_replicas: spec.replicas,
     allow_direct: true,

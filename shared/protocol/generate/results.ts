@@ -8,7 +8,7 @@ import { checkpointSchema } from "../checkpoint.ts";
 import { ERROR_CODES } from "../errors.ts";
 import { handoffSchema } from "../handoff-record.ts";
 import { settledOfferSchema } from "../offer-queries.ts";
-import type { QueryResults } from "../queries.ts";
+import { FINDING_KINDS, type QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
 import type { AnsweredOp } from "../subjects.ts";
@@ -40,6 +40,16 @@ const statusSchema = z.looseObject({
   version: z.string(),
   store: z.looseObject({ engine: z.string(), ok: z.boolean(), detail: z.string() }),
   bus: z.looseObject({ ok: z.boolean(), detail: z.string(), server_version: z.string() }),
+  findings: z.array(
+    z.looseObject({
+      stream: z.string(),
+      consumer: z.string().nullable(),
+      kind: z.enum(FINDING_KINDS),
+      detail: z.string(),
+      repaired: z.boolean(),
+      blocks: z.boolean(),
+    }),
+  ),
   index: indexSchema,
   outbox: z.looseObject({ depth: z.int(), oldest_ms: z.number() }),
   counts: z.looseObject({ tasks: z.int(), checkpoints: z.int(), events: z.int() }),

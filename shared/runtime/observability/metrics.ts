@@ -109,6 +109,11 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Posts of alerts to webhooks: delivered, retried, refused, expired after a day, or no alert (unreadable).",
       ["hook", "outcome"],
     ),
+    streamFindingsTotal: make.counter(
+      "fleet_stream_findings_total",
+      "Streams and consumers found missing, altered, paused, sealed or full, by kind and whether repaired.",
+      ["kind", "repaired"],
+    ),
     deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     checkpointCorruptTotal: make.counter(

@@ -13,8 +13,8 @@ export function addStatus(program: Command, action: ActionFactory): void {
     .command("status")
     .summary("Show whether the fleet works.")
     .description(
-      "Show whether store, bus, index and outbox work, whether alerts are open, whether a watchdog runs, and the number of tasks " +
-        "(exit 69: store or bus is unavailable).",
+      "Show whether store, bus, its streams and consumers, index and outbox work, whether alerts are open, whether a watchdog runs, and the number of tasks " +
+        "(exit 69: store or bus is unavailable, or a stream keeps services from their work).",
     )
     .action(action(status));
   withExamples(command, (fleet) => ({
@@ -27,6 +27,7 @@ async function status(session: Session): Promise<void> {
   const client = await session.client();
   const found = await client.admin.status(session.deadline);
   const works = found.store.ok && found.bus.ok;
+  const isBlocked = (found.findings ?? []).some(({ blocks }) => blocks);
   const [alerts, watchdog] = works
     ? await Promise.all([openAlerts(client, session), runningWatchdog(client, session)])
     : [null, null];
@@ -35,7 +36,7 @@ async function status(session: Session): Promise<void> {
   await session.show(whole, () =>
     renderStatus(whole, { url: session.url ?? "", fleet: session.programName }, session.view),
   );
-  if (!works) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+  if (!works || isBlocked) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
 /** The open alerts of this tenant; null if they cannot be read, because the rest of the status is still useful. */

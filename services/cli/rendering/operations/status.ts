@@ -1,6 +1,6 @@
 // The state of the fleet on one screen.
 
-import type { FleetStatus, IndexStatus } from "../../../../shared/protocol/queries.ts";
+import type { FleetStatus, IndexStatus, StreamFinding } from "../../../../shared/protocol/queries.ts";
 import { tableLines } from "../terminal/table.ts";
 import { count, counted, plain } from "../terminal/text.ts";
 import { span } from "../terminal/time.ts";
@@ -29,13 +29,15 @@ export function renderStatus(
   const rows = [
     ["store", mark(store.ok), plain(`${store.engine}  ${store.detail}`.trim())],
     ["bus", mark(bus.ok), plain(`nats-server ${bus.server_version}  ${bus.detail}`.trim())],
+    ...(status.findings ?? []).map((finding) => findingRow(finding, view)),
     ["index", indexMark(index, view), indexText(index)],
     ["outbox", colors.green("ok"), `${counted(outbox.depth, "event")} to publish${waiting}`],
     ...(status.alerts === undefined ? [] : [alertsRow(status.alerts, fleet, view)]),
     ...(status.watchdog === undefined ? [] : [watchdogRow(status.watchdog, view)]),
   ];
   // The reason for a failure must never be cut.
-  const fit = store.ok && bus.ok ? [undefined, undefined, { least: 20 }] : [];
+  const fit =
+    store.ok && bus.ok && (status.findings ?? []).length === 0 ? [undefined, undefined, { least: 20 }] : [];
   return [
     `Fleet ${plain(status.version)} at ${url}, up for ${span(status.uptime_ms)}`,
     "",
@@ -43,6 +45,26 @@ export function renderStatus(
     "",
     `${counted(counts.tasks, "task")}, ${counted(counts.checkpoints, "checkpoint")}, ${counted(counts.events, "event")}`,
   ].join("\n");
+}
+
+/** The next step for the operator, by kind. */
+const FINDING_STEPS: Readonly<Record<StreamFinding["kind"], string>> = {
+  missing: "the services create it again; if it stays, see their log",
+  altered: "the services restore it; if it stays, back up the stream and remove it",
+  paused: "the services resume it; if it stays, run: nats consumer resume",
+  sealed: "back up the stream and remove it; the services create it again",
+  nearly_full: "see the runbook: a stream is nearly full",
+  full: "see the runbook: a stream is nearly full",
+};
+
+function findingRow({ stream, consumer, kind, detail, blocks }: StreamFinding, { colors }: View): string[] {
+  const word = kind.replace("_", " ");
+  const name = consumer === null ? stream : `${consumer} of ${stream}`;
+  return [
+    consumer === null ? "stream" : "consumer",
+    blocks ? colors.red(word) : colors.yellow(word),
+    `${plain(name)}: ${plain(detail)}; ${FINDING_STEPS[kind] ?? "see the log of the services"}`,
+  ];
 }
 
 function alertsRow({ open, more }: OpenAlerts, fleet: string, { colors }: View): string[] {
