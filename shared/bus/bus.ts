@@ -2,8 +2,8 @@
  * The bus as the rest of Fleet sees it: requests, services, events and durable streams. Bodies are bytes that
  * the services interpret. Only shared/bus knows of NATS, so the client library can be replaced in one folder.
  */
+import type { StreamFinding } from "../protocol/queries.ts";
 import type { Stop } from "../runtime/process/service.ts";
-import type { StreamFinding } from "./streams/inspection.ts";
 import type { StreamSpec } from "./streams/streams.ts";
 
 export interface Headers {

@@ -2,6 +2,7 @@
 import { type JetStreamClient, type JetStreamManager, jetstream } from "@nats-io/jetstream";
 import type { NatsConnection, Status } from "@nats-io/transport-node";
 import { errors } from "@nats-io/transport-node";
+import type { StreamFinding } from "../protocol/queries.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import type { Stop } from "../runtime/process/service.ts";
 import {
@@ -32,7 +33,7 @@ import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
 import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
 import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
-import { inspectStreams, type StreamFinding } from "./streams/inspection.ts";
+import { inspectStreams } from "./streams/inspection.ts";
 import { reconcileStream } from "./streams/reconcile.ts";
 import { StreamDirectory } from "./streams/stream-directory.ts";
 import { streamView } from "./streams/stream-view.ts";

@@ -18,8 +18,6 @@ import { consumerDifferences, ensureConsumer } from "../consume/consume.ts";
 import { reconcileStream, streamDifferences } from "./reconcile.ts";
 import { type StreamSpec, streamConfig } from "./streams.ts";
 
-export type { StreamFinding } from "../../protocol/queries.ts";
-
 const NEARLY_FULL = 0.9;
 
 interface InspectionAccess {

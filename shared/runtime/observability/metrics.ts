@@ -109,11 +109,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Posts of alerts to webhooks: delivered, retried, refused, expired after a day, or no alert (unreadable).",
       ["hook", "outcome"],
     ),
-    streamFindingsTotal: make.counter(
-      "fleet_stream_findings_total",
-      "Streams and consumers found missing, altered, paused, sealed or full, by kind and whether repaired.",
-      ["kind", "repaired"],
-    ),
+    ...streamMetrics(make),
     deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     checkpointCorruptTotal: make.counter(
@@ -170,6 +166,16 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
     watchdogAttentionMsLostTotal: make.counter(
       "fleet_watchdog_attention_ms_lost_total",
       "Time in which a watchdog could not observe heartbeats, in milliseconds; it counts as silence of no agent.",
+    ),
+  };
+}
+
+function streamMetrics(make: ReturnType<typeof makers>) {
+  return {
+    streamFindingsTotal: make.counter(
+      "fleet_stream_findings_total",
+      "Streams and consumers found missing, altered, paused, sealed or full, by kind and whether repaired.",
+      ["kind", "repaired"],
     ),
   };
 }
