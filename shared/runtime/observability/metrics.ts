@@ -110,7 +110,6 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       ["hook", "outcome"],
     ),
     ...streamMetrics(make),
-    deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     checkpointCorruptTotal: make.counter(
       "fleet_checkpoint_corrupt_total",
@@ -172,6 +171,7 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
 
 function streamMetrics(make: ReturnType<typeof makers>) {
   return {
+    deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
     streamFindingsTotal: make.counter(
       "fleet_stream_findings_total",
       "Streams and consumers found missing, altered, paused, sealed or full, by kind and whether repaired.",
