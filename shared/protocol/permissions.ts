@@ -165,11 +165,12 @@ function streamRows(
     ...consumer("CREATE", "creates a consumer"),
     ...row(`$JS.API.CONSUMER.CREATE.${name}`, consumers ?? [], "creates a consumer without a name"),
     ...consumer("DURABLE.CREATE", "creates a consumer, older servers"),
-    ...consumer("INFO", "reads the state of a consumer"),
+    ...row(`$JS.API.CONSUMER.INFO.${name}.>`, SERVICES, "reads the state of a consumer"),
+    ...consumer("PAUSE", "resumes a paused consumer"),
     ...consumer("DELETE", "removes an out-of-date consumer"),
     ...consumer("MSG.NEXT", "asks for messages"),
-    ...row(`$JS.API.CONSUMER.LIST.${name}`, consumers ?? [], "lists the consumers"),
-    ...row(`$JS.API.CONSUMER.NAMES.${name}`, consumers ?? [], "lists the consumers"),
+    ...row(`$JS.API.CONSUMER.LIST.${name}`, SERVICES, "lists the consumers"),
+    ...row(`$JS.API.CONSUMER.NAMES.${name}`, SERVICES, "lists the consumers"),
     ...row(`$JS.ACK.${name}.>`, consumers ?? [], "acknowledges messages"),
   ];
 }
