@@ -53,18 +53,20 @@ export class Session {
   async client(agentId?: string): Promise<FleetClient> {
     if (this.#client !== undefined) return this.#client;
     // Loaded here, because the client and its schemas take longer to load than most commands to run.
-    const [{ connect }, { discover, readIdentity }] = await Promise.all([
+    const [{ connect, holderOf }, { discover, readIdentity }] = await Promise.all([
       import("../../../shared/sdk/client/connect.ts"),
       import("./address.ts"),
     ]);
     const { settings, context } = this;
     const { timeout } = settings;
     const identity = readIdentity(settings, context.env);
+    const holder = holderOf({}, context.env);
+    const namesTenant = settings.tenant !== undefined || context.env.FLEET_TENANT !== undefined;
     this.#address = discover(settings, context.env);
     this.#client = await connect({
       url: this.#address.url,
-      tenant: identity.tenant,
-      agentId: identity.caller ?? agentId ?? accountPerson(),
+      tenant: namesTenant ? identity.tenant : (holder?.tenant ?? identity.tenant),
+      agentId: identity.caller ?? agentId ?? holder?.name ?? accountPerson(),
       role: "operator",
       ...(timeout !== undefined && { connectTimeoutMs: timeout }),
       onWarning: (warning) => this.warn(warning),

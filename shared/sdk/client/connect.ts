@@ -2,6 +2,7 @@
 
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { type CredentialsHolder, readCredentialsHolder } from "../../bus/access/holder.ts";
 import { issueLocally } from "../../bus/access/local-credentials.ts";
 import { type Bus, BusError } from "../../bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../bus/connection.ts";
@@ -52,7 +53,10 @@ export const credentialsFields = {
 export interface ConnectOptions {
   readonly url?: string;
   readonly tenant?: string;
-  /** Credentials file for the bus, read again at every reconnect. Default: `FLEET_NATS_CREDS`. */
+  /**
+   * Credentials file for the bus, read again at every reconnect. Default: `FLEET_NATS_CREDS`. Its holder is the default of `agentId` and
+   * `tenant`.
+   */
   readonly credentials?: string;
   /**
    * The role for which a program of the fleet's own user makes its credentials itself, if it has no file. Default `agent`, which may
@@ -97,8 +101,10 @@ function hostAgentId(): string {
 export async function connect(options: ConnectOptions = {}): Promise<FleetClient> {
   const env = options.env ?? process.env;
   const config = readConfig(clientFields, env);
-  const tenant = options.tenant ?? config.tenant;
-  const givenId = options.agentId ?? config.agentId;
+  const holder = holderOf(options, env);
+  const tenant =
+    options.tenant ?? (env.FLEET_TENANT === undefined ? holder?.tenant : undefined) ?? config.tenant;
+  const givenId = options.agentId ?? config.agentId ?? holder?.name;
   const agentId = givenId ?? `${hostAgentId()}-${process.pid}`;
   if (!isToken(tenant)) throw invalid("tenant", "1 to 64 characters of A-Z a-z 0-9 _ -", tenant);
   if (!isPrincipal(agentId)) throw invalid("agentId", PRINCIPAL_FORM, agentId);
@@ -123,6 +129,15 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   };
   const spool = fallback === "spool" ? { path, bytesMax: spoolBytesMax } : undefined;
   return connectClient(open, { tenant, agentId, fallback, spool, clock: systemClock, log, onWarning });
+}
+
+/** The holder of the given credentials file; undefined without a file. */
+export function holderOf(
+  { credentials }: Pick<ConnectOptions, "credentials">,
+  env: Environment,
+): CredentialsHolder | undefined {
+  const file = credentials ?? readConfig(credentialsFields, env).busCredentials;
+  return file === undefined ? undefined : readCredentialsHolder(file);
 }
 
 /**

@@ -30,10 +30,10 @@ const fleet = (line: string, env: Record<string, string> = {}) =>
   resultOf(startCli(line.split(" "), { env: { FLEET_HOME: server.home, ...env } }));
 
 /** A program of another user, who has the address of the fleet and perhaps a file. */
-async function stranger(agentId: string, options: ConnectOptions = {}): Promise<FleetClient> {
+async function stranger(agentId: string | undefined, options: ConnectOptions = {}): Promise<FleetClient> {
   const client = await connect({
     url: server.url,
-    agentId,
+    ...(agentId !== undefined && { agentId }),
     fallback: "none",
     env: { FLEET_HOME: elsewhere },
     onWarning: () => {},
@@ -72,6 +72,19 @@ test(
     expect(written.outcome).toBe("committed");
     expect(await codeOf(coder.admin.executeRecovery(null, { taskId: "walled" }))).toBe("FORBIDDEN");
     expect(await codeOf(coder.admin.status())).toBe("FORBIDDEN");
+    // The file names its holder, for programs and for commands.
+    const unnamed = await stranger(undefined, { credentials: file });
+    expect(unnamed.agentId).toBe("coder");
+    expect(await codeOf(unnamed.getTask("walled"))).toBe("done");
+    const elsewhereEnv = { FLEET_HOME: elsewhere, FLEET_URL: server.url };
+    const shown = await fleet("task show walled --json", { ...elsewhereEnv, FLEET_NATS_CREDS: file });
+    expect(JSON.parse(shown.out)).toMatchObject({ task_id: "walled", tenant: "default" });
+    const person = join(elsewhere, "ada.creds");
+    await fleet(`access issue --agent ada --tenant acme --role observer --out ${person}`);
+    const seen = await fleet("status --json", { ...elsewhereEnv, FLEET_NATS_CREDS: person });
+    expect({ exit: seen.exit, err: seen.err }).toEqual({ exit: 0, err: "" });
+    await fleet("access revoke ada");
+
     // Another name or another tenant with the same file: the server refuses the inbox and the subject.
     const other = await stranger("reviewer", { credentials: file });
     expect(await codeOf(other.getTask("walled"))).toBe("FORBIDDEN");
@@ -79,7 +92,10 @@ test(
     expect(await codeOf(abroad.getTask("walled"))).toBe("FORBIDDEN");
 
     const list = JSON.parse((await fleet("access list --json")).out) as { grants: object[] };
-    expect(list.grants).toMatchObject([{ name: "coder", role: "agent", tenant: "default", state: "valid" }]);
+    expect(list.grants).toMatchObject([
+      { name: "coder", role: "agent", tenant: "default", state: "valid" },
+      { name: "human=ada", role: "observer", tenant: "acme", state: "revoked" },
+    ]);
     const revoked = await fleet("access revoke coder");
     expect(revoked).toMatchObject({
       exit: 0,
