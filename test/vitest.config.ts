@@ -28,5 +28,7 @@ export default defineConfig({
     sequence: { sequencer: FleetsFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // A poll ends when its condition holds; the default of one second would measure the load of the machine.
+    expect: { poll: { timeout: 20_000, interval: 20 } },
   },
 });
