@@ -72,11 +72,16 @@ test.each([
 });
 
 test("a copy of a message that was removed since is stored again", async () => {
-  const { seq } = await store(service, "removed", "real", "removed");
-  expect(await store(service, "removed", "real", "removed")).toMatchObject({ seq, duplicate: true });
-  await service.stream(STREAMS.events).remove(seq);
-  expect(await store(service, "removed", "real", "removed")).toMatchObject({ duplicate: false });
-  expect(await stored("removed")).toEqual(["real"]);
+  // Only letters of this stream can be removed.
+  const subject = SUBJECTS.dead("default", STREAMS.queue, "not_found", "removed");
+  const letters = service.stream(STREAMS.dead);
+  const letter = () =>
+    service.publishDurable(subject, { body: body("real") }, { messageId: "removed", ...TIMEOUT });
+  const { seq } = await letter();
+  expect(await letter()).toMatchObject({ seq, duplicate: true });
+  expect(await letters.remove(seq)).toBe(true);
+  expect(await letter()).toMatchObject({ duplicate: false });
+  expect(await letters.count(subject)).toBe(1);
 });
 
 test("a shared id is the same from a service and from a client", async () => {
