@@ -1,14 +1,13 @@
 /**
- * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its handoffs and
- * of its commands; then the feed and the outbox. A task is found by its head, its order or its trail, so
- * that a task with a lost head is not skipped.
+ * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands;
+ * then the feed and the outbox. A task is found by its head, its order or
+ * its trail, so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
 import { parseTask, tenantKeys } from "../kv/keyspace.ts";
 import { tenantAfter } from "../kv/tenants.ts";
 import { verifyFeed } from "./feed.ts";
-import { verifyHandoffRows } from "./handoff-rows.ts";
 import { OUTBOX_START, type OutboxAt, verifyOutbox } from "./outbox.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
 import { type TaskPlace, verifyTask } from "./task.ts";
@@ -20,9 +19,7 @@ export interface WalkPlace {
   readonly done: string | null;
   /** The position in a partly verified task; null: the next task begins. */
   readonly within: TaskPlace | null;
-  /** The tasks of the tenant are verified, and its handoffs up to this key; null: none of them. */
-  readonly handoffs?: { readonly after: Bytes | null };
-  /** The handoffs of the tenant are verified, and its commands up to this key; null: none of them. */
+  /** The tasks of the tenant are verified, and its commands up to this key; null: none of them. */
   readonly commands?: { readonly after: Bytes | null };
   /** All tenants are verified, and then the feed up to this key, or the outbox up to this place. */
   readonly system?: SystemPlace;
@@ -47,7 +44,7 @@ export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkP
 
 async function walkTask(
   step: ScrubStep,
-  { tenant, done, within, handoffs, commands, system }: WalkPlace,
+  { tenant, done, within, commands, system }: WalkPlace,
 ): Promise<WalkPlace | null> {
   if (system !== undefined) {
     const left = await verifySystem(step, system);
@@ -60,13 +57,8 @@ async function walkTask(
     const start = { tenant: next ?? tenant, done: null, within: null };
     return next === null ? { ...start, system: { feed: null } } : start;
   }
-  if (handoffs !== undefined) {
-    const last = await verifyHandoffRows(step, tenant, handoffs.after);
-    const at = { tenant, done, within: null };
-    return last === null ? { ...at, commands: { after: null } } : { ...at, handoffs: { after: last } };
-  }
   const task = within?.task ?? (await taskAfter(step, tenant, done));
-  if (task === null) return { tenant, done, within: null, handoffs: { after: null } };
+  if (task === null) return { tenant, done, within: null, commands: { after: null } };
   const left = await verifyTask(step, tenant, task, within);
   return left === null ? { tenant, done: task, within: null } : { tenant, done, within: left };
 }
