@@ -31,13 +31,10 @@ export function startIndexer(context: ReaderContext, repository: CheckpointRepos
   const { signal } = stopping;
   const wake = createWake();
   const leader = createLeaderLease(store, "index", context.instance, () => clock.now());
-  const yielding = createBackgroundThrottle(context.clock);
+  const throttle = createBackgroundThrottle(context.clock);
   const working = runWorker({
     name: "indexer",
-    take: async () => {
-      await yielding.pause(signal);
-      return takeStep(context, leader);
-    },
+    take: () => throttle.step(() => takeStep(context, leader), signal),
     handle: (step) => finishStep(context, repository, step, signal),
     idle: { ms: POLL_MS, wake },
     signal,

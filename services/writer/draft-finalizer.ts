@@ -35,12 +35,11 @@ export function startDraftFinalizer(context: DraftFinalizerContext): Stop {
     run: async (signal) => {
       for (let more = true; more && !signal.aborted; ) {
         if ((await leader.hold()) === null) return;
-        const { finalized, skipped, ...step } = await stepDraftSweep(sweep);
+        const { finalized, skipped, ...step } = await throttle.step(() => stepDraftSweep(sweep), signal);
         metrics.draftsFinalizedTotal.inc(finalized);
         if (finalized > 0) log.info({ finalized }, "superseded drafts finalized");
         for (const one of skipped) log.warn(one, "a superseded draft cannot be finalized");
         more = step.more;
-        if (more) await throttle.pause(signal);
       }
     },
   });

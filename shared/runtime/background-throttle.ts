@@ -1,6 +1,6 @@
-// Throttles background work so that requests come first. After each step the work rests a moment and measures
-// how busy its thread is without it. On a busy thread it then rests several times as long as the step took,
-// and catches up when there is time.
+// Throttles background work so that requests come first. Before each step it measures how busy the thread is
+// without the work. On a busy thread it rests several times as long as the last step took, and catches up when
+// there is time.
 
 import type { Clock } from "./clock.ts";
 
@@ -9,19 +9,32 @@ const SAMPLE_MS = 5;
 /** The share of its time from which the event loop counts as busy with other work. */
 const BUSY = 0.3;
 const PAUSE_FACTOR = 4;
-const PAUSE_MS_MAX = 2_000;
+/** Below the time that a search waits for the index, so that a long step does not fail the search. */
+const PAUSE_MS_MAX = 1_000;
 
 export function createBackgroundThrottle(clock: Clock) {
-  let endedAt = clock.monotonic();
+  let lastStepMs = 0;
+
+  async function rest(signal: AbortSignal): Promise<void> {
+    const before = performance.eventLoopUtilization();
+    await clock.sleep(SAMPLE_MS, signal);
+    const { utilization } = performance.eventLoopUtilization(before);
+    if (utilization > BUSY) await clock.sleep(Math.min(lastStepMs * PAUSE_FACTOR, PAUSE_MS_MAX), signal);
+  }
+
   return {
-    /** To be awaited between two steps. */
-    async pause(signal: AbortSignal): Promise<void> {
-      const stepMs = clock.monotonic() - endedAt;
-      const before = performance.eventLoopUtilization();
-      await clock.sleep(SAMPLE_MS, signal);
-      const { utilization } = performance.eventLoopUtilization(before);
-      if (utilization > BUSY) await clock.sleep(Math.min(stepMs * PAUSE_FACTOR, PAUSE_MS_MAX), signal);
-      endedAt = clock.monotonic();
+    /**
+     * Rests, then does one step. The wait for new work must stay outside the step: as a part of it, it would
+     * make the next rest longer.
+     */
+    async step<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+      await rest(signal);
+      const startedAt = clock.monotonic();
+      try {
+        return await work();
+      } finally {
+        lastStepMs = clock.monotonic() - startedAt;
+      }
     },
   };
 }

@@ -47,18 +47,18 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   const leader = createLeaderLease(store, SCRUB_JOB, context.instance, () => clock.now());
   const throttle = createBackgroundThrottle(clock);
   const rateLimit = createRateLimit(clock, settings.rateBytes);
+  const takeStep = async (): Promise<ScrubStepDone[]> => {
+    const lease = await leader.hold();
+    if (lease === null) return [];
+    const guard = (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lease);
+    await alertFindings({ store, guard }, (finding) => alert(context, finding));
+    const quarantine = (corrupt: CorruptCurrentVersion) => quarantineVersion(context, repository, corrupt);
+    const step = await stepScrub({ store, settings, now: () => clock.now(), guard, quarantine });
+    return step === null ? [] : [step];
+  };
   const scrubbing = runWorker({
     name: "scrub",
-    take: async () => {
-      await throttle.pause(signal);
-      const lease = await leader.hold();
-      if (lease === null) return [];
-      const guard = (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lease);
-      await alertFindings({ store, guard }, (finding) => alert(context, finding));
-      const quarantine = (corrupt: CorruptCurrentVersion) => quarantineVersion(context, repository, corrupt);
-      const step = await stepScrub({ store, settings, now: () => clock.now(), guard, quarantine });
-      return step === null ? [] : [step];
-    },
+    take: () => throttle.step(takeStep, signal),
     handle: async (step) => {
       report(context, step);
       await rateLimit.rest(step.read, signal);

@@ -86,6 +86,9 @@ function subjectOf(op: string): string {
     : `fleet.query.default.agent-7.${op}`;
 }
 
+/** The operations whose answers depend on the index, which follows the commits. */
+const NEED_INDEX: ReadonlySet<string> = new Set(["status", "index_status", "search", "by_agent"]);
+
 /** Resolves when all events are published and indexed. The page does not wait for it, because its reader is slower. */
 async function settled(): Promise<void> {
   await expect
@@ -172,7 +175,7 @@ const exchanges = blocks.flatMap(({ tag, text }, i) => {
 
 describe("the page's requests, in its order", () => {
   test.each(exchanges)("$op", async ({ op, text, answer }) => {
-    if (op === "status" || op === "index_status") await settled();
+    if (NEED_INDEX.has(op)) await settled();
     if (op === "agents") await sendHeartbeat();
     if (op === "queue_status") await publishToQueue();
     if (op === "dead_drop") await untilDead(2);
