@@ -16,7 +16,7 @@ import {
 } from "../../shared/runtime/settings/config.ts";
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
 import { addressFields, discoverBus } from "../../shared/sdk/address.ts";
-import { clientFields, credentialsFields, spoolFolder } from "../../shared/sdk/client/connect.ts";
+import { clientFields, spoolFolder } from "../../shared/sdk/client/connect.ts";
 
 const FILE = "FLEET_RUNNER_CONFIG";
 const NAME_CHARS = 40;
@@ -45,7 +45,7 @@ export const runnerProcessFields = {
   opsPort: opsPortField(4281),
   tenant: clientFields.tenant,
   home: addressFields.home,
-  ...credentialsFields,
+  busCredentials: clientFields.busCredentials,
   ...runnerFields,
 } as const;
 

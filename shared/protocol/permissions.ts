@@ -14,6 +14,7 @@ export const SERVICE_ROLES = ["writer", "reader", "coordinator", "watchdog", "st
 export type ServiceRole = (typeof SERVICE_ROLES)[number];
 
 export type Role = ClientRole | ServiceRole;
+export const ROLES: readonly Role[] = [...CLIENT_ROLES, ...SERVICE_ROLES];
 
 export interface Rights {
   readonly publish: readonly string[];
@@ -175,12 +176,15 @@ function streamRows(
   ];
 }
 
+/** What one service may do, the process of all services may do too. */
+const every = (...roles: readonly ServiceRole[]): readonly ServiceRole[] => [...roles, "standalone"];
+
 const service = (
   subject: string,
   direction: PermissionRow["direction"],
   roles: readonly ServiceRole[],
   purpose: string,
-): PermissionRow => ({ subject, direction, roles: [...roles, "standalone"], purpose });
+): PermissionRow => ({ subject, direction, roles: every(...roles), purpose });
 
 const SERVICE_ROWS: readonly PermissionRow[] = [
   ...SERVICES.map(
@@ -213,8 +217,6 @@ const SERVICE_ROWS: readonly PermissionRow[] = [
     purpose: "finds the stream of a subject",
   },
 ];
-
-const every = (...roles: ServiceRole[]): readonly ServiceRole[] => [...roles, "standalone"];
 
 const STREAM_ROWS: readonly PermissionRow[] = [
   ...streamRows(STREAMS.events, {

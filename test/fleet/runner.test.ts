@@ -2,7 +2,6 @@
 
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { connectBus } from "../../shared/bus/connection.ts";
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import type { Heartbeat } from "../../shared/protocol/heartbeat.ts";
 import { STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
@@ -13,9 +12,8 @@ import {
   type FleetClient,
   type FleetEvent,
 } from "../../shared/sdk/sdk.ts";
-import { administratorCredentials } from "../harness/credentials.ts";
+import { administratorBus } from "../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
-import { testLog } from "../harness/processes/nats.ts";
 import { EXAMPLE, startRunner } from "../harness/processes/runner-process.ts";
 import type { TestService } from "../harness/processes/services.ts";
 import { projectRoot } from "../harness/project-root.ts";
@@ -36,13 +34,7 @@ beforeAll(async () => {
   fleet = await startFleet();
   client = await fleet.client("person");
   await client.onEvent((event) => void events.push(event));
-  const bus = await connectBus({
-    url: fleet.url,
-    name: "test",
-    identity: "test",
-    log: testLog,
-    credentials: { creds: await administratorCredentials(fleet.home) },
-  });
+  const bus = await administratorBus(fleet);
   closeBus = () => bus.close();
   const exits = { stream: STREAMS.exits, filter: SUBJECTS.everyExit, from: "all" } as const;
   await bus.follow(exits, ({ body }) => void reports.push(JSON.parse(Buffer.from(body).toString())));

@@ -19,12 +19,6 @@ import { UsageError } from "./usage.ts";
 
 export type Address = BusAddress;
 
-export interface Identity {
-  readonly tenant: string;
-  /** The token of the agent or person that calls. undefined: none is named. */
-  readonly caller: string | undefined;
-}
-
 const TOKEN = `1 to ${LIMITS.id_chars_max} characters of A-Z a-z 0-9 _ -`;
 
 const fields = {
@@ -34,8 +28,11 @@ const fields = {
   person: token(personFields.person),
 } as const;
 
-/** Throws ConfigError with every wrong variable, and UsageError for a wrong option. */
-export function readIdentity({ tenant, agent, person }: Settings, env: Environment): Identity {
+/**
+ * The token of the agent or person that calls; undefined if none is named. Throws ConfigError with every wrong
+ * variable, and UsageError for a wrong option, also for a wrong tenant.
+ */
+export function readCaller({ tenant, agent, person }: Settings, env: Environment): string | undefined {
   const config = readConfig(fields, env);
   requireToken("--tenant", tenant);
   requireToken("--agent", agent);
@@ -46,8 +43,7 @@ export function readIdentity({ tenant, agent, person }: Settings, env: Environme
       "Name the agent or the person that acts.",
     );
   }
-  const caller = tokenOf({ agent, person }) ?? tokenOf({ agent: config.agentId, person: config.person });
-  return { tenant: tenant ?? config.tenant, caller };
+  return tokenOf({ agent, person }) ?? tokenOf({ agent: config.agentId, person: config.person });
 }
 
 /** The caller's token. An agent's id wins over the name of a person. */
@@ -56,7 +52,7 @@ function tokenOf({ agent, person }: { agent: string | undefined; person: string 
   return principalToken({ kind: "human", name: person });
 }
 
-/** The address of the bus. Throws as {@link readIdentity} does. */
+/** The address of the bus. Throws as {@link readCaller} does. */
 export function discover(settings: Settings, env: Environment): Address {
   return namedAddress(settings, env) ?? discoverBus(env);
 }

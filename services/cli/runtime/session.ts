@@ -53,20 +53,19 @@ export class Session {
   async client(agentId?: string): Promise<FleetClient> {
     if (this.#client !== undefined) return this.#client;
     // Loaded here, because the client and its schemas take longer to load than most commands to run.
-    const [{ connect, holderOf }, { discover, readIdentity }] = await Promise.all([
+    const [{ connect }, { discover, readCaller }] = await Promise.all([
       import("../../../shared/sdk/client/connect.ts"),
       import("./address.ts"),
     ]);
     const { settings, context } = this;
     const { timeout } = settings;
-    const identity = readIdentity(settings, context.env);
-    const holder = holderOf({}, context.env);
-    const namesTenant = settings.tenant !== undefined || context.env.FLEET_TENANT !== undefined;
+    const caller = readCaller(settings, context.env) ?? agentId;
     this.#address = discover(settings, context.env);
     this.#client = await connect({
       url: this.#address.url,
-      tenant: namesTenant ? identity.tenant : (holder?.tenant ?? identity.tenant),
-      agentId: identity.caller ?? agentId ?? holder?.name ?? accountPerson(),
+      ...(settings.tenant !== undefined && { tenant: settings.tenant }),
+      ...(caller !== undefined && { agentId: caller }),
+      defaultAgentId: accountPerson(),
       role: "operator",
       ...(timeout !== undefined && { connectTimeoutMs: timeout }),
       onWarning: (warning) => this.warn(warning),

@@ -13,8 +13,8 @@ import {
   type KeyPair,
   newScopedSigner,
 } from "@nats-io/jwt";
-import { type Role, rightsOf } from "../../protocol/permissions.ts";
-import { type FleetKeys, ROLES } from "./keys.ts";
+import { ROLES, type Role, rightsOf } from "../../protocol/permissions.ts";
+import type { FleetKeys } from "./keys.ts";
 
 /** The server fills them in from the credentials. */
 const TEMPLATE = { tenant: "{{tag(tenant)}}", name: "{{name()}}" };

@@ -6,11 +6,9 @@
 import { chmodSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createAccount, createOperator, fromSeed, type KeyPair } from "@nats-io/jwt";
-import { CLIENT_ROLES, type Role, SERVICE_ROLES } from "../../protocol/permissions.ts";
+import { ROLES, type Role } from "../../protocol/permissions.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { writeOnce } from "../../runtime/process/whole-file.ts";
-
-export const ROLES: readonly Role[] = [...CLIENT_ROLES, ...SERVICE_ROLES];
 
 /** The name of a key's file, without its ending. */
 type KeyName = "operator" | "account" | "system" | `role-${Role}`;

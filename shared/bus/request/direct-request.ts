@@ -6,7 +6,6 @@
  * lost connection ends every open request at once with `timeout`.
  */
 import { createInbox, type Msg, type NatsConnection, type Subscription } from "@nats-io/transport-node";
-import { callerOf, SUBJECTS } from "../../protocol/subjects.ts";
 import {
   BusError,
   type BusErrorKind,
@@ -15,6 +14,7 @@ import {
   type RequestOptions,
 } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
+import { inboxPrefixFor } from "./inbox.ts";
 import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
 
 interface OpenRequest {
@@ -95,10 +95,7 @@ export class DirectRequests {
     subject: string,
     callback: (error: Error | null, raw: Msg) => void,
   ): { inbox: string; subscription: Subscription } {
-    const from = callerOf(subject);
-    const inbox = createInbox(
-      from === undefined ? this.#inboxPrefix : SUBJECTS.inboxPrefix(from.tenant, from.caller),
-    );
+    const inbox = createInbox(inboxPrefixFor(subject, this.#inboxPrefix));
     try {
       return { inbox, subscription: this.#connection.subscribe(inbox, { max: 1, callback }) };
     } catch (error) {

@@ -7,9 +7,9 @@
  * and a longer wait cannot tell. Without a connection a request fails with `unavailable`: nothing was sent.
  */
 import { createInbox, errors, type Msg, type MsgHdrs, type NatsConnection } from "@nats-io/transport-node";
-import { callerOf, SUBJECTS } from "../../protocol/subjects.ts";
 import { BusError, type BusErrorKind, type Message, type Outgoing, type RequestOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
+import { inboxPrefixFor } from "./inbox.ts";
 import { ReceivedMessage, statusCode, wireHeaders } from "./message.ts";
 
 /** The maximum delay of a timeout. */
@@ -55,7 +55,7 @@ export class Requests {
       o.signal?.throwIfAborted();
       if (this.#obstacle !== undefined) throw new BusError(this.#obstacle, { subject });
       const token = (++this.#counter).toString(36);
-      const inbox = this.#inboxFor(subject);
+      const inbox = this.#inboxBelow(inboxPrefixFor(subject, this.#inboxPrefix));
       this.#publish(subject, out.body, inbox + token, wireHeaders(out, o.headers));
       const deadline = performance.now() + o.timeoutMs;
       const settle =
@@ -96,13 +96,6 @@ export class Requests {
     } catch (error) {
       throw busError(error, { subject, size_bytes: body.length });
     }
-  }
-
-  #inboxFor(subject: string): string {
-    const from = callerOf(subject);
-    return this.#inboxBelow(
-      from === undefined ? this.#inboxPrefix : SUBJECTS.inboxPrefix(from.tenant, from.caller),
-    );
   }
 
   #inboxBelow(prefix: string): string {

@@ -2,7 +2,7 @@
 
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { type CredentialsHolder, readCredentialsHolder } from "../../bus/access/holder.ts";
+import { readCredentialsHolder } from "../../bus/access/holder.ts";
 import { issueLocally } from "../../bus/access/local-credentials.ts";
 import { type Bus, BusError } from "../../bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../bus/connection.ts";
@@ -39,9 +39,6 @@ export const clientFields = {
       defaultNote: "`<FLEET_HOME>/spool`",
     }),
   ),
-} as const;
-
-export const credentialsFields = {
   busCredentials: optional(
     text("FLEET_NATS_CREDS", {
       description: "Credentials file for the bus; read again at every reconnect",
@@ -65,6 +62,8 @@ export interface ConnectOptions {
   readonly role?: ClientRole;
   /** The agent, or `human=<name>` for a person. Default: `FLEET_AGENT_ID`, else made from host and process. */
   readonly agentId?: string;
+  /** The caller that nothing else names: neither `agentId`, nor `FLEET_AGENT_ID`, nor a credentials file. */
+  readonly defaultAgentId?: string;
   /**
    * Where a command goes that no writer answers. `spool`, the default: into the queue, and without a bus onto this machine's disk
    * (`queued`, `spooled`). `queue`: into the queue only. `none`: the command is repeated until the deadline.
@@ -101,10 +100,11 @@ function hostAgentId(): string {
 export async function connect(options: ConnectOptions = {}): Promise<FleetClient> {
   const env = options.env ?? process.env;
   const config = readConfig(clientFields, env);
-  const holder = holderOf(options, env);
+  const credentialsFile = options.credentials ?? config.busCredentials;
+  const holder = credentialsFile === undefined ? undefined : readCredentialsHolder(credentialsFile);
   const tenant =
     options.tenant ?? (env.FLEET_TENANT === undefined ? holder?.tenant : undefined) ?? config.tenant;
-  const givenId = options.agentId ?? config.agentId ?? holder?.name;
+  const givenId = options.agentId ?? config.agentId ?? holder?.name ?? options.defaultAgentId;
   const agentId = givenId ?? `${hostAgentId()}-${process.pid}`;
   if (!isToken(tenant)) throw invalid("tenant", "1 to 64 characters of A-Z a-z 0-9 _ -", tenant);
   if (!isPrincipal(agentId)) throw invalid("agentId", PRINCIPAL_FORM, agentId);
@@ -131,15 +131,6 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   return connectClient(open, { tenant, agentId, fallback, spool, clock: systemClock, log, onWarning });
 }
 
-/** The holder of the given credentials file; undefined without a file. */
-export function holderOf(
-  { credentials }: Pick<ConnectOptions, "credentials">,
-  env: Environment,
-): CredentialsHolder | undefined {
-  const file = credentials ?? readConfig(credentialsFields, env).busCredentials;
-  return file === undefined ? undefined : readCredentialsHolder(file);
-}
-
 /**
  * Finds the credentials for each attempt to connect, because a fleet may make its keys after its clients have started. A given file
  * comes first, then the keys in the home of the fleet at this address. undefined: none, for a bus without credentials.
@@ -152,7 +143,7 @@ export function credentialsOf(
   },
   env: Environment,
 ): () => Promise<BusCredentials | undefined> {
-  const credsFile = o.credentials ?? readConfig(credentialsFields, env).busCredentials;
+  const credsFile = o.credentials ?? readConfig(clientFields, env).busCredentials;
   if (credsFile !== undefined) return async () => ({ credsFile });
   const { home } = readConfig(addressFields, env);
   return async () => {

@@ -4,13 +4,11 @@ import { Packr } from "msgpackr";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Bus } from "../../../shared/bus/bus.ts";
-import { connectBus } from "../../../shared/bus/connection.ts";
 import type { ErrorBody } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import { CONTENT_TYPES, HEADERS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
-import { administratorCredentials } from "../../harness/credentials.ts";
+import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 
 const TASK = "bad-input";
@@ -80,13 +78,7 @@ describe("bad input", () => {
   beforeAll(async () => {
     fleet = await startFleet({ FLEET_LOG_LEVEL: "error" });
     client = await fleet.client();
-    bus = await connectBus({
-      url: fleet.url,
-      name: "stranger",
-      identity: "stranger",
-      credentials: { creds: await administratorCredentials(fleet.home) },
-      log: createLogger({ service: "test", level: "silent" }),
-    });
+    bus = await administratorBus(fleet, "stranger");
   });
   afterAll(async () => {
     await bus.close();

@@ -3,11 +3,9 @@
 import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectBus } from "../../../shared/bus/connection.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
-import { administratorCredentials } from "../../harness/credentials.ts";
+import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { testLog } from "../../harness/processes/nats.ts";
 import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
 
 let server: TestFleet;
@@ -59,13 +57,7 @@ test("a superseded agent is refused at once, also behind a command that can neve
   const [one, two] = [await server.client("one"), await server.client("two")];
   const first = await one.takeTask("behind");
   await two.takeTask("behind");
-  const bus = await connectBus({
-    url: server.url,
-    name: "test",
-    identity: "one",
-    log: testLog,
-    credentials: { creds: await administratorCredentials(server.home) },
-  });
+  const bus = await administratorBus(server, "one");
   const ask = async (fence: number) => {
     const checkpoint = { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } };
     const request = { command_id: uuidv7(), after: uuidv7(), fence, checkpoint };

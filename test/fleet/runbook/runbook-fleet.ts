@@ -8,16 +8,14 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { expect } from "vitest";
-import { connectBus } from "../../../shared/bus/connection.ts";
 import type { AlertType } from "../../../shared/protocol/alerts.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient, TaskHandle } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
-import { administratorCredentials } from "../../harness/credentials.ts";
+import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { testLog } from "../../harness/processes/nats.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 import { cli, environment, type Result } from "../../services/cli/process.ts";
 
@@ -194,13 +192,7 @@ export class RunbookFleet {
 
   /** Queues commands that cannot be applied; resolves with their numbers as dead letters. */
   async makeDeadLetters(tenant: string, count: number): Promise<number[]> {
-    const bus = await connectBus({
-      url: this.fleet.url,
-      name: "test",
-      identity: "agent-7",
-      log: testLog,
-      credentials: { creds: await administratorCredentials(this.fleet.home) },
-    });
+    const bus = await administratorBus(this.fleet, "agent-7");
     for (let n = 0; n < count; n += 1) {
       const body = { command_id: uuidv7(), checkpoint_id: uuidv7(), patch: { metrics: { error_count: 1 } } };
       const subject = SUBJECTS.queue(tenant, "agent-7", TASK, "update");

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { discover, readIdentity } from "../../../services/cli/runtime/address.ts";
+import { discover, readCaller } from "../../../services/cli/runtime/address.ts";
 import { ConfigError } from "../../../shared/runtime/settings/config.ts";
 
 const FOUND = "nats://127.0.0.1:5222";
@@ -66,7 +66,7 @@ describe("tenant and agent", () => {
     const env = { FLEET_URL: "http://h:1", FLEET_TENANT: "a.b", FLEET_AGENT_ID: "x".repeat(65) };
     const problems = () => {
       try {
-        return readIdentity({}, env);
+        return readCaller({}, env);
       } catch (error) {
         return error instanceof ConfigError ? error.problems.map(({ name }) => name) : error;
       }
@@ -75,16 +75,16 @@ describe("tenant and agent", () => {
   });
   test("options win", () => {
     const env = { FLEET_TENANT: "t", FLEET_AGENT_ID: "a" };
-    expect(readIdentity({}, env)).toEqual({ tenant: "t", caller: "a" });
-    expect(readIdentity({ tenant: "u", agent: "b" }, env)).toEqual({ tenant: "u", caller: "b" });
-    expect(readIdentity({}, {})).toEqual({ tenant: "default", caller: undefined });
-    expect(() => readIdentity({ agent: "a b" }, {})).toThrow("--agent is not a valid name");
+    expect(readCaller({}, env)).toBe("a");
+    expect(readCaller({ tenant: "u", agent: "b" }, env)).toBe("b");
+    expect(readCaller({}, {})).toBeUndefined();
+    expect(() => readCaller({ agent: "a b" }, {})).toThrow("--agent is not a valid name");
   });
   test("a person is named by an option or a variable, and an agent wins over a person", () => {
-    expect(readIdentity({ person: "ada" }, { FLEET_AGENT_ID: "a" }).caller).toBe("human=ada");
-    expect(readIdentity({}, { FLEET_PERSON: "ada" }).caller).toBe("human=ada");
-    expect(readIdentity({}, { FLEET_PERSON: "ada", FLEET_AGENT_ID: "a" }).caller).toBe("a");
-    expect(() => readIdentity({ person: "a=b" }, {})).toThrow("--person is not a valid name");
-    expect(() => readIdentity({ person: "ada", agent: "a" }, {})).toThrow("exclude each other");
+    expect(readCaller({ person: "ada" }, { FLEET_AGENT_ID: "a" })).toBe("human=ada");
+    expect(readCaller({}, { FLEET_PERSON: "ada" })).toBe("human=ada");
+    expect(readCaller({}, { FLEET_PERSON: "ada", FLEET_AGENT_ID: "a" })).toBe("a");
+    expect(() => readCaller({ person: "a=b" }, {})).toThrow("--person is not a valid name");
+    expect(() => readCaller({ person: "ada", agent: "a" }, {})).toThrow("exclude each other");
   });
 });

@@ -8,6 +8,7 @@ import {
   isServiceRole,
   PERMISSIONS,
   type PermissionRow,
+  ROLES,
   type Role,
   rightsOf,
   SERVICE_ROLES,
@@ -23,7 +24,6 @@ afterAll(() => nats?.stop());
 // Capitals: the server must not compare names without them.
 const TENANT = "AcMe";
 const NAME = "Ada-1";
-const ROLES: readonly Role[] = [...CLIENT_ROLES, ...SERVICE_ROLES];
 const grantOf = (role: Role): Grant =>
   isServiceRole(role) ? serviceGrant(role) : { role, tenant: TENANT, name: NAME };
 
