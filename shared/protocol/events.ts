@@ -135,6 +135,8 @@ export const eventSchema = z.looseObject({
   tenant: z.string(),
   /** The audit entry that records the transition; grows by one per task. */
   sequence: z.int(),
+  /** The hash of that entry. Absent in events of earlier versions. */
+  audithash: z.string().optional(),
   traceparent: z.string().optional(),
   data: z.unknown(),
 });
@@ -149,6 +151,7 @@ export interface FleetEvent<T extends EventType = EventType> {
   readonly datacontenttype: "application/json";
   readonly tenant: string;
   readonly sequence: number;
+  readonly audithash?: string;
   readonly traceparent?: string;
   readonly data: EventData<T>;
 }

@@ -10,7 +10,7 @@ import { decode } from "../kv/codec.ts";
 import { after, feedAtStampOf, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { readable } from "./head.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
-import { readEntry } from "./trail/entries.ts";
+import { isEventOf, readEntry } from "./trail/entries.ts";
 
 /** The number of entries in one read. */
 const SLICE = 32;
@@ -43,20 +43,20 @@ interface Message {
   readonly type: string;
   readonly time: string;
   readonly sequence?: number;
+  readonly audithash?: string;
 }
 
 async function verifyMessage(step: ScrubStep, key: Bytes, value: Bytes): Promise<void> {
   // The relay fails at an unreadable entry, and operators notice.
   const message = messageIn(value);
   if (message === null) return;
-  const { tenant, subject: task, id, type, time, sequence } = message;
+  const { tenant, subject: task, id, type } = message;
   const { rows } = await step.reader.getRange(feedAtStampOf(key), { limit: SLICE });
   const isOfTransaction = rows.some(({ value: entry }) => {
     const [ofTenant, of] = readable(() => decode<[string, string]>(entry)) ?? [];
     return ofTenant === tenant && of === task;
   });
-  const isAudited =
-    type === OFFER_TYPE || (await timeOfEntry(step, { tenant, task, seq: Number(sequence) })) === time;
+  const isAudited = type === OFFER_TYPE || (await isOfEntry(step, message));
   if (isOfTransaction && isAudited) return;
   const scrub = new TaskScrub(step, tenant, task, { canMark: false, found: 0 });
   scrub.note(ofTask("event", `message ${id} waits to be published, and no transition of the task made it`));
@@ -72,10 +72,11 @@ function messageIn(value: Bytes): Message | null {
   }
 }
 
-async function timeOfEntry(
+async function isOfEntry(
   { reader }: ScrubStep,
-  { tenant, task, seq }: { tenant: string; task: string; seq: number },
-): Promise<unknown> {
-  if (!Number.isSafeInteger(seq)) return undefined;
-  return readEntry(await reader.get(tenantKeys(tenant).audit(task, seq)))?.facts?.at;
+  { tenant, subject, sequence, time, audithash }: Message,
+): Promise<boolean> {
+  if (!Number.isSafeInteger(sequence)) return false;
+  const value = await reader.get(tenantKeys(tenant).audit(subject, Number(sequence)));
+  return isEventOf(readEntry(value), { time, audithash });
 }

@@ -40,10 +40,12 @@ export function writeTransitions(
   const at = new Date(author.nowMs).toISOString();
   let chain: ChainHead | null = before && { seq: before.audit_seq, hash: before.audit_hash };
   let stateFrom: TaskState | null = before && stateOf(before);
+  const entries: ChainHead[] = [];
   for (const { op, checkpoint, facts, task: after } of transitions) {
     const stateTo = stateOf(after);
     const entry = { op, actor, at, commandId, checkpoint, facts, fence: after.fence, stateFrom, stateTo };
     chain = appendAudit(tx, keys, { tenant, task, chain }, entry);
+    entries.push(chain);
     stateFrom = stateTo;
   }
   const last = transitions.at(-1);
@@ -53,10 +55,10 @@ export function writeTransitions(
   tx.set(keys.task(task), encodeHead(head));
   indexRecovery(tx, keys, before, head);
   for (const change of handoffChanges(transitions)) writeHandoff(tx, keys, change);
-  for (const { checkpoint, event, offer, task: after } of transitions) {
+  for (const [i, { checkpoint, event, offer }] of transitions.entries()) {
     const changed = { checkpoint: checkpoint?.id ?? null, version: checkpoint?.version ?? null };
     appendFeed(tx, incarnation, { tenant, task, ...changed });
-    appendEvent(tx, incarnation, eventOf(author, after.audit_seq, at, event));
+    appendEvent(tx, incarnation, eventOf(author, entries[i]!, at, event));
     // After the event of the offer, in the same outbox.
     if (offer !== undefined) appendOffer(tx, incarnation, offer);
   }
@@ -75,18 +77,19 @@ function handoffChanges(transitions: readonly Transition[]): Iterable<HandoffUpd
   return changes.values();
 }
 
-function eventOf(author: TransitionAuthor, auditSeq: number, at: string, fact: EventFact): FleetEvent {
+function eventOf(author: TransitionAuthor, entry: ChainHead, at: string, fact: EventFact): FleetEvent {
   const { tenant, task, traceparent } = author;
   return {
     specversion: "1.0",
-    id: `${tenant}/${task}/${auditSeq}`,
+    id: `${tenant}/${task}/${entry.seq}`,
     source: "fleet",
     type: fact.type,
     subject: task,
     time: at,
     datacontenttype: "application/json",
     tenant,
-    sequence: auditSeq,
+    sequence: entry.seq,
+    audithash: entry.hash,
     ...(traceparent !== undefined && { traceparent }),
     data: fact.data,
   };

@@ -28,7 +28,7 @@ const VOLATILE: [names: RegExp, shape: RegExp][] = [
   // The coordinator may be faster than the request that cancels the handoff.
   [/^(validated_at|offered_at)$/, /^(null|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)$/],
   [/^(attempt|max_attempts|fence_to_be|first_checkpoint_ms)$/, /^(null|\d+)$/],
-  [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev)$/, /^[0-9a-f]{64}$/],
+  [/^(hash|checkpoint_hash|audit_hash|new_hash|old_hash|prev|audithash)$/, /^[0-9a-f]{64}$/],
   [/^offer_digest$/, /^(null|[0-9a-f]{64})$/],
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
   [/^(id|alert_id)$/, /^default\/billing-42\/FLEET_QUEUE-\d-\d{13}$/],

@@ -1,11 +1,27 @@
 /** Reads audit entries that may be damaged. */
+import { entryHash } from "../../../integrity/chain.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { decode } from "../../kv/codec.ts";
 import { readable } from "../head.ts";
 
-/** Reads an entry. null: it is unreadable. `facts` is undefined for invalid JSON. */
-export function readEntry(value: Bytes | undefined): { text: string; facts: AuditEntry | undefined } | null {
+interface ReadEntry {
+  readonly text: string;
+  /** undefined: the text is not JSON. */
+  readonly facts: AuditEntry | undefined;
+}
+
+/** Whether an event is of the entry. An event of an earlier version lacks the hash. */
+export function isEventOf(
+  entry: ReadEntry | null,
+  { time, audithash }: { readonly time: string; readonly audithash?: string | undefined },
+): boolean {
+  if (entry?.facts?.at !== time) return false;
+  return audithash === undefined || entryHash(entry.text) === audithash;
+}
+
+/** Reads an entry. null: it is unreadable. */
+export function readEntry(value: Bytes | undefined): ReadEntry | null {
   const text = value === undefined ? null : readable(() => decodeText(value));
   return text === null ? null : { text, facts: factsIn(text) };
 }

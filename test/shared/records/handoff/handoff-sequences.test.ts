@@ -141,6 +141,9 @@ describe.each(ENGINES)("handoffs in any order on %s", (engine) => {
       expect(events.map((event) => (event as { sequence: number }).sequence)).toEqual(
         entries.map(({ seq }) => seq),
       );
+      const { audit_hash } = await place.head(task);
+      const hashes = [...entries.slice(1).map(({ prev }) => prev), audit_hash];
+      expect(events.map((event) => (event as { audithash?: string }).audithash)).toEqual(hashes);
       const states = new Map<string, string>();
       let [fence, owner]: [number, unknown] = [0, null];
       for (const { op, handoff_id, handoff_from, handoff_to, ...entry } of entries as Record<

@@ -306,6 +306,7 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
     const inserted = [
       { ...event, id: `default/${task}/9`, sequence: 9 },
       { ...event, subject: "no-such-task", id: "default/no-such-task/1" },
+      { ...event, id: `default/${task}/other`, audithash: "0".repeat(64) },
       event,
     ];
     for (const [n, one] of inserted.entries()) {
