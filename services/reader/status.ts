@@ -5,11 +5,13 @@ import { readCount } from "../../shared/records/kv/counters.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { outboxBacklog } from "../../shared/records/outbox/outbox.ts";
 import { readIndexStatus } from "../../shared/records/search/index-state.ts";
+import { recentResult } from "../../shared/runtime/recent-result.ts";
 import type { Reader } from "../../shared/store/store.ts";
 import type { ReaderContext } from "./context.ts";
 
 const READ_DEADLINE_MS = 2_000;
 const HEALTH_TIMEOUT_MS = 1_000;
+const INSPECTION_MS = 1_000;
 
 const manifest = new URL("../../package.json", import.meta.url);
 const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: string };
@@ -28,13 +30,16 @@ export function createStatus({ store, bus, clock }: ReaderContext): () => Promis
       },
     };
   };
+  // The bus's health says why the streams cannot be inspected.
+  const findStreamFaults = () => bus.inspectStreams({ repair: false }).catch(() => []);
+  // One inspection sends more than a dozen requests to the bus.
+  const inspect = recentResult(findStreamFaults, { maxAgeMs: INSPECTION_MS, clock });
   return async () => {
     const options = { label: "status", deadlineMs: READ_DEADLINE_MS };
     const [storeHealth, busHealth, findings, records] = await Promise.all([
       store.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
       bus.health({ timeoutMs: HEALTH_TIMEOUT_MS }),
-      // The bus's health says why the streams cannot be inspected.
-      bus.inspectStreams({ repair: false }).catch(() => []),
+      inspect(),
       store.read(options, recorded).catch((error: unknown) => {
         throw asFleetError(error);
       }),

@@ -6,6 +6,7 @@ import type { Bus } from "../bus/bus.ts";
 import type { StreamFinding } from "../protocol/queries.ts";
 import type { Health, HealthCheck } from "../runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../runtime/process/service.ts";
+import { recentResult } from "../runtime/recent-result.ts";
 import { startTicker } from "../runtime/ticker.ts";
 
 const INSPECT_EVERY_MS = 15_000;
@@ -22,7 +23,6 @@ export function startStreamInspection({
   readonly stop: Stop;
 } {
   let known = new Set<string>();
-  let latest: { at: number; findings: Promise<StreamFinding[]> } | null = null;
   const inspect = async (): Promise<StreamFinding[]> => {
     const findings: StreamFinding[] = [];
     // In order: the first has the streams, which the consumers of the others need.
@@ -37,11 +37,7 @@ export function startStreamInspection({
     known = new Set(names.keys());
     return unique;
   };
-  const shared = (): Promise<StreamFinding[]> => {
-    if (latest === null || clock.monotonic() - latest.at > SHARED_MS)
-      latest = { at: clock.monotonic(), findings: inspect() };
-    return latest.findings;
-  };
+  const shared = recentResult(inspect, { maxAgeMs: SHARED_MS, clock });
   const stop = startTicker({
     name: "stream inspection",
     everyMs: INSPECT_EVERY_MS,
