@@ -1,5 +1,6 @@
 /**
- * The scrubber: reads the whole store again at a bounded rate and reports records that fail verification. A
+ * The scrubber: reads the whole store and the event stream again at a bounded rate and reports records that
+ * fail verification. A
  * leader lease lets one watchdog scrub at a time. The position of the pass is in the store, so another
  * watchdog continues it.
  */
@@ -9,10 +10,12 @@ import { alertOf } from "../../../shared/protocol/alerts.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { ScrubTally } from "../../../shared/protocol/scrub.ts";
+import { STREAMS } from "../../../shared/protocol/subjects.ts";
 import type { Format } from "../../../shared/records/kv/format.ts";
 import { createLeaderLease } from "../../../shared/records/leader/leader-lease.ts";
 import { requireLease } from "../../../shared/records/leader/lease.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
+import type { EventStream } from "../../../shared/records/scrub/events.ts";
 import type { KeptFinding } from "../../../shared/records/scrub/findings.ts";
 import { alertFindings, type ScrubStepDone, stepScrub } from "../../../shared/records/scrub/scrub.ts";
 import type { CorruptCurrentVersion } from "../../../shared/records/scrub/scrub-reader.ts";
@@ -46,6 +49,7 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
   const repository = openRepository(context, { finder: "watchdog" });
   const leader = createLeaderLease(store, SCRUB_JOB, context.instance, () => clock.now());
   const throttle = createBackgroundThrottle(clock);
+  const events = eventStream(context.backgroundBus);
   const rateLimit = createRateLimit(clock, settings.rateBytes);
   const takeStep = async (): Promise<ScrubStepDone[]> => {
     const lease = await leader.hold();
@@ -53,7 +57,7 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
     const guard = (tx: Parameters<typeof requireLease>[0]) => requireLease(tx, lease);
     await alertFindings({ store, guard }, (finding) => alert(context, finding));
     const quarantine = (corrupt: CorruptCurrentVersion) => quarantineVersion(context, repository, corrupt);
-    const step = await stepScrub({ store, settings, now: () => clock.now(), guard, quarantine });
+    const step = await stepScrub({ store, events, settings, now: () => clock.now(), guard, quarantine });
     return step === null ? [] : [step];
   };
   const scrubbing = runWorker({
@@ -81,6 +85,14 @@ export function startScrubber(context: ScrubberContext, settings: ScrubSettings)
     stopping.abort();
     await Promise.all([scrubbing, measuring]);
     await leader.release().catch((error: unknown) => log.warn({ error }, "a lease could not be released"));
+  };
+}
+
+function eventStream(bus: Bus): EventStream {
+  const stream = bus.stream(STREAMS.events);
+  return {
+    newest: async () => (await stream.state()).lastSeq,
+    read: (fromSeq, limit) => stream.read(fromSeq, limit),
   };
 }
 

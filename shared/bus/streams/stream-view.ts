@@ -2,9 +2,9 @@
  * Reads a stream without consuming from it: its size, its messages, one message; and removes one. For the
  * questions of operators. The services' own work uses consumers.
  */
-import { JetStreamApiCodes, JetStreamApiError } from "@nats-io/jetstream";
+import { JetStreamApiCodes, JetStreamApiError, type JsMsg } from "@nats-io/jetstream";
 import type { MsgHdrs } from "@nats-io/transport-node";
-import type { StoredHead, StreamState, StreamView } from "../bus.ts";
+import { BusError, type StoredBody, type StoredHead, type StreamState, type StreamView } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import type { StreamAccess } from "../consume/consume.ts";
 import { messageHeaders } from "../request/message.ts";
@@ -22,7 +22,14 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
   };
   return {
     state: () => view((access) => state(access, stream)),
-    list: (fromSeq, limit) => view((access) => list(access, stream, fromSeq, limit)),
+    list: (fromSeq, limit) =>
+      view(async (access) =>
+        (await oldest(access, stream, { fromSeq, limit, headersOnly: true })).map(headOf),
+      ),
+    read: (fromSeq, limit) =>
+      view(async (access) =>
+        (await oldest(access, stream, { fromSeq, limit, headersOnly: false })).map(bodyOf),
+      ),
     get: (seq) =>
       view(async ({ manager }) => {
         const found = await manager.streams.getMessage(stream, { seq });
@@ -33,13 +40,7 @@ export function streamView(access: () => Promise<StreamAccess>, stream: string):
         const { state } = await manager.streams.info(stream, { subjects_filter: filter });
         return Object.values(state.subjects ?? {}).reduce((sum, count) => sum + count, 0);
       }),
-    newest: (query) =>
-      view(async (access) =>
-        (await newest(access, stream, query)).map(({ subject, seq, headers, data }) => ({
-          ...head(subject, seq, headers),
-          body: data,
-        })),
-      ),
+    newest: (query) => view(async (access) => (await newest(access, stream, query)).map(bodyOf)),
     removeStaleConsumers: () => view((access) => removeStaleConsumers(access, stream)),
     remove: (seq) =>
       view(async ({ manager }) => {
@@ -74,13 +75,23 @@ async function state({ manager }: StreamAccess, stream: string): Promise<StreamS
   };
 }
 
-async function list(
+/** Throws BusError, if no message arrives in time although the stream has some. */
+async function oldest(
   access: StreamAccess,
   stream: string,
-  fromSeq: number,
-  limit: number,
-): Promise<StoredHead[]> {
-  return withSlice(access, stream, { fromSeq, headersOnly: true }, async ({ waiting, read }) =>
-    (await read(Math.min(limit, waiting))).map(({ subject, seq, headers }) => head(subject, seq, headers)),
-  );
+  { fromSeq, limit, headersOnly }: { fromSeq: number; limit: number; headersOnly: boolean },
+): Promise<JsMsg[]> {
+  return withSlice(access, stream, { fromSeq, headersOnly }, async ({ waiting, read }) => {
+    const messages = await read(Math.min(limit, waiting));
+    if (messages.length === 0 && Math.min(limit, waiting) > 0) throw new BusError("timeout", { stream });
+    return messages;
+  });
+}
+
+function headOf({ subject, seq, headers }: JsMsg): StoredHead {
+  return head(subject, seq, headers);
+}
+
+function bodyOf(message: JsMsg): StoredBody {
+  return { ...headOf(message), body: message.data };
 }

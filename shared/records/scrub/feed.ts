@@ -11,7 +11,7 @@ import { type FeedEntry, isOfVersion, type VersionEntry } from "../outbox/feed.t
 import { coverKey, decodeCover, entryKeys } from "../search/index-entries.ts";
 import { type IndexState, indexKey } from "../search/index-state.ts";
 import { readable } from "./head.ts";
-import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
+import { ofTask, type ScrubStep } from "./scrub-reader.ts";
 
 /** The number of entries in one read. */
 const SLICE = 32;
@@ -60,9 +60,9 @@ async function verifyTasks(step: ScrubStep, entries: readonly FeedRow[]): Promis
       [keys.auditRange(task), keys.orderRange(task)].map((rows) => step.reader.getRange(rows, { limit: 1 })),
     );
     if (rest.some(({ rows }) => rows.length > 0)) continue;
-    noteOnce(
-      step,
-      entry,
+    step.noteOnce(
+      tenant,
+      task,
       ofTask("head", "the feed has transitions of the task, and all its records are lost"),
     );
   }
@@ -94,7 +94,7 @@ async function verifyEntries(step: ScrubStep, entry: VersionEntry): Promise<void
   const isWhole = cover?.version === version && rows.every((row) => row !== undefined);
   if (isWhole || !(await isSound(step, entry))) return;
   const details = "entries of the search index are lost; fleet index rebuild writes them again";
-  noteOnce(step, entry, { ...ofTask("index", details), checkpoint_id, version });
+  step.noteOnce(tenant, entry.task, { ...ofTask("index", details), checkpoint_id, version });
 }
 
 function isPartOfKey(value: unknown): boolean {
@@ -105,15 +105,4 @@ function isPartOfKey(value: unknown): boolean {
 async function isSound({ reader }: ScrubStep, entry: VersionEntry): Promise<boolean> {
   const [found] = await readVersions(reader, [entry]);
   return found?.sound === true;
-}
-
-function noteOnce(step: ScrubStep, { tenant, task }: FeedEntry, damage: ReturnType<typeof ofTask>): void {
-  const isKnown = step.damages.some(
-    (one) =>
-      one.tenant === tenant &&
-      one.task === task &&
-      one.details === damage.details &&
-      one.checkpoint_id === damage.checkpoint_id,
-  );
-  if (!isKnown) new TaskScrub(step, tenant, task, { canMark: false, found: 0 }).note(damage);
 }

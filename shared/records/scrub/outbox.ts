@@ -36,7 +36,8 @@ export async function verifyOutbox(
   return partition + 1 < LIMITS.outbox_partition_count ? { partition: partition + 1, after: null } : null;
 }
 
-interface Message {
+/** The members of an event or offer that the scrub compares. */
+export interface AuditedMessage {
   readonly tenant: string;
   readonly subject: string;
   readonly id: string;
@@ -48,7 +49,7 @@ interface Message {
 
 async function verifyMessage(step: ScrubStep, key: Bytes, value: Bytes): Promise<void> {
   // The relay fails at an unreadable entry, and operators notice.
-  const message = messageIn(value);
+  const message = readMessage(readable(() => decode<string>(value)) ?? "null");
   if (message === null) return;
   const { tenant, subject: task, id, type } = message;
   const { rows } = await step.reader.getRange(feedAtStampOf(key), { limit: SLICE });
@@ -62,9 +63,10 @@ async function verifyMessage(step: ScrubStep, key: Bytes, value: Bytes): Promise
   scrub.note(ofTask("event", `message ${id} waits to be published, and no transition of the task made it`));
 }
 
-function messageIn(value: Bytes): Message | null {
+/** null: the text is no event and no offer. */
+export function readMessage(text: string): AuditedMessage | null {
   try {
-    const message = JSON.parse(readable(() => decode<string>(value)) ?? "null") as Message | null;
+    const message = JSON.parse(text) as AuditedMessage | null;
     return message !== null && isToken(message.tenant) && isToken(message.subject) ? message : null;
   } catch (error) {
     if (error instanceof SyntaxError) return null;
@@ -74,9 +76,11 @@ function messageIn(value: Bytes): Message | null {
 
 async function isOfEntry(
   { reader }: ScrubStep,
-  { tenant, subject, sequence, time, audithash }: Message,
+  { tenant, subject, sequence, time, audithash }: AuditedMessage,
 ): Promise<boolean> {
   if (!Number.isSafeInteger(sequence)) return false;
   const value = await reader.get(tenantKeys(tenant).audit(subject, Number(sequence)));
-  return isEventOf(readEntry(value), { time, audithash });
+  const entry = readEntry(value);
+  // A damaged entry is found with its trail.
+  return (value !== undefined && entry === null) || isEventOf(entry, { time, audithash });
 }

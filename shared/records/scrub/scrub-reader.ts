@@ -77,6 +77,18 @@ export class ScrubStep {
     );
   }
 
+  /** Adds a finding, unless the step has it already. For records that are not read with their task. */
+  noteOnce(tenant: string, task: string, damage: Damage): void {
+    const isKnown = this.damages.some(
+      (one) =>
+        one.tenant === tenant &&
+        one.task === task &&
+        one.details === damage.details &&
+        one.checkpoint_id === damage.checkpoint_id,
+    );
+    if (!isKnown) new TaskScrub(this, tenant, task, { canMark: false, found: 0 }).note(damage);
+  }
+
   /** Yields to the event loop after every {@link YIELD_BYTES} bytes. */
   async yieldToOthers(): Promise<void> {
     if (this.tally.bytes - this.#yieldedAtBytes < YIELD_BYTES) return;

@@ -1,5 +1,5 @@
 /**
- * The scrub: passes over the whole store, in small steps. A step reads one snapshot and quarantines corrupt
+ * The scrub: passes over the whole store and the event stream, in small steps. A step reads one snapshot and quarantines corrupt
  * versions. Then it writes its findings, counts and position in one short transaction, which checks that the
  * state of the scrub is unchanged. After a crash in between, the step is repeated and finds the same.
  * Quarantine marks and findings are idempotent.
@@ -7,13 +7,21 @@
 import { withoutOrigin } from "../../lifecycle/apply.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { ScrubPass, ScrubTally } from "../../protocol/scrub.ts";
-import type { Store, Tx } from "../../store/store.ts";
+import type { Bytes, Store, Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { indexRecovery } from "../recovery/due.ts";
 import { decodeHead, encodeHead, isEarlierHead } from "../task/head.ts";
+import { EVENTS_START, type EventStream, readEvents, verifyEvents } from "./events.ts";
 import { deleteResolved, type KeptFinding, keepFindings, markAlerted, readUnalerted } from "./findings.ts";
 import { type CorruptCurrentVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
-import { isDue, readScrubState, type ScrubSettings, type ScrubState, writeScrubState } from "./state.ts";
+import {
+  isDue,
+  type PassPlace,
+  readScrubState,
+  type ScrubSettings,
+  type ScrubState,
+  writeScrubState,
+} from "./state.ts";
 import { WALK_START, walkStore } from "./walk.ts";
 
 const READ_DEADLINE_MS = 3_500;
@@ -21,6 +29,7 @@ const WRITE = { deadlineMs: 3_000, priority: "batch", onUnknown: "safe" } as con
 
 export interface Scrubbing {
   readonly store: Store;
+  readonly events: EventStream;
   readonly settings: ScrubSettings;
   readonly now: () => number;
   /** Runs first in every transaction, and throws when this instance may no longer write. */
@@ -48,7 +57,23 @@ export async function stepScrub(scrubbing: Scrubbing): Promise<ScrubStepDone | n
   if (current === null) {
     return isDue(state, settings.everyMs, now()) ? begin(scrubbing, state) : null;
   }
-  return current.at.stage === "walk" ? walk(scrubbing, state, current) : forget(scrubbing, state, current);
+  const { at } = current;
+  switch (at.stage) {
+    case "walk":
+      return verify(scrubbing, state, current, async (step) => {
+        const place = await walkStore(step, at.place);
+        return place === null ? { stage: "events", place: EVENTS_START } : { stage: "walk", place };
+      });
+    case "events": {
+      const { events, next } = await readEvents(scrubbing.events, at.place, stepBytes(settings));
+      return verify(scrubbing, state, current, async (step) => {
+        await verifyEvents(step, events);
+        return next === null ? { stage: "forget", after: null } : { stage: "events", place: next };
+      });
+    }
+    case "forget":
+      return forget(scrubbing, state, current, at.after);
+  }
 }
 
 type Current = NonNullable<ScrubState["current"]>;
@@ -67,24 +92,26 @@ async function begin(scrubbing: Scrubbing, state: ScrubState): Promise<ScrubStep
   return { kind: isWritten ? "began" : "overtaken", pass: current, read: NOTHING, fresh: [] };
 }
 
-async function walk(scrubbing: Scrubbing, state: ScrubState, current: Current): Promise<ScrubStepDone> {
+/** A step reads at most a quarter of the bytes allowed per second. */
+function stepBytes({ rateBytes }: ScrubSettings): number {
+  return Math.min(LIMITS.scrub_step_bytes_max, rateBytes / 4);
+}
+
+/** `verifyMore` reads one snapshot, and returns where the next step continues. */
+async function verify(
+  scrubbing: Scrubbing,
+  state: ScrubState,
+  current: Current,
+  verifyMore: (step: ScrubStep) => Promise<PassPlace>,
+): Promise<ScrubStepDone> {
   const { store, settings, now } = scrubbing;
-  const { at } = current;
-  if (at.stage !== "walk") throw new RangeError("the pass is not in its walk stage");
-  // A step reads at most a quarter of the bytes allowed per second.
-  const bytesMax = Math.min(LIMITS.scrub_step_bytes_max, settings.rateBytes / 4);
-  const { step, place } = await store.read(
-    { label: "scrub", deadlineMs: READ_DEADLINE_MS },
-    async (reader) => {
-      const step = new ScrubStep(reader, { passBeganMs: Date.parse(current.began_at), bytesMax });
-      return { step, place: await walkStore(step, at.place) };
-    },
-  );
+  const { step, at } = await store.read({ label: "scrub", deadlineMs: READ_DEADLINE_MS }, async (reader) => {
+    const passBeganMs = Date.parse(current.began_at);
+    const step = new ScrubStep(reader, { passBeganMs, bytesMax: stepBytes(settings) });
+    return { step, at: await verifyMore(step) };
+  });
   for (const corrupt of step.corrupt) await scrubbing.quarantine(corrupt);
-  const advanced: Current = {
-    ...added(current, step.tally),
-    at: place === null ? { stage: "forget", after: null } : { stage: "walk", place },
-  };
+  const advanced: Current = { ...added(current, step.tally), at };
   let fresh: readonly FoundDamage[] = [];
   const isWritten = await write(scrubbing, state, async (tx) => {
     await upgradeHeads(tx, step.earlierHeads);
@@ -119,11 +146,15 @@ async function upgradeHeads(
   }
 }
 
-async function forget(scrubbing: Scrubbing, state: ScrubState, current: Current): Promise<ScrubStepDone> {
+async function forget(
+  scrubbing: Scrubbing,
+  state: ScrubState,
+  current: Current,
+  from: Bytes | null,
+): Promise<ScrubStepDone> {
   const { at: _at, ...pass } = current;
   let hasEnded = false;
   const isWritten = await write(scrubbing, state, async (tx) => {
-    const from = current.at.stage === "forget" ? current.at.after : null;
     const { next, unalerted } = await deleteResolved(tx, pass.pass, from, LIMITS.scrub_step_rows_max);
     hasEnded = next === null;
     const left = { ...state, untold: Math.max(0, state.untold - unalerted) };

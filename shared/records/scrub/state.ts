@@ -8,16 +8,18 @@ import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { readHolder } from "../leader/lease.ts";
+import type { EventsAt } from "./events.ts";
 import type { WalkPlace } from "./walk.ts";
 
 export const SCRUB_JOB = "scrub";
 
 /**
- * The position in a pass: first the whole store is read, then findings of earlier passes that this one did
- * not find are deleted.
+ * The position in a pass: first the whole store is read, then the event stream, then findings of earlier passes
+ * that this one did not find are deleted.
  */
 export type PassPlace =
   | { readonly stage: "walk"; readonly place: WalkPlace }
+  | { readonly stage: "events"; readonly place: EventsAt }
   | { readonly stage: "forget"; readonly after: Bytes | null };
 
 export interface ScrubSettings {

@@ -2,16 +2,22 @@
 import { setImmediate } from "node:timers/promises";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubFinding } from "../../../shared/protocol/scrub.ts";
+import type { EventStream } from "../../../shared/records/scrub/events.ts";
 import { stepScrub } from "../../../shared/records/scrub/scrub.ts";
 import { readScrubState } from "../../../shared/records/scrub/state.ts";
 import type { Store } from "../../../shared/store/store.ts";
 import type { TestRecords } from "./records.ts";
+
+/** A stream without events. */
+export const NO_EVENTS: EventStream = { newest: async () => 0, read: async () => [] };
 
 interface ScrubOptions {
   /** The size of one step; a small one spreads the verification of a task over many snapshots. */
   readonly stepBytes?: number;
   /** Whether to quarantine corrupt checkpoints. Default: true, as the service does. */
   readonly quarantines?: boolean;
+  /** The event stream. Default: it has no events. */
+  readonly events?: EventStream;
   /** Called after each step. */
   readonly between?: () => Promise<unknown>;
   /** The scrub's clock, for a store that is not of the present. Default: `Date.now`. */
@@ -30,6 +36,7 @@ export async function scrub(
   {
     stepBytes = LIMITS.scrub_step_bytes_max,
     quarantines = true,
+    events = NO_EVENTS,
     between = async () => {},
     now = Date.now,
   }: ScrubOptions = {},
@@ -39,6 +46,7 @@ export async function scrub(
   for (let steps = 1; ; steps += 1) {
     const done = await stepScrub({
       store,
+      events,
       settings: { rateBytes: stepBytes * 4, everyMs: null },
       now,
       guard: async () => {},

@@ -12,10 +12,12 @@ import type { Bus } from "../../../../shared/bus/bus.ts";
 import { connectBus } from "../../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../../shared/bus/streams/streams.ts";
 import { type Alert, alertIdSchema } from "../../../../shared/protocol/alerts.ts";
+import { LIMITS } from "../../../../shared/protocol/limits.ts";
 import type { EndedScrubPass, ScrubStatus } from "../../../../shared/protocol/scrub.ts";
-import { STREAMS } from "../../../../shared/protocol/subjects.ts";
+import { STREAMS, SUBJECTS } from "../../../../shared/protocol/subjects.ts";
 import { openFormat } from "../../../../shared/records/kv/format.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
+import { readOutbox } from "../../../../shared/records/outbox/outbox.ts";
 import { CheckpointRepository } from "../../../../shared/records/repository.ts";
 import type { ScrubSettings } from "../../../../shared/records/scrub/state.ts";
 import { type Clock, systemClock } from "../../../../shared/runtime/clock.ts";
@@ -27,6 +29,7 @@ import { manualClock } from "../../../harness/clock.ts";
 import { startNats, type TestNats, testLog } from "../../../harness/processes/nats.ts";
 import { environmentOf, startService, type TestService } from "../../../harness/processes/services.ts";
 import { create, input, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
+import { findingsOf } from "../../../harness/records/scrub.ts";
 import { wrappedStore } from "../../../harness/stores/wrapped-store.ts";
 
 const DAY_MS = 86_400_000;
@@ -225,6 +228,63 @@ describe("in one process", () => {
     expect((await metrics.scrubCheckpointsTotal.get()).values[0]?.value).toBe(50);
   });
 });
+
+test("compares the event stream with the store, and alerts", async () => {
+  const own = await startNats();
+  const ownBus = await connectBus({ url: own.url, name: "test", identity: "test", log: testLog });
+  const bench = await openTestRecords("memory");
+  await ownBus.reconcileStreams(fleetStreams({ storageBytes: 200 * 1024 * 1024 }));
+  const stop = startScrubber(
+    {
+      store: bench.store,
+      backgroundBus: ownBus,
+      format: bench.format,
+      instance: "watchdog-0",
+      clock: systemClock,
+      log: testLog,
+      metrics: createMetrics(),
+    },
+    { rateBytes: 400_000, everyMs: null },
+  );
+  const findings = async () => {
+    const { requested_pass } = await bench.repository.startScrub();
+    await expect
+      .poll(async () => (await bench.repository.scrubStatus()).last?.pass, { timeout: 20_000 })
+      .toBe(requested_pass);
+    return findingsOf(bench.repository);
+  };
+  try {
+    for (let n = 0; n < 250; n += 1) await create(bench.repository, { task: `task-${n % 5}` });
+    const waiting = await bench.store.read(options, (reader) =>
+      Promise.all(
+        Array.from({ length: LIMITS.outbox_partition_count }, (_, n) => readOutbox(reader, n, 1_000)),
+      ),
+    );
+    const events = waiting.flatMap(({ entries }) => entries);
+    const published = events.map(({ event: { type, subject, id }, json }) => ({
+      subject: SUBJECTS.event("default", type, subject),
+      body: Buffer.from(json),
+      messageId: id,
+      orderKey: subject,
+    }));
+    await ownBus.publishOrdered(published, { timeoutMs: 10_000 });
+    expect(await findings()).toEqual([]);
+    await bench.store.transact(options, async (tx) => {
+      for (const { key } of events) tx.clear(key);
+      tx.clear(keys.audit("task-3", 50));
+    });
+    const found = (await findings()).filter(({ kind }) => kind === "event");
+    expect(found).toMatchObject([{ task_id: "task-3" }]);
+    await expect
+      .poll(() => ownBus.stream(STREAMS.alerts).count("fleet.alert.default.critical.task-3"))
+      .not.toBe(0);
+  } finally {
+    await stop();
+    await ownBus.close();
+    await bench.close();
+    await own.stop();
+  }
+}, 60_000);
 
 test("a watchdog finishes the pass of a killed one and reads nothing twice", async () => {
   const folder = mkdtempSync(join(tmpdir(), "fleet-scrub-"));

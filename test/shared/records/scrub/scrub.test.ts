@@ -20,7 +20,7 @@ import {
   send,
   type TestRecords,
 } from "../../../harness/records/records.ts";
-import { findingsOf, scrub } from "../../../harness/records/scrub.ts";
+import { findingsOf, NO_EVENTS, scrub } from "../../../harness/records/scrub.ts";
 
 const TASK = "task-1";
 const keys: TenantKeys = tenantKeys("default");
@@ -251,7 +251,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     const entry = JSON.parse(decode<string>(await read(key)));
     await write(key, encode(canonicalText({ ...entry, new_hash: "0".repeat(64) })));
     const lines = await found();
-    expect(new Set(lines.map(([kind]) => kind))).toEqual(new Set(["audit", "command"]));
+    expect(new Set(lines.map(([kind]) => kind))).toEqual(new Set(["audit", "event", "command"]));
     expect(lines).toContainEqual([
       "audit",
       expect.stringMatching(/^entry 3: it does not name the hash/),
@@ -320,6 +320,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
     await bench.repository.startScrub();
     const scrubbing = {
       store: bench.store,
+      events: NO_EVENTS,
       settings: { rateBytes: 12_000, everyMs: null },
       now: Date.now,
       guard: async () => {},
