@@ -1,6 +1,6 @@
 /**
- * Whether the cause of an alert is gone, by the current evidence: the head of its task, or the stream of dead
- * letters. Without certainty an alert stays open until an operator acknowledges it.
+ * Whether the cause of an alert is gone, by the current evidence: the head of its task, or the state of its
+ * stream. Without certainty an alert stays open until an operator acknowledges it.
  */
 import type { StreamState } from "../../shared/bus/bus.ts";
 import {
@@ -10,25 +10,26 @@ import {
   type ReceivedAlert,
 } from "../../shared/protocol/alerts.ts";
 import { hasRoomForLetter } from "../../shared/protocol/dead-letter.ts";
+import { isRelieved } from "../../shared/protocol/stream-fill.ts";
 import { isEnded, type Task } from "../../shared/protocol/task.ts";
 
 export interface Evidence {
   /** The head of the alert's task. null: the task is not known, or its head is corrupt. */
   readonly head: Task | null;
-  /** The stream of dead letters. null: not read. */
-  readonly letters: StreamState | null;
+  /** The stream that the alert is about. null: not read. */
+  readonly stream: StreamState | null;
 }
 
 /** A rule for one type of alert, by the one piece of evidence that it needs. */
 type Judge<T extends AlertType> =
   | { readonly head: (alert: Alert<T>, head: Task) => boolean }
-  | { readonly letters: (state: StreamState) => boolean };
+  | { readonly stream: (state: StreamState) => boolean };
 
 /** Complete by compilation. null: nothing stored tells when the cause is gone. */
 const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   ATTENTION_LOST: null,
   COMMAND_DEAD: null,
-  DEAD_LETTERS_FULL: { letters: hasRoomForLetter },
+  DEAD_LETTERS_FULL: { stream: hasRoomForLetter },
   HANDOFF_FAILED: {
     head: ({ id, time, data: { state } }, head) => {
       if (isEnded(head.state)) return true;
@@ -37,20 +38,21 @@ const JUDGES: { readonly [T in AlertType]: Judge<T> | null } = {
   },
   RECOVERY_BLOCKED: { head: ({ id }, head) => isUnblocked(id, head) },
   SCRUB_FOUND: null,
+  STREAM_NEARLY_FULL: { stream: isRelieved },
 };
 
 /** The evidence that decides about an alert of this type. */
 export function evidenceOf({ type }: ReceivedAlert): keyof Evidence | null {
   const judge = judgeOf(type);
   if (judge === null) return null;
-  return "head" in judge ? "head" : "letters";
+  return "head" in judge ? "head" : "stream";
 }
 
-export function isResolved(alert: ReceivedAlert, { head, letters }: Evidence): boolean {
+export function isResolved(alert: ReceivedAlert, { head, stream }: Evidence): boolean {
   const judge = judgeOf(alert.type);
   if (judge === null) return false;
   if ("head" in judge) return head !== null && judge.head(alert as Alert, head);
-  return letters !== null && judge.letters(letters);
+  return stream !== null && judge.stream(stream);
 }
 
 function judgeOf(type: string): Judge<AlertType> | null {

@@ -3,7 +3,7 @@
  * resolved. A tenant sees and acknowledges only its own, by the tenant in the subject.
  */
 
-import type { StoredBody, StreamView } from "../../shared/bus/bus.ts";
+import type { StoredBody, StreamState, StreamView } from "../../shared/bus/bus.ts";
 import { decodeBody } from "../../shared/integrity/wire.ts";
 import type { TaskRecord } from "../../shared/lifecycle/task.ts";
 import type { AlertPage, AlertState } from "../../shared/protocol/alert-queries.ts";
@@ -24,6 +24,7 @@ import type { ReaderContext } from "./context.ts";
 
 /** The number of messages that are read from the stream at once. */
 const SLICE = 100;
+const ALERTED_STREAMS: readonly string[] = [STREAMS.dead, STREAMS.queue];
 
 export interface AlertQueries {
   list(tenant: string, query: QueryParams<"alerts">): Promise<AlertPage>;
@@ -38,7 +39,7 @@ export interface AlertQueries {
 export function createAlertQueries({ bus, store, clock, log }: ReaderContext): AlertQueries {
   const alerts: Alerts = {
     view: bus.stream(STREAMS.alerts),
-    letters: bus.stream(STREAMS.dead),
+    streams: new Map(ALERTED_STREAMS.map((name) => [name, bus.stream(name)])),
     log,
     transactions: new Transactions(store),
   };
@@ -68,7 +69,8 @@ export function createAlertQueries({ bus, store, clock, log }: ReaderContext): A
 
 interface Alerts {
   readonly view: StreamView;
-  readonly letters: StreamView;
+  /** The streams that have alerts, by name. */
+  readonly streams: ReadonlyMap<string, StreamView>;
   readonly transactions: Transactions;
   readonly log: Logger;
 }
@@ -138,7 +140,7 @@ function readable(messages: readonly StoredBody[], log: Logger): StoredAlert[] {
 }
 
 async function withStates<A extends { readonly alert: ReceivedAlert }>(
-  { letters, transactions }: Alerts,
+  { streams, transactions }: Alerts,
   tenant: string,
   found: readonly A[],
 ): Promise<(A & AlertState)[]> {
@@ -149,16 +151,25 @@ async function withStates<A extends { readonly alert: ReceivedAlert }>(
   const [acks, heads] = await transactions.read("alert_states", (reader) =>
     Promise.all([readAcks(reader, tenant, ids), readHeads(reader, tenant, tasks)]),
   );
-  const lettersState = needing("letters").length > 0 ? await letters.state() : null;
+  const states = new Map<string, StreamState>();
+  for (const name of new Set(needing("stream").map(({ alert }) => streamOf(alert)))) {
+    const state = await streams.get(name)?.state();
+    if (state !== undefined) states.set(name, state);
+  }
   const headOf = new Map(tasks.map((task, i) => [task, heads[i] ?? null]));
   return found.map((one, i) => ({
     ...one,
     acknowledgement: acks[i] ?? null,
     resolved: isResolved(one.alert, {
       head: viewIn(headOf, one.alert.subject),
-      letters: lettersState,
+      stream: states.get(streamOf(one.alert)) ?? null,
     }),
   }));
+}
+
+/** The stream that an alert is about. Empty: none. */
+function streamOf({ data }: ReceivedAlert): string {
+  return (data as { stream?: string } | null)?.stream ?? "";
 }
 
 /** The alerts with these ids, found by the tasks in the ids. Throws NOT_FOUND with the unknown ids. */

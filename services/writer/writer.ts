@@ -13,9 +13,10 @@ import { createCommandParser, isCommandOp } from "./commands.ts";
 import type { WriterContext } from "./context.ts";
 import { startDraftFinalizer } from "./draft-finalizer.ts";
 import { startExpiry } from "./expiry.ts";
+import { startQueueMonitor } from "./monitor/queue-monitor.ts";
+import { startFillMonitor } from "./monitor/stream-fill.ts";
 import { createBacklog } from "./queue.ts";
 import { startQueueConsumer } from "./queue-consumer.ts";
-import { startQueueMonitor } from "./queue-monitor.ts";
 import { startRelay } from "./relay.ts";
 import { storeBreaker } from "./store-breaker.ts";
 
@@ -52,13 +53,18 @@ export async function start(context: WriterContext): Promise<Stop> {
   );
   const stopConsuming = startQueueConsumer(parts);
   const stopMonitor = startQueueMonitor(context);
+  const stopFillMonitor = startFillMonitor(context);
   const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
   const stopFinalizer = startDraftFinalizer(context);
   log.info({ instance: context.instance }, "writer started");
   return async () => {
     await stopServing();
-    await Promise.all([stopConsuming(), stopMonitor(), stopRelay(), stopExpiry(), stopFinalizer()]);
+    await Promise.all(
+      [stopConsuming, stopMonitor, stopFillMonitor, stopRelay, stopExpiry, stopFinalizer].map((stop) =>
+        stop(),
+      ),
+    );
     await breaker.stop();
     log.info("writer stopped");
   };

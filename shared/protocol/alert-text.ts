@@ -8,6 +8,7 @@ import type { HandoffFailure } from "./handoff-states.ts";
 import { DEFAULT_TENANT } from "./ids.ts";
 import { principalLabel } from "./principal.ts";
 import type { BlockReason } from "./recovery-states.ts";
+import { STREAMS } from "./subjects.ts";
 
 export interface AlertText {
   /** A sentence that describes the event. */
@@ -137,7 +138,21 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     todo: "Retry or drop dead letters until there is room. No command is lost.",
     look: ["queue", "dead", "list"],
   }),
+  STREAM_NEARLY_FULL: ({ data: { stream, messages, bytes, bytesMax } }) =>
+    stream === STREAMS.dead
+      ? {
+          what: `The stream of dead letters is nearly full (${messages} letters, ${percent(bytes, bytesMax)} of ${mebibytes(bytesMax)}).`,
+          todo: "Retry or drop dead letters before queued commands have to wait for room.",
+          look: ["queue", "dead", "list"],
+        }
+      : {
+          what: `The queue is nearly full (${messages} commands, ${percent(bytes, bytesMax)} of ${mebibytes(bytesMax)}): a full queue refuses commands.`,
+          todo: "Find out why commands are not applied: no writer runs, or the store is unavailable.",
+          look: ["queue", "status"],
+        },
 };
+
+const percent = (part: number, whole: number): string => `${Math.floor((100 * part) / whole)} %`;
 
 /** Ends an agent's own words like a sentence, so that the next sentence starts clearly. */
 const sentence = (text: string): string => (/[.!?…]$/.test(text.trimEnd()) ? text : `${text}.`);

@@ -60,6 +60,11 @@ const data = {
    * applied waits for room, and later commands wait behind it (critical). No task.
    */
   DEAD_LETTERS_FULL: z.object({ stream: z.string(), letters: z.int(), bytes: z.int(), bytesMax: z.int() }),
+  /**
+   * The queue or the stream of dead letters is filled to 80 %. When it is full, commands are refused or wait (a
+   * warning). No task.
+   */
+  STREAM_NEARLY_FULL: z.object({ stream: z.string(), messages: z.int(), bytes: z.int(), bytesMax: z.int() }),
 } as const;
 
 /** The subject of an alert that concerns no task. */

@@ -224,7 +224,7 @@ const STREAM_ROWS: readonly PermissionRow[] = [
     reads: every("writer", "reader", "coordinator", "watchdog"),
   }),
   ...streamRows(STREAMS.alerts, {
-    consumers: every("reader", "watchdog"),
+    consumers: every("writer", "reader", "watchdog"),
     reads: every("writer", "reader", "coordinator", "watchdog"),
   }),
   ...streamRows(STREAMS.queue, {

@@ -11,14 +11,13 @@ import {
   type StreamInfo,
 } from "@nats-io/jetstream";
 import type { StreamFinding } from "../../protocol/queries.ts";
+import { isNearlyFull } from "../../protocol/stream-fill.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
 import type { ConsumeOptions } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
 import { consumerDifferences, ensureConsumer } from "../consume/consume.ts";
 import { reconcileStream, streamDifferences } from "./reconcile.ts";
 import { type StreamSpec, streamConfig } from "./streams.ts";
-
-const NEARLY_FULL = 0.9;
 
 interface InspectionAccess {
   readonly manager: JetStreamManager;
@@ -91,7 +90,7 @@ async function remaining(
 /** A stream that drops its oldest messages is full most of the time, by design. */
 function fullness(spec: StreamSpec, { config, state }: StreamInfo): StreamFinding[] {
   const { max_bytes: max } = config;
-  if (spec.discard === "old" || max <= 0 || state.bytes < max * NEARLY_FULL) return [];
+  if (spec.discard === "old" || !isNearlyFull({ bytes: state.bytes, bytesMax: max })) return [];
   // A message of the largest size is refused already.
   const kind = max - state.bytes < Math.min(spec.maxMessageBytes, max / 100) ? "full" : "nearly_full";
   return [streamFinding(spec.name, kind, `${state.bytes} of ${max} bytes, ${state.messages} messages`)];

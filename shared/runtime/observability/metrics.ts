@@ -172,6 +172,11 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
 function streamMetrics(make: ReturnType<typeof makers>) {
   return {
     deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
+    streamFillRatio: make.gauge(
+      "fleet_stream_fill_ratio",
+      "The part of its bytes that the queue or the stream of dead letters has filled, from 0 to 1.",
+      ["stream"],
+    ),
     streamFindingsTotal: make.counter(
       "fleet_stream_findings_total",
       "Streams and consumers found missing, altered, paused, sealed or full, by kind and whether repaired.",

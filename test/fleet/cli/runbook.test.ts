@@ -146,6 +146,9 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
     const [letter = 0, other = 0] = await runbook.makeDeadLetters("full", 2);
     return { tenant: "full", ids: { LETTER: letter, OTHER: other } };
   },
+  async "A stream is nearly full"() {
+    return { tenant: "default" };
+  },
   async "Recoveries pile up"() {
     await runbook.startTask("waiting", 1, "offered-1");
     await runbook.reportFailure("waiting", "crash", { task: "offered-1" });

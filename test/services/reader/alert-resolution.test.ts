@@ -48,7 +48,7 @@ async function handoffAlert(task: string): Promise<Alert> {
 
 /** Whether the alert is resolved by the current head of its task. */
 const resolved = async (alert: Alert): Promise<boolean> =>
-  isResolved(alert, { head: await place.head(alert.subject), letters: null });
+  isResolved(alert, { head: await place.head(alert.subject), stream: null });
 
 /** A task that is blocked because its agent failed unrecoverably. */
 async function blocked(): Promise<string> {
@@ -176,7 +176,7 @@ describe("the alert of a failed handoff", () => {
 test("an alert is open without a head, and one without a rule always", async () => {
   const task = await blocked();
   const alert = await blockedAlert(task);
-  expect(isResolved(alert, { head: null, letters: null })).toBe(false);
+  expect(isResolved(alert, { head: null, stream: null })).toBe(false);
   const data = { stream: "FLEET_QUEUE", reason: "fenced", commandId: null };
   const dead = alertOf("COMMAND_DEAD", "warning", { ...of(await newest(task, "TASK_BLOCKED")), data });
   expect([alert, dead, { ...dead, type: "toString" }].map(evidenceOf)).toEqual(["head", null, null]);

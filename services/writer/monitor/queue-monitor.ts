@@ -1,12 +1,12 @@
 /** Monitors the queue and the dead letters: metrics, redelivery, and an alert when no letter fits. */
-import type { Bus, StreamState } from "../../shared/bus/bus.ts";
-import { publishAlert } from "../../shared/bus/publish/publish-alert.ts";
-import { alertOf, NO_TASK } from "../../shared/protocol/alerts.ts";
-import { hasRoomForLetter } from "../../shared/protocol/dead-letter.ts";
-import { DEFAULT_TENANT } from "../../shared/protocol/ids.ts";
-import { STREAMS } from "../../shared/protocol/subjects.ts";
-import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
-import { startTicker } from "../../shared/runtime/ticker.ts";
+import type { Bus, StreamState } from "../../../shared/bus/bus.ts";
+import { publishAlert } from "../../../shared/bus/publish/publish-alert.ts";
+import { alertOf, NO_TASK } from "../../../shared/protocol/alerts.ts";
+import { hasRoomForLetter } from "../../../shared/protocol/dead-letter.ts";
+import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
+import { STREAMS } from "../../../shared/protocol/subjects.ts";
+import type { ServiceContext, Stop } from "../../../shared/runtime/process/service.ts";
+import { startTicker } from "../../../shared/runtime/ticker.ts";
 
 const MEASURE_EVERY_MS = 5_000;
 const REDELIVER_EVERY_MS = 15_000;
