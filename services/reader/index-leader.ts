@@ -17,7 +17,7 @@ import type { ReaderContext } from "./context.ts";
 
 const POLL_MS = 500;
 /** The wait after a step, longer under load: larger steps make fewer and longer postings. */
-const GATHER_MS = { few: 20, many: 200 };
+const GATHER_MS = { few: 20, many: 400 };
 const MANY = 16;
 /** The minimum interval between two wake-ups by one key. */
 const REST_MS = 50;
