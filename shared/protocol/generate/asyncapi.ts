@@ -325,6 +325,13 @@ export function asyncApi(): Tree {
         host: "127.0.0.1:4222",
         protocol: "nats",
         description: "The server of a standalone fleet",
+        security: [
+          {
+            type: "asymmetricEncryption",
+            description:
+              "A NATS credentials file from `fleet access issue`: its JWT, and the Ed25519 signature of the server's nonce by its seed. API.md has the details.",
+          },
+        ],
         "x-nats": { jetstream: true, max_payload: LIMITS.message_bytes_max },
       },
     },
