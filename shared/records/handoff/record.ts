@@ -11,10 +11,11 @@ import { systemKeys, type TenantKeys } from "../kv/keyspace.ts";
 /** The members that records of earlier versions lack. */
 const DEFAULTS = { recovery: null, supersedes_recovery: false, offer_digest: null };
 
-/** Throws CORRUPT: an operator must decide about a handoff that cannot be read. */
+/** Throws CORRUPT: an operator must decide about a handoff that cannot be read, or that is another one. */
 export function decodeHandoff(id: string, value: Bytes | undefined): Handoff {
   try {
-    if (value !== undefined) return Object.assign({ ...DEFAULTS }, decodeChecked<Handoff>(value));
+    const stored = value === undefined ? null : decodeChecked<Handoff>(value);
+    if (stored?.handoff_id === id) return Object.assign({ ...DEFAULTS }, stored);
   } catch (error) {
     if (!(error instanceof UnreadableValue)) throw error;
   }

@@ -90,11 +90,17 @@ async function verifyEntries(step: ScrubStep, entry: VersionEntry): Promise<void
   // A later version has replaced the entries of this one.
   if (cover !== null && cover.version > version) return;
   const isReadable = cover !== null && Object.values(cover).every(isPartOfKey);
-  const rows = isReadable ? await reader.getMany(entryKeys(keys, checkpoint_id, cover)) : [undefined];
-  const isWhole = cover?.version === version && rows.every((row) => row !== undefined);
+  const rows = isReadable ? await reader.getMany(entryKeys(keys, checkpoint_id, cover)) : [];
+  // All entries of a checkpoint have one value.
+  const areEqual = rows.length > 0 && rows.every((row) => isEqual(row, value));
+  const isWhole = cover?.version === version && cover.task === entry.task && areEqual;
   if (isWhole || !(await isSound(step, entry))) return;
-  const details = "entries of the search index are lost; fleet index rebuild writes them again";
+  const details = "entries of the search index are lost or differ; fleet index rebuild writes them again";
   step.noteOnce(tenant, entry.task, { ...ofTask("index", details), checkpoint_id, version });
+}
+
+function isEqual(a: Bytes | undefined, b: Bytes | undefined): boolean {
+  return a !== undefined && b !== undefined && Buffer.compare(a, b) === 0;
 }
 
 function isPartOfKey(value: unknown): boolean {

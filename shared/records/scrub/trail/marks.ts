@@ -1,5 +1,6 @@
-/** Verifies the quarantine marks of a task: each was set together with an entry of the audit trail. */
+/** Verifies the quarantine marks of a task against the entries of the audit trail, in both directions. */
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
+import { isCheckpointId } from "../../../protocol/ids.ts";
 import { parseQuarantine } from "../../kv/keyspace.ts";
 import type { TaskScrub } from "../scrub-reader.ts";
 
@@ -28,6 +29,25 @@ export function withoutAudited(
       .map(({ checkpoint_id, version }) => `${checkpoint_id}#${version ?? 0}`),
   );
   return marks.filter((mark) => !audited.has(mark));
+}
+
+/** Verifies that each mark set by an entry exists. Without it the version would be served again. */
+export async function verifyMarked(
+  scrub: TaskScrub,
+  entries: readonly (AuditEntry | undefined)[],
+): Promise<void> {
+  const { reader, keys, task } = scrub;
+  const set = entries.flatMap((entry) => {
+    const id = entry?.op === "quarantine" ? entry.checkpoint_id : null;
+    return typeof id === "string" && isCheckpointId(id) ? [{ id, version: Number(entry?.version ?? 0) }] : [];
+  });
+  if (set.length === 0) return;
+  const marks = await reader.getMany(set.map(({ id, version }) => keys.quarantine(task, id, version)));
+  for (const [i, { id, version }] of set.entries()) {
+    if (marks[i] !== undefined) continue;
+    const details = "the version was quarantined, and its mark is lost";
+    scrub.note({ kind: "audit", checkpoint_id: id, version, details });
+  }
 }
 
 /** Notes the marks whose entry was not found; null: the trail is damaged, so nothing is known. */

@@ -14,7 +14,7 @@ import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { type AppliedCommand, verifyAppliedCommands } from "./commands.ts";
 import { readEntry } from "./entries.ts";
 import { FOLD_START, type Fold, foldEntries, verifyFold, verifyHandoffsOf } from "./fold.ts";
-import { readMarks, verifyMarks, withoutAudited } from "./marks.ts";
+import { readMarks, verifyMarked, verifyMarks, withoutAudited } from "./marks.ts";
 
 /** The number of entries in one read. */
 const SLICE = 64;
@@ -58,6 +58,7 @@ export async function verifyTrail(scrub: TaskScrub, from: TrailAt, extent: Exten
       marks: isWhole ? withoutAudited(at.marks ?? null, facts as AuditEntry[]) : null,
     };
     await verifyHandoffList(scrub, facts);
+    await verifyMarked(scrub, facts);
     step.tally.audit_entries += entries.length;
     await step.yieldToOthers();
     if (!more) {

@@ -7,9 +7,7 @@ import tuple from "fdb-tuple";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { CheckpointRepository } from "../../../../shared/records/repository.ts";
-import { KEY_SPACE } from "../../../../shared/store/limits.ts";
-import { openStore } from "../../../../shared/store/open.ts";
-import { type KeyValue, STORE_LIMITS, type Store } from "../../../../shared/store/store.ts";
+import type { KeyValue, Store } from "../../../../shared/store/store.ts";
 import { acknowledge, offer } from "../../../harness/records/handoffs.ts";
 import {
   create,
@@ -19,6 +17,7 @@ import {
   send,
   type TestRecords,
 } from "../../../harness/records/records.ts";
+import { dump, storeOf } from "../../../harness/records/rows.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 
 const TASK = "task-1";
@@ -52,21 +51,6 @@ const spaceOf = ({ key }: KeyValue): string | undefined => {
   const name = first === "s" && second === "handoff_due" ? second : first;
   return SUBSPACES.find((one) => one === name);
 };
-
-async function dump(store: Store): Promise<KeyValue[]> {
-  const range = { ...KEY_SPACE, limit: STORE_LIMITS.range_rows_max };
-  return (await store.read(options, (reader) => reader.getRange(range, { limit: range.limit }))).rows;
-}
-
-async function storeOf(some: readonly KeyValue[]): Promise<Store> {
-  const store = await openStore("memory:");
-  for (let at = 0; at < some.length; at += 10) {
-    await store.transact(options, async (tx) => {
-      for (const { key, value } of some.slice(at, at + 10)) tx.set(key, value);
-    });
-  }
-  return store;
-}
 
 function repositoryOn(store: Store): CheckpointRepository {
   return new CheckpointRepository({ store, format: bench.format, finder: "test", now: () => 0 });

@@ -169,6 +169,11 @@ describe.each(ENGINES)("an edited store on %s", (engine) => {
     expect(await found()).toEqual([
       ["audit", "the version is quarantined, and no entry of the trail records it"],
     ]);
+    await edit(async (tx) => {
+      tx.clear(keys.quarantine(task, first, 1));
+      tx.clear(keys.quarantine(task, id!, 1));
+    });
+    expect(await found()).toEqual([["audit", "the version was quarantined, and its mark is lost"]]);
   });
 
   test("finds a deleted newest entry under a head that was rolled back, by the version", async () => {

@@ -2,9 +2,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import type { EventStream, StoredEvent } from "../../../../shared/records/scrub/events.ts";
-import { KEY_SPACE } from "../../../../shared/store/limits.ts";
-import { type Bytes, type KeyValue, STORE_LIMITS } from "../../../../shared/store/store.ts";
+import type { Bytes } from "../../../../shared/store/store.ts";
 import { ENGINES, send } from "../../../harness/records/records.ts";
+import { dump, restoreRows } from "../../../harness/records/rows.ts";
 import { scrub } from "../../../harness/records/scrub.ts";
 import { TestTasks } from "../../../harness/records/tasks.ts";
 
@@ -41,21 +41,6 @@ describe.each(ENGINES)("the events of %s", (engine) => {
     return large!;
   }
 
-  async function dump(): Promise<KeyValue[]> {
-    const limit = STORE_LIMITS.range_rows_max;
-    return (await place.store.read(WRITE, (reader) => reader.getRange(KEY_SPACE, { limit }))).rows;
-  }
-
-  async function restore(rows: readonly KeyValue[]): Promise<void> {
-    const { begin, end } = KEY_SPACE;
-    await place.store.transact(WRITE, async (tx) => tx.clearRange({ begin, end }));
-    for (let at = 0; at < rows.length; at += 10) {
-      await place.store.transact(WRITE, async (tx) => {
-        for (const { key, value } of rows.slice(at, at + 10)) tx.set(key, value);
-      });
-    }
-  }
-
   test("accepts the store that made them, and messages that are no events", async () => {
     const task = await place.owned(3);
     const sound = await bodies(task);
@@ -74,12 +59,12 @@ describe.each(ENGINES)("the events of %s", (engine) => {
   test("finds an older copy of the store, also after commands on it, until the events have left", async () => {
     const task = await place.owned(1);
     const early = await bodies(task);
-    const older = await dump();
+    const older = await dump(place.store);
     const later = await place.owned(1);
     await send(place.repository, "release", {}, { task, fence: 1 });
     const newer = streamOf([...(await bodies(task)), ...(await bodies(later))]);
     expect(await found(newer)).toEqual([]);
-    await restore(older);
+    await restoreRows(place.store, older);
     const lost = [later, "event", MISSING];
     expect(await found(newer)).toEqual([[task, "event", MISSING], lost]);
     place.now += 1;
@@ -90,13 +75,10 @@ describe.each(ENGINES)("the events of %s", (engine) => {
 
   test("finds a deleted newest entry whose every trace in the store was removed", async () => {
     const task = await place.owned(1);
-    const before = await dump();
+    const before = await dump(place.store);
     await send(place.repository, "release", {}, { task, fence: 1 });
     const events = streamOf(await bodies(task));
-    await place.store.transact(WRITE, async (tx) => {
-      for (const { key } of await dump()) tx.clear(key);
-      for (const { key, value } of before) tx.set(key, value);
-    });
+    await restoreRows(place.store, before);
     expect(await place.trail(task)).toHaveLength(2);
     expect(await found(events)).toEqual([[task, "event", MISSING]]);
   });
