@@ -7,13 +7,13 @@ import { readFileSync } from "node:fs";
 import {
   type Authenticator,
   connect,
-  credsAuthenticator,
   type NatsConnection,
   type NodeConnectionOptions,
   nkeyAuthenticator,
 } from "@nats-io/transport-node";
 import { SUBJECTS } from "../protocol/subjects.ts";
 import type { Logger } from "../runtime/observability/log.ts";
+import { credentialsAuthenticator } from "./access/credentials-file.ts";
 import type { Bus } from "./bus.ts";
 import { busError } from "./bus-errors.ts";
 import { NatsBus } from "./nats-bus.ts";
@@ -110,8 +110,9 @@ function authentication(credentials: BusCredentials | undefined): Partial<NodeCo
   const { user, pass, token, nkeySeed, credsFile, creds } = credentials;
   const authenticator: Authenticator[] = [];
   if (nkeySeed !== undefined) authenticator.push(nkeyAuthenticator(Buffer.from(nkeySeed)));
-  if (credsFile !== undefined) authenticator.push(credsAuthenticator(() => readFileSync(credsFile)));
-  if (creds !== undefined) authenticator.push(credsAuthenticator(Buffer.from(creds)));
+  if (credsFile !== undefined)
+    authenticator.push(credentialsAuthenticator(() => readFileSync(credsFile, "utf8")));
+  if (creds !== undefined) authenticator.push(credentialsAuthenticator(() => creds));
   return {
     ...(user !== undefined && { user }),
     ...(pass !== undefined && { pass }),

@@ -3,11 +3,13 @@
  * A revocation is in the register before the server gets it, so a server that starts later refuses them too.
  */
 import { createUser, encodeUser, fmtCreds } from "@nats-io/jwt";
-import { connect, credsAuthenticator } from "@nats-io/transport-node";
+import { connect } from "@nats-io/transport-node";
 import type { ClientRole } from "../../protocol/permissions.ts";
 import { busError } from "../bus-errors.ts";
 import { accountClaims, issueCredentials } from "./claims.ts";
+import { credentialsAuthenticator } from "./credentials-file.ts";
 import { appendGrant, type RegisteredGrant, readGrants, revocationsOf } from "./grants.ts";
+import { withNodeCrypto } from "./key-pair.ts";
 import { type FleetKeys, openKeys } from "./keys.ts";
 
 const UPDATE_MS = 5_000;
@@ -70,13 +72,14 @@ export function revokeGrants(
 export async function updateServer(folder: string, url: string): Promise<void> {
   const keys = openKeys(folder);
   const claims = await accountClaims(keys, revocationsOf(readGrants(folder)));
+  const credentials = await systemCredentials(keys);
   try {
     const connection = await connect({
       servers: url,
       name: "fleet-access",
       timeout: UPDATE_MS,
       reconnect: false,
-      authenticator: credsAuthenticator(await systemCredentials(keys)),
+      authenticator: credentialsAuthenticator(() => credentials),
     });
     try {
       const answer = await connection.request("$SYS.REQ.CLAIMS.UPDATE", claims, { timeout: UPDATE_MS });
@@ -90,7 +93,7 @@ export async function updateServer(folder: string, url: string): Promise<void> {
   }
 }
 
-async function systemCredentials(keys: FleetKeys): Promise<Uint8Array> {
-  const user = createUser();
-  return fmtCreds(await encodeUser("fleet-access", user, keys.system), user);
+async function systemCredentials(keys: FleetKeys): Promise<string> {
+  const user = withNodeCrypto(createUser());
+  return Buffer.from(fmtCreds(await encodeUser("fleet-access", user, keys.system), user)).toString();
 }

@@ -14,6 +14,7 @@ import {
   newScopedSigner,
 } from "@nats-io/jwt";
 import { ROLES, type Role, rightsOf } from "../../protocol/permissions.ts";
+import { withNodeCrypto } from "./key-pair.ts";
 import type { FleetKeys } from "./keys.ts";
 
 /** The server fills them in from the credentials. */
@@ -95,7 +96,7 @@ export async function issueCredentials(
   grant: Grant,
   { account, signer }: { readonly account: string; readonly signer: KeyPair },
 ): Promise<Credentials> {
-  const user = createUser();
+  const user = withNodeCrypto(createUser());
   const jwt = await encodeUser(
     grant.name,
     user,

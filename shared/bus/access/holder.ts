@@ -3,6 +3,7 @@
  * server verifies credentials; a wrong name here is refused there.
  */
 import { readFileSync } from "node:fs";
+import { userClaimsOf } from "./credentials-file.ts";
 
 export interface CredentialsHolder {
   readonly tenant: string;
@@ -10,13 +11,12 @@ export interface CredentialsHolder {
   readonly name: string;
 }
 
-const USER_JWT = /-+BEGIN NATS USER JWT-+\s+([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)\s/;
 const TENANT_TAG = "tenant:";
 
 /** undefined: the file cannot be read, or another program than Fleet issued it. */
 export function readCredentialsHolder(path: string): CredentialsHolder | undefined {
   try {
-    const claims = USER_JWT.exec(readFileSync(path, "utf8"))?.[1]?.split(".")[1] ?? "";
+    const claims = userClaimsOf(readFileSync(path, "utf8"))?.split(".")[1] ?? "";
     const { name, nats } = JSON.parse(Buffer.from(claims, "base64url").toString()) as {
       readonly name?: unknown;
       readonly nats?: { readonly tags?: readonly unknown[] };

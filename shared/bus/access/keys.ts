@@ -5,10 +5,11 @@
  */
 import { chmodSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { createAccount, createOperator, fromSeed, type KeyPair } from "@nats-io/jwt";
+import { createAccount, createOperator, type KeyPair } from "@nats-io/jwt";
 import { ROLES, type Role } from "../../protocol/permissions.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { writeOnce } from "../../runtime/process/whole-file.ts";
+import { keyPairOf } from "./key-pair.ts";
 
 /** The name of a key's file, without its ending. */
 type KeyName = "operator" | "account" | "system" | `role-${Role}`;
@@ -69,7 +70,7 @@ function readKey(path: string): KeyPair | undefined {
     throw error;
   }
   try {
-    return fromSeed(seed);
+    return keyPairOf(seed);
   } catch (error) {
     throw new StartupError("a key of the fleet is damaged", {
       exitCode: 78,
