@@ -13,7 +13,10 @@ import {
   type KeyPair,
   newScopedSigner,
 } from "@nats-io/jwt";
-import { ROLES, type Role, rightsOf } from "../../protocol/permissions.ts";
+import { invalid } from "../../protocol/errors.ts";
+import { isToken } from "../../protocol/ids.ts";
+import { isServiceRole, ROLES, type Role, rightsOf } from "../../protocol/permissions.ts";
+import { isPrincipal } from "../../protocol/principal.ts";
 import { withNodeCrypto } from "./key-pair.ts";
 import type { FleetKeys } from "./keys.ts";
 
@@ -96,6 +99,9 @@ export async function issueCredentials(
   grant: Grant,
   { account, signer }: { readonly account: string; readonly signer: KeyPair },
 ): Promise<Credentials> {
+  // The server puts them into its permissions, where a wildcard would allow more than one name.
+  if (!isServiceRole(grant.role) && !(isPrincipal(grant.name) && isToken(grant.tenant)))
+    throw invalid("name", "the token of a principal, in a tenant", `${grant.tenant}, ${grant.name}`);
   const user = withNodeCrypto(createUser());
   const jwt = await encodeUser(
     grant.name,

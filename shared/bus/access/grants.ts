@@ -3,10 +3,12 @@
  * the fleet's own user make for themselves are not in it. A line is appended and synced before the credentials
  * are shown, so none is in use that `fleet access list` does not know.
  */
-import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { type GrantLine, type GrantRecord, grantLineSchema } from "../../protocol/access-grant.ts";
+import { lockFolder } from "../../runtime/process/folder-lock.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
+import { REGISTER_FILE } from "./access-files.ts";
 import type { Revocations } from "./claims.ts";
 
 export interface RegisteredGrant extends GrantRecord {
@@ -14,12 +16,14 @@ export interface RegisteredGrant extends GrantRecord {
   readonly revoked_at: string | null;
 }
 
-const FILE = "grants.jsonl";
 const OWNER_ONLY = 0o600;
+const LOCK_FOLDER = "grants-lock";
+const LOCK_FOLDER_MODE = 0o700;
+const LOCK_MS = 5_000;
 
 /** The oldest first. Throws StartupError for a damaged register, because a lost line may be a revocation. */
 export function readGrants(folder: string): RegisteredGrant[] {
-  const path = join(folder, FILE);
+  const path = join(folder, REGISTER_FILE);
   const found = new Map<string, RegisteredGrant>();
   const lines = read(path).split("\n");
   for (const [index, line] of lines.entries()) {
@@ -44,7 +48,19 @@ export function readGrants(folder: string): RegisteredGrant[] {
 }
 
 export function appendGrant(folder: string, line: GrantLine): void {
-  const path = join(folder, FILE);
+  const lockFolderPath = join(folder, LOCK_FOLDER);
+  mkdirSync(lockFolderPath, { recursive: true, mode: LOCK_FOLDER_MODE });
+  // Without it, one process could take the new line of another one for half a line.
+  const lock = lockFolder(lockFolderPath, { waitMs: LOCK_MS });
+  if (lock === undefined) throw new Error("another program is writing the register of credentials");
+  try {
+    append(join(folder, REGISTER_FILE), line);
+  } finally {
+    lock.release();
+  }
+}
+
+function append(path: string, line: GrantLine): void {
   const complete = read(path).lastIndexOf("\n") + 1;
   const file = openSync(path, "a", OWNER_ONLY);
   try {
@@ -57,11 +73,15 @@ export function appendGrant(folder: string, line: GrantLine): void {
   }
 }
 
-/** For the claims of the account. */
+/**
+ * For the claims of the account. The server compares the times, so credentials that were issued before the clock
+ * was set back would survive a revocation with the current time.
+ */
 export function revocationsOf(grants: readonly RegisteredGrant[]): Revocations {
+  const seconds = (time: string): number => Math.ceil(Date.parse(time) / 1_000);
   return Object.fromEntries(
-    grants.flatMap(({ id, revoked_at }) =>
-      revoked_at === null ? [] : [[id, Math.ceil(Date.parse(revoked_at) / 1_000)]],
+    grants.flatMap(({ id, issued_at, revoked_at }) =>
+      revoked_at === null ? [] : [[id, Math.max(seconds(revoked_at), seconds(issued_at))]],
     ),
   );
 }
@@ -70,8 +90,12 @@ function read(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
-    throw error;
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    throw new StartupError("the register of credentials is missing", {
+      exitCode: 78,
+      details: { path },
+      hint: "restore the file; if no credentials were ever revoked, create an empty one",
+    });
   }
 }
 

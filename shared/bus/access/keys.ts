@@ -9,6 +9,7 @@ import { createAccount, createOperator, type KeyPair } from "@nats-io/jwt";
 import { ROLES, type Role } from "../../protocol/permissions.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { writeOnce } from "../../runtime/process/whole-file.ts";
+import { hasKeys, REGISTER_FILE } from "./access-files.ts";
 import { keyPairOf } from "./key-pair.ts";
 
 /** The name of a key's file, without its ending. */
@@ -28,6 +29,8 @@ const OTHERS = 0o077;
 export function openKeys(folder: string): FleetKeys {
   mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
   chmodSync(folder, FOLDER_MODE);
+  // Before the keys, so that a fleet with keys and without a register has lost it.
+  if (!hasKeys(folder)) writeOnce(join(folder, REGISTER_FILE), "");
   const open = (name: KeyName, create: () => KeyPair): KeyPair => {
     const path = keyPath(folder, name);
     const existing = readKey(path);

@@ -9,11 +9,6 @@ import type { Grant } from "./claims.ts";
 /** The folder of the keys in a fleet's home. */
 export const ACCESS_FOLDER = "access";
 
-/** True if a fleet has made its keys in this folder. */
-export function hasKeys(folder: string): boolean {
-  return existsSync(join(folder, "operator.nk"));
-}
-
 /** undefined: this user has no key of the role in that home. */
 export async function issueLocally(home: string, grant: Grant): Promise<string | undefined> {
   const folder = join(home, ACCESS_FOLDER);

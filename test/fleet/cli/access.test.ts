@@ -1,6 +1,6 @@
 // Credentials as their users meet them: a fleet that refuses strangers, files from `fleet access`, and their revocation.
 
-import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -111,6 +111,29 @@ test(
 );
 
 test(
+  "no line of the register is lost when programs issue credentials at the same time",
+  async () => {
+    // Half a line, which a killed process left.
+    appendFileSync(join(server.home, "access", "grants.jsonl"), '{"issued":');
+    const names = ["p1", "p2", "p3", "p4", "p5", "p6"];
+    const results = await Promise.all(names.map((name) => fleet(`access issue --agent ${name} --json`)));
+    expect(results.map(({ exit }) => exit)).toEqual(names.map(() => 0));
+    const { grants } = JSON.parse((await fleet("access list --json")).out) as { grants: { name: string }[] };
+    expect(
+      grants
+        .map(({ name }) => name)
+        .filter((name) => /^p\d$/.test(name))
+        .sort(),
+    ).toEqual(names);
+    expect(await fleet("access issue --agent late --expires 99999999d")).toMatchObject({
+      exit: 65,
+      err: expect.stringContaining("--expires"),
+    });
+  },
+  PROCESSES_MS,
+);
+
+test(
   "revoked credentials stay revoked when the server and the fleet are killed",
   async () => {
     const file = join(elsewhere, "leaver.creds");
@@ -135,7 +158,7 @@ test(
     const folder = join(server.home, "access");
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     for (const name of readdirSync(folder))
-      expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o600]);
+      expect([name, statSync(join(folder, name)).mode & 0o077]).toEqual([name, 0]);
     // A client of this user has the role of an agent, unless it asks for another one.
     const agent = await server.client("own-agent", "default", { role: "agent" });
     expect(await codeOf(agent.admin.queueStatus())).toBe("FORBIDDEN");

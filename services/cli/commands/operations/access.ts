@@ -16,6 +16,8 @@ import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
 
 const EXPIRES_DEFAULT = "30d";
+/** Later times have no ISO form with four digits. */
+const LAST_END_MS = Date.UTC(10_000, 0);
 /** People act under their names, not as agents. */
 const ROLES_OF_PEOPLE: readonly ClientRole[] = ["operator", "observer"];
 const OWNER_ONLY = 0o600;
@@ -145,7 +147,8 @@ async function homeOf({ context }: Session): Promise<string> {
 }
 
 async function existingFolder(session: Session): Promise<string> {
-  const { ACCESS_FOLDER, hasKeys } = await import("../../../../shared/bus/access/local-credentials.ts");
+  const { ACCESS_FOLDER } = await import("../../../../shared/bus/access/local-credentials.ts");
+  const { hasKeys } = await import("../../../../shared/bus/access/access-files.ts");
   const folder = join(await homeOf(session), ACCESS_FOLDER);
   if (hasKeys(folder)) return folder;
   throw new UsageError(
@@ -163,7 +166,10 @@ function endOf(text: string, now: Date): Date | null {
   const ms = parseDuration(text);
   if (ms === undefined || ms === 0)
     throw invalid("--expires", "a time with its unit, such as 8h or 30d, or never", text);
-  return new Date(now.getTime() + ms);
+  const end = new Date(now.getTime() + ms);
+  if (!(end.getTime() < LAST_END_MS))
+    throw invalid("--expires", "a time before the year 10000, or never", text);
+  return end;
 }
 
 const ID_CHARS = 12;

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { connect, credsAuthenticator, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { issueGrant, revokeGrants, updateServer } from "../../../../shared/bus/access/administration.ts";
-import { appendGrant, readGrants } from "../../../../shared/bus/access/grants.ts";
+import { issueCredentials } from "../../../../shared/bus/access/claims.ts";
+import { appendGrant, readGrants, revocationsOf } from "../../../../shared/bus/access/grants.ts";
 import { openKeys } from "../../../../shared/bus/access/keys.ts";
 import { issueLocally } from "../../../../shared/bus/access/local-credentials.ts";
 import { type GuardedNats, startGuardedNats } from "../../../harness/guarded-nats.ts";
@@ -95,7 +96,7 @@ test("keys and register are readable by their user only, and keys that others ca
   await issueGrant(folder, { role: "agent", tenant: "t1", name: "a", ...NEVER });
   expect(statSync(folder).mode & 0o777).toBe(0o700);
   for (const name of readdirSync(folder))
-    expect([name, statSync(join(folder, name)).mode & 0o777]).toEqual([name, 0o600]);
+    expect([name, statSync(join(folder, name)).mode & 0o077]).toEqual([name, 0]);
   expect(openKeys(folder).account.getPublicKey()).toBe(keys.account.getPublicKey());
   expect(readFileSync(join(folder, "grants.jsonl"), "utf8")).not.toMatch(/SU[A-Z2-7]{50}/);
   const grant = { role: "agent", tenant: "t1", name: "a" } as const;
@@ -103,4 +104,39 @@ test("keys and register are readable by their user only, and keys that others ca
   chmodSync(join(folder, "role-agent.nk"), 0o644);
   await expect(issueLocally(home, grant)).rejects.toThrow(/can be read by other users/);
   rmSync(home, { recursive: true });
+});
+
+test("a clock that was set back does not save credentials from their revocation", async () => {
+  const later = new Date(Date.now() + 3_600_000);
+  const options = { role: "agent", tenant: "t1", name: "early", expiresAt: null } as const;
+  const { grant } = await issueGrant(nats.access, { ...options, now: later });
+  revokeGrants(nats.access, ({ id }) => id === grant.id, new Date());
+  const revocations = revocationsOf(readGrants(nats.access));
+  expect(revocations[grant.id]).toBeGreaterThanOrEqual(later.getTime() / 1_000);
+});
+
+test("a fleet with keys and without its register does not forget revocations in silence", () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-keys-"));
+  openKeys(folder);
+  expect(readGrants(folder)).toEqual([]);
+  rmSync(join(folder, "grants.jsonl"));
+  openKeys(folder);
+  expect(() => readGrants(folder)).toThrow(/register of credentials is missing/);
+  rmSync(folder, { recursive: true });
+});
+
+test("no credentials are issued for a wildcard", async () => {
+  const { account, roles } = openKeys(nats.access);
+  const keys = { account: account.getPublicKey(), signer: roles.agent };
+  for (const [tenant, name] of [
+    ["t1", "*"],
+    ["t1", ">"],
+    ["*", "ada"],
+    ["=", "ada"],
+    ["t1", "{{tag(tenant)}}"],
+  ] as const) {
+    await expect(issueCredentials({ role: "agent", tenant, name }, keys)).rejects.toMatchObject({
+      code: "INVALID",
+    });
+  }
 });
