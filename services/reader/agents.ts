@@ -1,12 +1,13 @@
 /**
  * The query `agents`: first the agents that send heartbeats, by id, each with whether the store confirms that
- * it owns its task; then the owners of open tasks without heartbeats about them, by task.
+ * it owns its task; then the agents that own open tasks without heartbeats about them, by task.
  */
 
 import type { TaskRecord } from "../../shared/lifecycle/task.ts";
 import type { Agent, AgentPage } from "../../shared/protocol/agents.ts";
 import { invalid } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import { parsePrincipal } from "../../shared/protocol/principal.ts";
 import type { QueryParams } from "../../shared/protocol/queries.ts";
 import { openCursor, sealCursor } from "../../shared/records/kv/cursor.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
@@ -99,11 +100,16 @@ async function listOwned(
 ): Promise<Slice> {
   if (limit === 0) return { agents: [], next: { part: "owned", after } };
   const { tasks, last } = await readOwned(reader, tenant, after, LIMITS.agents_scan_max);
-  const silent = tasks.filter(({ owner, task_id }) => observed.get(owner ?? "")?.beat.task_id !== task_id);
+  const silent = tasks.filter(
+    ({ owner, task_id }) => !isPerson(owner) && observed.get(owner ?? "")?.beat.task_id !== task_id,
+  );
   const page = silent.slice(0, limit);
   const end = silent.length > limit ? (page.at(-1)?.task_id ?? null) : last;
   return { agents: page.map(silentAgent), next: end === null ? null : { part: "owned", after: end } };
 }
+
+/** People own tasks too, but they send no heartbeats. */
+const isPerson = (owner: string | null): boolean => owner !== null && parsePrincipal(owner)?.kind === "human";
 
 function observedAgent(one: LatestHeartbeat, head: TaskRecord | null, nowMs: number): Agent {
   const { beat, firstAt, lastAt } = one;

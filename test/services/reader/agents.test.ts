@@ -92,6 +92,7 @@ describe("agents", () => {
     await send(repository, "take", {}, { agent: "zombie", task: "t-2" });
     await send(repository, "take", {}, { agent: "successor", task: "t-2" });
     await create(repository, { agent: "successor", task: "t-2", fence: 2 });
+    await send(repository, "take", {}, { agent: "human=ada", task: "t-of-a-person" });
     beat("alive", { task_id: "t-1", fence: 1, pid: 4_711, host: "build-3" });
     beat("zombie", { task_id: "t-2", fence: 1 });
     beat("idler", { state: "idle" });
