@@ -1,7 +1,7 @@
 /** The settings of the standalone fleet. */
 
 import { availableParallelism } from "node:os";
-import { type ConfigOf, integer, oneOf, optional, text } from "../../shared/runtime/settings/config.ts";
+import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
 import { addressFields } from "../../shared/sdk/address.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { watchdogFields } from "../watchdog/config.ts";
@@ -21,11 +21,7 @@ export const standaloneFields = {
     max: 65_535,
     description: "Port of the standalone fleet's bus, on loopback; -1 takes any free one",
   }),
-  auth: oneOf("FLEET_AUTH", ["on", "off"], {
-    default: "on",
-    description:
-      "Credentials for the standalone fleet's bus; `off` lets every local user act as any agent, for closed test networks",
-  }),
+  auth: clusterFields.auth,
   threads: integer("FLEET_THREADS", {
     default: Math.min(THREADS_MAX_DEFAULT, availableParallelism()),
     min: 1,

@@ -1,11 +1,11 @@
 /** The register of issued credentials: what was granted to which principal, and what was revoked. */
 import { z } from "zod";
-import { CLIENT_ROLES } from "./permissions.ts";
+import { CLIENT_ROLES, SERVICE_ROLES } from "./permissions.ts";
 
 export const grantRecordSchema = z.strictObject({
   /** The public key of the credentials. */
   id: z.string().regex(/^U[A-Z2-7]{55}$/, "the public key of a user"),
-  role: z.enum(CLIENT_ROLES),
+  role: z.enum([...CLIENT_ROLES, ...SERVICE_ROLES]),
   tenant: z.string(),
   /** The token of the principal in subjects. */
   name: z.string(),

@@ -14,7 +14,7 @@ import { type HealthCheck, serveOps } from "../runtime/observability/ops-server.
 import { startTracing } from "../runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../runtime/process/service.ts";
 import { type Closers, createClosers } from "../runtime/process/shutdown.ts";
-import { StartupError } from "../runtime/process/startup.ts";
+import { exitCodes, StartupError } from "../runtime/process/startup.ts";
 import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
@@ -31,6 +31,8 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
   readonly busUrl: string;
   readonly busMonitorUrl?: string | (() => string | undefined) | undefined;
   readonly busCredentials?: string | undefined;
+  /** `off`: the bus has no credentials. */
+  readonly auth: "on" | "off";
   /** The disk space of all streams of the server together. */
   readonly streamBytes?: number;
 }
@@ -65,6 +67,7 @@ export function instanceName(): string {
 export async function openPlatform(context: ServiceContext, options: PlatformOptions): Promise<Platform> {
   const { log } = context;
   log.level = options.logLevel;
+  requireCredentials(options, log);
   const closers = createClosers(log, context.clock);
   const stop = () => closers.close({ timeoutMs: options.stopTimeout });
   try {
@@ -112,6 +115,22 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     );
     throw error;
   }
+}
+
+/** A service that forgot its file would work on an open bus, where every program may act as any agent. */
+function requireCredentials({ auth, busCredentials, service }: PlatformOptions, log: Logger): void {
+  if (busCredentials !== undefined) return;
+  if (auth === "off") {
+    // The standalone fleet has warned once for all its threads.
+    if (service !== "standalone")
+      log.warn("FLEET_AUTH is off: every program that reaches the bus may act as any agent");
+    return;
+  }
+  throw new StartupError("the service has no credentials for the bus", {
+    exitCode: exitCodes.config,
+    details: { setting: "FLEET_NATS_CREDS", service },
+    hint: "run `fleet access init DIR` and set FLEET_NATS_CREDS to the file of the service in DIR; FLEET_AUTH=off is for closed test networks",
+  });
 }
 
 async function openedStore(storeUrl: string, log: Logger): Promise<Store> {

@@ -3,7 +3,7 @@
  * services loads none.
  */
 import { isAbsolute, resolve } from "node:path";
-import { optional, text, url } from "../runtime/settings/config.ts";
+import { oneOf, optional, text, url } from "../runtime/settings/config.ts";
 import { processFields } from "../runtime/settings/process-settings.ts";
 
 export const platformFields = processFields;
@@ -27,6 +27,11 @@ export const clusterFields = {
   busCredentials: optional(
     text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
   ),
+  auth: oneOf("FLEET_AUTH", ["on", "off"], {
+    default: "on",
+    description:
+      "Credentials for the bus; `off` starts the standalone fleet's bus without them, and a service on its own connects without them: every program that reaches the bus may act as any agent, for closed test networks",
+  }),
 } as const;
 
 /** Paths in a store URL are relative to the working directory of the process. */

@@ -1,22 +1,36 @@
 // A real server accepts the shipped configuration, and the configuration keeps the guarantees that the protocol needs.
 
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
+import { writeClusterFiles } from "../../shared/bus/access/cluster.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const path = `${root}/deploy/nats/nats.conf`;
 const conf = readFileSync(path, "utf8");
 
-test("the server accepts the configuration", () => {
+test("the server accepts the configuration with the rights of the roles, and does not start without them", async () => {
   const server = findNatsServer({ root });
   if ("problem" in server) throw new Error(server.problem);
-  const run = spawnSync(server.path, ["-t", "-c", path], { encoding: "utf8" });
-  expect(run.stderr).toContain("is valid");
-  expect(run.status).toBe(0);
+  const dir = mkdtempSync(join(tmpdir(), "fleet-nats-conf-"));
+  try {
+    const check = (file: string) =>
+      spawnSync(server.path, ["-t", "-c", file], { encoding: "utf8", cwd: dir });
+    const open = check(path);
+    expect(open.status).not.toBe(0);
+    expect(open.stderr).toContain("access.conf");
+    await writeClusterFiles({ keys: join(dir, "keys"), dir, serverConfig: conf, now: new Date() });
+    const run = check(join(dir, "nats.conf"));
+    expect(run.stderr).toContain("is valid");
+    expect(run.status).toBe(0);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
 });
 
 test("every acknowledged message is synced, and the largest request fits with its headers", () => {

@@ -3,6 +3,7 @@
  * (`sync_interval: always`). By default the server acknowledges first and syncs every two minutes.
  */
 import type { ServerClaims } from "../../../shared/bus/access/claims.ts";
+import { accessConfig } from "../../../shared/bus/access/server-access.ts";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
 
 export interface NatsConfig {
@@ -36,20 +37,5 @@ jetstream {
   sync_interval: always
   max_file_store: ${o.storeBytesMax}
 }
-${o.access === undefined ? "" : accessConfig(o.access)}`;
-}
-
-function accessConfig({ claims, claimsDir }: NonNullable<NatsConfig["access"]>): string {
-  return `operator: ${claims.operator}
-system_account: ${claims.system.name}
-resolver {
-  type: full
-  dir: ${JSON.stringify(claimsDir)}
-  allow_delete: false
-}
-resolver_preload {
-  ${claims.system.name}: ${claims.system.jwt}
-  ${claims.account.name}: ${claims.account.jwt}
-}
-`;
+${o.access === undefined ? "" : accessConfig(o.access.claims, o.access.claimsDir)}`;
 }

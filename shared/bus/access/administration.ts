@@ -4,7 +4,7 @@
  */
 import { createUser, encodeUser, fmtCreds } from "@nats-io/jwt";
 import { connect } from "@nats-io/transport-node";
-import type { ClientRole } from "../../protocol/permissions.ts";
+import type { Role } from "../../protocol/permissions.ts";
 import { busError } from "../bus-errors.ts";
 import { accountClaims, issueCredentials } from "./claims.ts";
 import { credentialsAuthenticator } from "./credentials-file.ts";
@@ -15,7 +15,7 @@ import { type FleetKeys, openKeys } from "./keys.ts";
 const UPDATE_MS = 5_000;
 
 export interface IssueOptions {
-  readonly role: ClientRole;
+  readonly role: Role;
   readonly tenant: string;
   /** The token of the principal in subjects. */
   readonly name: string;

@@ -32,6 +32,7 @@ export interface ServiceUrls {
 export const environmentOf = ({ busUrl, storeUrl }: ServiceUrls) => ({
   FLEET_URL: busUrl,
   FLEET_STORE: storeUrl,
+  FLEET_AUTH: "off",
 });
 
 interface StartOptions {

@@ -12,8 +12,10 @@ import { principalToken } from "../../../../shared/protocol/principal.ts";
 import { readConfig } from "../../../../shared/runtime/settings/config.ts";
 import { parseDuration } from "../../../../shared/runtime/settings/duration.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import { namedAddress } from "../../runtime/address.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
+import { addInit } from "./access-init.ts";
 
 const EXPIRES_DEFAULT = "30d";
 /** Later times have no ISO form with four digits. */
@@ -32,6 +34,7 @@ interface IssueFlags {
 
 export function addAccess(program: Command, action: ActionFactory): void {
   const group = program.command("access").description("Issue, list and revoke credentials for the bus.");
+  addInit(group, action, homeOf);
   addIssue(group, action);
   const listCommand = group
     .command("list")
@@ -136,7 +139,10 @@ async function revoke(session: Session, who: string): Promise<void> {
   );
 }
 
+/** The fleet that the call or the environment names, such as a cluster, else the one that runs in the home. */
 async function runningFleet(session: Session): Promise<string | undefined> {
+  const named = namedAddress(session.settings, session.context.env);
+  if (named !== undefined) return named.url;
   const { addressOfHome } = await import("../../../../shared/sdk/address.ts");
   return addressOfHome(await homeOf(session))?.url;
 }
@@ -153,7 +159,7 @@ async function existingFolder(session: Session): Promise<string> {
   if (hasKeys(folder)) return folder;
   throw new UsageError(
     `there are no keys of a fleet in ${folder}`,
-    `Run this in the folder of the fleet, or set FLEET_HOME; \`${session.programName} up\` makes the keys.`,
+    `Run this in the folder of the fleet, or set FLEET_HOME; \`${session.programName} up\` and \`${session.programName} access init\` make the keys.`,
   );
 }
 

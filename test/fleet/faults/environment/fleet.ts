@@ -230,6 +230,7 @@ const service =
     env: {
       FLEET_URL: url,
       FLEET_STORE: storeUrl,
+      FLEET_AUTH: "off",
       FLEET_POLICY: policyFile,
       FLEET_AGENT_TYPES: [WORKER, HEALTHY_TYPE, LAUNCHED].join(),
       // Short, so that a round has many finalizations by the fleet itself.

@@ -1,0 +1,52 @@
+/**
+ * The files that a fleet of separate processes needs: the configuration of its nats-server, with the rights of
+ * each role, and one credentials file for each service. Only the user who made them can read them.
+ */
+import { existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { writeWhole } from "../../runtime/process/whole-file.ts";
+import { issueGrant } from "./administration.ts";
+import { serverClaims } from "./claims.ts";
+import { readGrants, revocationsOf } from "./grants.ts";
+import { openKeys } from "./keys.ts";
+import { accessConfig } from "./server-access.ts";
+
+const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
+/** No tenant and no agent has such a name, so a service is never one of them. */
+const SERVICE_TENANT = "=";
+const FOLDER_MODE = 0o700;
+/** Relative to the working folder of the server, like its streams. */
+const CLAIMS_FOLDER = ".fleet/claims";
+
+export interface ClusterFiles {
+  /** The folder of the fleet's keys. They are made if they are missing. */
+  readonly keys: string;
+  /** The folder for the files. */
+  readonly dir: string;
+  /** The server's configuration, which includes `access.conf`. */
+  readonly serverConfig: string;
+  readonly now: Date;
+}
+
+/**
+ * Returns the paths of all files. A credentials file that exists is kept, so that a repetition only brings the
+ * configuration up to date.
+ */
+export async function writeClusterFiles({ keys, dir, serverConfig, now }: ClusterFiles): Promise<string[]> {
+  mkdirSync(dir, { recursive: true, mode: FOLDER_MODE });
+  const paths = [join(dir, "nats.conf"), join(dir, "access.conf")] as const;
+  const fleetKeys = openKeys(keys);
+  for (const role of SERVICES) {
+    const path = join(dir, `${role}.creds`);
+    if (existsSync(path)) continue;
+    const name = `=${role}`;
+    const issued = await issueGrant(keys, { role, tenant: SERVICE_TENANT, name, expiresAt: null, now });
+    writeWhole(path, issued.credentials);
+  }
+  writeWhole(
+    paths[1],
+    accessConfig(await serverClaims(fleetKeys, revocationsOf(readGrants(keys))), CLAIMS_FOLDER),
+  );
+  writeWhole(paths[0], serverConfig);
+  return [...paths, ...SERVICES.map((role) => join(dir, `${role}.creds`))];
+}
