@@ -1,0 +1,85 @@
+/** A fleet whose streams another program changed reports them by name, in /readyz and in `fleet status`. */
+import { type JetStreamManager, jetstreamManager } from "@nats-io/jetstream";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { administratorAuthenticator } from "../../harness/credentials.ts";
+import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { resultOf, startCli } from "../../services/cli/process.ts";
+
+const SOON = { timeout: 30_000, interval: 250 };
+
+let fleet: TestFleet;
+let nats: NatsConnection;
+let manager: JetStreamManager;
+
+beforeAll(async () => {
+  fleet = await startFleet();
+  nats = await connect({ servers: fleet.url, authenticator: await administratorAuthenticator(fleet.home) });
+  manager = await jetstreamManager(nats);
+});
+afterAll(async () => {
+  await nats?.close();
+  await fleet?.stop();
+});
+
+async function readiness() {
+  const response = await fetch(`${fleet.opsUrl()}/readyz`);
+  return { status: response.status, body: await response.text() };
+}
+
+const statusCommand = () =>
+  resultOf(startCli(["status"], { env: { FLEET_HOME: fleet.home, FLEET_URL: fleet.url } }));
+
+async function expectFinding(stream: string, kind: string): Promise<void> {
+  const body = expect.stringContaining(`stream ${stream}: ${kind}`);
+  await expect.poll(readiness, SOON).toMatchObject({ status: 503, body });
+  const { exit, out } = await statusCommand();
+  expect({ exit, out }).toEqual({
+    exit: 69,
+    out: expect.stringMatching(new RegExp(`^stream +${kind} +${stream}: `, "m")),
+  });
+}
+
+test("a stream that cannot be created again makes the fleet not ready, until it can", async () => {
+  await expect.poll(readiness, SOON).toMatchObject({ status: 200 });
+  await manager.streams.delete("FLEET_EXITS");
+  // Its subjects are taken, if the fleet has not yet created the stream again.
+  await expect
+    .poll(
+      () => manager.streams.add({ name: "OTHER", subjects: ["fleet.exit.>"] }).then(() => true, again),
+      SOON,
+    )
+    .toBe(true);
+  await expectFinding("FLEET_EXITS", "missing");
+  await manager.streams.delete("OTHER");
+  await expect.poll(readiness, SOON).toMatchObject({ status: 200 });
+}, 120_000);
+
+test("a sealed stream makes the fleet not ready", async () => {
+  const { config } = await manager.streams.info("FLEET_EXITS");
+  await manager.streams.update("FLEET_EXITS", { ...config, sealed: true } as never);
+  await expectFinding("FLEET_EXITS", "sealed");
+  await manager.streams.delete("FLEET_EXITS");
+  await expect.poll(readiness, SOON).toMatchObject({ status: 200 });
+}, 120_000);
+
+test("a paused or removed consumer is named and restored", async () => {
+  for (const change of [pause, remove]) {
+    const { value: consumer } = await manager.consumers.list("FLEET_QUEUE")[Symbol.asyncIterator]().next();
+    await change((consumer as { name: string }).name);
+    await expect
+      .poll(readiness, { ...SOON, interval: 50 })
+      .toMatchObject({ body: expect.stringMatching(/of FLEET_QUEUE: (paused|missing)/) });
+    await expect.poll(readiness, SOON).toMatchObject({ status: 200 });
+  }
+}, 120_000);
+
+const pause = (name: string) =>
+  manager.consumers.pause("FLEET_QUEUE", name, new Date(Date.now() + 3_600_000));
+const remove = (name: string) => manager.consumers.delete("FLEET_QUEUE", name);
+
+/** Deletes the stream once more. */
+async function again(): Promise<boolean> {
+  await manager.streams.delete("FLEET_EXITS").catch(() => false);
+  return false;
+}
