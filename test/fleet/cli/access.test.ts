@@ -1,6 +1,6 @@
 // Credentials as their users meet them: a fleet that refuses strangers, files from `fleet access`, and their revocation.
 
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
+import { appendFileSync, chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -156,6 +156,11 @@ test(
     const client = await server.client("own-agent");
     expect(await codeOf(client.getTask("walled"))).toBe("done");
     const folder = join(server.home, "access");
+    // Others could write to it before the fleet was started again.
+    chmodSync(server.home, 0o777);
+    await server.terminate();
+    await server.start();
+    expect(statSync(server.home).mode & 0o777).toBe(0o755);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     for (const name of readdirSync(folder))
       expect([name, statSync(join(folder, name)).mode & 0o077]).toEqual([name, 0]);
