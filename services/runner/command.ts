@@ -41,6 +41,9 @@ export function launchSpec(
       ...(agent.launcher === "kubernetes" ? {} : (Object.fromEntries(inherited) as Record<string, string>)),
       ...Object.fromEntries(configured),
       ...fleetEnv(record, paths, context),
+      // An agent trusts the same bus. It does not get the key of the runner's own certificate.
+      ...(context.env.FLEET_NATS_CA !== undefined &&
+        agent.launcher !== "kubernetes" && { FLEET_NATS_CA: resolve(context.env.FLEET_NATS_CA) }),
       // A file of this machine is of no use in a pod.
       ...(context.hasCredentials &&
         agent.launcher !== "kubernetes" && { FLEET_NATS_CREDS: paths.credentials }),

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
+import { tlsFields } from "../../shared/bus/tls-settings.ts";
 import { type FieldProblem, FleetError } from "../../shared/protocol/errors.ts";
 import { type RunnerSettings, runnerSettingsSchema } from "../../shared/protocol/runner-settings.ts";
 import { validate } from "../../shared/protocol/validation.ts";
@@ -46,6 +47,7 @@ export const runnerProcessFields = {
   tenant: clientFields.tenant,
   home: addressFields.home,
   busCredentials: clientFields.busCredentials,
+  ...tlsFields,
   ...runnerFields,
 } as const;
 

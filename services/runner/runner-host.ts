@@ -1,6 +1,7 @@
 /** The base of a runner's process: tracing, the bus connection and the operations port, closed in the reverse order. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../shared/bus/connection.ts";
+import { tlsOf } from "../../shared/bus/tls-settings.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { startTracing } from "../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
@@ -65,10 +66,11 @@ function findCredentials(config: RunnerConfig): Promise<BusCredentials | undefin
 }
 
 async function connected(
-  { busUrl, tenant, runnerName }: RunnerConfig,
+  config: RunnerConfig,
   credentials: BusCredentials | undefined,
   log: ServiceContext["log"],
 ): Promise<Bus> {
+  const { busUrl, tenant, runnerName } = config;
   try {
     return await connectBus({
       url: busUrl,
@@ -76,6 +78,7 @@ async function connected(
       tenant,
       identity: `runner-${runnerName}`,
       log,
+      ...tlsOf(config),
       ...(credentials !== undefined && { credentials }),
     });
   } catch (error) {

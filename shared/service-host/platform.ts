@@ -8,6 +8,7 @@ import { isMainThread, threadId } from "node:worker_threads";
 import type { Bus } from "../bus/bus.ts";
 import { connectBus } from "../bus/connection.ts";
 import { fleetStreams } from "../bus/streams/streams.ts";
+import { tlsOf } from "../bus/tls-settings.ts";
 import { type Format, openFormat } from "../records/kv/format.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import { type HealthCheck, serveOps } from "../runtime/observability/ops-server.ts";
@@ -31,6 +32,9 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
   readonly busUrl: string;
   readonly busMonitorUrl?: string | (() => string | undefined) | undefined;
   readonly busCredentials?: string | undefined;
+  readonly tlsCa?: string | undefined;
+  readonly tlsCert?: string | undefined;
+  readonly tlsKey?: string | undefined;
   /** `off`: the bus has no credentials. */
   readonly auth: "on" | "off";
   /** The disk space of all streams of the server together. */
@@ -177,6 +181,7 @@ async function connectedBus(
       identity: instance.slice(0, 64),
       log,
       messageKey: format.message_key,
+      ...tlsOf(options),
       ...(options.busMonitorUrl !== undefined && { monitorUrl: options.busMonitorUrl }),
       ...(options.busCredentials !== undefined && { credentials: { credsFile: options.busCredentials } }),
     });

@@ -3,6 +3,7 @@
  * services loads none.
  */
 import { isAbsolute, resolve } from "node:path";
+import { tlsFields } from "../bus/tls-settings.ts";
 import { oneOf, optional, text, url } from "../runtime/settings/config.ts";
 import { processFields } from "../runtime/settings/process-settings.ts";
 
@@ -27,6 +28,7 @@ export const clusterFields = {
   busCredentials: optional(
     text("FLEET_NATS_CREDS", { description: "Credentials file for the bus; read again at every reconnect" }),
   ),
+  ...tlsFields,
   auth: oneOf("FLEET_AUTH", ["on", "off"], {
     default: "on",
     description:

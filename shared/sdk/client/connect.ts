@@ -6,6 +6,7 @@ import { readCredentialsHolder } from "../../bus/access/holder.ts";
 import { issueLocally } from "../../bus/access/local-credentials.ts";
 import { type Bus, BusError } from "../../bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../bus/connection.ts";
+import { tlsFields, tlsOf } from "../../bus/tls-settings.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -39,6 +40,7 @@ export const clientFields = {
       defaultNote: "`<FLEET_HOME>/spool`",
     }),
   ),
+  ...tlsFields,
   busCredentials: optional(
     text("FLEET_NATS_CREDS", {
       description: "Credentials file for the bus; read again at every reconnect",
@@ -124,6 +126,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
       identity: agentId,
       log,
       connectTimeoutMs,
+      ...tlsOf(config),
       ...(credentials !== undefined && { credentials }),
     });
   };

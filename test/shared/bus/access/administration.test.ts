@@ -44,7 +44,7 @@ test("issued credentials connect, and revoked ones lose their open connection an
   const [leaver, stayer] = [await open(issued.credentials), await open(other.credentials)];
   const revoked = revokeGrants(nats.access, ({ name }) => name === "leaver", new Date());
   expect(revoked.map(({ id }) => id)).toEqual([issued.grant.id]);
-  await updateServer(nats.access, nats.url);
+  await updateServer(nats.access, { url: nats.url });
   await leaver.closed();
   expect(await refusal(issued.credentials)).toMatch(/authorization|revoked/i);
   await stayer.flush();

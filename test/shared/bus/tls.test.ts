@@ -1,0 +1,79 @@
+// TLS of the bus on a real server, with certificates made for the test.
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
+import { connectBus } from "../../../shared/bus/connection.ts";
+import { tlsOf } from "../../../shared/bus/tls-settings.ts";
+import { testLog } from "../../harness/processes/nats.ts";
+import { projectRoot } from "../../harness/project-root.ts";
+
+const dir = mkdtempSync(join(tmpdir(), "fleet-tls-"));
+const file = (name: string) => join(dir, name);
+const servers: ChildProcess[] = [];
+let binary: string;
+
+const openssl = (line: string) => execFileSync("openssl", line.split(" "), { cwd: dir, stdio: "pipe" });
+
+function makeAuthority(name: string): void {
+  openssl(`req -x509 -newkey ed25519 -nodes -keyout ${name}.key -out ${name}.pem -days 1 -subj /CN=${name}`);
+}
+
+function makeCertificate(name: string): void {
+  openssl(
+    `req -x509 -newkey ed25519 -nodes -CA ca.pem -CAkey ca.key -keyout ${name}.key -out ${name}.pem -days 1 -subj /CN=${name} -addext subjectAltName=DNS:localhost`,
+  );
+}
+
+async function startServer(name: string, more: readonly string[]): Promise<string> {
+  const ports = mkdtempSync(join(dir, name));
+  const args = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", ports, ...more];
+  servers.push(spawn(binary, args, { stdio: "ignore" }));
+  const address = await vi.waitFor(() => {
+    const found = readdirSync(ports).find((one) => one.endsWith(".ports")) ?? "none";
+    return JSON.parse(readFileSync(join(ports, found), "utf8")).nats[0] as string;
+  }, 20_000);
+  return `nats://localhost:${new URL(address).port}`;
+}
+
+const open = (url: string, settings: Parameters<typeof tlsOf>[0]) =>
+  connectBus({ url, name: "test", identity: "test", log: testLog, ...tlsOf(settings) });
+
+beforeAll(() => {
+  const found = findNatsServer({ root: projectRoot });
+  if ("problem" in found) throw new Error(found.problem);
+  binary = found.path;
+  makeAuthority("ca");
+  makeAuthority("stranger");
+  makeCertificate("server");
+  makeCertificate("client");
+});
+afterAll(() => {
+  for (const server of servers) server.kill("SIGKILL");
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const TLS = () => ["--tls", "--tlscert", file("server.pem"), "--tlskey", file("server.key")];
+
+test("a program connects with the authority of the bus, and with no other one", async () => {
+  const url = await startServer("tls", TLS());
+  await (await open(url, { tlsCa: file("ca.pem") })).close();
+  await expect(open(url, {})).rejects.toThrow();
+  await expect(open(url, { tlsCa: file("stranger.pem") })).rejects.toThrow();
+});
+
+test("a program with an authority refuses a bus without TLS", async () => {
+  const url = await startServer("plain", []);
+  await (await open(url, {})).close();
+  await expect(open(url, { tlsCa: file("ca.pem") })).rejects.toThrow();
+});
+
+test("a bus that asks for certificates refuses a program without one", async () => {
+  const url = await startServer("mutual", [...TLS(), "--tlsverify", "--tlscacert", file("ca.pem")]);
+  const client = { tlsCert: file("client.pem"), tlsKey: file("client.key") };
+  await (await open(url, { tlsCa: file("ca.pem"), ...client })).close();
+  await expect(open(url, { tlsCa: file("ca.pem") })).rejects.toThrow();
+});
