@@ -3,7 +3,7 @@
  * each role. They are seeds of Ed25519 keys in one folder that only the fleet's user can read. A program with a
  * role's key can issue credentials of that role only, because the server takes the permissions from the role.
  */
-import { chmodSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createAccount, createOperator, type KeyPair } from "@nats-io/jwt";
 import { ROLES, type Role } from "../../protocol/permissions.ts";
@@ -29,6 +29,7 @@ const OTHERS = 0o077;
 export function openKeys(folder: string): FleetKeys {
   mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
   chmodSync(folder, FOLDER_MODE);
+  refuseLostKeys(folder);
   // Before the keys, so that a fleet with keys and without a register has lost it.
   if (!hasKeys(folder)) writeOnce(join(folder, REGISTER_FILE), "");
   const open = (name: KeyName, create: () => KeyPair): KeyPair => {
@@ -46,6 +47,27 @@ export function openKeys(folder: string): FleetKeys {
       ROLES.map((role) => [role, open(`role-${role}`, createAccount)]),
     ) as unknown as FleetKeys["roles"],
   };
+}
+
+/**
+ * Keys are made in order, the roles' last, so a missing key before an existing one was lost. A new one would
+ * refuse all issued credentials without a message. Looks at the last first, because another process may be
+ * making the keys.
+ */
+function refuseLostKeys(folder: string): void {
+  let hasLater = ROLES.some((role) => existsSync(keyPath(folder, `role-${role}`)));
+  for (const name of ["system", "account", "operator"] as const) {
+    const path = keyPath(folder, name);
+    const exists = existsSync(path);
+    if (hasLater && !exists) {
+      throw new StartupError("a key of the fleet is missing", {
+        exitCode: 78,
+        details: { path },
+        hint: `restore the file; to refuse all issued credentials and make new keys, remove ${folder}`,
+      });
+    }
+    hasLater ||= exists;
+  }
 }
 
 /** The signing key of a role; undefined if this user cannot read one. */

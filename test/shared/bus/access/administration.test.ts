@@ -1,6 +1,15 @@
 // Credentials from their issue to their end, against a real server: issued, expired, revoked while connected, kept over a restart.
 
-import { appendFileSync, chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, credsAuthenticator, type NatsConnection } from "@nats-io/transport-node";
@@ -122,6 +131,30 @@ test("a fleet with keys and without its register does not forget revocations in 
   rmSync(join(folder, "grants.jsonl"));
   openKeys(folder);
   expect(() => readGrants(folder)).toThrow(/register of credentials is missing/);
+  rmSync(folder, { recursive: true });
+});
+
+test.each(["operator", "account", "system"])(
+  "the key %s that was lost is not replaced in silence",
+  (name) => {
+    const folder = mkdtempSync(join(tmpdir(), "fleet-keys-"));
+    openKeys(folder);
+    const path = join(folder, `${name}.nk`);
+    const key = readFileSync(path);
+    rmSync(path);
+    expect(() => openKeys(folder)).toThrow(/a key of the fleet is missing/);
+    writeFileSync(path, key, { mode: 0o600 });
+    expect(openKeys(folder)).toBeDefined();
+    rmSync(folder, { recursive: true });
+  },
+);
+
+test("keys of which only the first were made are completed", () => {
+  const folder = mkdtempSync(join(tmpdir(), "fleet-keys-"));
+  const { account } = openKeys(folder);
+  for (const name of readdirSync(folder)) if (name.startsWith("role-")) rmSync(join(folder, name));
+  rmSync(join(folder, "system.nk"));
+  expect(openKeys(folder).account.getPublicKey()).toBe(account.getPublicKey());
   rmSync(folder, { recursive: true });
 });
 
