@@ -4,6 +4,7 @@
  * stored subjects) stops the process with both values. The result is read back, because older servers accept
  * unknown fields and drop them.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   JetStreamApiCodes,
   JetStreamApiError,
@@ -18,6 +19,10 @@ import { type StreamSpec, streamConfig } from "./streams.ts";
 
 /** Another process created the stream after we looked for it. */
 const NAME_IN_USE = 10058;
+/** Of several processes that create a stream at once, the server may reserve the disk for each until one has it. */
+const INSUFFICIENT_STORAGE = 10047;
+const CREATE_ATTEMPTS = 5;
+const CREATE_PAUSE_MS = 200;
 const FIXED = ["retention", "storage"] as const;
 /** The server writes "no limit" as 0 or -1. A higher limit is safe, a lower one is not. */
 const GROWING = ["max_age", "max_bytes", "max_msg_size", "duplicate_window", "num_replicas"] as const;
@@ -67,13 +72,19 @@ async function create(
   manager: JetStreamManager,
   wanted: Partial<StreamConfig> & { name: string },
 ): Promise<StreamConfig | "created"> {
-  try {
-    await manager.streams.add(wanted);
-    return "created";
-  } catch (error) {
-    const existing = errorCode(error) === NAME_IN_USE ? await read(manager, wanted.name) : undefined;
-    if (existing !== undefined) return existing;
-    return write(() => Promise.reject(error), wanted.name);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await manager.streams.add(wanted);
+      return "created";
+    } catch (error) {
+      const code = errorCode(error);
+      const mayExist = code === NAME_IN_USE || code === INSUFFICIENT_STORAGE;
+      const existing = mayExist ? await read(manager, wanted.name) : undefined;
+      if (existing !== undefined) return existing;
+      if (code !== INSUFFICIENT_STORAGE || attempt === CREATE_ATTEMPTS)
+        return write(() => Promise.reject(error), wanted.name);
+      await sleep(CREATE_PAUSE_MS);
+    }
   }
 }
 
