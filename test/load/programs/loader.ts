@@ -3,7 +3,8 @@
 
 import { UUID } from "uuidv7";
 import { LIMITS } from "../../../shared/protocol/limits.ts";
-import { openFormat } from "../../../shared/records/kv/format.ts";
+import { stepDraftSweep } from "../../../shared/records/drafts/superseded-drafts.ts";
+import { type Format, openFormat } from "../../../shared/records/kv/format.ts";
 import { clearPublished, readOutbox } from "../../../shared/records/outbox/outbox.ts";
 import { CheckpointRepository } from "../../../shared/records/repository.ts";
 import { stepIndex } from "../../../shared/records/search/indexer.ts";
@@ -40,7 +41,9 @@ function log(text: string): void {
 async function load(params: LoadParams) {
   const store = await openStore(`lmdb:${params.store}`);
   try {
-    const created = await timed(() => createAll(store, params));
+    const format = await openFormat(store);
+    const created = await timed(() => createAll(store, format, params));
+    await finalizeDrafts(store, format);
     await clearOutbox(store);
     const indexed = await timed(() => index(store));
     return {
@@ -58,7 +61,7 @@ async function timed(work: () => Promise<number>): Promise<{ count: number; seco
   return { count, seconds: (performance.now() - begin) / 1_000 };
 }
 
-async function createAll(store: Store, params: LoadParams): Promise<number> {
+async function createAll(store: Store, format: Format, params: LoadParams): Promise<number> {
   const { firstTask, tasks, perTask, agents, fromMs, spanMs } = params;
   const workload = createWorkload();
   const random = seededRandom(firstTask + 1);
@@ -66,7 +69,7 @@ async function createAll(store: Store, params: LoadParams): Promise<number> {
   let newest = fromMs;
   const repository = new CheckpointRepository({
     store,
-    format: await openFormat(store),
+    format,
     now: () => newest,
     finder: "bench",
   });
@@ -93,6 +96,20 @@ async function createAll(store: Store, params: LoadParams): Promise<number> {
   };
   await Promise.all(Array.from({ length: Math.min(CONCURRENCY, tasks) }, (_, first) => createSome(first)));
   return count;
+}
+
+/** Finalizes the superseded drafts as the writer does in time: a fleet that starts with all of them is busy for minutes. */
+async function finalizeDrafts(store: Store, { incarnation }: Format): Promise<void> {
+  const sweep = { store, incarnation, service: "bench", now: () => Date.now(), afterMs: 0 };
+  let finalized = 0;
+  for (let more = true; more; ) {
+    const step = await stepDraftSweep(sweep);
+    if (step.skipped.length > 0) throw new Error("a superseded draft cannot be finalized");
+    const logged = Math.floor(finalized / LOG_EVERY);
+    finalized += step.finalized;
+    if (Math.floor(finalized / LOG_EVERY) > logged) log(`finalized ${finalized}`);
+    more = step.more;
+  }
 }
 
 /** Clears the events as the relay does after it has published them: the fleet is measured with empty queues. */
