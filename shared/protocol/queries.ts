@@ -218,6 +218,8 @@ export interface AuditPage {
 
 export interface HandoffPage {
   readonly handoffs: readonly Handoff[];
+  /** Ids of listed handoffs whose records cannot be read, or do not belong to their place. */
+  readonly corrupt: readonly string[];
   /** Absent on the last page. An earlier page may be shorter than `limit`, or empty. */
   readonly cursor?: string;
 }

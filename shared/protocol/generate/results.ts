@@ -154,7 +154,11 @@ export const RESULT_SCHEMAS = {
     more: z.boolean(),
   }),
   handoff: z.looseObject({ handoff: handoffSchema }),
-  handoffs: z.looseObject({ handoffs: z.array(handoffSchema), cursor: z.string().exactOptional() }),
+  handoffs: z.looseObject({
+    handoffs: z.array(handoffSchema),
+    corrupt: z.array(z.string()),
+    cursor: z.string().exactOptional(),
+  }),
   recovery_point: recoveryPointSchema,
   recoveries: z.looseObject({ tasks: z.array(taskSchema), cursor: z.string().exactOptional() }),
   status: statusSchema,

@@ -5,7 +5,7 @@ import type { Handoff } from "../../protocol/handoff-record.ts";
 import { isCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { HandoffPage, QueryParams } from "../../protocol/queries.ts";
-import type { Bytes, Reader } from "../../store/store.ts";
+import type { Bytes, KeyValue, Reader } from "../../store/store.ts";
 import { openCursor, sealCursor } from "../kv/cursor.ts";
 import type { DueIndex } from "../kv/due-index.ts";
 import { endingId, parseHandoffDue, systemKeys, type TenantKeys, tenantKeys } from "../kv/keyspace.ts";
@@ -42,7 +42,10 @@ async function idOfTask(reader: Reader, keys: TenantKeys, task: string): Promise
   return rows[0] === undefined ? null : endingId(rows[0].key);
 }
 
-/** The newest first. A page ends early after a scan of many handoffs in other states. */
+/**
+ * The newest first. A page ends early after a scan of many handoffs in other states. A corrupt record is named,
+ * so that it does not hide the other handoffs.
+ */
 export async function listHandoffs(
   reader: Reader,
   tenant: string,
@@ -54,6 +57,7 @@ export async function listHandoffs(
   const range = task === undefined ? keys.handoffs() : keys.taskHandoffs(task);
   let last = cursor === undefined ? null : idInCursor(openCursor(kind, cursor));
   const handoffs: Handoff[] = [];
+  const corrupt: string[] = [];
   for (let scanned = 0; ; ) {
     const end = last === null ? range.end : keyOf(last);
     const { rows, more } = await reader.getRange(
@@ -61,20 +65,47 @@ export async function listHandoffs(
       { limit: SLICE, reverse: true },
     );
     const ids = rows.map(({ key }) => endingId(key));
-    const values =
-      task === undefined ? rows.map(({ value }) => value) : await reader.getMany(ids.map(keys.handoff));
+    const listed =
+      task === undefined ? await ofTenant(reader, keys, rows) : await ofTask(reader, keys, task, ids);
     for (const [i, id] of ids.entries()) {
-      const handoff = decodeHandoff(id, values[i]);
+      const handoff = listed[i] ?? null;
       last = id;
-      if (state === undefined || handoff.state === state) handoffs.push(redactedHandoff(handoff));
+      if (handoff === null) corrupt.push(id);
+      else if (state === undefined || handoff.state === state) handoffs.push(handoff);
       if (handoffs.length < limit) continue;
       const isLast = !more && i === ids.length - 1;
-      return { handoffs, ...(!isLast && { cursor: sealCursor(kind, id) }) };
+      return { handoffs, corrupt, ...(!isLast && { cursor: sealCursor(kind, id) }) };
     }
     scanned += ids.length;
-    if (!more || last === null) return { handoffs };
-    if (scanned >= LIMITS.handoffs_scan_count_max) return { handoffs, cursor: sealCursor(kind, last) };
+    if (!more || last === null) return { handoffs, corrupt };
+    if (scanned >= LIMITS.handoffs_scan_count_max)
+      return { handoffs, corrupt, cursor: sealCursor(kind, last) };
   }
+}
+
+/** null: the record is corrupt, or its task does not list it. */
+async function ofTenant(
+  reader: Reader,
+  keys: TenantKeys,
+  rows: readonly KeyValue[],
+): Promise<(Handoff | null)[]> {
+  const handoffs = rows.map(({ key, value }) => decodeSound(endingId(key), value));
+  const sound = handoffs.filter((one) => one !== null);
+  const entries = await reader.getMany(sound.map((one) => keys.taskHandoff(one.task_id, one.handoff_id)));
+  const unlisted = new Set(sound.filter((_, i) => entries[i] === undefined));
+  return handoffs.map((one) => (one === null || unlisted.has(one) ? null : one));
+}
+
+/** null: the record is missing, corrupt or of another task. */
+async function ofTask(
+  reader: Reader,
+  keys: TenantKeys,
+  task: string,
+  ids: readonly string[],
+): Promise<(Handoff | null)[]> {
+  const values = await reader.getMany(ids.map(keys.handoff));
+  const handoffs = ids.map((id, i) => decodeSound(id, values[i]));
+  return handoffs.map((one) => (one?.task_id === task ? one : null));
 }
 
 function idInCursor(text: string): string {

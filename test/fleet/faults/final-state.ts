@@ -107,6 +107,7 @@ async function readHandoffs(repository: CheckpointRepository): Promise<Map<strin
   for (let cursor: string | undefined; ; ) {
     const query = { limit: LIMITS.handoffs_limit_max, cursor };
     const page = await repository.handoffs(DEFAULT_TENANT, query);
+    if (page.corrupt.length > 0) throw new Error(`corrupt handoffs: ${page.corrupt.join(", ")}`);
     for (const handoff of page.handoffs) found.set(handoff.handoff_id, handoff);
     cursor = page.cursor;
     if (cursor === undefined) return found;

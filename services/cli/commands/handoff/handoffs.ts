@@ -52,6 +52,13 @@ async function list(session: Session, { task, state, limit, cursor }: Flags): Pr
     ...(limit !== undefined && { limit }),
     ...(cursor !== undefined && { cursor }),
   });
+  for (const id of page.corrupt) {
+    session.warn({
+      code: "CORRUPT",
+      text: "the record of a handoff is corrupt and was left out",
+      details: { handoff_id: id },
+    });
+  }
   const { renderHandoffs } = await import("../../rendering/handoff/handoff.ts");
   const next = nextPage(session, page.cursor);
   await session.show(page, () => renderHandoffs({ handoffs: page.handoffs, next }, session.view));

@@ -126,6 +126,12 @@ interface Answers {
   readonly isNamed: boolean;
 }
 
+/** Whether a list of handoffs names one whose record is corrupt. */
+function namesCorruptHandoff(answer: unknown): boolean {
+  const { handoffs, corrupt } = answer as { handoffs?: unknown; corrupt?: readonly string[] };
+  return handoffs !== undefined && corrupt !== undefined && corrupt.length > 0;
+}
+
 async function answersOf(store: Store): Promise<Answers> {
   let isNamed = false;
   const repository = repositoryOn(store, (id) => {
@@ -136,6 +142,7 @@ async function answersOf(store: Store): Promise<Answers> {
     const answer = await query().catch((error: Error) => ({
       error: (error as { code?: string }).code ?? error.name,
     }));
+    isNamed ||= namesCorruptHandoff(answer);
     answers.set(name, JSON.stringify(answer));
   };
   const page = { limit: 100 };
