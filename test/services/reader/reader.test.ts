@@ -159,7 +159,7 @@ describe("queries", () => {
     expect(answers.task.task).toMatchObject({ seq: 2, audit_seq: 4, handoff_id });
     expect(answers.audit.entries.map(({ seq }) => seq)).toEqual([2, 3, 4]);
     expect(answers.handoff.handoff).toMatchObject({ handoff_id, state: "requested", to_agent_type: "qa" });
-    expect(answers.handoffs).toEqual({ handoffs: [answers.handoff.handoff] });
+    expect(answers.handoffs).toEqual({ handoffs: [answers.handoff.handoff], corrupt: [] });
     expect(answers.recovery_point).toMatchObject({
       checkpoint: { metadata: { checkpoint_id: one.checkpoint_id } },
       reason: null,
