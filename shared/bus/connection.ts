@@ -98,11 +98,16 @@ async function open(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConn
       // Without this each library call records a stack trace, which costs time.
       noAsyncTraces: true,
       ...authentication(o.credentials),
-      ...(o.tls !== undefined && { tls: { ...o.tls } }),
+      ...tlsOptions(o),
     });
   } catch (error) {
     throw busError(error, { url: withoutPassword(o.url) });
   }
+}
+
+/** The client library takes `tls://` for `nats://`: without options it would accept a bus without TLS. */
+export function tlsOptions({ url, tls }: Pick<ConnectBusOptions, "url" | "tls">) {
+  return tls !== undefined || /(^|,)\s*tls:/i.test(url) ? { tls: { ...tls } } : {};
 }
 
 function authentication(credentials: BusCredentials | undefined): Partial<NodeConnectionOptions> {

@@ -6,7 +6,7 @@ import { createUser, encodeUser, fmtCreds } from "@nats-io/jwt";
 import { connect } from "@nats-io/transport-node";
 import type { Role } from "../../protocol/permissions.ts";
 import { busError } from "../bus-errors.ts";
-import type { ConnectBusOptions } from "../connection.ts";
+import { type ConnectBusOptions, tlsOptions } from "../connection.ts";
 import { accountClaims, issueCredentials } from "./claims.ts";
 import { credentialsAuthenticator } from "./credentials-file.ts";
 import { appendGrant, type RegisteredGrant, readGrants, revocationsOf } from "./grants.ts";
@@ -70,20 +70,17 @@ export function revokeGrants(
 }
 
 /** Gives the running server the current revocations. It closes the connections of revoked credentials. Throws BusError. */
-export async function updateServer(
-  folder: string,
-  { url, tls }: Pick<ConnectBusOptions, "url" | "tls">,
-): Promise<void> {
+export async function updateServer(folder: string, o: Pick<ConnectBusOptions, "url" | "tls">): Promise<void> {
   const keys = openKeys(folder);
   const claims = await accountClaims(keys, revocationsOf(readGrants(folder)));
   const credentials = await systemCredentials(keys);
   try {
     const connection = await connect({
-      servers: url,
+      servers: o.url,
       name: "fleet-access",
       timeout: UPDATE_MS,
       reconnect: false,
-      ...(tls !== undefined && { tls: { ...tls } }),
+      ...tlsOptions(o),
       authenticator: credentialsAuthenticator(() => credentials),
     });
     try {
@@ -94,7 +91,7 @@ export async function updateServer(
       await connection.close();
     }
   } catch (error) {
-    throw busError(error, { url });
+    throw busError(error, { url: o.url });
   }
 }
 

@@ -1,6 +1,6 @@
 // TLS of the bus on a real server, with certificates made for the test.
 
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { tlsOf } from "../../../shared/bus/tls-settings.ts";
+import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
 import { testLog } from "../../harness/processes/nats.ts";
 import { projectRoot } from "../../harness/project-root.ts";
 
@@ -15,18 +16,6 @@ const dir = mkdtempSync(join(tmpdir(), "fleet-tls-"));
 const file = (name: string) => join(dir, name);
 const servers: ChildProcess[] = [];
 let binary: string;
-
-const openssl = (line: string) => execFileSync("openssl", line.split(" "), { cwd: dir, stdio: "pipe" });
-
-function makeAuthority(name: string): void {
-  openssl(`req -x509 -newkey ed25519 -nodes -keyout ${name}.key -out ${name}.pem -days 1 -subj /CN=${name}`);
-}
-
-function makeCertificate(name: string): void {
-  openssl(
-    `req -x509 -newkey ed25519 -nodes -CA ca.pem -CAkey ca.key -keyout ${name}.key -out ${name}.pem -days 1 -subj /CN=${name} -addext subjectAltName=DNS:localhost`,
-  );
-}
 
 async function startServer(name: string, more: readonly string[]): Promise<string> {
   const ports = mkdtempSync(join(dir, name));
@@ -46,10 +35,10 @@ beforeAll(() => {
   const found = findNatsServer({ root: projectRoot });
   if ("problem" in found) throw new Error(found.problem);
   binary = found.path;
-  makeAuthority("ca");
-  makeAuthority("stranger");
-  makeCertificate("server");
-  makeCertificate("client");
+  makeAuthority(dir, "ca");
+  makeAuthority(dir, "stranger");
+  makeCertificate(dir, "server");
+  makeCertificate(dir, "client");
 });
 afterAll(() => {
   for (const server of servers) server.kill("SIGKILL");
@@ -69,6 +58,12 @@ test("a program with an authority refuses a bus without TLS", async () => {
   const url = await startServer("plain", []);
   await (await open(url, {})).close();
   await expect(open(url, { tlsCa: file("ca.pem") })).rejects.toThrow();
+});
+
+test("an address that begins with tls:// refuses a bus without TLS", async () => {
+  const url = (await startServer("downgraded", [])).replace("nats://", "tls://");
+  await expect(open(url, {})).rejects.toThrow();
+  await expect(open(`nats://localhost:1, ${url}`, {})).rejects.toThrow();
 });
 
 test("a bus that asks for certificates refuses a program without one", async () => {
