@@ -11,7 +11,7 @@ export const upFields = {
     default: 4222,
     min: -1,
     max: 65_535,
-    description: "Port of the standalone fleet's bus, on loopback; -1 takes any free one",
+    description: "Port of the standalone fleet's bus; -1 takes any free one",
   }),
 } as const;
 

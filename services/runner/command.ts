@@ -8,6 +8,8 @@ import { agentInvocation } from "./profiles.ts";
 
 export interface LaunchContext {
   readonly url: string;
+  /** The file with the certificates that may sign the bus's own. undefined: those of the system. */
+  readonly caFile?: string | undefined;
   /** The folder of the agents' spools. */
   readonly spoolDir: string;
   readonly logBytes: number;
@@ -42,8 +44,8 @@ export function launchSpec(
       ...Object.fromEntries(configured),
       ...fleetEnv(record, paths, context),
       // An agent trusts the same bus. It does not get the key of the runner's own certificate.
-      ...(context.env.FLEET_NATS_CA !== undefined &&
-        agent.launcher !== "kubernetes" && { FLEET_NATS_CA: resolve(context.env.FLEET_NATS_CA) }),
+      ...(context.caFile !== undefined &&
+        agent.launcher !== "kubernetes" && { FLEET_NATS_CA: resolve(context.caFile) }),
       // A file of this machine is of no use in a pod.
       ...(context.hasCredentials &&
         agent.launcher !== "kubernetes" && { FLEET_NATS_CREDS: paths.credentials }),

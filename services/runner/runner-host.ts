@@ -1,12 +1,12 @@
 /** The base of a runner's process: tracing, the bus connection and the operations port, closed in the reverse order. */
 import type { Bus } from "../../shared/bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../shared/bus/connection.ts";
-import { tlsOf } from "../../shared/bus/tls-settings.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { startTracing } from "../../shared/runtime/observability/tracing.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { tlsFor } from "../../shared/sdk/address.ts";
 import { credentialsOf } from "../../shared/sdk/client/connect.ts";
 import type { RunnerConfig } from "./config.ts";
 
@@ -78,7 +78,7 @@ async function connected(
       tenant,
       identity: `runner-${runnerName}`,
       log,
-      ...tlsOf(config),
+      ...tlsFor(busUrl, process.env),
       ...(credentials !== undefined && { credentials }),
     });
   } catch (error) {

@@ -9,6 +9,7 @@ import { LAUNCHERS } from "../../shared/protocol/runner-settings.ts";
 import { lockFolder } from "../../shared/runtime/process/folder-lock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { tlsFor } from "../../shared/sdk/address.ts";
 import { localAgentCredentials, noAgentCredentials } from "./agent-credentials.ts";
 import { Agents } from "./agents.ts";
 import { launchSpec } from "./command.ts";
@@ -38,6 +39,7 @@ export async function start(context: RunnerContext): Promise<Stop> {
   const journal = new Journal(join(runnerDir, "agents"), log);
   const launchContext = {
     url: config.busUrl,
+    caFile: tlsFor(config.busUrl, process.env).tls?.caFile,
     spoolDir: config.spoolDir,
     logBytes: settings.log_bytes,
     hasCredentials: context.hasAgentKeys,

@@ -1,6 +1,7 @@
 /** The settings of the standalone fleet. */
 
 import { availableParallelism } from "node:os";
+import { tlsFields } from "../../shared/bus/tls-settings.ts";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
 import { addressFields } from "../../shared/sdk/address.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
@@ -15,12 +16,31 @@ export const standaloneFields = {
   ...writerFields,
   ...watchdogFields,
   home: addressFields.home,
+  natsHost: text("FLEET_NATS_HOST", {
+    default: "127.0.0.1",
+    description:
+      "Address on which the standalone fleet's bus listens; beyond loopback only with TLS and credentials",
+  }),
   natsPort: integer("FLEET_NATS_PORT", {
     default: 4222,
     min: -1,
     max: 65_535,
-    description: "Port of the standalone fleet's bus, on loopback; -1 takes any free one",
+    description: "Port of the standalone fleet's bus; -1 takes any free one",
   }),
+  natsCert: optional(
+    text("FLEET_NATS_SERVER_CERT", {
+      description: "Certificate of the standalone fleet's bus, with the certificates between (PEM)",
+    }),
+  ),
+  natsKey: optional(text("FLEET_NATS_SERVER_KEY", { description: "Key of that certificate (PEM)" })),
+  natsName: optional(
+    text("FLEET_NATS_SERVER_NAME", {
+      description:
+        "Host name of this machine that the certificate of the standalone fleet's bus covers; clients of this machine use it",
+      defaultNote: "`FLEET_NATS_HOST` if it is a name, else `localhost`",
+    }),
+  ),
+  tlsCa: tlsFields.tlsCa,
   auth: clusterFields.auth,
   threads: integer("FLEET_THREADS", {
     default: Math.min(THREADS_MAX_DEFAULT, availableParallelism()),

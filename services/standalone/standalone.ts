@@ -17,6 +17,7 @@ import { readWatchdogConfig } from "../watchdog/config.ts";
 import { readWriterConfig } from "../writer/config.ts";
 import { openAccess } from "./access.ts";
 import type { StandaloneConfig } from "./config.ts";
+import { readListener } from "./nats/listener.ts";
 import { superviseNatsServer } from "./nats/supervisor.ts";
 import type { ServiceRules } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
@@ -41,6 +42,8 @@ export async function start(
   const { config, log } = context;
   log.level = config.logLevel;
   const rules = { ...readWriterConfig(config), watchdog: readWatchdogConfig(config) };
+  // Before anything is written: a fleet that would listen without walls leaves no trace.
+  const listener = readListener(config);
   const home = openHome(config.home);
   const closers = createClosers(log, context.clock);
   // Each level first closes the levels above it, so their time limits add up.
@@ -56,6 +59,7 @@ export async function start(
       root: PROJECT,
       env: process.env,
       dir: join(home, "nats"),
+      listener,
       port: config.natsPort,
       log,
       maxPayloadBytes: LIMITS.message_bytes_max,
@@ -69,6 +73,8 @@ export async function start(
       storeUrl,
       busUrl: server.url,
       busCredentials: access?.credentialsFile,
+      // A setting for another bus does not concern a bus without TLS.
+      tlsCa: listener.tls?.caFile,
       busMonitorUrl: server.current().monitorUrl,
       streamBytes: server.current().storeBytesMax,
     });
@@ -79,7 +85,8 @@ export async function start(
       home,
     };
     // Clients on this machine find a fleet with other ports by this file.
-    writeFileSync(join(home, "addresses.json"), `${JSON.stringify({ ...addresses, pid: process.pid })}\n`);
+    const file = { ...addresses, busCa: listener.tls?.caFile, pid: process.pid };
+    writeFileSync(join(home, "addresses.json"), `${JSON.stringify(file)}\n`);
     return { ...addresses, stop };
   } catch (error) {
     await stop().catch((second: unknown) =>

@@ -4,6 +4,8 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { ConnectBusOptions } from "../bus/connection.ts";
+import { tlsFields, tlsOf } from "../bus/tls-settings.ts";
 import { type Environment, type Field, optional, readConfig, text, url } from "../runtime/settings/config.ts";
 
 export const BUS_SCHEMES = ["nats", "tls", "ws", "wss"] as const;
@@ -24,12 +26,24 @@ export interface BusAddress {
   readonly url: string;
   /** Where the address was found, for messages: "from FLEET_URL". */
   readonly origin: string;
+  /** The file with the certificates that may sign the bus's own, if the fleet of the folder names one. */
+  readonly caFile?: string;
 }
 
 /** True if the address is that of the fleet which runs in the home of the program, so the keys in that home are for it. */
 export function isBusOfHome(url: string, env: Environment): boolean {
-  const own = addressOfHome(readConfig(addressFields, env).home)?.url;
-  return own !== undefined && URL.canParse(url) && placeOf(url) === placeOf(own);
+  return busOfHome(url, env) !== undefined;
+}
+
+/** The TLS options for a bus: those of the settings, and without a setting the authority that the fleet of the home names. */
+export function tlsFor(url: string, env: Environment): Pick<ConnectBusOptions, "tls"> {
+  const config = readConfig(tlsFields, env);
+  return tlsOf({ ...config, tlsCa: config.tlsCa ?? busOfHome(url, env)?.caFile });
+}
+
+function busOfHome(url: string, env: Environment): BusAddress | undefined {
+  const own = addressOfHome(readConfig(addressFields, env).home);
+  return own !== undefined && URL.canParse(url) && placeOf(url) === placeOf(own.url) ? own : undefined;
 }
 
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
@@ -52,9 +66,9 @@ export function discoverBus(env: Environment): BusAddress {
 export function addressOfHome(home: string): BusAddress | undefined {
   const path = join(home, "addresses.json");
   try {
-    const { busUrl, pid } = JSON.parse(readFileSync(path, "utf8")) as { busUrl?: unknown; pid?: unknown };
+    const { busUrl, busCa, pid } = JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown>;
     if (typeof busUrl !== "string" || !URL.canParse(busUrl) || !isAlive(pid)) return undefined;
-    return { url: busUrl, origin: `from ${path}` };
+    return { url: busUrl, origin: `from ${path}`, ...(typeof busCa === "string" && { caFile: busCa }) };
   } catch {
     // No file, or a truncated one: no fleet runs here yet.
     return undefined;

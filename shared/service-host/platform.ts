@@ -190,7 +190,9 @@ async function connectedBus(
     throw new StartupError("the bus cannot be reached", {
       exitCode: 69,
       details: { url: options.busUrl, problem: error instanceof Error ? error.message : String(error) },
-      hint: "start a nats-server with JetStream there, or set FLEET_URL",
+      hint: options.busUrl.startsWith("tls:")
+        ? "start a nats-server with JetStream and TLS there, or set FLEET_NATS_CA to the authority of its certificate"
+        : "start a nats-server with JetStream there, or set FLEET_URL",
       cause: error,
     });
   }

@@ -1,5 +1,5 @@
 /**
- * The standalone fleet's own nats-server: a child process on loopback with durable settings.
+ * The standalone fleet's own nats-server: a child process with durable settings, on loopback by default.
  *
  * It does not outlive its parent. The parent holds the only end of a pipe. When the parent ends, even by SIGKILL, a small shell
  * reads the end of that pipe and stops the server. If the shell is killed as well, the next start finds the orphan by the
@@ -18,6 +18,7 @@ import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { adoptStreams } from "./accounts.ts";
 import { natsConfig } from "./config.ts";
+import { type Listener, listenerUrl } from "./listener.ts";
 import { lockNatsFolder, type NatsLock } from "./lock.ts";
 import { ServerOutput } from "./output.ts";
 
@@ -27,8 +28,8 @@ export interface NatsServerOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The folder for everything that the server writes. */
   readonly dir: string;
-  /** Default 127.0.0.1. */
-  readonly host?: string;
+  /** Default: 127.0.0.1 without TLS. */
+  readonly listener?: Listener;
   /** -1 takes any free port. */
   readonly port: number;
   readonly log: Logger;
@@ -63,6 +64,7 @@ export interface NatsServer {
   stop(): Promise<void>;
 }
 
+const LOOPBACK: Listener = { host: "127.0.0.1", tls: undefined };
 const MIB = 1024 * 1024;
 const STORE_BYTES = { wanted: 16_384 * MIB, freeMin: 64 * MIB };
 const STOP_MS = 10_000;
@@ -129,9 +131,11 @@ function prepareFolder(dir: string, o: NatsServerOptions, claims: ServerClaims |
   const portsDir = join(dir, "ports");
   rmSync(portsDir, { recursive: true, force: true });
   mkdirSync(portsDir);
+  const listener = o.listener ?? LOOPBACK;
   const storeBytesMax = chosenStoreBytes(configPath) ?? freeStoreBytes(dir);
   const settings = {
-    host: o.host ?? "127.0.0.1",
+    host: listener.host,
+    ...(listener.tls !== undefined && { tls: listener.tls }),
     port: o.port,
     storeDir: join(dir, "store"),
     portsDir,
@@ -238,7 +242,7 @@ async function ready(running: Running, portsDir: string, o: NatsServerOptions) {
   while (performance.now() < end) {
     if (exit !== undefined)
       throw running.output.problem({ dir: o.dir, port: o.port, code: exit.code, signal: exit.signal });
-    const addresses = readPorts(portsDir);
+    const addresses = readPorts(portsDir, o.listener ?? LOOPBACK);
     if (addresses !== undefined && (await answers(addresses.monitorUrl))) return addresses;
     await sleep(10);
   }
@@ -250,7 +254,10 @@ async function ready(running: Running, portsDir: string, o: NatsServerOptions) {
 }
 
 /** The addresses that the server writes into `<program>_<pid>.ports`; undefined until the file is complete. */
-function readPorts(portsDir: string): { url: string; port: number; monitorUrl: string } | undefined {
+function readPorts(
+  portsDir: string,
+  listener: Listener,
+): { url: string; port: number; monitorUrl: string } | undefined {
   const name = readdirSync(portsDir).find((file) => file.endsWith(".ports"));
   if (name === undefined) return undefined;
   try {
@@ -259,9 +266,9 @@ function readPorts(portsDir: string): { url: string; port: number; monitorUrl: s
       monitoring?: string[];
     };
     const [url, monitorUrl] = [ports.nats?.[0], ports.monitoring?.[0]];
-    return url === undefined || monitorUrl === undefined
-      ? undefined
-      : { url, port: Number(new URL(url).port), monitorUrl };
+    if (url === undefined || monitorUrl === undefined) return undefined;
+    const port = Number(new URL(url).port);
+    return { url: listenerUrl(listener, url, port), port, monitorUrl };
   } catch {
     return undefined;
   }

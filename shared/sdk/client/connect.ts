@@ -6,7 +6,7 @@ import { readCredentialsHolder } from "../../bus/access/holder.ts";
 import { issueLocally } from "../../bus/access/local-credentials.ts";
 import { type Bus, BusError } from "../../bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../bus/connection.ts";
-import { tlsFields, tlsOf } from "../../bus/tls-settings.ts";
+import { tlsFields } from "../../bus/tls-settings.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -15,7 +15,7 @@ import { isPrincipal, PRINCIPAL_FORM } from "../../protocol/principal.ts";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import { type Environment, optional, readConfig, text } from "../../runtime/settings/config.ts";
-import { addressFields, discoverBus, isBusOfHome } from "../address.ts";
+import { addressFields, discoverBus, isBusOfHome, tlsFor } from "../address.ts";
 import type { Fallback } from "../delivery/command-delivery.ts";
 import { CommandOrder } from "../delivery/command-order.ts";
 import { publishCommand } from "../delivery/queue.ts";
@@ -126,7 +126,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
       identity: agentId,
       log,
       connectTimeoutMs,
-      ...tlsOf(config),
+      ...tlsFor(url, env),
       ...(credentials !== undefined && { credentials }),
     });
   };

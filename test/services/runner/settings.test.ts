@@ -132,9 +132,9 @@ const CONTEXT = {
   },
 };
 
-function specWith(agent: object) {
+function specWith(agent: object, more: { readonly caFile?: string } = {}) {
   const { agents } = readRunnerSettings(file({ agents: { qa: agent } }));
-  return launchSpec(RECORD, agents.qa!, PATHS, CONTEXT);
+  return launchSpec(RECORD, agents.qa!, PATHS, { ...CONTEXT, ...more });
 }
 
 describe("the launch specification", () => {
@@ -168,6 +168,13 @@ describe("the launch specification", () => {
       FLEET_EXIT_FILE: PATHS.exitNote,
       TRACEPARENT: RECORD.traceparent,
     });
+  });
+
+  test("has the authority of the bus, which is of no use in a pod", () => {
+    const ca = { caFile: "/tls/ca.pem" };
+    expect(specWith({ command: ["run"] }, ca).env).toMatchObject({ FLEET_NATS_CA: "/tls/ca.pem" });
+    const pod = { command: ["run"], launcher: "kubernetes", kubernetes: { image: "agent:1" } };
+    expect(specWith(pod, ca).env).not.toHaveProperty("FLEET_NATS_CA");
   });
 });
 

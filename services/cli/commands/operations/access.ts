@@ -5,7 +5,6 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Command, Option } from "commander";
 import type { RegisteredGrant } from "../../../../shared/bus/access/grants.ts";
-import { tlsFields, tlsOf } from "../../../../shared/bus/tls-settings.ts";
 import { invalid } from "../../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../../../shared/protocol/ids.ts";
 import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/permissions.ts";
@@ -130,8 +129,8 @@ async function revoke(session: Session, who: string): Promise<void> {
   }
   // Without a running fleet, its next start applies the revocation.
   const url = await runningFleet(session);
-  if (url !== undefined)
-    await updateServer(folder, { url, ...tlsOf(readConfig(tlsFields, session.context.env)) });
+  const { tlsFor } = await import("../../../../shared/sdk/address.ts");
+  if (url !== undefined) await updateServer(folder, { url, ...tlsFor(url, session.context.env) });
   const isApplied = url !== undefined;
   const { counted } = await import("../../rendering/terminal/text.ts");
   await session.show({ revoked, applied: isApplied }, () =>
