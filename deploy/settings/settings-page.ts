@@ -5,6 +5,7 @@ import { personFields, upFields } from "../../services/cli/config.ts";
 import { coordinatorFields } from "../../services/coordinator/config.ts";
 import { readerFields } from "../../services/reader/config.ts";
 import { runnerProcessFields } from "../../services/runner/config.ts";
+import { signerFields } from "../../services/signer/config.ts";
 import { standaloneFields } from "../../services/standalone/config.ts";
 import { watchdogFields, watchdogOpsPort } from "../../services/watchdog/config.ts";
 import { writerFields } from "../../services/writer/config.ts";
@@ -36,6 +37,7 @@ export const PROCESSES: Readonly<Record<string, Fields>> = {
   coordinator: { ...serviceFields, ...coordinatorFields },
   watchdog: { ...serviceFields, ...coordinatorFields, ...watchdogFields, opsPort: watchdogOpsPort },
   standalone: { ...standaloneFields, ...upFields, ...installationFields },
+  signer: signerFields,
   runner: { ...addressFields, ...runnerProcessFields },
   "started agent": { ...startFields, ...fenceFields },
 };
@@ -56,6 +58,7 @@ const READERS = [
   ["client", "agents, orchestrators and `npx fleet`"],
   ["services", `${SERVICES.join(", ")}: each in a process of its own`],
   ["standalone", "`npm start` and `npx fleet up`: all services in one process"],
+  ["signer", "the [signing service](../services/signer/README.md)"],
   ["runner", "the [runner](../services/runner/README.md)"],
   ["started agent", "an agent that a runner started; the runner sets these variables"],
 ];

@@ -47,6 +47,7 @@ export const runnerProcessFields = {
   tenant: clientFields.tenant,
   home: addressFields.home,
   busCredentials: clientFields.busCredentials,
+  busTokenFile: clientFields.busTokenFile,
   ...tlsFields,
   ...runnerFields,
 } as const;

@@ -10,6 +10,7 @@ import {
   type NatsConnection,
   type NodeConnectionOptions,
   nkeyAuthenticator,
+  tokenAuthenticator,
 } from "@nats-io/transport-node";
 import { SUBJECTS } from "../protocol/subjects.ts";
 import type { Logger } from "../runtime/observability/log.ts";
@@ -23,6 +24,8 @@ export interface BusCredentials {
   readonly user?: string;
   readonly pass?: string;
   readonly token?: string;
+  /** A file with a token, for a signing service. Read again at every reconnect. */
+  readonly tokenFile?: string;
   readonly nkeySeed?: string;
   /** Read again at every reconnect, so that rotated credentials take effect. */
   readonly credsFile?: string;
@@ -65,7 +68,7 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
     o.tenant === undefined
       ? SUBJECTS.serviceInboxPrefix(o.service ?? o.identity, o.identity)
       : SUBJECTS.inboxPrefix(o.tenant, o.identity);
-  const connection = await open(o, inboxPrefix);
+  const connection = await openConnection(o, inboxPrefix);
   try {
     requireVersion(connection.info?.version ?? "0.0.0");
   } catch (error) {
@@ -82,7 +85,8 @@ export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
   });
 }
 
-async function open(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConnection> {
+/** A connection without the streams of the bus. */
+export async function openConnection(o: ConnectBusOptions, inboxPrefix: string): Promise<NatsConnection> {
   try {
     return await connect({
       servers: o.url.split(",").map((url) => url.trim()),
@@ -112,11 +116,13 @@ export function tlsOptions({ url, tls }: Pick<ConnectBusOptions, "url" | "tls">)
 
 function authentication(credentials: BusCredentials | undefined): Partial<NodeConnectionOptions> {
   if (credentials === undefined) return {};
-  const { user, pass, token, nkeySeed, credsFile, creds } = credentials;
+  const { user, pass, token, tokenFile, nkeySeed, credsFile, creds } = credentials;
   const authenticator: Authenticator[] = [];
   if (nkeySeed !== undefined) authenticator.push(nkeyAuthenticator(Buffer.from(nkeySeed)));
   if (credsFile !== undefined)
     authenticator.push(credentialsAuthenticator(() => readFileSync(credsFile, "utf8")));
+  if (tokenFile !== undefined)
+    authenticator.push(tokenAuthenticator(() => readFileSync(tokenFile, "utf8").trim()));
   if (creds !== undefined) authenticator.push(credentialsAuthenticator(() => creds));
   return {
     ...(user !== undefined && { user }),
@@ -124,7 +130,7 @@ function authentication(credentials: BusCredentials | undefined): Partial<NodeCo
     ...(token !== undefined && { token }),
     ...(authenticator.length > 0 && { authenticator }),
     // A file can be replaced by a valid one. Other credentials that were refused twice stay refused.
-    ignoreAuthErrorAbort: credsFile !== undefined,
+    ignoreAuthErrorAbort: credsFile !== undefined || tokenFile !== undefined,
   };
 }
 

@@ -160,6 +160,8 @@ export const SUBJECTS = {
   exit: (tenant: string, agent: string, task: string): string =>
     `fleet.exit.${token("tenant", tenant)}.${token("agent_id", agent)}.${token("task_id", task)}`,
   everyExit: "fleet.exit.*.*.*",
+  /** The server asks a signing service here about a connection without credentials of its own. */
+  authRequest: "$SYS.REQ.USER.AUTH",
   /** The inboxes of one caller. Callers of the same name in two tenants have different ones. */
   inboxPrefix: (tenant: string, caller: string): string =>
     `_INBOX.${token("tenant", tenant)}.${principal("caller_id", caller)}`,

@@ -68,6 +68,14 @@ test("only their user can read the files, and a repetition keeps the credentials
   expect(readFileSync(join(dir, "access.conf"), "utf8")).not.toMatch(/\bS[AOU][A-Z2-7]{56}\b/);
 });
 
+test("the files of a signing service are written on request", async () => {
+  const made = await fleet(`access init ${folder}/signed --signer --json`);
+  expect({ exit: made.exit, err: made.err }).toEqual({ exit: 0, err: "" });
+  expect(readdirSync(join(folder, "signed"))).toEqual(
+    expect.arrayContaining(["signer.creds", "signer.keys"]),
+  );
+});
+
 test(
   "an agent with issued credentials creates and reads a checkpoint, and acts as no other agent",
   async () => {

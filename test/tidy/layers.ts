@@ -16,7 +16,9 @@ const SHARED = [
   "service-host",
 ].map((name) => `shared/${name}`);
 const OUTSIDER = ["shared/protocol", "shared/runtime", "shared/prompts", "shared/bus", "shared/sdk"];
-const SERVICES = ["writer", "reader", "coordinator", "watchdog", "gateway"].map((name) => `services/${name}`);
+const SERVICES = ["writer", "reader", "coordinator", "watchdog", "gateway", "signer"].map(
+  (name) => `services/${name}`,
+);
 const OUTSIDERS = ["cli", "mcp", "runner"].map((name) => `services/${name}`);
 
 /** Folder → the folders it may import besides itself. */
@@ -61,7 +63,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@secretlint/*": ["shared/integrity/"],
   hono: ["services/gateway/"],
   "@hono/*": ["services/gateway/"],
-  jose: ["services/gateway/"],
+  jose: ["services/gateway/", "services/signer/"],
   "@modelcontextprotocol/sdk": ["services/mcp/"],
   "@kubernetes/client-node": ["services/runner/"],
   "@langchain/*": ["shared/sdk/"],

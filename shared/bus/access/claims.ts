@@ -17,11 +17,14 @@ import { invalid } from "../../protocol/errors.ts";
 import { isToken } from "../../protocol/ids.ts";
 import { isServiceRole, ROLES, type Role, rightsOf } from "../../protocol/permissions.ts";
 import { isPrincipal } from "../../protocol/principal.ts";
+import { SUBJECTS } from "../../protocol/subjects.ts";
 import { withNodeCrypto } from "./key-pair.ts";
-import type { FleetKeys } from "./keys.ts";
+import type { CalloutKeys, FleetKeys } from "./keys.ts";
 
 /** The server fills them in from the credentials. */
 const TEMPLATE = { tenant: "{{tag(tenant)}}", name: "{{name()}}" };
+/** More than the time in which the server waits for an answer. */
+const ANSWER_NS = 10_000_000_000;
 const UNLIMITED = { subs: -1, data: -1, payload: -1 };
 const ACCOUNT_LIMITS = {
   ...UNLIMITED,
@@ -87,6 +90,49 @@ export interface Grant {
   readonly expiresAt?: number | undefined;
 }
 
+export interface CalloutClaims {
+  readonly account: { readonly name: string; readonly jwt: string };
+  /** Names the account for connections without credentials of their own. It has no right. */
+  readonly sentinel: string;
+}
+
+/**
+ * The signing service has an account of its own, because the server asks it about every user of an account that it
+ * serves. Holders of credentials files are users of the fleet's account, so they do not depend on it.
+ */
+export async function calloutClaims(keys: FleetKeys, callout: CalloutKeys): Promise<CalloutClaims> {
+  const account: Account = {
+    limits: { ...ACCOUNT_LIMITS, disallow_bearer: false },
+    authorization: {
+      auth_users: [callout.service.getPublicKey()],
+      allowed_accounts: [keys.account.getPublicKey()],
+      xkey: callout.curve.getPublicKey(),
+    },
+  } as unknown as Account;
+  const nothing = { deny: [">"] };
+  return {
+    account: {
+      name: callout.account.getPublicKey(),
+      jwt: await encodeAccount("SIGNER", callout.account, account, { signer: keys.operator }),
+    },
+    sentinel: await encodeUser("sentinel", withNodeCrypto(createUser()), callout.account, {
+      bearer_token: true,
+      pub: nothing,
+      sub: nothing,
+    }),
+  };
+}
+
+/** The credentials of the signing service: it receives requests and answers each once. */
+export async function signerCredentials({ account, service }: CalloutKeys): Promise<string> {
+  const jwt = await encodeUser("=signer", service, account, {
+    pub: { deny: [">"] },
+    sub: { allow: [SUBJECTS.authRequest] },
+    resp: { max: 1, ttl: ANSWER_NS },
+  });
+  return Buffer.from(fmtCreds(jwt, service)).toString();
+}
+
 export interface Credentials {
   /** The content of a credentials file. */
   readonly text: string;
@@ -99,16 +145,25 @@ export async function issueCredentials(
   grant: Grant,
   { account, signer }: { readonly account: string; readonly signer: KeyPair },
 ): Promise<Credentials> {
+  const user = withNodeCrypto(createUser());
+  const jwt = await userClaims(grant, user, { account, signer });
+  return { text: Buffer.from(fmtCreds(jwt, user)).toString(), id: user.getPublicKey() };
+}
+
+/** `user`: the key of the connection's user, or its public name. */
+export async function userClaims(
+  grant: Grant,
+  user: KeyPair | string,
+  { account, signer }: { readonly account: string; readonly signer: KeyPair },
+): Promise<string> {
   // The server puts them into its permissions, where a wildcard would allow more than one name.
   if (!isServiceRole(grant.role) && !(isPrincipal(grant.name) && isToken(grant.tenant)))
     throw invalid("name", "the token of a principal, in a tenant", `${grant.tenant}, ${grant.name}`);
-  const user = withNodeCrypto(createUser());
-  const jwt = await encodeUser(
+  return encodeUser(
     grant.name,
     user,
     signer,
     { issuer_account: account, tags: [`tenant:${grant.tenant}`] },
     { scopedUser: true, ...(grant.expiresAt !== undefined && { exp: grant.expiresAt }) },
   );
-  return { text: Buffer.from(fmtCreds(jwt, user)).toString(), id: user.getPublicKey() };
 }

@@ -6,10 +6,11 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { writeWhole } from "../../runtime/process/whole-file.ts";
 import { issueGrant } from "./administration.ts";
-import { serverClaims } from "./claims.ts";
+import { calloutClaims, serverClaims, signerCredentials } from "./claims.ts";
 import { readGrants, revocationsOf } from "./grants.ts";
-import { openKeys } from "./keys.ts";
+import { openCalloutKeys, openKeys } from "./keys.ts";
 import { accessConfig } from "./server-access.ts";
+import { signerKeysText } from "./signer-keys.ts";
 
 const SERVICES = ["writer", "reader", "coordinator", "watchdog"] as const;
 /** No tenant and no agent has such a name, so a service is never one of them. */
@@ -25,6 +26,8 @@ export interface ClusterFiles {
   readonly dir: string;
   /** The server's configuration, which includes `access.conf`. */
   readonly serverConfig: string;
+  /** True: also the files of a signing service. A folder that has them keeps them. */
+  readonly signer?: boolean;
   readonly now: Date;
 }
 
@@ -32,7 +35,8 @@ export interface ClusterFiles {
  * Returns the paths of all files. A credentials file that exists is kept, so that a repetition only brings the
  * configuration up to date.
  */
-export async function writeClusterFiles({ keys, dir, serverConfig, now }: ClusterFiles): Promise<string[]> {
+export async function writeClusterFiles(o: ClusterFiles): Promise<string[]> {
+  const { keys, dir, serverConfig, now } = o;
   mkdirSync(dir, { recursive: true, mode: FOLDER_MODE });
   const paths = [join(dir, "nats.conf"), join(dir, "access.conf")] as const;
   const fleetKeys = openKeys(keys);
@@ -43,10 +47,16 @@ export async function writeClusterFiles({ keys, dir, serverConfig, now }: Cluste
     const issued = await issueGrant(keys, { role, tenant: SERVICE_TENANT, name, expiresAt: null, now });
     writeWhole(path, issued.credentials);
   }
-  writeWhole(
-    paths[1],
-    accessConfig(await serverClaims(fleetKeys, revocationsOf(readGrants(keys))), CLAIMS_FOLDER),
-  );
+  const signerPaths = [join(dir, "signer.creds"), join(dir, "signer.keys")] as const;
+  const callout = o.signer === true || existsSync(signerPaths[1]) ? openCalloutKeys(keys) : undefined;
+  if (callout !== undefined) {
+    writeWhole(signerPaths[0], await signerCredentials(callout));
+    writeWhole(signerPaths[1], signerKeysText(fleetKeys, callout));
+  }
+  const claims = await serverClaims(fleetKeys, revocationsOf(readGrants(keys)));
+  const forSigner = callout && (await calloutClaims(fleetKeys, callout));
+  writeWhole(paths[1], accessConfig(claims, CLAIMS_FOLDER, forSigner));
   writeWhole(paths[0], serverConfig);
-  return [...paths, ...SERVICES.map((role) => join(dir, `${role}.creds`))];
+  const services = SERVICES.map((role) => join(dir, `${role}.creds`));
+  return [...paths, ...services, ...(callout === undefined ? [] : signerPaths)];
 }

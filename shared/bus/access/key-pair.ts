@@ -18,6 +18,8 @@ const PRIVATE = 15 << 3;
 
 /** Throws if the text is not a seed. */
 export function keyPairOf(seed: Uint8Array): KeyPair {
+  // A curve key encrypts and does not sign.
+  if (Buffer.from(seed.subarray(0, 2)).toString() === "SX") return nkeys.fromCurveSeed(seed);
   return withNodeCrypto(nkeys.fromSeed(seed));
 }
 

@@ -5,7 +5,7 @@
  */
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { createAccount, createOperator, type KeyPair } from "@nats-io/jwt";
+import { createAccount, createCurve, createOperator, createUser, type KeyPair } from "@nats-io/jwt";
 import { ROLES, type Role } from "../../protocol/permissions.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { writeOnce } from "../../runtime/process/whole-file.ts";
@@ -13,13 +13,22 @@ import { hasKeys, REGISTER_FILE } from "./access-files.ts";
 import { keyPairOf } from "./key-pair.ts";
 
 /** The name of a key's file, without its ending. */
-type KeyName = "operator" | "account" | "system" | `role-${Role}`;
+type KeyName = "operator" | "account" | "system" | `role-${Role}` | "signer" | "signer-user" | "signer-curve";
 
 export interface FleetKeys {
   readonly operator: KeyPair;
   readonly account: KeyPair;
   readonly system: KeyPair;
   readonly roles: Readonly<Record<Role, KeyPair>>;
+}
+
+/** The keys of the account whose connections the signing service decides about. */
+export interface CalloutKeys {
+  readonly account: KeyPair;
+  /** The user of the signing service. */
+  readonly service: KeyPair;
+  /** A curve key. The server encrypts the requests, which hold tokens, to it. */
+  readonly curve: KeyPair;
 }
 
 const FOLDER_MODE = 0o700;
@@ -32,13 +41,7 @@ export function openKeys(folder: string): FleetKeys {
   refuseLostKeys(folder);
   // Before the keys, so that a fleet with keys and without a register has lost it.
   if (!hasKeys(folder)) writeOnce(join(folder, REGISTER_FILE), "");
-  const open = (name: KeyName, create: () => KeyPair): KeyPair => {
-    const path = keyPath(folder, name);
-    const existing = readKey(path);
-    if (existing !== undefined) return existing;
-    writeOnce(path, Buffer.from(create().getSeed()).toString());
-    return readKey(path)!;
-  };
+  const open = (name: KeyName, create: () => KeyPair) => openKey(folder, name, create);
   return {
     operator: open("operator", createOperator),
     account: open("account", createAccount),
@@ -47,6 +50,23 @@ export function openKeys(folder: string): FleetKeys {
       ROLES.map((role) => [role, open(`role-${role}`, createAccount)]),
     ) as unknown as FleetKeys["roles"],
   };
+}
+
+/** The keys for a signing service, made when one is wanted. */
+export function openCalloutKeys(folder: string): CalloutKeys {
+  return {
+    account: openKey(folder, "signer", createAccount),
+    service: openKey(folder, "signer-user", createUser),
+    curve: openKey(folder, "signer-curve", createCurve),
+  };
+}
+
+function openKey(folder: string, name: KeyName, create: () => KeyPair): KeyPair {
+  const path = keyPath(folder, name);
+  const existing = readKey(path);
+  if (existing !== undefined) return existing;
+  writeOnce(path, Buffer.from(create().getSeed()).toString());
+  return readKey(path)!;
 }
 
 /**

@@ -1,7 +1,8 @@
 /** The part of the configuration of a nats-server that says whose credentials it accepts. It holds no secret. */
-import type { ServerClaims } from "./claims.ts";
+import type { CalloutClaims, ServerClaims } from "./claims.ts";
 
-export function accessConfig(claims: ServerClaims, claimsDir: string): string {
+/** `callout`: the claims for a signing service, if there is one. It needs nats-server 2.11. */
+export function accessConfig(claims: ServerClaims, claimsDir: string, callout?: CalloutClaims): string {
   return `operator: ${claims.operator}
 system_account: ${claims.system.name}
 resolver {
@@ -12,6 +13,6 @@ resolver {
 resolver_preload {
   ${claims.system.name}: ${claims.system.jwt}
   ${claims.account.name}: ${claims.account.jwt}
-}
-`;
+${callout === undefined ? "" : `  ${callout.account.name}: ${callout.account.jwt}\n`}}
+${callout === undefined ? "" : `default_sentinel: ${callout.sentinel}\n`}`;
 }

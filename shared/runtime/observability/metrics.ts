@@ -111,12 +111,9 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
     ),
     ...streamMetrics(make),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
-    checkpointCorruptTotal: make.counter(
-      "fleet_checkpoint_corrupt_total",
-      "Stored checkpoints that failed their hash.",
-    ),
     ...scrubMetrics(make),
     ...runnerMetrics(make),
+    ...signerMetrics(make),
     requestsInFlight: make.gauge("fleet_requests_in_flight", "Requests being worked on now.", ["service"]),
   };
 }
@@ -204,6 +201,10 @@ function scrubMetrics(make: ReturnType<typeof makers>) {
       "Checkpoint versions that scrubs verified.",
     ),
     scrubBytesTotal: make.counter("fleet_scrub_bytes_total", "Bytes that scrubs read."),
+    checkpointCorruptTotal: make.counter(
+      "fleet_checkpoint_corrupt_total",
+      "Stored checkpoints that failed their hash.",
+    ),
     scrubFindingsTotal: make.counter("fleet_scrub_findings_total", "New findings of scrubs.", ["kind"]),
   };
 }
@@ -228,6 +229,16 @@ function runnerMetrics(make: ReturnType<typeof makers>) {
       "fleet_runner_offers_refused_total",
       "Messages that a runner refused as offers: of another form, or with a digest that is not that of their content.",
       ["agent_type"],
+    ),
+  };
+}
+
+function signerMetrics(make: ReturnType<typeof makers>) {
+  return {
+    signerRequestsTotal: make.counter(
+      "fleet_signer_requests_total",
+      "Connections with a token that a signing service decided: issued, or the reason of the refusal.",
+      ["outcome"],
     ),
   };
 }

@@ -47,6 +47,12 @@ export const clientFields = {
       defaultNote: "the keys in the home of the fleet on this machine",
     }),
   ),
+  busTokenFile: optional(
+    text("FLEET_NATS_TOKEN_FILE", {
+      description:
+        "File with a token that the signing service of the fleet accepts, in place of credentials; read again at every reconnect",
+    }),
+  ),
 } as const;
 
 export interface ConnectOptions {
@@ -136,7 +142,7 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
 
 /**
  * Finds the credentials for each attempt to connect, because a fleet may make its keys after its clients have started. A given file
- * comes first, then the keys in the home of the fleet at this address. undefined: none, for a bus without credentials.
+ * comes first, then a file with a token, then the keys in the home of the fleet at this address. undefined: none, for a bus without credentials.
  */
 export function credentialsOf(
   o: Pick<ConnectOptions, "credentials" | "role"> & {
@@ -146,8 +152,11 @@ export function credentialsOf(
   },
   env: Environment,
 ): () => Promise<BusCredentials | undefined> {
-  const credsFile = o.credentials ?? readConfig(clientFields, env).busCredentials;
+  const config = readConfig(clientFields, env);
+  const credsFile = o.credentials ?? config.busCredentials;
   if (credsFile !== undefined) return async () => ({ credsFile });
+  const { busTokenFile: tokenFile } = config;
+  if (tokenFile !== undefined) return async () => ({ tokenFile });
   const { home } = readConfig(addressFields, env);
   return async () => {
     if (!isBusOfHome(o.url, env)) return undefined;

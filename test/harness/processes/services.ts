@@ -5,7 +5,7 @@ import { connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { projectRoot } from "../project-root.ts";
 import { pauseProcess } from "./pause.ts";
 
-export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner";
+export type Role = "writer" | "reader" | "coordinator" | "watchdog" | "runner" | "signer";
 
 export interface TestService {
   readonly role: Role;

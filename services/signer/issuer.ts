@@ -1,0 +1,113 @@
+/** One issuer of tokens: verifies a token and says who its holder is in the fleet. */
+import { readFileSync } from "node:fs";
+import { createRemoteJWKSet, customFetch, errors, type JWTPayload, jwtVerify } from "jose";
+import type { SignerGrant } from "../../shared/bus/access/callout.ts";
+import { isToken } from "../../shared/protocol/ids.ts";
+import type { ClientRole } from "../../shared/protocol/permissions.ts";
+import { isPrincipal, principalToken } from "../../shared/protocol/principal.ts";
+import type { ClaimSource, IssuerSettings } from "../../shared/protocol/signer-settings.ts";
+import { type RefusalReason, TokenRefusal } from "./refusal.ts";
+
+/** The clocks of two machines may differ by this time: a token that has just been made is accepted. */
+const CLOCK_TOLERANCE_S = 5;
+/** Less than the two seconds in which the server waits for an answer. */
+const KEYS_MS = 1_500;
+/** A key that the issuer withdrew is trusted for this time at most. */
+const KEYS_AGE_MS = 10 * 60_000;
+/** The longest connection with one token, also if the token is valid for longer. */
+const CONNECTION_S_MAX = 24 * 3_600;
+
+export interface Issuer {
+  readonly settings: IssuerSettings;
+  /** Throws TokenRefusal. `now` in milliseconds. */
+  verify(token: string, now: number): Promise<SignerGrant>;
+  /** False while its keys are unknown. */
+  hasKeys(): Promise<boolean>;
+}
+
+export function openIssuer(settings: IssuerSettings): Issuer {
+  const { issuer, audience, algorithms, keys_token_file: tokenFile } = settings;
+  const keys = createRemoteJWKSet(new URL(settings.keys_url), {
+    timeoutDuration: KEYS_MS,
+    cacheMaxAge: KEYS_AGE_MS,
+    // Read for each call, because such a token is renewed.
+    ...(tokenFile !== undefined && {
+      [customFetch]: (url: string, options: RequestInit) =>
+        fetch(url, {
+          ...options,
+          headers: { authorization: `Bearer ${readFileSync(tokenFile, "utf8").trim()}` },
+        }),
+    }),
+  });
+  return {
+    settings,
+    async verify(token, now) {
+      const { payload } = await jwtVerify(token, keys, {
+        issuer,
+        audience,
+        algorithms,
+        clockTolerance: CLOCK_TOLERANCE_S,
+        requiredClaims: ["exp"],
+        currentDate: new Date(now),
+      }).catch((error: unknown) => {
+        throw new TokenRefusal(reasonOf(error), error);
+      });
+      return grantOf(payload, settings, now);
+    },
+    async hasKeys() {
+      if (keys.fresh) return true;
+      return keys.reload().then(
+        () => true,
+        () => false,
+      );
+    },
+  };
+}
+
+function grantOf(payload: JWTPayload, settings: IssuerSettings, now: number): SignerGrant {
+  // The credentials end with the token, so the tolerance does not extend it.
+  if (payload.exp! * 1_000 <= now) throw new TokenRefusal("expired");
+  const tenant = mappedValue(payload, settings.tenant);
+  const plain = mappedValue(payload, settings.name);
+  const role = mappedValue(payload, settings.role);
+  if (!isRole(role, settings)) throw new TokenRefusal("role");
+  // A plain name holds no `=`, so that no claim makes a person of an agent.
+  if (tenant === undefined || !isToken(tenant)) throw new TokenRefusal("tenant");
+  if (plain === undefined || !isToken(plain)) throw new TokenRefusal("name");
+  const name = settings.person ? principalToken({ kind: "human", name: plain }) : plain;
+  if (!isPrincipal(name)) throw new TokenRefusal("name");
+  const expiresAt = Math.min(payload.exp!, Math.floor(now / 1_000) + CONNECTION_S_MAX);
+  return { role, tenant, name, expiresAt };
+}
+
+function isRole(role: string | undefined, { roles }: IssuerSettings): role is ClientRole {
+  return (roles as readonly (string | undefined)[]).includes(role);
+}
+
+/** undefined: the claim is missing, or no text, or not in the table. */
+function mappedValue(payload: JWTPayload, source: ClaimSource): string | undefined {
+  if ("value" in source) return source.value;
+  const path = typeof source.claim === "string" ? [source.claim] : source.claim;
+  let found: unknown = payload;
+  for (const name of path)
+    found =
+      typeof found === "object" && found !== null && Object.hasOwn(found, name)
+        ? (found as Record<string, unknown>)[name]
+        : undefined;
+  if (typeof found !== "string") return undefined;
+  if (source.values === undefined) return found;
+  return Object.hasOwn(source.values, found) ? source.values[found] : undefined;
+}
+
+function reasonOf(error: unknown): RefusalReason {
+  if (error instanceof errors.JWTExpired) return "expired";
+  if (error instanceof errors.JWTClaimValidationFailed) return error.claim === "aud" ? "audience" : "claims";
+  if (error instanceof errors.JOSEAlgNotAllowed || error instanceof errors.JOSENotSupported)
+    return "algorithm";
+  if (error instanceof errors.JWSSignatureVerificationFailed) return "signature";
+  if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys)
+    return "signature";
+  if (error instanceof errors.JWTInvalid || error instanceof errors.JWSInvalid) return "form";
+  // Every other failure is one of getting the keys.
+  return "issuer_unavailable";
+}

@@ -1,0 +1,122 @@
+/**
+ * The signing service: the server asks it about each connection with a token. It verifies the token with the keys of its issuer
+ * and answers with the rights of one name, in one tenant and one role, until the token expires. It has no state, so several may
+ * run. While none runs, holders of tokens cannot connect; holders of credentials files can.
+ */
+import { hostname } from "node:os";
+import { decodeJwt } from "jose";
+import { type Applicant, type SignerGrant, serveCallout } from "../../shared/bus/access/callout.ts";
+import { readSignerKeys } from "../../shared/bus/access/signer-keys.ts";
+import { tlsOf } from "../../shared/bus/tls-settings.ts";
+import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
+import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
+import { createClosers } from "../../shared/runtime/process/shutdown.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { readIssuers, type SignerConfig } from "./config.ts";
+import { type Issuer, openIssuer } from "./issuer.ts";
+import { TokenRefusal } from "./refusal.ts";
+
+/** Throws StartupError after closing everything that was opened. */
+export async function start(context: ServiceContext, config: SignerConfig): Promise<Stop> {
+  const { log, clock, metrics } = context;
+  log.level = config.logLevel;
+  const keys = readSignerKeys(config.signerKeys);
+  const issuers = readIssuers(config.signerConfig).map(openIssuer);
+  const closers = createClosers(log, clock);
+  const stop = () => closers.close({ timeoutMs: config.stopTimeout });
+  try {
+    const callout = await serveCallout({
+      bus: busOptions(config, log),
+      keys,
+      decide: (applicant) => decide(context, issuers, applicant),
+    }).catch((error: unknown) => {
+      throw unreachable(config, error);
+    });
+    closers.add("callout", callout.stop);
+    const ops = await serveOps({
+      host: config.opsHost,
+      port: config.opsPort,
+      metrics: metrics.registry,
+      log,
+      checks: { bus: () => callout.health(), issuers: () => issuerHealth(issuers) },
+    });
+    closers.add("operations port", () => ops.stop());
+    log.info({ issuers: issuers.map(({ settings }) => settings.issuer) }, "signer started");
+    return stop;
+  } catch (error) {
+    await stop().catch((second: unknown) =>
+      log.error({ error: second }, "closing after a failed start failed"),
+    );
+    throw error;
+  }
+}
+
+async function decide(
+  { log, clock, metrics }: ServiceContext,
+  issuers: readonly Issuer[],
+  { token, host }: Applicant,
+): Promise<SignerGrant | undefined> {
+  try {
+    const issuer = issuerOf(token, issuers);
+    const grant = await issuer.verify(token, clock.now());
+    metrics.signerRequestsTotal.inc({ outcome: "issued" });
+    log.info({ ...grant, host, issuer: issuer.settings.issuer }, "credentials issued");
+    return grant;
+  } catch (error) {
+    const reason = error instanceof TokenRefusal ? error.reason : "failed";
+    metrics.signerRequestsTotal.inc({ outcome: reason });
+    // The text of a library's error may repeat parts of the token, so only its code is logged.
+    const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+    log.warn({ reason, code, host }, "a token was refused");
+    return undefined;
+  }
+}
+
+/** Chooses by an issuer that is not verified yet. The verification compares it again. */
+function issuerOf(token: string, issuers: readonly Issuer[]): Issuer {
+  if (token === "") throw new TokenRefusal("no_token");
+  let named: unknown;
+  try {
+    named = decodeJwt(token).iss;
+  } catch (error) {
+    throw new TokenRefusal("form", error);
+  }
+  const issuer = issuers.find(({ settings }) => settings.issuer === named);
+  if (issuer === undefined) throw new TokenRefusal("issuer");
+  return issuer;
+}
+
+async function issuerHealth(issuers: readonly Issuer[]) {
+  const states = await Promise.all(issuers.map((issuer) => issuer.hasKeys()));
+  const missing = issuers.filter((_, i) => !states[i]).map(({ settings }) => settings.issuer);
+  return {
+    ok: missing.length === 0,
+    detail: missing.length === 0 ? "keys known" : `no keys of ${missing.join(", ")}`,
+  };
+}
+
+function busOptions(config: SignerConfig, log: ServiceContext["log"]) {
+  const { busUrl: url, busCredentials: credsFile } = config;
+  if (credsFile === undefined) {
+    throw new StartupError("the service has no credentials for the bus", {
+      exitCode: exitCodes.config,
+      details: { setting: "FLEET_NATS_CREDS", service: "signer" },
+      hint: "run `fleet access init --signer DIR` and set FLEET_NATS_CREDS to DIR/signer.creds",
+    });
+  }
+  const host = hostname()
+    .replace(/[^A-Za-z0-9_-]/g, "-")
+    .slice(0, 40);
+  const identity = `${host}-${process.pid}`;
+  return { url, name: `signer/${identity}`, identity, log, credentials: { credsFile }, ...tlsOf(config) };
+}
+
+function unreachable({ busUrl }: SignerConfig, error: unknown): unknown {
+  if (error instanceof StartupError) return error;
+  return new StartupError("the bus cannot be reached", {
+    exitCode: exitCodes.unavailable,
+    details: { url: busUrl, problem: error instanceof Error ? error.message : String(error) },
+    hint: "start its nats-server with the files of `fleet access init --signer`, or set FLEET_URL",
+    cause: error,
+  });
+}

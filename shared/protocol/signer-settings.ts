@@ -1,0 +1,59 @@
+/** The settings file of the signing service: the issuers whose tokens it accepts, and who their holders are in the fleet. */
+import { z } from "zod";
+import { tokenSchema } from "./ids.ts";
+import { CLIENT_ROLES } from "./permissions.ts";
+
+/** With a shared secret, every party that can verify a token could make one. */
+export const TOKEN_ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"] as const;
+
+const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
+
+/** Keys that arrive in clear text could be replaced on the way. */
+const isKeysUrl = (text: string): boolean => {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname, username, password } = new URL(text);
+  if (username !== "" || password !== "") return false;
+  return protocol === "https:" || (protocol === "http:" && LOOPBACK.has(hostname));
+};
+
+/** The path to a claim: a name, or the names from the outside to the inside. */
+const claim = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
+
+/** A fixed value, or that of a claim, through a table of values if there is one. */
+const source = z.union([
+  z.strictObject({ value: tokenSchema }),
+  z.strictObject({ claim, values: z.record(z.string(), tokenSchema).optional() }),
+]);
+
+const role = z.enum(CLIENT_ROLES, { error: `one of ${CLIENT_ROLES.join(", ")}` });
+
+export const issuerSchema = z.strictObject({
+  /** The `iss` of its tokens, to the letter. */
+  issuer: z.string().min(1),
+  keys_url: z.string().refine(isKeysUrl, "an https URL, or http on loopback, without a user name"),
+  /** A file with a token for `keys_url`, such as that of the service's own account in Kubernetes. */
+  keys_token_file: z.string().min(1).optional(),
+  /** The `aud` that the tokens must have. */
+  audience: z.string().min(1),
+  algorithms: z
+    .array(z.enum(TOKEN_ALGORITHMS, { error: `one of ${TOKEN_ALGORITHMS.join(", ")}` }))
+    .min(1)
+    .default(["RS256", "ES256"]),
+  tenant: source,
+  name: source,
+  /** True: the name is that of a person. */
+  person: z.boolean().default(false),
+  role: source,
+  /** The roles that this issuer may give. */
+  roles: z.array(role).min(1).default(["agent"]),
+});
+
+export const signerSettingsSchema = z.strictObject({
+  issuers: z
+    .array(issuerSchema)
+    .min(1)
+    .refine((all) => new Set(all.map(({ issuer }) => issuer)).size === all.length, "each issuer once"),
+});
+
+export type IssuerSettings = z.output<typeof issuerSchema>;
+export type ClaimSource = z.output<typeof source>;
