@@ -14,6 +14,8 @@ const CLOCK_TOLERANCE_S = 5;
 const KEYS_MS = 1_500;
 /** A key that the issuer withdrew is trusted for this time at most. */
 const KEYS_AGE_MS = 10 * 60_000;
+/** Keys are fetched before they are too old, so that a short failure of the issuer has no effect. */
+export const KEYS_EVERY_MS = KEYS_AGE_MS / 5;
 /** The longest connection with one token, also if the token is valid for longer. */
 const CONNECTION_S_MAX = 24 * 3_600;
 
@@ -21,8 +23,10 @@ export interface Issuer {
   readonly settings: IssuerSettings;
   /** Throws TokenRefusal. `now` in milliseconds. */
   verify(token: string, now: number): Promise<SignerGrant>;
+  /** Fetches its keys. */
+  refresh(): Promise<void>;
   /** False while its keys are unknown. */
-  hasKeys(): Promise<boolean>;
+  hasKeys(): boolean;
 }
 
 export function openIssuer(settings: IssuerSettings): Issuer {
@@ -54,13 +58,8 @@ export function openIssuer(settings: IssuerSettings): Issuer {
       });
       return grantOf(payload, settings, now);
     },
-    async hasKeys() {
-      if (keys.fresh) return true;
-      return keys.reload().then(
-        () => true,
-        () => false,
-      );
-    },
+    refresh: () => keys.reload(),
+    hasKeys: () => keys.fresh,
   };
 }
 

@@ -6,15 +6,18 @@
 import { hostname } from "node:os";
 import { decodeJwt } from "jose";
 import { type Applicant, type SignerGrant, serveCallout } from "../../shared/bus/access/callout.ts";
-import { readSignerKeys } from "../../shared/bus/access/signer-keys.ts";
+import { readSignerKeys, type SignerKeys } from "../../shared/bus/access/signer-keys.ts";
 import { tlsOf } from "../../shared/bus/tls-settings.ts";
-import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
+import { type Health, serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { startTicker } from "../../shared/runtime/ticker.ts";
 import { readIssuers, type SignerConfig } from "./config.ts";
-import { type Issuer, openIssuer } from "./issuer.ts";
+import { type Issuer, KEYS_EVERY_MS, openIssuer } from "./issuer.ts";
 import { TokenRefusal } from "./refusal.ts";
+
+const KEYS_RETRY_MS = 2_000;
 
 /** Throws StartupError after closing everything that was opened. */
 export async function start(context: ServiceContext, config: SignerConfig): Promise<Stop> {
@@ -28,17 +31,18 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
     const callout = await serveCallout({
       bus: busOptions(config, log),
       keys,
-      decide: (applicant) => decide(context, issuers, applicant),
+      decide: (applicant) => decide({ ...context, keys }, issuers, applicant),
     }).catch((error: unknown) => {
       throw unreachable(config, error);
     });
     closers.add("callout", callout.stop);
+    for (const issuer of issuers) closers.add("keys of an issuer", keepKeys(context, issuer));
     const ops = await serveOps({
       host: config.opsHost,
       port: config.opsPort,
       metrics: metrics.registry,
       log,
-      checks: { bus: () => callout.health(), issuers: () => issuerHealth(issuers) },
+      checks: { bus: () => callout.health(), issuers: async () => issuerHealth(issuers) },
     });
     closers.add("operations port", () => ops.stop());
     log.info({ issuers: issuers.map(({ settings }) => settings.issuer) }, "signer started");
@@ -52,13 +56,14 @@ export async function start(context: ServiceContext, config: SignerConfig): Prom
 }
 
 async function decide(
-  { log, clock, metrics }: ServiceContext,
+  { log, clock, metrics, keys }: ServiceContext & { readonly keys: SignerKeys },
   issuers: readonly Issuer[],
   { token, host }: Applicant,
 ): Promise<SignerGrant | undefined> {
   try {
     const issuer = issuerOf(token, issuers);
     const grant = await issuer.verify(token, clock.now());
+    if (keys.roles[grant.role] === undefined) throw new TokenRefusal("role");
     metrics.signerRequestsTotal.inc({ outcome: "issued" });
     log.info({ ...grant, host, issuer: issuer.settings.issuer }, "credentials issued");
     return grant;
@@ -86,13 +91,29 @@ function issuerOf(token: string, issuers: readonly Issuer[]): Issuer {
   return issuer;
 }
 
-async function issuerHealth(issuers: readonly Issuer[]) {
-  const states = await Promise.all(issuers.map((issuer) => issuer.hasKeys()));
-  const missing = issuers.filter((_, i) => !states[i]).map(({ settings }) => settings.issuer);
-  return {
-    ok: missing.length === 0,
-    detail: missing.length === 0 ? "keys known" : `no keys of ${missing.join(", ")}`,
+/** Asks more often while there are no keys, so that the service is soon ready. */
+function keepKeys({ clock, log }: ServiceContext, issuer: Issuer): Stop {
+  let fetchedAt = Number.NEGATIVE_INFINITY;
+  const run = async (): Promise<void> => {
+    if (issuer.hasKeys() && clock.monotonic() - fetchedAt < KEYS_EVERY_MS) return;
+    try {
+      await issuer.refresh();
+      fetchedAt = clock.monotonic();
+    } catch (error) {
+      const { code, message } = error as Error & { readonly code?: unknown };
+      log.warn(
+        { issuer: issuer.settings.issuer, code, problem: message },
+        "the keys of an issuer cannot be fetched",
+      );
+    }
   };
+  return startTicker({ name: "issuer keys", everyMs: KEYS_RETRY_MS, run, clock, log });
+}
+
+function issuerHealth(issuers: readonly Issuer[]): Health {
+  const missing = issuers.filter((issuer) => !issuer.hasKeys()).map(({ settings }) => settings.issuer);
+  const ok = missing.length === 0;
+  return { ok, detail: ok ? "keys known" : `no keys of ${missing.join(", ")}` };
 }
 
 function busOptions(config: SignerConfig, log: ServiceContext["log"]) {

@@ -1,7 +1,7 @@
 /** The settings file of the signing service: the issuers whose tokens it accepts, and who their holders are in the fleet. */
 import { z } from "zod";
 import { tokenSchema } from "./ids.ts";
-import { CLIENT_ROLES } from "./permissions.ts";
+import { CLIENT_ROLES, type ClientRole } from "./permissions.ts";
 
 /** With a shared secret, every party that can verify a token could make one. */
 export const TOKEN_ALGORITHMS = ["RS256", "PS256", "ES256", "ES384", "EdDSA"] as const;
@@ -20,14 +20,15 @@ const isKeysUrl = (text: string): boolean => {
 const claim = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
 
 /** A fixed value, or that of a claim, through a table of values if there is one. */
-const source = z.union([
-  z.strictObject({ value: tokenSchema }),
-  z.strictObject({ claim, values: z.record(z.string(), tokenSchema).optional() }),
-]);
+const sourceOf = <T extends string>(value: z.ZodType<T>) =>
+  z.union([
+    z.strictObject({ value }),
+    z.strictObject({ claim, values: z.record(z.string(), value).optional() }),
+  ]);
 
-const role = z.enum(CLIENT_ROLES, { error: `one of ${CLIENT_ROLES.join(", ")}` });
+const role: z.ZodType<ClientRole> = z.enum(CLIENT_ROLES, { error: `one of ${CLIENT_ROLES.join(", ")}` });
 
-export const issuerSchema = z.strictObject({
+const issuerFields = z.strictObject({
   /** The `iss` of its tokens, to the letter. */
   issuer: z.string().min(1),
   keys_url: z.string().refine(isKeysUrl, "an https URL, or http on loopback, without a user name"),
@@ -39,13 +40,20 @@ export const issuerSchema = z.strictObject({
     .array(z.enum(TOKEN_ALGORITHMS, { error: `one of ${TOKEN_ALGORITHMS.join(", ")}` }))
     .min(1)
     .default(["RS256", "ES256"]),
-  tenant: source,
-  name: source,
+  tenant: sourceOf(tokenSchema),
+  name: sourceOf(tokenSchema),
   /** True: the name is that of a person. */
   person: z.boolean().default(false),
-  role: source,
+  role: sourceOf(role),
   /** The roles that this issuer may give. */
   roles: z.array(role).min(1).default(["agent"]),
+});
+
+/** A role that the issuer may not give would refuse its holders, one by one. */
+export const issuerSchema = issuerFields.superRefine(({ role: given, roles }, context) => {
+  const named = "value" in given ? [given.value] : Object.values(given.values ?? {});
+  for (const one of named.filter((name) => !roles.includes(name)))
+    context.addIssue({ code: "custom", path: ["roles"], message: `also ${one}, which \`role\` gives` });
 });
 
 export const signerSettingsSchema = z.strictObject({
@@ -56,4 +64,4 @@ export const signerSettingsSchema = z.strictObject({
 });
 
 export type IssuerSettings = z.output<typeof issuerSchema>;
-export type ClaimSource = z.output<typeof source>;
+export type ClaimSource = IssuerSettings["tenant"] | IssuerSettings["role"];

@@ -25,6 +25,7 @@ import { projectRoot } from "../harness/project-root.ts";
 
 const PROCESSES_MS = 60_000;
 const AUDIENCE = "fleet";
+const SECOND = "urn:example:second";
 const folder = mkdtempSync(join(tmpdir(), "fleet-signer-"));
 const file = (name: string) => join(folder, name);
 const dir = file("cluster");
@@ -102,23 +103,39 @@ const settings = () => ({
       name: { claim: "login" },
       role: {
         claim: ["fleet.example/roles", "fleet"],
-        values: { developers: "agent", watchers: "observer", chiefs: "operator" },
+        values: { developers: "agent", watchers: "observer", guides: "orchestrator" },
       },
-      roles: ["agent", "observer"],
+      roles: ["agent", "observer", "orchestrator"],
+    },
+    // Another issuer with the same keys gives less.
+    {
+      issuer: SECOND,
+      keys_url: `${issuerUrl}/keys`,
+      audience: AUDIENCE,
+      tenant: { value: "second" },
+      name: { claim: "login" },
+      person: true,
+      role: { claim: "role" },
+      roles: ["observer"],
     },
   ],
 });
 
+const environment = () => ({
+  FLEET_URL: url,
+  FLEET_NATS_CREDS: join(dir, "signer.creds"),
+  FLEET_SIGNER_KEYS: file("signer.keys"),
+  FLEET_SIGNER_CONFIG: file("signer.json"),
+});
+
 async function startSigner(): Promise<void> {
-  signer = await startService("signer", {
-    FLEET_URL: url,
-    FLEET_NATS_CREDS: join(dir, "signer.creds"),
-    FLEET_SIGNER_KEYS: join(dir, "signer.keys"),
-    FLEET_SIGNER_CONFIG: file("signer.json"),
-  });
+  signer = await startService("signer", environment());
   const line = signer.output().match(/^.*operations port open.*$/m)?.[0] ?? "{}";
   opsUrl = `http://127.0.0.1:${(JSON.parse(line) as { port: number }).port}`;
 }
+
+const untilReady = () =>
+  vi.waitFor(async () => expect((await fetch(`${opsUrl}/readyz`)).status).toBe(200), 10_000);
 
 beforeAll(async () => {
   pair = await generateKeyPair("ES256", { extractable: true });
@@ -148,7 +165,12 @@ beforeAll(async () => {
     const ports = readdirSync(folder).find((name) => name.endsWith(".ports"));
     return JSON.parse(readFileSync(file(ports ?? "none"), "utf8")).nats[0] as string;
   }, 20_000);
+  // An administrator has removed the roles that the service must not issue.
+  const all = JSON.parse(readFileSync(join(dir, "signer.keys"), "utf8"));
+  const { agent, observer } = all.roles;
+  writeFileSync(file("signer.keys"), JSON.stringify({ ...all, roles: { agent, observer } }), { mode: 0o600 });
   await startSigner();
+  await untilReady();
 }, PROCESSES_MS);
 
 afterAll(async () => {
@@ -171,6 +193,15 @@ test("a valid token gives exactly the rights of its role, as a credentials file 
   expect(byWatcher).toContain("publish fleet.cmd.AcMe.Ada-1.some.create");
   expect(byWatcher).not.toContain("subscribe fleet.alert.AcMe.some.rest");
   expect(asked).toContain("Bearer of the service");
+});
+
+test("a person has the name and the tenant of their issuer", async () => {
+  const token = await tokenOf({ issuer: SECOND, claims: { role: "observer" } });
+  const probes = probesOf("second", "human=Ada-1");
+  const refused = await refusedOf(await open({ token, inboxPrefix: "_INBOX.second.human=Ada-1" }), probes);
+  expect(refused).not.toContain("publish fleet.query.second.human=Ada-1.status");
+  expect(refused).toContain("publish fleet.query.second.other.status");
+  expect(refused).toContain("publish fleet.cmd.second.human=Ada-1.some.create");
 });
 
 test("a connection ends with its token", async () => {
@@ -229,7 +260,12 @@ describe("a token is refused", () => {
           .sign(pair.privateKey),
     ],
     ["with an unknown role", "role", () => tokenOf(role("strangers"))],
-    ["with a role that the issuer may not give", "role", () => tokenOf(role("chiefs"))],
+    [
+      "with a role that its issuer may not give",
+      "role",
+      () => tokenOf({ issuer: SECOND, claims: { role: "operator" } }),
+    ],
+    ["with a role whose key the service does not have", "role", () => tokenOf(role("guides"))],
     ["with a role out of the prototype", "role", () => tokenOf(role("constructor"))],
     ["without a role", "role", () => tokenOf(role(undefined))],
     ["with a wildcard as its name", "name", () => tokenOf({ claims: { login: "*" } })],
@@ -274,13 +310,24 @@ test("keys that other users can read are refused", async () => {
   const path = file("open.keys");
   writeFileSync(path, readFileSync(join(dir, "signer.keys"), "utf8"));
   chmodSync(path, 0o644);
-  const env = {
-    FLEET_URL: url,
-    FLEET_NATS_CREDS: join(dir, "signer.creds"),
-    FLEET_SIGNER_KEYS: path,
-    FLEET_SIGNER_CONFIG: file("signer.json"),
-  };
-  await expect(startService("signer", env)).rejects.toThrow(/other users can read it/);
+  const start = (env: Record<string, string>) => startService("signer", { ...environment(), ...env });
+  await expect(start({ FLEET_SIGNER_KEYS: path })).rejects.toThrow(/other users can read it/);
+});
+
+test("a service with other credentials than its own does not start", async () => {
+  const path = file("agent.creds");
+  writeFileSync(path, await issued("Ada-1"));
+  const start = startService("signer", { ...environment(), FLEET_NATS_CREDS: path });
+  await expect(start).rejects.toThrow(/bus cannot be reached/);
+});
+
+test("mistakes in the settings are all named", async () => {
+  const path = file("wrong.json");
+  const [first] = settings().issuers;
+  const wrong = { ...first, keys_url: "http://login.example/keys", algorithms: ["HS256"], roles: ["agent"] };
+  writeFileSync(path, JSON.stringify({ issuers: [wrong] }));
+  const start = startService("signer", { ...environment(), FLEET_SIGNER_CONFIG: path });
+  await expect(start).rejects.toThrow(/keys_url: expected an https URL[\s\S]*algorithms/);
 });
 
 test(
@@ -294,7 +341,7 @@ test(
     expect(await outcomeOf(tokenOf())).toMatch(/authorization/i);
     expect(await counted()).toEqual({ issuer_unavailable: 1 });
     isIssuerDown = false;
-    await vi.waitFor(async () => expect((await fetch(`${opsUrl}/readyz`)).status).toBe(200), 10_000);
+    await untilReady();
     expect(await outcomeOf(tokenOf())).toBe("connected");
   },
   PROCESSES_MS,

@@ -6,7 +6,7 @@
  * one more byte at the beginning, because its type and that of its public key share two bytes.
  * https://docs.nats.io/running-a-nats-service/configuration/securing_nats/auth_intro/nkey_auth
  */
-import { createPrivateKey, createPublicKey, type KeyObject, sign } from "node:crypto";
+import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import type { KeyPair } from "@nats-io/jwt";
 import { nkeys } from "@nats-io/transport-node";
 
@@ -14,6 +14,8 @@ const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const KEY_BYTES = 32;
 /** An Ed25519 private key in PKCS #8 is this, then its 32 bytes (RFC 8410). */
 const PKCS8 = Buffer.from("302e020100300506032b657004220420", "hex");
+/** An Ed25519 public key in its standard form is this, then its 32 bytes. */
+const SPKI = Buffer.from("302a300506032b6570032100", "hex");
 const PRIVATE = 15 << 3;
 
 /** Throws if the text is not a seed. */
@@ -36,6 +38,15 @@ export function withNodeCrypto(pair: KeyPair): KeyPair {
     getPrivateKey: () => Buffer.from(encoded(PRIVATE, Buffer.concat([raw, publicBytes]))),
     sign: (input: Uint8Array) => sign(null, input, key),
   });
+}
+
+/** True if the holder of the key with this public name signed the input. */
+export function isSignedBy(publicName: string, input: Uint8Array, signature: Uint8Array): boolean {
+  const body = fromBase32(publicName);
+  const bytes = body.subarray(1, 1 + KEY_BYTES);
+  if (bytes.length !== KEY_BYTES || encoded(body[0]!, bytes) !== publicName) return false;
+  const key = createPublicKey({ key: Buffer.concat([SPKI, bytes]), format: "der", type: "spki" });
+  return verify(null, input, key, signature);
 }
 
 function publicBytesOf(key: KeyObject): Buffer {

@@ -1,8 +1,8 @@
 // The fast key pairs agree with those of the library, in every operation that Fleet uses.
 
-import { createAccount, createOperator, createUser, fromPublic } from "@nats-io/jwt";
+import { createAccount, createCurve, createOperator, createUser, fromPublic } from "@nats-io/jwt";
 import { describe, expect, test } from "vitest";
-import { keyPairOf, withNodeCrypto } from "../../../../shared/bus/access/key-pair.ts";
+import { isSignedBy, keyPairOf, withNodeCrypto } from "../../../../shared/bus/access/key-pair.ts";
 
 describe.each([
   ["operator", createOperator],
@@ -27,6 +27,17 @@ describe.each([
     expect(Buffer.from(ours.sign(message))).toEqual(Buffer.from(theirs.sign(message)));
     expect(fromPublic(ours.getPublicKey()).verify(message, ours.sign(message))).toBe(true);
   });
+
+  test("verifies alike", () => {
+    const [name, signature] = [theirs.getPublicKey(), theirs.sign(message)];
+    expect(isSignedBy(name, message, signature)).toBe(true);
+    expect(isSignedBy(name, Buffer.from("another message"), signature)).toBe(false);
+    expect(isSignedBy(create().getPublicKey(), message, signature)).toBe(false);
+    expect(isSignedBy(name.slice(0, 40), message, signature)).toBe(false);
+    expect(isSignedBy(`${name.slice(0, -1)}${name.endsWith("A") ? "B" : "A"}`, message, signature)).toBe(
+      false,
+    );
+  });
 });
 
 test.each([
@@ -40,4 +51,12 @@ test.each([
 ])("%s is refused", (_, damage) => {
   const seed = Buffer.from(createUser().getSeed()).toString();
   expect(() => keyPairOf(Buffer.from(damage(seed)))).toThrow();
+});
+
+test("a curve key is the same key from its seed", () => {
+  const [ours, theirs] = [createCurve(), createCurve()];
+  const read = keyPairOf(ours.getSeed());
+  const sealed = theirs.seal(Buffer.from("a request"), read.getPublicKey());
+  expect(read.getPublicKey()).toBe(ours.getPublicKey());
+  expect(Buffer.from(read.open(sealed, theirs.getPublicKey())!).toString()).toBe("a request");
 });
