@@ -26,6 +26,7 @@ import { projectRoot } from "../harness/project-root.ts";
 const PROCESSES_MS = 60_000;
 const AUDIENCE = "fleet";
 const SECOND = "urn:example:second";
+const KUBERNETES = "https://kubernetes.default.svc.cluster.local";
 const folder = mkdtempSync(join(tmpdir(), "fleet-signer-"));
 const file = (name: string) => join(folder, name);
 const dir = file("cluster");
@@ -118,6 +119,14 @@ const settings = () => ({
       role: { claim: "role" },
       roles: ["observer"],
     },
+    {
+      issuer: KUBERNETES,
+      keys_url: `${issuerUrl}/keys`,
+      audience: AUDIENCE,
+      tenant: { claim: ["kubernetes.io", "namespace"] },
+      name: { claim: ["kubernetes.io", "serviceaccount", "name"] },
+      role: { value: "agent" },
+    },
   ],
 });
 
@@ -202,6 +211,23 @@ test("a person has the name and the tenant of their issuer", async () => {
   expect(refused).not.toContain("publish fleet.query.second.human=Ada-1.status");
   expect(refused).toContain("publish fleet.query.second.other.status");
   expect(refused).toContain("publish fleet.cmd.second.human=Ada-1.some.create");
+});
+
+test("a service account of Kubernetes is an agent in the tenant of its namespace", async () => {
+  const claims = {
+    "kubernetes.io": {
+      namespace: "team-a",
+      pod: { name: "coder-7-x5k2p", uid: "2cd0e1a4" },
+      serviceaccount: { name: "coder-7", uid: "74a1a7f9" },
+    },
+    sub: "system:serviceaccount:team-a:coder-7",
+  };
+  const token = await tokenOf({ issuer: KUBERNETES, claims });
+  const connection = await open({ token, inboxPrefix: "_INBOX.team-a.coder-7" });
+  const refused = await refusedOf(connection, probesOf("team-a", "coder-7"));
+  expect(refused).not.toContain("publish fleet.cmd.team-a.coder-7.some.create");
+  expect(refused).toContain("publish fleet.cmd.team-a.other.some.create");
+  expect(refused).toContain("publish fleet.cmd.other.coder-7.some.create");
 });
 
 test("a connection ends with its token", async () => {
