@@ -41,6 +41,17 @@ export function tlsFor(url: string, env: Environment): Pick<ConnectBusOptions, "
   return tlsOf({ ...config, tlsCa: config.tlsCa ?? busOfHome(url, env)?.caFile });
 }
 
+/** True if no other machine can read what is sent there: the connection has TLS, or stays on this machine. */
+export function isPrivateBus(urls: string, env: Environment): boolean {
+  if (tlsFor(urls, env).tls !== undefined) return true;
+  return urls.split(",").every((text) => {
+    const url = text.trim();
+    if (!URL.canParse(url)) return false;
+    const { protocol, hostname } = new URL(url);
+    return protocol === "tls:" || protocol === "wss:" || LOOPBACK.has(hostname);
+  });
+}
+
 function busOfHome(url: string, env: Environment): BusAddress | undefined {
   const own = addressOfHome(readConfig(addressFields, env).home);
   return own !== undefined && URL.canParse(url) && placeOf(url) === placeOf(own.url) ? own : undefined;

@@ -231,23 +231,29 @@ test("a service account of Kubernetes is an agent in the tenant of its namespace
 });
 
 test("a connection ends with its token", async () => {
-  const connection = await open({ token: await tokenOf({ expires: Math.floor(Date.now() / 1_000) + 3 }) });
+  const connection = await open({ token: await tokenOf({ expires: Math.floor(Date.now() / 1_000) + 5 }) });
   expect(String(await connection.closed())).toMatch(/expired/i);
 }, 20_000);
 
 test("a program reads its token again when it reconnects", async () => {
   const path = file("token");
-  writeFileSync(path, `${await tokenOf({ expires: Math.floor(Date.now() / 1_000) + 3 })}\n`);
+  writeFileSync(path, `${await tokenOf({ expires: Math.floor(Date.now() / 1_000) + 5 })}\n`);
   const env = { FLEET_URL: url, FLEET_HOME: file("elsewhere"), FLEET_NATS_TOKEN_FILE: path };
   const before = (await counted()).issued ?? 0;
   const options = { env, agentId: "Ada-1", tenant: "AcMe", fallback: "none" } as const;
   const client = await connectSdk(options);
   writeFileSync(path, await tokenOf());
-  await vi.waitFor(async () => expect((await counted()).issued).toBe(before + 2), 10_000);
+  await vi.waitFor(async () => expect((await counted()).issued).toBe(before + 2), 20_000);
   await client.close();
   rmSync(path);
   await expect(connectSdk(options)).rejects.toThrow();
-}, 30_000);
+}, 40_000);
+
+test("a token is not sent to another machine without TLS", async () => {
+  const env = { FLEET_URL: "nats://bus.example:4222", FLEET_NATS_TOKEN_FILE: file("unsent-token") };
+  const refusal = { code: "INVALID", fields: [{ path: "FLEET_NATS_TOKEN_FILE" }] };
+  await expect(connectSdk({ env, agentId: "coder", fallback: "none" })).rejects.toMatchObject(refusal);
+});
 
 describe("a token is refused", () => {
   const role = (fleet: unknown) => ({ claims: { "fleet.example/roles": { fleet } } });

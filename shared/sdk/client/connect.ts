@@ -15,7 +15,7 @@ import { isPrincipal, PRINCIPAL_FORM } from "../../protocol/principal.ts";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import { type Environment, optional, readConfig, text } from "../../runtime/settings/config.ts";
-import { addressFields, discoverBus, isBusOfHome, tlsFor } from "../address.ts";
+import { addressFields, discoverBus, isBusOfHome, isPrivateBus, tlsFor } from "../address.ts";
 import type { Fallback } from "../delivery/command-delivery.ts";
 import { CommandOrder } from "../delivery/command-order.ts";
 import { publishCommand } from "../delivery/queue.ts";
@@ -156,7 +156,12 @@ export function credentialsOf(
   const credsFile = o.credentials ?? config.busCredentials;
   if (credsFile !== undefined) return async () => ({ credsFile });
   const { busTokenFile: tokenFile } = config;
-  if (tokenFile !== undefined) return async () => ({ tokenFile });
+  if (tokenFile !== undefined) {
+    // A token in clear text could be used by every machine on the way.
+    if (!isPrivateBus(o.url, env))
+      throw invalid("FLEET_NATS_TOKEN_FILE", "a bus on loopback, a tls:// address or FLEET_NATS_CA", o.url);
+    return async () => ({ tokenFile });
+  }
   const { home } = readConfig(addressFields, env);
   return async () => {
     if (!isBusOfHome(o.url, env)) return undefined;
