@@ -1,6 +1,7 @@
 // `npm run bench`: measures the fleet on this machine, and in the same run the parts that it is built on.
 
 import { writeFileSync } from "node:fs";
+import { measureAccess } from "./groups/access.ts";
 import { measureBurst } from "./groups/burst.ts";
 import { measureDegraded } from "./groups/degraded.ts";
 import { measureFoundationdb } from "./groups/foundationdb.ts";
@@ -25,6 +26,7 @@ const measure = {
   write: measureWrite,
   burst: measureBurst,
   sustained: measureSustained,
+  access: measureAccess,
   degraded: measureDegraded,
   handoff: measureHandoff,
   recovery: measureRecovery,
@@ -56,7 +58,7 @@ async function run(session: Session): Promise<number> {
   const groups: Group[] = [];
   for (const name of GROUPS) {
     // These groups and all later ones are measured while nothing else runs.
-    if (name === "degraded" || name === "reads") await session.stopWriters();
+    if (name === "access" || name === "degraded" || name === "reads") await session.stopWriters();
     if (!only.has(name)) continue;
     const group = await measure[name](session);
     if (group === null) continue;

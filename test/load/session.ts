@@ -64,8 +64,13 @@ export class Session {
   }
 
   /** Starts a fleet; the default of `storeUrl` is the embedded store in `home`. */
-  async fleet(home: string, storeUrl: string | null = null): Promise<MeasuredFleet> {
-    return this.#keep(await startMeasuredFleet({ home, storeUrl, profile: this.options.profile }));
+  async fleet(
+    home: string,
+    storeUrl: string | null = null,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<MeasuredFleet> {
+    const { profile } = this.options;
+    return this.#keep(await startMeasuredFleet({ home, storeUrl, profile, settings }));
   }
 
   /** Registers a process, which is stopped at the end of the run. */

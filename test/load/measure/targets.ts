@@ -44,6 +44,8 @@ export const TARGETS = {
   heartbeats: { required: { below: 10 }, aim: null },
   /** The extra time of an agent's work with checkpoints, %. */
   overhead: { required: { below: 5 }, aim: { below: 1 } },
+  /** The loss of throughput through credentials and TLS, %. */
+  access: { required: { below: 5 }, aim: null },
   /** A search by agent and time, p99, ms. */
   search: { required: { below: 100 }, aim: { below: 20 } },
   /** A continuation prompt from a loaded checkpoint, p50, ms. */

@@ -2,10 +2,12 @@
 // of an agent, from the call to its answer.
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { issueLocally } from "../../../shared/bus/access/local-credentials.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
 import { FleetError } from "../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT } from "../../../shared/protocol/ids.ts";
+import type { ClientRole } from "../../../shared/protocol/permissions.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import type { FleetClient } from "../../../shared/sdk/client/client.ts";
@@ -25,6 +27,7 @@ const log = createLogger({ service: "bench", level: "silent" });
 
 let buses: Bus[] = [];
 let clients: FleetClient[] = [];
+let observer: FleetClient;
 let steps: number[] = [];
 /** The ids of stored checkpoints. */
 let ids: string[] = [];
@@ -46,24 +49,58 @@ const jobs = {
 export type AgentsJobs = typeof jobs;
 serveJobs(jobs);
 
-async function connect({ url, agents }: { url: string; agents: number }): Promise<void> {
-  buses = await Promise.all(
-    Array.from({ length: CONNECTIONS }, (_, i) =>
-      connectBus({ url, name: `bench/${i}`, identity: `bench-${i}`, log, connectTimeoutMs: 5_000 }),
-    ),
-  );
-  clients = Array.from({ length: agents }, (_, agent) =>
-    // Its commands are not queued: the measurement is of the writer's answers only.
-    clientOver(buses[agent % CONNECTIONS]!, {
+/** Each connection acts as one agent with many tasks, as credentials demand. */
+export interface Identified {
+  /** The home of the fleet's keys. Absent: the fleet has no credentials. */
+  readonly home?: string | undefined;
+  /** The authority of the bus's certificate. Absent: no TLS. */
+  readonly caFile?: string | undefined;
+}
+
+interface ConnectParams {
+  readonly url: string;
+  readonly agents: number;
+  /** Absent: each connection acts for many agents, for a fleet without credentials. */
+  readonly identified?: Identified;
+}
+
+async function connect({ url, agents, identified }: ConnectParams): Promise<void> {
+  const { home, caFile } = identified ?? {};
+  const identity = (connection: number) => `bench-${connection}`;
+  const open = async (role: ClientRole, i: number) => {
+    const name = identity(i);
+    const creds = home && (await issueLocally(home, { role, tenant: DEFAULT_TENANT, name }));
+    return connectBus({
+      url,
+      name: `bench/${i}`,
+      tenant: DEFAULT_TENANT,
+      identity: name,
+      log,
+      connectTimeoutMs: 5_000,
+      ...(creds !== undefined && { credentials: { creds } }),
+      ...(caFile !== undefined && { tls: { caFile } }),
+    });
+  };
+  buses = await Promise.all(Array.from({ length: CONNECTIONS }, (_, i) => open("agent", i)));
+  // Its commands are not queued: the measurement is of the writer's answers only.
+  const clientOf = (bus: Bus, agentId: string) =>
+    clientOver(bus, {
       clock: systemClock,
       log,
       tenant: DEFAULT_TENANT,
-      agentId: workload.agentId(agent),
+      agentId,
       onWarning: ({ text }) => {
         throw new Error(text);
       },
-    }),
-  );
+    });
+  clients = Array.from({ length: agents }, (_, agent) => {
+    const connection = agent % CONNECTIONS;
+    const agentId = identified === undefined ? workload.agentId(agent) : identity(connection);
+    return clientOf(buses[connection]!, agentId);
+  });
+  // An agent with credentials may not read the status of the fleet.
+  if (home !== undefined) buses.push(await open("observer", CONNECTIONS));
+  observer = home === undefined ? clients[0]! : clientOf(buses.at(-1)!, identity(CONNECTIONS));
   steps = clients.map(() => 0);
   ids = [];
 }
@@ -169,7 +206,7 @@ async function settle(_: object): Promise<{ published: number; indexed: number }
       throw new Error("the relay or the indexer does not catch up");
     await sleep(10);
     // An overloaded fleet may not answer in time.
-    const status = await clients[0]!.admin.status().catch(() => null);
+    const status = await observer.admin.status().catch(() => null);
     if (status === null) continue;
     const now = performance.now() - begin;
     if (since.published < 0 && status.outbox.depth === 0) since.published = now;

@@ -22,6 +22,8 @@ interface FleetOptions {
   readonly storeUrl: string | null;
   /** The folder for CPU profiles of the process; null: no profiles. */
   readonly profile: string | null;
+  /** Further settings. */
+  readonly settings?: Readonly<Record<string, string>>;
 }
 
 export const storePath = (home: string): string => join(home, "store");
@@ -32,7 +34,12 @@ const STOP_MS = 30_000;
 const LOG_TAIL_CHARS = 2_000;
 
 /** Throws with the end of the log when the fleet does not start. */
-export async function startMeasuredFleet({ home, storeUrl, profile }: FleetOptions): Promise<MeasuredFleet> {
+export async function startMeasuredFleet({
+  home,
+  storeUrl,
+  profile,
+  settings = {},
+}: FleetOptions): Promise<MeasuredFleet> {
   const addresses = join(home, "addresses.json");
   rmSync(addresses, { force: true }); // of an earlier run
   const log = join(home, "fleet.log");
@@ -48,6 +55,7 @@ export async function startMeasuredFleet({ home, storeUrl, profile }: FleetOptio
       // Its connections act for many agents each, which no credentials allow.
       FLEET_AUTH: "off",
       ...(storeUrl !== null && { FLEET_STORE: storeUrl }),
+      ...settings,
     },
     stdio: ["ignore", output, output],
     detached: true, // Ctrl-C reaches the benchmark only, which stops the fleet after the agents

@@ -1,0 +1,97 @@
+// The cost of credentials and TLS: fleets with neither, with credentials and with both are measured in turn.
+
+import { join } from "node:path";
+import { makeAuthority, makeCertificate } from "../../harness/certificates.ts";
+import type { Program } from "../jobs.ts";
+import { processorTime } from "../measure/cpu-time.ts";
+import type { Group } from "../measure/table.ts";
+import { row, TARGETS } from "../measure/targets.ts";
+import type { AgentsJobs, Identified } from "../programs/agents.ts";
+import type { MeasuredFleet } from "../programs/fleet.ts";
+import type { Session } from "../session.ts";
+
+const IN_FLIGHT = 1_000;
+const ROUNDS = 6;
+
+interface Side {
+  readonly what: string;
+  readonly agents: Program<AgentsJobs>;
+  readonly fleet: MeasuredFleet;
+  readonly perSecond: number[];
+  commits: number;
+  processorUs: number;
+  failed: number;
+}
+
+export async function measureAccess(session: Session): Promise<Group> {
+  session.log("access: starting fleets with and without credentials and TLS");
+  const open = await started(session, "without credentials", { FLEET_AUTH: "off" });
+  const guarded = await started(session, "with credentials", { FLEET_AUTH: "on" });
+  const encrypted = await started(session, "with credentials and TLS", {
+    FLEET_AUTH: "on",
+    ...certificates(session.folder()),
+  });
+  const sides = [open, guarded, encrypted];
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    session.log(`access: round ${round} of ${ROUNDS}`);
+    // In turn forwards and backwards, so that a slow drift of the machine cancels out.
+    for (const side of round % 2 === 0 ? sides.toReversed() : sides) await measure(session, side);
+  }
+  for (const { agents, fleet } of sides) {
+    await agents.stop();
+    await fleet.stop();
+  }
+  const rate = ({ perSecond }: Side) => perSecond.reduce((sum, one) => sum + one, 0) / perSecond.length;
+  const loss = (side: Side) => 100 * (1 - rate(side) / rate(open));
+  return {
+    name: "access",
+    about: `credentials and TLS, compared with neither; ${ROUNDS} rounds in turn, 1,000 writes in flight, 4 KB`,
+    rows: [
+      ...sides.map((side) => row(`commits ${side.what}`, rate(side), "/s")),
+      row("loss through credentials", loss(guarded), "%"),
+      row("loss through credentials and TLS", loss(encrypted), "%", TARGETS.access),
+      ...sides.map(({ what, processorUs, commits }) =>
+        row(`processor time of fleet and nats-server ${what}`, processorUs / commits, "µs/commit"),
+      ),
+      row("failed", open.failed + guarded.failed + encrypted.failed, "requests", TARGETS.failed),
+    ],
+  };
+}
+
+function certificates(dir: string) {
+  makeAuthority(dir, "ca");
+  makeCertificate(dir, "server");
+  return {
+    FLEET_NATS_SERVER_CERT: join(dir, "server.pem"),
+    FLEET_NATS_SERVER_KEY: join(dir, "server.key"),
+    FLEET_NATS_CA: join(dir, "ca.pem"),
+  };
+}
+
+async function started(
+  session: Session,
+  what: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<Side> {
+  const home = session.folder();
+  const fleet = await session.fleet(home, null, settings);
+  const agents = session.program<AgentsJobs>("agents");
+  const { FLEET_AUTH, FLEET_NATS_CA: caFile } = settings;
+  const identified: Identified = FLEET_AUTH === "off" ? {} : { home, caFile };
+  await agents.run("connect", { url: fleet.busUrl, agents: IN_FLIGHT, identified });
+  await agents.run("sustained", { warmUpSeconds: 0, seconds: Math.max(3, session.seconds(6)) });
+  await agents.run("settle", {});
+  return { what, agents, fleet, perSecond: [], commits: 0, processorUs: 0, failed: 0 };
+}
+
+async function measure(session: Session, side: Side): Promise<void> {
+  const { agents, fleet } = side;
+  const used = [processorTime(fleet.pid), processorTime(fleet.natsServerPid)];
+  const run = await agents.run("sustained", { warmUpSeconds: 1, seconds: session.seconds(8) });
+  // Publishing and indexing are part of the cost of a commit, and must not run beside the other fleet.
+  await agents.run("settle", {});
+  for (const time of used) side.processorUs += time() ?? 0;
+  side.commits += run.committed;
+  side.perSecond.push(run.perSecond);
+  side.failed += run.failed;
+}
