@@ -11,6 +11,7 @@ import type { Bytes, Store, Tx } from "../../store/store.ts";
 import { tenantKeys } from "../kv/keyspace.ts";
 import { indexRecovery } from "../recovery/due.ts";
 import { decodeHead, encodeHead, isEarlierHead } from "../task/head.ts";
+import { readCountersAtStart, verifyCounters } from "./counters.ts";
 import { EVENTS_START, type EventStream, readEvents, verifyEvents } from "./events.ts";
 import { deleteResolved, type KeptFinding, keepFindings, markAlerted, readUnalerted } from "./findings.ts";
 import { type CorruptCurrentVersion, type FoundDamage, NOTHING, ScrubStep } from "./scrub-reader.ts";
@@ -62,7 +63,9 @@ export async function stepScrub(scrubbing: Scrubbing): Promise<ScrubStepDone | n
     case "walk":
       return verify(scrubbing, state, current, async (step) => {
         const place = await walkStore(step, at.place);
-        return place === null ? { stage: "events", place: EVENTS_START } : { stage: "walk", place };
+        if (place !== null) return { stage: "walk", place };
+        await verifyCounters(step, current.counters, current);
+        return { stage: "events", place: EVENTS_START };
       });
     case "events": {
       const { events, next } = await readEvents(scrubbing.events, at.place, stepBytes(settings));
@@ -79,12 +82,15 @@ export async function stepScrub(scrubbing: Scrubbing): Promise<ScrubStepDone | n
 type Current = NonNullable<ScrubState["current"]>;
 
 async function begin(scrubbing: Scrubbing, state: ScrubState): Promise<ScrubStepDone> {
-  const { settings, now } = scrubbing;
+  const { store, settings, now } = scrubbing;
   const pass = state.passes + 1;
+  const reading = { label: "scrub_counters", deadlineMs: READ_DEADLINE_MS };
+  const counters = await store.read(reading, readCountersAtStart);
   const current: Current = {
     ...NOTHING,
     pass,
     began_at: new Date(now()).toISOString(),
+    counters,
     at: { stage: "walk", place: WALK_START },
   };
   const next: ScrubState = { ...state, passes: pass, current, settings };
@@ -152,13 +158,13 @@ async function forget(
   current: Current,
   from: Bytes | null,
 ): Promise<ScrubStepDone> {
-  const { at: _at, ...pass } = current;
+  const { at: _at, counters: _counters, ...pass } = current;
   let hasEnded = false;
   const isWritten = await write(scrubbing, state, async (tx) => {
     const { next, unalerted } = await deleteResolved(tx, pass.pass, from, LIMITS.scrub_step_rows_max);
     hasEnded = next === null;
     const left = { ...state, untold: Math.max(0, state.untold - unalerted) };
-    if (next !== null) return { ...left, current: { ...pass, at: { stage: "forget", after: next } } };
+    if (next !== null) return { ...left, current: { ...current, at: { stage: "forget", after: next } } };
     return { ...left, current: null, last: { ...pass, ended_at: new Date(scrubbing.now()).toISOString() } };
   });
   const kind = !isWritten ? "overtaken" : hasEnded ? "ended" : "went_on";

@@ -8,6 +8,7 @@ import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { readCount } from "../kv/counters.ts";
 import { systemKeys } from "../kv/keyspace.ts";
 import { readHolder } from "../leader/lease.ts";
+import type { CountersAtStart } from "./counters.ts";
 import type { EventsAt } from "./events.ts";
 import type { WalkPlace } from "./walk.ts";
 
@@ -28,12 +29,18 @@ export interface ScrubSettings {
   readonly everyMs: number | null;
 }
 
+interface OpenPass extends ScrubPass {
+  /** Absent in a pass that an earlier version began. */
+  readonly counters?: CountersAtStart;
+  readonly at: PassPlace;
+}
+
 export interface ScrubState {
   /** Grows with every write. A step that read an older revision is not written. */
   readonly revision: number;
   /** The number of passes begun so far. */
   readonly passes: number;
-  readonly current: (ScrubPass & { readonly at: PassPlace }) | null;
+  readonly current: OpenPass | null;
   readonly last: EndedScrubPass | null;
   /** The number of the last requested pass; 0: there was no request. */
   readonly requested: number;
@@ -110,6 +117,6 @@ export async function readScrubStatus(reader: Reader, nowMs: number): Promise<Sc
   };
 }
 
-function passIn({ at: _at, ...pass }: ScrubPass & { readonly at: PassPlace }): ScrubPass {
+function passIn({ at: _at, counters: _counters, ...pass }: OpenPass): ScrubPass {
   return pass;
 }

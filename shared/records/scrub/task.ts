@@ -59,6 +59,7 @@ export async function verifyTask(
     // Unforeseen damage must not prevent the verification of all other tasks.
     const name = error instanceof Error ? error.name : "an unknown error";
     scrub.note(ofTask("record", `a record of the task cannot be read (${name})`));
+    step.tally.tasks += 1;
     return null;
   }
 }
