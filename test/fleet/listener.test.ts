@@ -9,7 +9,7 @@ import { connect } from "../../shared/sdk/sdk.ts";
 import { makeAuthority, makeCertificate } from "../harness/certificates.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
 import { input } from "../harness/records/records.ts";
-import { resultOf, startCli } from "../services/cli/process.ts";
+import { callCli } from "../services/cli/call.ts";
 
 /** Each call is a process of its own, and a busy machine takes seconds to start one. */
 const PROCESSES_MS = 90_000;
@@ -19,7 +19,7 @@ const file = (name: string) => join(dir, name);
 let server: TestFleet;
 
 const fleet = (line: string, env: Record<string, string> = {}) =>
-  resultOf(startCli(line.split(" "), { env: { FLEET_HOME: server.home, ...env } }));
+  callCli(line.split(" "), { env: { FLEET_HOME: server.home, ...env } });
 
 beforeAll(async () => {
   makeAuthority(dir, "ca");

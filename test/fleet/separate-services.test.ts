@@ -14,7 +14,7 @@ import { testLog } from "../harness/processes/nats.ts";
 import { type Role, startService, type TestService } from "../harness/processes/services.ts";
 import { projectRoot } from "../harness/project-root.ts";
 import { input } from "../harness/records/records.ts";
-import { resultOf, startCli } from "../services/cli/process.ts";
+import { callCli } from "../services/cli/call.ts";
 
 const PROCESSES_MS = 90_000;
 const ROLES = ["writer", "reader", "coordinator", "watchdog"] as const;
@@ -27,7 +27,7 @@ let url: string;
 let services: TestService[] = [];
 
 const fleet = (line: string, env: Record<string, string> = {}) =>
-  resultOf(startCli(line.split(" "), { env: { FLEET_HOME: home, ...env } }));
+  callCli(line.split(" "), { env: { FLEET_HOME: home, ...env } });
 
 const start = (role: Role, env: Record<string, string> = {}) =>
   startService(role, { FLEET_URL: url, FLEET_STORE: `lmdb:${folder}/store?shared`, ...env });

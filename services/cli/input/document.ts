@@ -1,6 +1,5 @@
 // Reads JSON documents from an argument, a file or standard input.
 
-import { fstatSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { parseJsonText } from "../../../shared/protocol/json.ts";
 import { UsageError } from "../runtime/usage.ts";
@@ -42,17 +41,6 @@ export function readArgument(argument: string, stdin: NodeJS.ReadStream, name: s
   if (argument === "-") return readObject("-", stdin);
   if (argument.startsWith("@")) return readObject(argument.slice(1), stdin);
   return Promise.resolve(parseObject(argument, name));
-}
-
-/** The kind of standard input. A file has an end, a pipe may stay open for ever, a terminal and /dev/null hold no document. */
-export function inputKind(): "file" | "pipe" | "nothing" {
-  try {
-    const stat = fstatSync(0);
-    if (stat.isFile()) return "file";
-    return stat.isFIFO() || stat.isSocket() ? "pipe" : "nothing";
-  } catch {
-    return "nothing";
-  }
 }
 
 /**

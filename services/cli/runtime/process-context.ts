@@ -2,6 +2,7 @@
 // main.ts touches the process, and a test can replace all of it.
 
 import type { Environment } from "../../../shared/runtime/settings/config.ts";
+import type { InputKind } from "../input/input-kind.ts";
 
 export interface Output {
   write(text: string): unknown;
@@ -16,6 +17,7 @@ export interface ProcessContext {
   readonly script?: string | undefined;
   readonly env: Environment;
   readonly stdin: NodeJS.ReadStream;
+  readonly inputKind: InputKind;
   readonly stdout: Output;
   readonly stderr: Output;
   /** The current time in milliseconds since 1970. */

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
-import { resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
 
 const PROGRAM = join(projectRoot, "test/fleet/bus/foreign-client.py");
 const TASK = "foreign";
@@ -36,9 +36,9 @@ test.skipIf(!hasPython)(
   "a Python client writes and reads its task, and the server refuses it everything else",
   async () => {
     const file = join(folder, "snake.creds");
-    const issued = await resultOf(
-      startCli(["access", "issue", "--agent", "snake", "--out", file], { env: { FLEET_HOME: fleet.home } }),
-    );
+    const issued = await callCli(["access", "issue", "--agent", "snake", "--out", file], {
+      env: { FLEET_HOME: fleet.home },
+    });
     expect({ exit: issued.exit, err: issued.err }).toEqual({ exit: 0, err: "" });
     const { created, read, history, invalid, refused, stillServed } = await runClient(
       file,
@@ -71,8 +71,8 @@ test.skipIf(!hasPython)(
   async () => {
     const [own, other] = ["own", "other"].map((name) => join(folder, `${name}.creds`)) as [string, string];
     const env = { FLEET_HOME: fleet.home };
-    await resultOf(startCli(["access", "issue", "--agent", "own", "--out", own], { env }));
-    await resultOf(startCli(["access", "issue", "--agent", "other", "--out", other], { env }));
+    await callCli(["access", "issue", "--agent", "own", "--out", own], { env });
+    await callCli(["access", "issue", "--agent", "other", "--out", other], { env });
     const [jwt, seed] = [readFileSync(other, "utf8"), readFileSync(own, "utf8")];
     const mixed = join(folder, "mixed.creds");
     writeFileSync(

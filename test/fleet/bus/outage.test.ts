@@ -6,7 +6,7 @@ import { uuidv7 } from "uuidv7";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { CheckpointInput, CheckpointOutcome, FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
 
 let fleet: TestFleet;
 let agent: FleetClient;
@@ -29,7 +29,7 @@ async function cli(line: string) {
     FLEET_SPOOL_DIR: join(fleet.home, "spool"),
     FLEET_AGENT_ID: "operator",
   };
-  const { exit, out, err } = await resultOf(startCli([...line.split(" "), "--json"], { env }));
+  const { exit, out, err } = await callCli([...line.split(" "), "--json"], { env });
   expect({ exit, err }, line).toEqual({ exit: 0, err: "" });
   return JSON.parse(out);
 }

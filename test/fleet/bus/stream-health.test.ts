@@ -4,7 +4,7 @@ import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { administratorAuthenticator } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
 
 const SOON = { timeout: 30_000, interval: 250 };
 
@@ -27,8 +27,7 @@ async function readiness() {
   return { status: response.status, body: await response.text() };
 }
 
-const statusCommand = () =>
-  resultOf(startCli(["status"], { env: { FLEET_HOME: fleet.home, FLEET_URL: fleet.url } }));
+const statusCommand = () => callCli(["status"], { env: { FLEET_HOME: fleet.home, FLEET_URL: fleet.url } });
 
 async function expectFinding(stream: string, kind: string): Promise<void> {
   const body = expect.stringContaining(`stream ${stream}: ${kind}`);

@@ -7,10 +7,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ConnectOptions, connect, type FleetClient } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
+import { callCli } from "../../services/cli/call.ts";
 import { resultOf, startCli } from "../../services/cli/process.ts";
 
-/** Each call is a process of its own, and a busy machine takes seconds to start one. */
-const PROCESSES_MS = 90_000;
+/** A busy machine takes seconds to start a fleet again. */
+const FLEETS_MS = 90_000;
 
 let server: TestFleet;
 /** The home of another user. */
@@ -27,7 +28,7 @@ afterAll(async () => {
 });
 
 const fleet = (line: string, env: Record<string, string> = {}) =>
-  resultOf(startCli(line.split(" "), { env: { FLEET_HOME: server.home, ...env } }));
+  callCli(line.split(" "), { env: { FLEET_HOME: server.home, ...env } });
 
 /** A program of another user, who has the address of the fleet and perhaps a file. */
 async function stranger(agentId: string | undefined, options: ConnectOptions = {}): Promise<FleetClient> {
@@ -57,7 +58,7 @@ test(
     expect(exit).not.toBe(0);
     expect(err).toMatch(/FLEET_NATS_CREDS.*fleet access issue/s);
   },
-  PROCESSES_MS,
+  FLEETS_MS,
 );
 
 test(
@@ -107,7 +108,7 @@ test(
     expect((await fleet("access list")).out).toMatch(/coder.*agent.*revoked/);
     expect(await fleet("access revoke coder")).toMatchObject({ exit: 64 });
   },
-  PROCESSES_MS,
+  FLEETS_MS,
 );
 
 test(
@@ -116,7 +117,10 @@ test(
     // Half a line, which a killed process left.
     appendFileSync(join(server.home, "access", "grants.jsonl"), '{"issued":');
     const names = ["p1", "p2", "p3", "p4", "p5", "p6"];
-    const results = await Promise.all(names.map((name) => fleet(`access issue --agent ${name} --json`)));
+    const env = { FLEET_HOME: server.home };
+    const results = await Promise.all(
+      names.map((name) => resultOf(startCli(["access", "issue", "--agent", name, "--json"], { env }))),
+    );
     expect(results.map(({ exit }) => exit)).toEqual(names.map(() => 0));
     const { grants } = JSON.parse((await fleet("access list --json")).out) as { grants: { name: string }[] };
     expect(
@@ -130,7 +134,7 @@ test(
       err: expect.stringContaining("--expires"),
     });
   },
-  PROCESSES_MS,
+  FLEETS_MS,
 );
 
 test(
@@ -147,7 +151,7 @@ test(
     await server.start();
     expect(await codeOf(stranger("leaver", { credentials: file }))).toBe("UNAUTHORIZED");
   },
-  PROCESSES_MS,
+  FLEETS_MS,
 );
 
 test(
@@ -168,7 +172,7 @@ test(
     const agent = await server.client("own-agent", "default", { role: "agent" });
     expect(await codeOf(agent.admin.queueStatus())).toBe("FORBIDDEN");
   },
-  PROCESSES_MS,
+  FLEETS_MS,
 );
 
 test(
@@ -200,5 +204,5 @@ test(
       await changing.stop();
     }
   },
-  PROCESSES_MS,
+  FLEETS_MS,
 );

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { AlertPage } from "../../../shared/protocol/alert-queries.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
+import { callCli } from "../../services/cli/call.ts";
 import { printed, type Result, resultOf, startCli } from "../../services/cli/process.ts";
 
 const SOON = { timeout: 60_000, interval: 200 };
@@ -25,16 +26,15 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const cli = (args: readonly string[], agent: string) =>
-  startCli(args, {
-    env: {
-      FLEET_URL: server.url,
-      FLEET_HOME: server.home,
-      FLEET_SPOOL_DIR: join(server.home, "spool"),
-      FLEET_AGENT_ID: agent,
-    },
-  });
-const fleet = (args: readonly string[], agent = "one"): Promise<Result> => resultOf(cli(args, agent));
+const callOf = (agent: string) => ({
+  env: {
+    FLEET_URL: server.url,
+    FLEET_HOME: server.home,
+    FLEET_SPOOL_DIR: join(server.home, "spool"),
+    FLEET_AGENT_ID: agent,
+  },
+});
+const fleet = (args: readonly string[], agent = "one"): Promise<Result> => callCli(args, callOf(agent));
 
 const checkpoint = (task: string): Promise<Result> =>
   fleet(["checkpoint", "-t", task, "--type", "implementation", "--phase", "implementing", "--next", "test"]);
@@ -96,7 +96,8 @@ test("an alert is resolved when its task continues", async () => {
 }, 180_000);
 
 test("a followed list prints an alert when it arrives", async () => {
-  const following = cli(["alerts", "list", "--follow", "--task", "billing", "--json"], "one");
+  // A process, because a signal ends it.
+  const following = startCli(["alerts", "list", "--follow", "--task", "billing", "--json"], callOf("one"));
   const result = resultOf(following);
   await printed(following, /Following/);
   const arrival = printed(following, /^\{.*\}$/m);

@@ -1,49 +1,40 @@
-// The `fleet` command as operators and scripts use it: real processes against a standalone fleet. At the end the fleet is
-// stopped, damaged on disk and started again, to check the reports of the command.
+// The `fleet` command as operators and scripts use it, against a standalone fleet. At the end the fleet is stopped, damaged
+// on disk and started again, to check the reports of the command.
 
-import { spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { decode, encode } from "../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../shared/records/kv/keyspace.ts";
 import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import {
-  type Call,
-  cli,
-  ended,
-  environment,
-  printed,
-  type Result,
-  resultOf,
-  startCli,
-} from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
+import { type Call, type Result, resultOf, startCli } from "../../services/cli/process.ts";
 
 const CHK = /^chk-[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Each call is a process of its own, and a busy machine takes seconds to start one. */
-const PROCESSES_MS = 90_000;
+/** A busy machine takes seconds for each call. */
+const CALLS_MS = 90_000;
 
 let server: TestFleet;
 let client: FleetClient;
 
-function start(args: readonly string[], { env = {}, ...call }: Call = {}) {
+function callOf({ env = {}, ...call }: Call): Call {
   const own = {
     FLEET_URL: server.url,
     FLEET_HOME: server.home,
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: "tester",
   };
-  return startCli(args, { ...call, env: { ...own, ...env } });
+  return { ...call, env: { ...own, ...env } };
 }
 
-const fleet = (args: readonly string[], call?: Call): Promise<Result> => resultOf(start(args, call));
+const fleet = (args: readonly string[], call: Call = {}): Promise<Result> => callCli(args, callOf(call));
+
+/** The same in a process, for a call that could start a fleet in this one. */
+const fleetProcess = (args: readonly string[], call: Call = {}): Promise<Result> =>
+  resultOf(startCli(args, callOf(call)));
 
 /** The JSON answer of a call that must succeed and print nothing on standard error. */
 async function json(...args: string[]) {
@@ -52,7 +43,7 @@ async function json(...args: string[]) {
   return JSON.parse(out);
 }
 
-/** Writes a checkpoint through the SDK, which is faster than a process. */
+/** Writes a checkpoint through the SDK. */
 async function written(task: string, progress = 0): Promise<string> {
   const outcome = await client.createCheckpoint({
     taskId: task,
@@ -71,7 +62,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-describe("writing", { timeout: PROCESSES_MS }, () => {
+describe("writing", { timeout: CALLS_MS }, () => {
   test("a checkpoint from options is printed and stored", async () => {
     const { exit, out, err } = await fleet([
       ...[
@@ -134,20 +125,6 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
     expect(checkpoints[0].metadata.agent_id).toBe("author");
   });
 
-  test("a silent pipe does not stop a complete call, and ends an incomplete one", async () => {
-    const silent = (args: string[]) => {
-      const child = spawn(process.execPath, [cli, "checkpoint", ...args], {
-        env: environment({ FLEET_URL: server.url, FLEET_HOME: server.home }),
-        stdio: "pipe",
-      });
-      return Promise.all([ended(child), text(child.stderr)]);
-    };
-    expect(await silent(["--task", "silent", "--type", "qa", "--phase", "testing"])).toEqual([0, ""]);
-    const [exit, err] = await silent(["--task", "silent", "--timeout", "300ms"]);
-    expect(exit).toBe(64);
-    expect(err).toContain("standard input stayed empty");
-  });
-
   test("a repeated command id is applied once", async () => {
     const id = "01900000-0000-7000-8000-00000000c11a";
     const call = (as: string) =>
@@ -197,7 +174,7 @@ describe("writing", { timeout: PROCESSES_MS }, () => {
   });
 });
 
-describe("reading", { timeout: PROCESSES_MS }, () => {
+describe("reading", { timeout: CALLS_MS }, () => {
   test("the command below each page shows the next one", async () => {
     const ids: string[] = [];
     for (const n of [1, 2, 3]) ids.unshift(await written("pages", n));
@@ -245,7 +222,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     const found = await fleet(["status"], { env });
     expect(found).toMatchObject({ exit: 0, err: "" });
     expect(found.out).toContain(`at ${server.url}, up for`);
-    const up = await fleet(["up"], { env });
+    const up = await fleetProcess(["up"], { env });
     const origin = `from ${join(server.home, "addresses.json")}`;
     const out = `A fleet is already running at ${server.url} (${origin}).\n`;
     expect(up).toEqual({ exit: 0, out, err: "" });
@@ -256,7 +233,7 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     ["FLEET_URL", (url: string) => [["up"], { FLEET_URL: url }] as const, "from FLEET_URL"],
   ])("up finds the fleet of %s", async (_, call, origin) => {
     const [args, env] = call(server.url);
-    expect(JSON.parse((await fleet([...args, "--json"], { env })).out)).toEqual({
+    expect(JSON.parse((await fleetProcess([...args, "--json"], { env })).out)).toEqual({
       running: true,
       url: server.url,
       origin,
@@ -276,22 +253,6 @@ describe("reading", { timeout: PROCESSES_MS }, () => {
     expect(rebuilt).toMatchObject({ state: "ready" });
     expect((await fleet(["index", "status"])).out).toMatch(/^Search index: ready, \d+ checkpoints?, /);
     expect((await json("version")).version).toMatch(/^\d+\.\d+\.\d+$/);
-  });
-
-  test("events are printed as they are published, until Ctrl-C", async () => {
-    const child = start(["events", "--task", "events", "--json"]);
-    const created = printed(child, /"type":"CHECKPOINT_CREATED".*"checkpointId":"([^"]+)"/);
-    await printed(child, /Following task events/);
-    const id = await written("events");
-    expect(`chk-${(await created)[1]}`).toBe(id);
-    child.kill("SIGINT");
-    expect(await ended(child)).toBe(0);
-  });
-
-  test("a pipe that its reader closes early is not an error", async () => {
-    const child = start(["--help"]);
-    child.stdout?.destroy();
-    expect(await Promise.all([text(child.stderr!), ended(child)])).toEqual(["", 0]);
   });
 });
 
@@ -327,40 +288,7 @@ describe("failures", () => {
   });
 });
 
-describe("fleet up", { timeout: PROCESSES_MS }, () => {
-  test("starts a fleet, finds a running one, and stops on Ctrl-C", async () => {
-    const port = await freePort();
-    const own = await mkdtemp(join(tmpdir(), "fleet-up-"));
-    const args = ["up", "--port", String(port), "--home", own, "--ops-port", "0"];
-    const first = start(args);
-    try {
-      await printed(first, /Fleet is up/);
-      const second = await fleet(args);
-      expect(second).toEqual({
-        exit: 0,
-        out: `A fleet is already running at nats://127.0.0.1:${port} (from ${join(own, "addresses.json")}).\n`,
-        err: "",
-      });
-      expect(JSON.parse(await readFile(join(own, "addresses.json"), "utf8")).busUrl).toContain(String(port));
-      first.kill("SIGINT");
-      expect(await ended(first)).toBe(0);
-    } finally {
-      first.kill("SIGTERM");
-      await ended(first);
-      await rm(own, { recursive: true, force: true });
-    }
-  });
-});
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
-  const { port } = probe.address() as AddressInfo;
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
-}
-
-describe("the audit trail", { timeout: PROCESSES_MS }, () => {
+describe("the audit trail", { timeout: CALLS_MS }, () => {
   test("is valid, until the store is changed on disk", async () => {
     const sound = await written("trail");
     const damaged = await written("trail");

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Handoff } from "../../../shared/protocol/handoff-record.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
+import type { Result } from "../../services/cli/process.ts";
 
 let server: TestFleet;
 const folder = mkdtempSync(join(tmpdir(), "fleet-policy-"));
@@ -29,7 +30,7 @@ const fleet = (args: readonly string[], agent = "one"): Promise<Result> => {
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: agent,
   };
-  return resultOf(startCli(args, { env }));
+  return callCli(args, { env });
 };
 
 const checkpoint = (task: string): Promise<Result> =>

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
+import type { Result } from "../../services/cli/process.ts";
 
 let server: TestFleet;
 
@@ -22,7 +23,7 @@ const fleet = (line: string, agent = "one"): Promise<Result> => {
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: agent,
   };
-  return resultOf(startCli(line.split(" "), { env }));
+  return callCli(line.split(" "), { env });
 };
 
 test("a task is taken, checked, written to, taken over and released", async () => {

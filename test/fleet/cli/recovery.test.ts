@@ -9,7 +9,8 @@ import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import type { RecoveryPage } from "../../../shared/protocol/queries.ts";
 import type { FleetClient, Handoff, Task } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
+import type { Result } from "../../services/cli/process.ts";
 
 const SOON = { timeout: 30_000, interval: 100 };
 /** Attempts are due so late that only a command starts them. */
@@ -48,7 +49,7 @@ const fleet = (...args: string[]): Promise<Result> => {
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: "operator",
   };
-  return resultOf(startCli(args, { env }));
+  return callCli(args, { env });
 };
 async function json<T>(...args: string[]): Promise<T> {
   return JSON.parse((await fleet(...args, "--json")).out) as T;

@@ -1,12 +1,13 @@
-// `fleet resume` as operators, scripts and hooks use it: real processes, a standalone fleet, and a repository that changes
-// in the meantime.
+// `fleet resume` as operators, scripts and hooks use it: a standalone fleet, and a repository that changes in the
+// meantime.
 
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { CheckpointInput, ReceivedOffer } from "../../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
-import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
+import type { Result } from "../../services/cli/process.ts";
 import {
   commit,
   emptyFolder,
@@ -17,8 +18,8 @@ import {
   write,
 } from "../../shared/sdk/workspace/repositories.ts";
 
-/** Each call is a process of its own, and a busy machine takes seconds to start one. */
-const PROCESSES_MS = 90_000;
+/** A busy machine takes seconds for each call. */
+const CALLS_MS = 90_000;
 
 let server: TestFleet;
 
@@ -29,7 +30,7 @@ function fleet(...args: string[]): Promise<Result> {
     FLEET_SPOOL_DIR: join(server.home, "spool"),
     FLEET_AGENT_ID: "tester",
   };
-  return resultOf(startCli(args, { env }));
+  return callCli(args, { env });
 }
 
 async function written(
@@ -53,7 +54,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-describe("fleet resume", { timeout: PROCESSES_MS }, () => {
+describe("fleet resume", { timeout: CALLS_MS }, () => {
   test("prints the prompt and nothing else", async () => {
     const older = await written("print", { pending_items: ["Write the tests"] });
     const id = await written("print", { resume_pointer: { next_action: "Run the tests" } });

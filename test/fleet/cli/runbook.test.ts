@@ -15,7 +15,7 @@ import { projectRoot } from "../../harness/project-root.ts";
 import { RunbookFleet, TASK } from "../runbook/runbook-fleet.ts";
 import { sections } from "../runbook/runbook-steps.ts";
 
-/** Each command is a process of its own, and a busy machine takes seconds to start one. */
+/** A situation may need many steps of agents, and a busy machine takes seconds for each. */
 const SECTION_MS = 180_000;
 const SOON = { timeout: 60_000, interval: 100 };
 

@@ -9,21 +9,20 @@ import type { FleetClient } from "../../../shared/sdk/sdk.ts";
 import { openStore } from "../../../shared/store/open.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { input } from "../../harness/records/records.ts";
-import { type Result, resultOf, startCli } from "../../services/cli/process.ts";
+import { callCli } from "../../services/cli/call.ts";
+import type { Result } from "../../services/cli/process.ts";
 
-/** Each call is a process of its own, and a busy machine takes seconds to start one. */
-const PROCESSES_MS = 90_000;
+/** A busy machine takes seconds for each call. */
+const CALLS_MS = 90_000;
 const MARK = "GoalThatIsFoundOnDisk";
 
 let server: TestFleet;
 let client: FleetClient;
 
 const fleet = (...args: string[]): Promise<Result> =>
-  resultOf(
-    startCli(args, {
-      env: { FLEET_URL: server.url, FLEET_HOME: server.home, FLEET_SPOOL_DIR: join(server.home, "spool") },
-    }),
-  );
+  callCli(args, {
+    env: { FLEET_URL: server.url, FLEET_HOME: server.home, FLEET_SPOOL_DIR: join(server.home, "spool") },
+  });
 
 async function json(...args: string[]) {
   const { exit, out } = await fleet(...args, "--json");
@@ -58,7 +57,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-describe("fleet scrub", { timeout: PROCESSES_MS }, () => {
+describe("fleet scrub", { timeout: CALLS_MS }, () => {
   test("reports a store that was never verified, then one without damage", async () => {
     for (let n = 0; n < 5; n += 1) await written("sound", `part ${n}`);
     const before = await fleet("scrub");

@@ -17,7 +17,9 @@ import { openStore } from "../../../shared/store/open.ts";
 import { administratorBus } from "../../harness/credentials.ts";
 import { startFleet, type TestFleet } from "../../harness/processes/fleet.ts";
 import { projectRoot } from "../../harness/project-root.ts";
+import { callCli } from "../../services/cli/call.ts";
 import { cli, environment, type Result } from "../../services/cli/process.ts";
+import { plainWords } from "./runbook-steps.ts";
 
 export const TASK = "billing-42";
 const POLL = { timeout: 60_000, interval: 100 };
@@ -82,7 +84,7 @@ export class RunbookFleet {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** Runs a command in a shell, as an operator does. */
+  /** Runs a command as an operator's shell does. A plain call of `fleet` runs in this process, any other line in a shell. */
   run(command: string, tenant: string, env: Record<string, string> = {}): Promise<Result> {
     const own = {
       FLEET_URL: this.fleet.url,
@@ -93,6 +95,8 @@ export class RunbookFleet {
       PATH: [join(this.#folder, "bin"), dirname(process.execPath), process.env.PATH].join(delimiter),
       ...env,
     };
+    const words = plainWords(command);
+    if (words?.[0] === "fleet") return callCli(words.slice(1), { env: own });
     return new Promise((resolve) => {
       const options = { cwd: projectRoot, env: environment(own) };
       const child = execFile("/bin/sh", ["-c", command], options, (_, out, err) => {

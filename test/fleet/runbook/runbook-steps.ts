@@ -35,3 +35,19 @@ function stepOf(line: string): RunbookStep {
     prints: [...comment.matchAll(/"([^"]+)"/g)].map(([, quoted = ""]) => quoted),
   };
 }
+
+/** A word that means the same in every shell: bare, or in double quotes without an expansion. */
+const PLAIN_WORD = /[\w./:@=,+-]+|"[^"$`\\!]*"/y;
+
+/** The words of a command without any syntax of the shell; undefined for every other command. */
+export function plainWords(command: string): string[] | undefined {
+  const words: string[] = [];
+  for (let at = 0; at < command.length; at = PLAIN_WORD.lastIndex + 1) {
+    PLAIN_WORD.lastIndex = at;
+    const [word] = PLAIN_WORD.exec(command) ?? [];
+    const isEnd = [undefined, " "].includes(command[PLAIN_WORD.lastIndex]);
+    if (word === undefined || !isEnd) return undefined;
+    words.push(word.startsWith('"') ? word.slice(1, -1) : word);
+  }
+  return words;
+}

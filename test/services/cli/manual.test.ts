@@ -13,7 +13,8 @@ import { projectRoot } from "../../harness/project-root.ts";
 
 const manual = readFileSync(join(projectRoot, "services/cli/README.md"), "utf8");
 const output = { write: () => {} };
-const context = { argv: [], env: {}, stdin: process.stdin, stdout: output, stderr: output, now: () => 0 };
+const streams = { stdin: process.stdin, inputKind: "nothing", stdout: output, stderr: output } as const;
+const context = { argv: [], env: {}, ...streams, now: () => 0 };
 const program = createProgram(context, () => {});
 
 const examples = [...manual.matchAll(/^```sh\n([\s\S]*?)^```/gm)]

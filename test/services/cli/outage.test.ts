@@ -13,7 +13,8 @@ import { connectBus } from "../../../shared/bus/connection.ts";
 import { fleetStreams } from "../../../shared/bus/streams/streams.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { queueMessagesOf } from "../../shared/sdk/queue-messages.ts";
-import { type Result, resultOf, startCli } from "./process.ts";
+import { callCli } from "./call.ts";
+import type { Result } from "./process.ts";
 import { view } from "./rendering/view.ts";
 
 const NOWHERE = "nats://127.0.0.1:1";
@@ -32,7 +33,7 @@ afterAll(async () => {
 });
 
 const fleet = (line: string, env: Record<string, string> = {}): Promise<Result> =>
-  resultOf(startCli(line.split(" "), { env: { FLEET_URL: NOWHERE, FLEET_HOME: home, ...env } }));
+  callCli(line.split(" "), { env: { FLEET_URL: NOWHERE, FLEET_HOME: home, ...env } });
 
 const CHECKPOINT = "checkpoint --type qa --phase testing --agent coder --task auth";
 
@@ -68,7 +69,7 @@ test("without a bus, a checkpoint is spooled, listed, and sent by the next call 
     quiet.out.trim().slice("chk-".length),
     queued.command_id,
   ]);
-  // The next process queues its command behind those of the last one.
+  // The next call queues its command behind those of the last one.
   const next = await fleet(CHECKPOINT, { FLEET_URL: nats.url });
   expect(next.out).toMatch(/^Queued, not yet applied: checkpoint to be created chk-/);
   expect((await queueMessagesOf(nats.url, "auth")).at(-1)?.body.after).toBe(queued.command_id);

@@ -28,6 +28,7 @@ function processContext(
     argv,
     env,
     stdin: process.stdin,
+    inputKind: "nothing",
     stdout: output("out"),
     stderr: output("err"),
     now: () => 0,

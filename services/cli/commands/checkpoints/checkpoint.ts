@@ -102,12 +102,11 @@ async function recordWorkspace(checkpoint: JsonObject, folder: string | true): P
  * make a checkpoint, because a parent process may leave a pipe open and never write to it.
  */
 async function fileOf(session: Session, flags: Flags): Promise<JsonObject | undefined> {
-  const { inputKind, readObject, readPiped } = await import("../../input/document.ts");
-  const { stdin } = session.context;
+  const { readObject, readPiped } = await import("../../input/document.ts");
+  const { stdin, inputKind } = session.context;
   if (flags.file !== undefined) return readObject(flags.file, stdin);
-  const kind = inputKind();
   const isNeeded = missingOptions(checkpointDocument(flags)).some((option) => option !== "task");
-  if (kind === "nothing" || (kind === "pipe" && !isNeeded)) return undefined;
+  if (inputKind === "nothing" || (inputKind === "pipe" && !isNeeded)) return undefined;
   return readPiped(stdin, session.deadline.deadlineMs ?? LIMITS.request_deadline_ms_default);
 }
 

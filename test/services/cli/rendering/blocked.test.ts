@@ -20,7 +20,7 @@ import type { RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
 import { startNats, type TestNats, testLog } from "../../../harness/processes/nats.ts";
 import { create, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
 import { noteFailure } from "../../../harness/records/recoveries.ts";
-import { resultOf, startCli } from "../process.ts";
+import { callCli } from "../call.ts";
 import { view } from "./view.ts";
 
 let nats: TestNats;
@@ -57,7 +57,7 @@ test("if the fleet does not answer, the remaining tasks stay as they are", async
     await noteFailure(records.repository, task, { class: "unrecoverable" });
   }
   const call = ["recovery", "run", "--blocked", "--yes", "--json", "--timeout", "1s"];
-  const { exit, out, err } = await resultOf(startCli(call, { env: { FLEET_URL: nats.url } }));
+  const { exit, out, err } = await callCli(call, { env: { FLEET_URL: nats.url } });
   expect(exit).toBe(69);
   expect(JSON.parse(out)).toMatchObject({
     ...{ task_id: "auth", outcome: "failed", error: { code: "UNAVAILABLE" } },
