@@ -83,7 +83,7 @@ function queryRoles(op: QueryOp): readonly ClientRole[] {
   if (op === "offer_next" || op === "offer_settle") return [...ACTING, "runner"];
   if (READ_OPS.includes(op)) return CLIENTS;
   if (OVERVIEW_OPS.includes(op)) return WATCHING;
-  return ["operator"];
+  return op === "tenant_audit" ? ["operator", "observer"] : ["operator"];
 }
 
 const runnerRow = (

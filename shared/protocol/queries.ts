@@ -20,6 +20,7 @@ import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
 import type { Task } from "./task.ts";
+import type { AuditRecord, TenantAuditPage } from "./tenant-audit.ts";
 
 const cursor = z.string().max(1_024).optional();
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
@@ -79,6 +80,9 @@ export const auditQuerySchema = z.looseObject({
   /** The first entry of the page, from 1. */
   from_seq: z.int().min(1).default(1),
 });
+
+/** The audit chain of the tenant itself. */
+export const tenantAuditQuerySchema = auditQuerySchema.omit({ task_id: true });
 
 /** One handoff by its id, or the open one of a task, or else its latest. */
 export const handoffQuerySchema = z
@@ -159,6 +163,7 @@ export const QUERY_SCHEMAS = {
   scrub_start: emptyQuerySchema,
   scrub_findings: scrubFindingsQuerySchema,
   agents: agentsQuerySchema,
+  tenant_audit: tenantAuditQuerySchema,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -200,14 +205,6 @@ export interface SearchResult extends CheckpointPage {
   readonly indexed_through: string;
   /** True while the index is being rebuilt: every result is correct, but some may be missing. */
   readonly rebuilding: boolean;
-}
-
-/** One audit entry with its hashed bytes, so that a caller can verify the chain itself. */
-export interface AuditRecord {
-  readonly seq: number;
-  /** The canonical JSON that was hashed. */
-  readonly entry: string;
-  readonly hash: string;
 }
 
 export interface AuditPage {
@@ -385,6 +382,7 @@ export interface QueryResults {
   scrub_start: ScrubStatus;
   scrub_findings: ScrubFindingPage;
   agents: AgentPage;
+  tenant_audit: TenantAuditPage;
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;
@@ -395,4 +393,5 @@ export interface QueryResults {
   offer_settle: SettledOffer;
 }
 
+export type { AuditRecord };
 export { PHASES };

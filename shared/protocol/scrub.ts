@@ -12,6 +12,7 @@ export const SCRUB_KINDS = [
   "version",
   "link",
   "audit",
+  "tenant_audit",
   "handoff",
   "recovery",
   "command",

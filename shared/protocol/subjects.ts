@@ -68,6 +68,7 @@ export const QUERY_OPS = [
   "index_rebuild",
   "index_status",
   "agents",
+  "tenant_audit",
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,

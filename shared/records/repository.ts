@@ -36,15 +36,15 @@ import type {
   CorruptCheckpoint,
   HandoffPage,
   IndexStatus,
-  LatestResult,
   QueryParams,
-  RecoveryPage,
+  QueryResults,
   SearchResult,
 } from "../protocol/queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { readAudit } from "./audit/audit.ts";
+import { actAudited, readTenantAudit, type TenantCaller } from "./audit/tenant-audit.ts";
 import { createCheckpoint } from "./checkpoint/create.ts";
 import { finalizeCheckpoint } from "./checkpoint/finalize.ts";
 import { linkCheckpoints } from "./checkpoint/link.ts";
@@ -186,7 +186,7 @@ export class CheckpointRepository {
     return this.recoveryActions.previewPoint(tenant, query);
   }
 
-  recoveries(tenant: string, query: QueryParams<"recoveries">): Promise<RecoveryPage> {
+  recoveries(tenant: string, query: QueryParams<"recoveries">): Promise<QueryResults["recoveries"]> {
     return this.#transactions.read("recoveries", (reader) => listRecoveries(reader, tenant, query));
   }
 
@@ -206,7 +206,7 @@ export class CheckpointRepository {
   }
 
   /** Falls back over corrupt checkpoints and names them; throws CORRUPT when no sound one can be reached. */
-  async latest(tenant: string, task: string): Promise<LatestResult> {
+  async latest(tenant: string, task: string): Promise<QueryResults["latest"]> {
     try {
       const result = await this.#transactions.read("latest", (reader) => findLatest(reader, tenant, task));
       await this.quarantine(tenant, task, result.passed_over);
@@ -246,6 +246,11 @@ export class CheckpointRepository {
     });
   }
 
+  /** One page of the tenant's own audit chain. */
+  tenantAudit(tenant: string, query: QueryParams<"tenant_audit">): Promise<QueryResults["tenant_audit"]> {
+    return this.#transactions.read("tenant_audit", (reader) => readTenantAudit(reader, tenant, query));
+  }
+
   /** Throws UNAVAILABLE, with the position of the index, when it does not reach `wait_for` in time. */
   async search(tenant: string, query: QueryParams<"search">): Promise<SearchResult> {
     if (query.wait_for !== undefined) {
@@ -265,8 +270,8 @@ export class CheckpointRepository {
   }
 
   /** Requests a rebuild of the index from the indexer; changes nothing while a rebuild is open. */
-  async rebuildIndex(): Promise<IndexStatus> {
-    await this.#transactions.transact("index_rebuild", requestRebuild);
+  async rebuildIndex(by: TenantCaller): Promise<IndexStatus> {
+    await actAudited(this.#transactions, "index_rebuild", { by, nowMs: this.#options.now() }, requestRebuild);
     return this.indexStatus();
   }
 
@@ -275,8 +280,8 @@ export class CheckpointRepository {
   }
 
   /** Requests a scrub that starts after this call. */
-  async startScrub(): Promise<ScrubStatus> {
-    await this.#transactions.transact("scrub_start", requestScrub);
+  async startScrub(by: TenantCaller): Promise<ScrubStatus> {
+    await actAudited(this.#transactions, "scrub_start", { by, nowMs: this.#options.now() }, requestScrub);
     return this.scrubStatus();
   }
 

@@ -116,6 +116,7 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     index_rebuild: [{}],
     index_status: [{}],
     agents: [{}],
+    tenant_audit: [{}],
     offer_settle: [{ delivery, outcome: "done" }],
     scrub_status: [{}],
     scrub_start: [{}],
@@ -153,6 +154,22 @@ test.each(QUERY_OPS.filter(isAnsweredOp))(
     }
   },
 );
+
+test("the acts of a tenant are in its own audit chain only", async () => {
+  const acts = async (tenant: string) => {
+    const { entries } = (await fleet.ask("tenant_audit", {}, tenant)).result as {
+      entries: { entry: string }[];
+    };
+    return entries.map(({ entry }) => JSON.parse(entry) as Json);
+  };
+  const alert_id = "quokka/quokka-owned/quokka-occasion";
+  const repeated = [alert_id, alert_id];
+  expect(await fleet.ask("alert_ack", { alert_ids: repeated }, "quokka")).toMatchObject({ status: "ok" });
+  expect(await fleet.ask("alert_ack", { alert_ids: [alert_id] }, "quokka")).toMatchObject({ status: "ok" });
+  const acknowledged = (await acts("quokka")).filter(({ action }) => action === "alert_ack");
+  expect(acknowledged).toMatchObject([{ tenant: "quokka", actor: { type: "agent" }, subject: { alert_id } }]);
+  expect(JSON.stringify(await acts("koala"))).not.toContain("quokka");
+});
 
 const SHOWN: readonly QueryOp[] = [
   "handoffs",

@@ -14,6 +14,8 @@ import { SCRUB_KINDS } from "../scrub.ts";
 import type { AnsweredOp } from "../subjects.ts";
 import { taskSchema } from "../task.ts";
 
+const auditRecordSchema = z.looseObject({ seq: z.int(), entry: z.string(), hash: z.string() });
+
 const corruptSchema = z.looseObject({
   checkpoint_id: z.string().nullable(),
   version: z.int().nullable(),
@@ -150,7 +152,7 @@ export const RESULT_SCHEMAS = {
   task: z.looseObject({ task: taskSchema }),
   audit: z.looseObject({
     task: taskSchema,
-    entries: z.array(z.looseObject({ seq: z.int(), entry: z.string(), hash: z.string() })),
+    entries: z.array(auditRecordSchema),
     more: z.boolean(),
   }),
   handoff: z.looseObject({ handoff: handoffSchema }),
@@ -174,6 +176,11 @@ export const RESULT_SCHEMAS = {
     agents: z.array(agentSchema),
     listening_since: z.string(),
     cursor: z.string().exactOptional(),
+  }),
+  tenant_audit: z.looseObject({
+    head: z.looseObject({ seq: z.int(), hash: z.string() }).nullable(),
+    entries: z.array(auditRecordSchema),
+    more: z.boolean(),
   }),
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),

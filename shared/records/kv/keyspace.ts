@@ -22,6 +22,8 @@
  * | `task_handoffs`, task, handoff                    | empty                                    | the request           |
  * | `recovering`, task                                | empty; one for each recovery not `idle`  | its transitions       |
  * | `alert_acks`, alert                               | actor, time and note                     | alert_ack             |
+ * | `tenant_audit`, seq                               | audit entry, chained by hash             | acts of operators     |
+ * | `tenant_chain`                                    | seq and hash of the newest entry         | acts of operators     |
  * | `idem`, command                                   | request hash, answer, check, commit stamp| every command         |
  * | `ix`, name, value, time, checkpoint               | the fields that a search filters by      | the indexer           |
  * | `text`, word, step                                | the entries of the step that add the word| the indexer           |
@@ -67,6 +69,8 @@ const TENANT_SUBSPACES = [
   "task_handoffs",
   "recovering",
   "alert_acks",
+  "tenant_audit",
+  "tenant_chain",
   "idem",
   "ix",
   "text",
@@ -201,6 +205,9 @@ function keysUnder(root: Buffer) {
     recovering: (task: string): Bytes => at("recovering", name(task)),
     recoveringTasks: (): KeyRange => children(at("recovering")),
     alertAck: (id: string): Bytes => at("alert_acks", element(id)),
+    tenantAudit: (seq: number): Bytes => at("tenant_audit", number(seq)),
+    tenantAudits: (): KeyRange => children(at("tenant_audit")),
+    tenantChain: (): Bytes => at("tenant_chain"),
     command: (id: string): Bytes => at("idem", uuid(id)),
     commands: (): KeyRange => children(at("idem")),
     index: (name: string, value: string, timeMs: number, id: string): Bytes =>

@@ -80,12 +80,13 @@ export function writeScrubState(tx: Tx, state: ScrubState): void {
 
 /**
  * Requests a pass that begins after the request, even if another is in progress. Repeated requests count as
- * one.
+ * one. Returns false if this one has no effect.
  */
-export async function requestScrub(tx: Tx): Promise<void> {
+export async function requestScrub(tx: Tx): Promise<boolean> {
   const state = await readScrubState(tx);
-  if (state.requested > state.passes) return;
+  if (state.requested > state.passes) return false;
   writeScrubState(tx, { ...state, requested: state.passes + 1 });
+  return true;
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
- * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands;
- * then the feed and the outbox. A task is found by its head, its order or
- * its trail, so that a task with a lost head is not skipped.
+ * The walk of a pass: all tenants and, for each, all tasks by name, then the records of its commands
+ * and its own audit chain; then the feed and the outbox. A task is found by its head, its order or its trail,
+ * so that a task with a lost head is not skipped.
  */
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import type { Bytes } from "../../store/store.ts";
@@ -11,6 +11,7 @@ import { verifyFeed } from "./feed.ts";
 import { OUTBOX_START, type OutboxAt, verifyOutbox } from "./outbox.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
 import { type TaskPlace, verifyTask } from "./task.ts";
+import { type TenantChainAt, verifyTenantAudit } from "./tenant-audit.ts";
 import { verifyCommandRecords } from "./trail/commands.ts";
 
 export interface WalkPlace {
@@ -21,6 +22,8 @@ export interface WalkPlace {
   readonly within: TaskPlace | null;
   /** The tasks of the tenant are verified, and its commands up to this key; null: none of them. */
   readonly commands?: { readonly after: Bytes | null };
+  /** The commands of the tenant are verified, and its own audit chain up to this entry; null: none of it. */
+  readonly chain?: { readonly at: TenantChainAt | null };
   /** All tenants are verified, and then the feed up to this key, or the outbox up to this place. */
   readonly system?: SystemPlace;
 }
@@ -44,7 +47,7 @@ export async function walkStore(step: ScrubStep, from: WalkPlace): Promise<WalkP
 
 async function walkTask(
   step: ScrubStep,
-  { tenant, done, within, commands, system }: WalkPlace,
+  { tenant, done, within, commands, chain, system }: WalkPlace,
 ): Promise<WalkPlace | null> {
   if (system !== undefined) {
     const left = await verifySystem(step, system);
@@ -53,6 +56,11 @@ async function walkTask(
   if (commands !== undefined) {
     const last = await verifyCommandRecords(step, tenant, commands.after);
     if (last !== null) return { tenant, done, within: null, commands: { after: last } };
+    return { tenant, done, within: null, chain: { at: null } };
+  }
+  if (chain !== undefined) {
+    const left = await verifyTenantAudit(step, tenant, chain.at);
+    if (left !== null) return { tenant, done, within: null, chain: { at: left } };
     const next = await tenantAfter(step.reader, tenant);
     const start = { tenant: next ?? tenant, done: null, within: null };
     return next === null ? { ...start, system: { feed: null } } : start;

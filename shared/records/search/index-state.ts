@@ -41,11 +41,15 @@ export function writeIndexState(tx: Tx, state: IndexState): void {
   tx.set(indexKey(), encode(state));
 }
 
-/** Requests a rebuild of the index from the feed. Has no effect while a rebuild is in progress. */
-export async function requestRebuild(tx: Tx): Promise<void> {
+/**
+ * Requests a rebuild of the index from the feed. Returns false, and has no effect, while a rebuild is in
+ * progress.
+ */
+export async function requestRebuild(tx: Tx): Promise<boolean> {
   const { state } = await readIndexState(tx);
-  if (state === "rebuilding") return;
+  if (state === "rebuilding") return false;
   writeIndexState(tx, { ...EMPTY, state: "rebuilding", clearing: DEFAULT_TENANT });
+  return true;
 }
 
 /** The status of the index in one snapshot. */

@@ -6,6 +6,7 @@ import type { AcknowledgedAlert, Acknowledgement } from "../../protocol/alert-qu
 import { LIMITS } from "../../protocol/limits.ts";
 import { redact } from "../../protocol/redaction.ts";
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
+import { actOf, appendTenantAudit } from "../audit/tenant-audit.ts";
 import { decode, encodeChecked, UnreadableValue } from "../kv/codec.ts";
 import { parseAlertAckExpiry, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 
@@ -41,14 +42,18 @@ export interface AlertAcknowledgement {
 }
 
 /**
- * The first acknowledgement of an alert counts; later ones get it as their answer. A repeated one has no
- * further effect.
+ * The first acknowledgement of an alert counts and is audited; later ones get it as their answer. A repeated
+ * one has no further effect.
  */
 export async function acknowledgeAlerts(tx: Tx, o: AlertAcknowledgement): Promise<AcknowledgedAlert[]> {
   const known = await readAcks(tx, o.tenant, o.alerts);
   const own: Acknowledgement = { by: o.by, at: new Date(o.nowMs).toISOString(), note: redactedNote(o.note) };
   // The alert is already in the stream, which deletes it within this time.
   const day = Math.ceil((o.nowMs + LIMITS.alerts_kept_ms) / DAY_MS) + 1;
+  const by = { tenant: o.tenant, caller: o.by };
+  const fresh = o.alerts.filter((_, i) => (known[i] ?? null) === null);
+  const acts = fresh.map((alert_id) => actOf(by, "alert_ack", o.nowMs, { alert_id }));
+  await appendTenantAudit(tx, o.tenant, acts);
   return o.alerts.map((alert_id, i) => {
     const first = known[i] ?? null;
     if (first !== null) return { alert_id, acknowledgement: first, already: !isSame(first, own) };

@@ -1,4 +1,6 @@
 /** `fleet.admin`: the operations of operators and their tools. Status, recoveries, alerts, dead letters, search index, scrub. */
+
+import { CHAIN_START, type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
 import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
@@ -6,6 +8,7 @@ import type { RecoveryAnswer } from "../../protocol/answers.ts";
 import type { Checkpoint } from "../../protocol/checkpoint.ts";
 import { FleetError, invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
+import { LIMITS } from "../../protocol/limits.ts";
 import type {
   DeadLetterPage,
   DroppedLetter,
@@ -19,6 +22,7 @@ import type {
 } from "../../protocol/queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
 import { SUBJECTS } from "../../protocol/subjects.ts";
+import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";
 import type { Stop } from "../../runtime/process/service.ts";
 import { type Camel, toSnake } from "../case-convert.ts";
 import type { ClientConnection } from "../request/connection.ts";
@@ -187,6 +191,23 @@ export class FleetAdmin {
   /** Requests a full pass that begins from now on; its number is `requested_pass`. A repeated request is one request. */
   startScrub({ deadlineMs, signal }: CallOptions = {}): Promise<ScrubStatus> {
     return this.#parts.queries.send("scrub_start", { deadlineMs, signal });
+  }
+
+  /** The audit chain of this tenant's operators: acknowledged alerts, requested scrubs and index rebuilds; in pages. */
+  tenantAudit(query: Camel<QueryInput<"tenant_audit">> & CallOptions = {}): Promise<TenantAuditPage> {
+    return this.#parts.queries.send("tenant_audit", query);
+  }
+
+  /** Recomputes that whole chain in this process, from the bytes that were hashed; the server is not trusted. */
+  async verifyTenantAudit(options: CallOptions = {}): Promise<ChainReport> {
+    const verifier = createChainVerifier();
+    for (let fromSeq = 1; ; ) {
+      const page = await this.tenantAudit({ ...options, fromSeq, limit: LIMITS.audit_limit_max });
+      for (const record of page.entries) verifier.add(record);
+      const last = page.entries.at(-1);
+      if (!page.more || !last) return verifier.finish(page.head ?? { seq: 0, hash: CHAIN_START });
+      fromSeq = last.seq + 1;
+    }
   }
 
   /** The scrub's findings in this tenant that still hold, by task; in pages. */

@@ -27,6 +27,9 @@ const missing = await missingFoundationdb();
 /** The engines that can run on this machine. */
 export const ENGINES: readonly Engine[] = ["memory", "lmdb", ...(missing ? [] : ["foundationdb" as const])];
 
+/** The operator of the default tenant. */
+export const OPERATOR = { tenant: "default", caller: "human=olga" } as const;
+
 export interface TestRecords {
   readonly store: Store;
   readonly format: Format;

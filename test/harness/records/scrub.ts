@@ -6,7 +6,7 @@ import type { EventStream } from "../../../shared/records/scrub/events.ts";
 import { stepScrub } from "../../../shared/records/scrub/scrub.ts";
 import { readScrubState } from "../../../shared/records/scrub/state.ts";
 import type { Store } from "../../../shared/store/store.ts";
-import type { TestRecords } from "./records.ts";
+import { OPERATOR, type TestRecords } from "./records.ts";
 
 /** A stream without events. */
 export const NO_EVENTS: EventStream = { newest: async () => 0, read: async () => [] };
@@ -42,7 +42,7 @@ export async function scrub(
   }: ScrubOptions = {},
 ): Promise<ScrubResult> {
   await nextMillisecond();
-  await repository.startScrub();
+  await repository.startScrub(OPERATOR);
   for (let steps = 1; ; steps += 1) {
     const done = await stepScrub({
       store,

@@ -107,7 +107,7 @@ async function result<Op extends AnsweredOp>(op: Op, query: object = {}): Promis
 const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
   page.checkpoints.map(({ metadata }) => metadata.checkpoint_id);
 
-const OTHERS = [...SCRUB_OPS, ...QUEUE_OPS, ...ALERT_OPS, ...OFFER_OPS] as const;
+const OTHERS = [...SCRUB_OPS, ...QUEUE_OPS, ...ALERT_OPS, ...OFFER_OPS, "tenant_audit"] as const;
 
 describe("queries", () => {
   test("each has the result that the protocol names", async () => {
@@ -186,6 +186,20 @@ describe("queries", () => {
     expect(asked).toMatchObject({ current: null, last: null, requested_pass: 1, by: null });
     expect(await result("scrub_status")).toEqual(asked);
     expect(await result("scrub_findings")).toEqual({ findings: [] });
+  });
+
+  test("the acts of operators are in the chain of their tenant, each once", async () => {
+    expect(await result("tenant_audit")).toEqual({ head: null, entries: [], more: false });
+    for (const op of ["scrub_start", "scrub_start", "index_rebuild", "index_rebuild"] as const)
+      await result(op);
+    const { head, entries, more } = await result("tenant_audit");
+    const acts = entries.map(({ entry }) => JSON.parse(entry) as unknown);
+    const actor = { id: "agent-1", type: "agent" };
+    expect(acts).toMatchObject([
+      { action: "scrub_start", actor, seq: 1 },
+      { action: "index_rebuild", actor, seq: 2 },
+    ]);
+    expect({ head, more }).toEqual({ head: { seq: 2, hash: entries[1]!.hash }, more: false });
   });
 
   test("a query in MessagePack is answered in MessagePack", async () => {

@@ -1,5 +1,5 @@
-// `fleet audit`: the audit trail of a task, and the proof that it is unchanged. The chain is recomputed on this machine
-// from the hashed bytes, so the proof does not depend on the server.
+// `fleet audit`: the audit trail of a task or of the tenant's operators, and the proof that it is unchanged. The
+// chain is recomputed on this machine from the hashed bytes, so the proof does not depend on the server.
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
@@ -16,7 +16,9 @@ interface Flags {
 }
 
 export function addAudit(program: Command, action: ActionFactory): void {
-  const group = program.command("audit").description("Read and verify a task's audit trail.");
+  const group = program
+    .command("audit")
+    .description("Read and verify the audit trail of a task or of the operators.");
   const showCommand = group
     .command("show")
     .description("Show the entries of a task's audit trail, oldest first.")
@@ -33,6 +35,48 @@ export function addAudit(program: Command, action: ActionFactory): void {
   withExamples(verifyCommand, (fleet) => ({
     "In a nightly job": `${fleet} audit verify auth --json > report.json`,
   }));
+  const tenantCommand = group
+    .command("tenant")
+    .description("Show the acts of the tenant's operators, oldest first, or verify their hash chain.")
+    .addOption(new Option("--from <n>", "the number of the first entry").argParser(wholeNumber(1)))
+    .addOption(limitOption(LIMITS.audit_limit_default, LIMITS.audit_limit_max))
+    .addOption(
+      new Option("--verify", "recompute the chain on this machine (exit 8: it is broken)").conflicts([
+        "from",
+        "limit",
+      ]),
+    )
+    .action(action(tenant));
+  withExamples(tenantCommand, (fleet) => ({
+    "The operators that acknowledged alerts, or started a scrub or an index rebuild": `${fleet} audit tenant`,
+    "In a nightly job": `${fleet} audit tenant --verify --json > report.json`,
+  }));
+}
+
+async function tenant(session: Session, flags: Flags & { readonly verify?: boolean }): Promise<void> {
+  const { admin } = await session.client();
+  const { renderReport } = await import("../../rendering/operations/audit.ts");
+  if (flags.verify === true) {
+    const report = await admin.verifyTenantAudit(session.deadline);
+    await session.show(report, () => renderReport("the tenant", report, session.view));
+    if (!report.ok) session.exitCode = ERROR_TABLE.CORRUPT.exit;
+    return;
+  }
+  const page = await admin.tenantAudit({ ...session.deadline, fromSeq: flags.from, limit: flags.limit });
+  const { renderTenantAudit } = await import("../../rendering/operations/tenant-audit.ts");
+  const next = nextOf(session, page);
+  await session.show(page, () => renderTenantAudit({ entries: page.entries, next }, session.view));
+}
+
+/** The command that shows the next page; undefined: this is the last one. */
+function nextOf(
+  session: Session,
+  { entries, more }: { readonly entries: readonly { readonly seq: number }[]; readonly more: boolean },
+): string | undefined {
+  const last = entries.at(-1);
+  if (!more || last === undefined) return undefined;
+  const option = { option: "--from", value: String(last.seq + 1) };
+  return nextCommand(session.programName, session.context.argv, option);
 }
 
 async function show(session: Session, task: string, { from, limit }: Flags): Promise<void> {
@@ -42,14 +86,7 @@ async function show(session: Session, task: string, { from, limit }: Flags): Pro
     ...(from !== undefined && { fromSeq: from }),
     ...(limit !== undefined && { limit }),
   });
-  const last = page.entries.at(-1);
-  const next =
-    page.more && last !== undefined
-      ? nextCommand(session.programName, session.context.argv, {
-          option: "--from",
-          value: String(last.seq + 1),
-        })
-      : undefined;
+  const next = nextOf(session, page);
   const { renderAudit } = await import("../../rendering/operations/audit.ts");
   await session.show(page, () => renderAudit({ task, entries: page.entries, next }, session.view));
 }
@@ -57,6 +94,7 @@ async function show(session: Session, task: string, { from, limit }: Flags): Pro
 async function verify(session: Session, id: string): Promise<void> {
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const { renderReport } = await import("../../rendering/operations/audit.ts");
+  const { plain } = await import("../../rendering/terminal/text.ts");
   const { PROGRESS_END, progressLine } = await import("../../rendering/terminal/progress.ts");
   // The task holds the length of the chain, which the progress bar needs.
   const task = await requireTask(session, id);
@@ -66,6 +104,6 @@ async function verify(session: Session, id: string): Promise<void> {
   const report = await client
     .verifyAudit(id, { ...session.deadline, onProgress })
     .finally(() => session.progress(PROGRESS_END));
-  await session.show(report, () => renderReport(id, report, session.view));
+  await session.show(report, () => renderReport(`task ${plain(id)}`, report, session.view));
   if (!report.ok) session.exitCode = ERROR_TABLE.CORRUPT.exit;
 }

@@ -79,7 +79,7 @@ function aboutText(entry: Readonly<Record<string, unknown>>): string {
 }
 
 /** "ada (person)", "agent-7", or "reader for ada (person)". */
-function actorText({ id, on_behalf_of: principal }: Readonly<Record<string, unknown>>): string {
+export function actorText({ id, on_behalf_of: principal }: Readonly<Record<string, unknown>>): string {
   const actor = principalText(short(id ?? "-"));
   return principal == null ? actor : `${actor} for ${principalText(short(principal))}`;
 }
@@ -87,7 +87,7 @@ function actorText({ id, on_behalf_of: principal }: Readonly<Record<string, unkn
 const words = (name: unknown): string => short(name).replaceAll("_", " ");
 
 /** An entry that is not JSON is shown as empty. `audit verify` reports the damage. */
-function parsed(entry: string): Readonly<Record<string, unknown>> {
+export function parsed(entry: string): Readonly<Record<string, unknown>> {
   try {
     return objectOf(JSON.parse(entry));
   } catch {
@@ -106,24 +106,22 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   gap: "an entry is missing before this one",
   broken_link: "it does not contain the hash of the entry before it",
   not_canonical: "its bytes are not in the canonical form that is hashed",
-  wrong_head: "the chain does not end with the hash in the task's head",
+  wrong_head: "the chain does not end with the hash in its head",
 };
 
 const PROBLEMS_SHOWN = 20;
 
-export function renderReport(task: string, report: AuditReport, view: View): string {
+/** `of`: "task auth", or "the tenant". */
+export function renderReport(of: string, report: AuditReport, view: View): string {
   const { colors } = view;
   const entries = counted(report.entries, "entry", "entries");
   if (report.ok) {
-    return [
-      colors.green(`The audit trail of task ${plain(task)} is valid.`),
-      `${entries}, head ${report.head}`,
-    ].join("\n");
+    return [colors.green(`The audit trail of ${of} is valid.`), `${entries}, head ${report.head}`].join("\n");
   }
   const shown = report.problems.slice(0, PROBLEMS_SHOWN);
   const rows = shown.map(({ seq, problem }) => [count(seq), problem, PROBLEMS[problem] ?? ""]);
   return [
-    colors.red(`The audit trail of task ${plain(task)} is NOT valid.`),
+    colors.red(`The audit trail of ${of} is NOT valid.`),
     `${entries}, ${counted(report.problems.length, "problem")}:`,
     "",
     ...tableLines(rows, { heads: ["SEQ", "PROBLEM", "MEANING"], view, right: [0] }),
@@ -131,6 +129,6 @@ export function renderReport(task: string, report: AuditReport, view: View): str
       ? [`… and ${count(report.problems.length - shown.length)} more`]
       : []),
     "",
-    "The records were changed outside Fleet: keep the store as it is, and restore the task from a backup.",
+    "The records were changed outside Fleet: keep the store as it is, and restore it from a backup.",
   ].join("\n");
 }

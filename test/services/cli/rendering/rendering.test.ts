@@ -298,11 +298,11 @@ describe("the audit trail", () => {
 
   test("reports a valid and a broken chain", () => {
     const good = { ok: true, entries: 2, head: "h", problems: [] };
-    expect(renderReport("auth", good, view)).toBe(
+    expect(renderReport("task auth", good, view)).toBe(
       "The audit trail of task auth is valid.\n2 entries, head h",
     );
     const problems = Array.from({ length: 25 }, (_, i) => ({ seq: i + 1, problem: "broken_link" }));
-    const text = renderReport("auth", { ok: false, entries: 25, head: "h", problems }, view);
+    const text = renderReport("task auth", { ok: false, entries: 25, head: "h", problems }, view);
     expect(text).toContain("is NOT valid");
     expect(text).toContain("25 entries, 25 problems:");
     expect(text).toContain("… and 5 more");

@@ -28,7 +28,14 @@ import type { Reader, Store } from "../../../../shared/store/store.ts";
 import { manualClock } from "../../../harness/clock.ts";
 import { startNats, type TestNats, testLog } from "../../../harness/processes/nats.ts";
 import { environmentOf, startService, type TestService } from "../../../harness/processes/services.ts";
-import { create, input, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
+import {
+  create,
+  input,
+  OPERATOR,
+  openTestRecords,
+  send,
+  type TestRecords,
+} from "../../../harness/records/records.ts";
 import { findingsOf } from "../../../harness/records/scrub.ts";
 import { wrappedStore } from "../../../harness/stores/wrapped-store.ts";
 
@@ -138,7 +145,7 @@ describe("in one process", () => {
     const clock = manualClock();
     const { store, bytes } = counting(bench.store);
     const rateBytes = 150_000;
-    await bench.repository.startScrub();
+    await bench.repository.startScrub(OPERATOR);
     const stop = start({ rateBytes, everyMs: null }, { clock, store });
     const began = clock.monotonic();
     let most = 0;
@@ -162,7 +169,7 @@ describe("in one process", () => {
   test("counts a minimum of bytes for each of many small tasks", async () => {
     for (let n = 0; n < 100; n += 1) await send(bench.repository, "take", {}, { task: `task-${n}` });
     const clock = manualClock();
-    await bench.repository.startScrub();
+    await bench.repository.startScrub(OPERATOR);
     const stop = start({ rateBytes: 100_000, everyMs: null }, { clock });
     while ((await status()).last === null) {
       await clock.sleeping(2);
@@ -186,7 +193,7 @@ describe("in one process", () => {
     expect(Date.parse(second.began_at) - Date.parse(first.began_at)).toBeGreaterThanOrEqual(1_000);
     await stop();
     start({ rateBytes: 4_000_000, everyMs: DAY_MS });
-    const { requested_pass } = await bench.repository.startScrub();
+    const { requested_pass } = await bench.repository.startScrub(OPERATOR);
     await ended(requested_pass!);
     expect(await status()).toMatchObject({ rate_bytes: 4_000_000, every_ms: DAY_MS, by: "watchdog-0" });
   });
@@ -222,7 +229,7 @@ describe("in one process", () => {
 
   test("two instances scrub as one", async () => {
     for (let n = 0; n < 50; n += 1) await create(bench.repository, { task: `task-${n % 5}` });
-    await bench.repository.startScrub();
+    await bench.repository.startScrub(OPERATOR);
     for (let n = 0; n < 2; n += 1) start({ rateBytes: 200_000, everyMs: null });
     expect(await ended(1)).toMatchObject({ tasks: 5, checkpoints: 50, audit_entries: 50, findings: 0 });
     expect((await metrics.scrubCheckpointsTotal.get()).values[0]?.value).toBe(50);
@@ -247,7 +254,7 @@ test("compares the event stream with the store, and alerts", async () => {
     { rateBytes: 400_000, everyMs: null },
   );
   const findings = async () => {
-    const { requested_pass } = await bench.repository.startScrub();
+    const { requested_pass } = await bench.repository.startScrub(OPERATOR);
     await expect
       .poll(async () => (await bench.repository.scrubStatus()).last?.pass, { timeout: 20_000 })
       .toBe(requested_pass);
@@ -301,7 +308,7 @@ test("a watchdog finishes the pass of a killed one and reads nothing twice", asy
   try {
     for (let n = 0; n < 60; n += 1) await create(repository, { task: `task-${n % 3}` });
     await store.transact(options, async (tx) => tx.clear(keys.order("task-2", 20)));
-    await repository.startScrub();
+    await repository.startScrub(OPERATOR);
     services.push(await startService("watchdog", env));
     const done = async () => (await repository.scrubStatus()).current?.checkpoints ?? 0;
     await expect.poll(done, { timeout: 20_000 }).toBeGreaterThan(10);

@@ -8,12 +8,14 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { CheckpointRepository } from "../../../../shared/records/repository.ts";
 import type { EventStream, StoredEvent } from "../../../../shared/records/scrub/events.ts";
 import { stepIndex } from "../../../../shared/records/search/indexer.ts";
+import { acknowledgeAlerts } from "../../../../shared/records/task/alert-acks.ts";
 import type { KeyValue, Store } from "../../../../shared/store/store.ts";
 import { type Edit, editOf, familyOf } from "../../../harness/records/edits.ts";
 import {
   create,
   finalize,
   input,
+  OPERATOR,
   openTestRecords,
   send,
   type TestRecords,
@@ -79,7 +81,16 @@ async function makeTasks(): Promise<void> {
   await place.fail(await place.owned(1));
   const { checkpoint_id: other } = await create(repository, UPDATE);
   await update(repository, other, { ...UPDATE, commandId: UPDATE.command });
+  for (const tenant of ["default", "clinic"]) await acknowledge(tenant);
+  // The requests of later scrubs then have no effect, so they add no entry to an edited chain.
+  await repository.startScrub(OPERATOR);
 }
+
+const acknowledge = (tenant: string) =>
+  bench.store.transact({ label: "test", deadlineMs: 5_000, onUnknown: "unsafe" }, (tx) => {
+    const alerts = ["one", "two", "three"].map((name) => `${tenant}/task-1/${name}`);
+    return acknowledgeAlerts(tx, { tenant, alerts, by: OPERATOR.caller, note: null, nowMs: place.now });
+  });
 
 beforeAll(async () => {
   bench = await openTestRecords("memory", () => place?.now ?? Date.now());
@@ -169,6 +180,7 @@ async function answersOf(store: Store): Promise<Answers> {
     { text: "issue" },
   ] as const;
   for (const tenant of ["default", "clinic"]) {
+    await ask(`chain of ${tenant}`, () => repository.tenantAudit(tenant, { ...page, from_seq: 1 }));
     await ask(`handoffs of ${tenant}`, () => repository.handoffs(tenant, page));
     await ask(`recoveries of ${tenant}`, () => repository.recoveries(tenant, page));
     for (const filter of filters) {
@@ -220,6 +232,8 @@ test("the store has rows of all families of a task, and the scrub finds nothing 
       "ids",
       "ix",
       "order",
+      "tenant_audit",
+      "tenant_chain",
     ]),
   );
   const { findings } = await scrub(bench, { quarantines: false, events });

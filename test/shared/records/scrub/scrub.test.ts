@@ -16,6 +16,7 @@ import {
   ENGINES,
   finalize,
   input,
+  OPERATOR,
   openTestRecords,
   send,
   type TestRecords,
@@ -317,7 +318,7 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
 
   test("a repeated or concurrent step counts once", async () => {
     await flip(keys.version(TASK, id(1), 1));
-    await bench.repository.startScrub();
+    await bench.repository.startScrub(OPERATOR);
     const scrubbing = {
       store: bench.store,
       events: NO_EVENTS,
@@ -344,8 +345,8 @@ describe.each(ENGINES)("the scrub on %s", (engine) => {
       between: async () => {
         if (asked) return;
         asked = true;
-        expect((await bench.repository.startScrub()).requested_pass).toBe(2);
-        expect((await bench.repository.startScrub()).requested_pass).toBe(2);
+        expect((await bench.repository.startScrub(OPERATOR)).requested_pass).toBe(2);
+        expect((await bench.repository.startScrub(OPERATOR)).requested_pass).toBe(2);
       },
     });
     expect(first.pass.pass).toBe(1);

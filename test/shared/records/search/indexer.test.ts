@@ -18,6 +18,7 @@ import {
   create,
   ENGINES,
   input,
+  OPERATOR,
   openTestRecords,
   send,
   type TestRecords,
@@ -95,7 +96,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     }
     const grown = await dump(store);
     expect(grown.dropped.length).toBeGreaterThan(0);
-    await repository.rebuildIndex();
+    await repository.rebuildIndex(OPERATOR);
     await indexAll(store);
     expect(await dump(store)).toEqual(grown);
   });
@@ -112,7 +113,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
     const together = await dump(store);
     const { indexed, total } = await repository.indexStatus();
     expect([indexed, total]).toEqual([10, 10]);
-    await repository.rebuildIndex();
+    await repository.rebuildIndex(OPERATOR);
     await indexAll(store);
     expect(await dump(store)).toEqual(together);
   });
@@ -166,11 +167,15 @@ describe.each(ENGINES)("the index on %s", (engine) => {
       for (const key of strays) tx.set(key, Buffer.of(1, 0x90));
     });
 
-    expect(await repository.rebuildIndex()).toMatchObject({ state: "rebuilding", indexed: 0, total: 16 });
+    expect(await repository.rebuildIndex(OPERATOR)).toMatchObject({
+      state: "rebuilding",
+      indexed: 0,
+      total: 16,
+    });
     const stateNow = () => store.read(reading, readIndexState);
     while ((await stateNow()).clearing === "default") await stepIndex(store, noGuard);
     const halfway = await stateNow();
-    await repository.rebuildIndex(); // a second request changes nothing
+    await repository.rebuildIndex(OPERATOR); // a second request changes nothing
     expect(await stateNow()).toEqual(halfway);
     expect((await search(repository, {})).rebuilding).toBe(true);
 
@@ -196,7 +201,7 @@ describe.each(ENGINES)("the index on %s", (engine) => {
       );
     }
     const between = async () => {
-      await repository.rebuildIndex();
+      await repository.rebuildIndex(OPERATOR);
       await indexAll(store);
     };
     for (const query of [{ text: "parser", limit: 6 }, { limit: 6 }]) {

@@ -1,0 +1,42 @@
+// The audit chain of the tenant's operators: one line for each act.
+
+import { objectOf } from "../../input/checkpoint.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
+import { count, counted, short } from "../terminal/text.ts";
+import { ago } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+import { type AuditTable, actorText, parsed } from "./audit.ts";
+
+export function renderTenantAudit({ entries, next }: Omit<AuditTable, "task">, view: View): string {
+  const rows = entries.map(({ seq, entry, hash }) => {
+    const { at, action, actor, subject } = parsed(entry);
+    return [
+      count(seq),
+      short(at ?? "-"),
+      short(action ?? "-"),
+      actorText(objectOf(actor)),
+      subjectText(objectOf(subject)),
+      hash.slice(0, 12),
+    ];
+  });
+  const fit = [
+    undefined,
+    { brief: (at: string) => ago(at, view.now) },
+    { least: 8 },
+    { least: 8 },
+    { least: 12 },
+    { leaves: 1 },
+  ];
+  return [
+    "Audit trail of the tenant's operators",
+    "",
+    ...tableLines(rows, { heads: ["SEQ", "AT", "ACT", "ACTOR", "SUBJECT", "HASH"], view, right: [0], fit }),
+    "",
+    ...pageEnd(counted(entries.length, "entry", "entries"), next, view),
+  ].join("\n");
+}
+
+/** The ids in the subject of an act, without their names: these follow from the act. */
+function subjectText(subject: Readonly<Record<string, unknown>>): string {
+  return Object.values(subject).map(short).join(", ") || "-";
+}

@@ -1,0 +1,19 @@
+/** The audit chain of a tenant: the acts of operators that concern no task's state. */
+
+export const TENANT_ACTS = ["alert_ack", "scrub_start", "index_rebuild"] as const;
+export type TenantAct = (typeof TENANT_ACTS)[number];
+
+/** One audit entry with its hashed bytes, so that a caller can verify the chain itself. */
+export interface AuditRecord {
+  readonly seq: number;
+  /** The canonical JSON that was hashed. */
+  readonly entry: string;
+  readonly hash: string;
+}
+
+export interface TenantAuditPage {
+  /** The newest entry of the chain, from the same snapshot. null: the chain is empty. */
+  readonly head: { readonly seq: number; readonly hash: string } | null;
+  readonly entries: readonly AuditRecord[];
+  readonly more: boolean;
+}

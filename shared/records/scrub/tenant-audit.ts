@@ -1,0 +1,90 @@
+/**
+ * Verifies the audit chain of a tenant: its numbers have no gaps, each entry has the hash of the one before,
+ * and the head is the newest entry. The chain only grows, so it is verified up to its end at the beginning.
+ */
+import { CHAIN_START, createChainVerifier } from "../../integrity/chain.ts";
+import { NO_TASK } from "../../protocol/alerts.ts";
+import type { Bytes } from "../../store/store.ts";
+import type { ChainHead } from "../audit/audit.ts";
+import { decodeChecked } from "../kv/codec.ts";
+import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
+import { readable } from "./head.ts";
+import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
+import { readEntry } from "./trail/entries.ts";
+
+/** The number of entries in one read. */
+const SLICE = 64;
+
+const PROBLEMS = {
+  gap: "an entry before it is missing",
+  broken_link: "it does not contain the hash of the entry before it",
+  not_canonical: "it is damaged",
+  wrong_head: "the chain does not end in its head",
+} as const;
+
+export interface TenantChainAt {
+  /** The last verified entry. */
+  readonly seq: number;
+  readonly hash: string;
+  /** The end of the chain when its verification began. */
+  readonly through: ChainHead;
+  /** The findings in the chain so far. */
+  readonly found: number;
+}
+
+/** Returns where the next call continues; null: the chain is verified. `from` null: the chain begins. */
+export async function verifyTenantAudit(
+  step: ScrubStep,
+  tenant: string,
+  from: TenantChainAt | null,
+): Promise<TenantChainAt | null> {
+  const keys = tenantKeys(tenant);
+  const scrub = new TaskScrub(step, tenant, NO_TASK, { canMark: false, found: from?.found ?? 0 });
+  const at = from ?? (await begin(scrub));
+  if (at === null) return null;
+  const { through } = at;
+  const range = { begin: keys.tenantAudit(at.seq + 1), end: keys.tenantAudit(through.seq + 1) };
+  const { rows } = await step.reader.getRange(range, { limit: SLICE });
+  const verifier = createChainVerifier(at);
+  for (const { key, value } of rows) {
+    const entry = readEntry(value);
+    const seq = parseSeq(key);
+    verifier.add({ seq, entry: entry?.text ?? "" });
+    if (entry?.facts !== undefined && entry.facts.tenant !== tenant) {
+      note(scrub, `entry ${seq} is of another tenant`);
+    }
+  }
+  const isLast = rows.length < SLICE;
+  const { seq, hash } = verifier.reached();
+  const { problems } = isLast ? verifier.finish(through) : verifier.reached();
+  for (const { seq, problem } of problems) note(scrub, `entry ${seq}: ${PROBLEMS[problem]}`);
+  return isLast ? null : { seq, hash, through, found: scrub.found };
+}
+
+/** null: the tenant has no chain. */
+async function begin(scrub: TaskScrub): Promise<TenantChainAt | null> {
+  const { reader, keys } = scrub;
+  const value = await reader.get(keys.tenantChain());
+  const { rows } = await reader.getRange(keys.tenantAudits(), { limit: 1, reverse: true });
+  const last = rows[0] === undefined ? 0 : parseSeq(rows[0].key);
+  if (value === undefined) {
+    if (last > 0) note(scrub, "the head is lost");
+    return null;
+  }
+  const head = readHead(value);
+  if (head === null) {
+    note(scrub, "the head cannot be read");
+    return null;
+  }
+  if (last > head.seq) note(scrub, "the head is older than the newest entry");
+  return { seq: 0, hash: CHAIN_START, through: head, found: scrub.found };
+}
+
+function readHead(value: Bytes): ChainHead | null {
+  const head = readable(() => decodeChecked<ChainHead>(value));
+  return Number.isSafeInteger(head?.seq) && typeof head?.hash === "string" ? head : null;
+}
+
+function note(scrub: TaskScrub, details: string): void {
+  scrub.note(ofTask("tenant_audit", details));
+}
