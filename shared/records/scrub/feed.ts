@@ -10,8 +10,8 @@ import { after, systemKeys, tenantKeys } from "../kv/keyspace.ts";
 import { type FeedEntry, isOfVersion, type VersionEntry } from "../outbox/feed.ts";
 import { coverKey, decodeCover, entryKeys } from "../search/index-entries.ts";
 import { type IndexState, indexKey } from "../search/index-state.ts";
-import { readable } from "./head.ts";
 import { ofTask, type ScrubStep } from "./scrub-reader.ts";
+import { readable } from "./task/head.ts";
 
 /** The number of entries in one read. */
 const SLICE = 32;

@@ -6,10 +6,10 @@
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Transactions } from "../kv/transactions.ts";
 import { keepFindings } from "./findings.ts";
-import { verifyHead } from "./head.ts";
-import { verifyOpenHandoff } from "./links.ts";
 import { type FoundDamage, ScrubStep, TaskScrub } from "./scrub-reader.ts";
 import { readScrubState, writeScrubState } from "./state.ts";
+import { verifyHead } from "./task/head.ts";
+import { verifyOpenHandoff } from "./task/links.ts";
 
 /** Returns the new findings. A concurrent step of a pass is repeated. */
 export async function keepReportedDamage(

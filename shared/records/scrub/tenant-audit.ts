@@ -8,8 +8,8 @@ import type { Bytes } from "../../store/store.ts";
 import type { ChainHead } from "../audit/audit.ts";
 import { decodeChecked } from "../kv/codec.ts";
 import { parseSeq, tenantKeys } from "../kv/keyspace.ts";
-import { readable } from "./head.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
+import { readable } from "./task/head.ts";
 import { readEntry } from "./trail/entries.ts";
 
 /** The number of entries in one read. */

@@ -10,7 +10,7 @@ import { tenantAfter } from "../kv/tenants.ts";
 import { verifyFeed } from "./feed.ts";
 import { OUTBOX_START, type OutboxAt, verifyOutbox } from "./outbox.ts";
 import type { ScrubStep } from "./scrub-reader.ts";
-import { type TaskPlace, verifyTask } from "./task.ts";
+import { type TaskPlace, verifyTask } from "./task/task.ts";
 import { type TenantChainAt, verifyTenantAudit } from "./tenant-audit.ts";
 import { verifyCommandRecords } from "./trail/commands.ts";
 

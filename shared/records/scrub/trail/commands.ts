@@ -7,8 +7,8 @@ import type { Bytes } from "../../../store/store.ts";
 import { after, endingId, tenantKeys } from "../../kv/keyspace.ts";
 import { forgottenKey, isKept } from "../../task/expiry.ts";
 import { isOccasion, openRemembered } from "../../task/idempotency.ts";
-import { readable } from "../head.ts";
 import { ofTask, type ScrubStep, TaskScrub } from "../scrub-reader.ts";
+import { readable } from "../task/head.ts";
 import { readEntry } from "./entries.ts";
 
 /** The number of records in one read. */

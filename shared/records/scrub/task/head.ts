@@ -5,20 +5,20 @@
  * next pass.
  */
 
-import { withoutOrigin } from "../../lifecycle/apply.ts";
-import { comparable } from "../../lifecycle/replay.ts";
-import { FleetError } from "../../protocol/errors.ts";
-import { type Task, taskSchema } from "../../protocol/task.ts";
-import type { Bytes, KeyRange } from "../../store/store.ts";
-import { decodePlace } from "../checkpoint/checkpoint-location.ts";
-import { decodeOrder } from "../checkpoint/order.ts";
-import { UnreadableValue } from "../kv/codec.ts";
-import { parseSeq } from "../kv/keyspace.ts";
-import { isUnlistedBlock } from "../recovery/due.ts";
-import { decodeHead, isEarlierHead } from "../task/head.ts";
-import { viewOf } from "../task/task-view.ts";
+import { withoutOrigin } from "../../../lifecycle/apply.ts";
+import { comparable } from "../../../lifecycle/replay.ts";
+import { FleetError } from "../../../protocol/errors.ts";
+import { type Task, taskSchema } from "../../../protocol/task.ts";
+import type { Bytes, KeyRange } from "../../../store/store.ts";
+import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
+import { decodeOrder } from "../../checkpoint/order.ts";
+import { UnreadableValue } from "../../kv/codec.ts";
+import { parseSeq } from "../../kv/keyspace.ts";
+import { isUnlistedBlock } from "../../recovery/due.ts";
+import { decodeHead, isEarlierHead } from "../../task/head.ts";
+import { viewOf } from "../../task/task-view.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { verifyRecovery } from "./recovery.ts";
-import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
 export type ReplayedMembers = ReturnType<typeof comparable>;
 

@@ -1,14 +1,14 @@
 /** Verifies the records that link others: from parents to children, and from the task to its handoffs. */
-import { openHandoffOf } from "../../lifecycle/task.ts";
-import { FleetError } from "../../protocol/errors.ts";
-import { handoffSchema } from "../../protocol/handoff-record.ts";
-import { isOpenHandoff } from "../../protocol/handoff-states.ts";
-import type { Bytes, KeyRange } from "../../store/store.ts";
-import { decodeHandoff } from "../handoff/record.ts";
-import { after, endingId, parseLink, systemKeys } from "../kv/keyspace.ts";
-import { decodeHead } from "../task/head.ts";
+import { openHandoffOf } from "../../../lifecycle/task.ts";
+import { FleetError } from "../../../protocol/errors.ts";
+import { handoffSchema } from "../../../protocol/handoff-record.ts";
+import { isOpenHandoff } from "../../../protocol/handoff-states.ts";
+import type { Bytes, KeyRange } from "../../../store/store.ts";
+import { decodeHandoff } from "../../handoff/record.ts";
+import { after, endingId, parseLink, systemKeys } from "../../kv/keyspace.ts";
+import { decodeHead } from "../../task/head.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 import { readable } from "./head.ts";
-import { ofTask, type TaskScrub } from "./scrub-reader.ts";
 
 /** The number of entries in one read. */
 const SLICE = 64;

@@ -3,18 +3,18 @@
  * references. A step may end between two versions of one checkpoint: the row of a version may change between
  * steps, but no version disappears.
  */
-import type { Checkpoint } from "../../protocol/checkpoint.ts";
-import { FleetError } from "../../protocol/errors.ts";
-import type { CorruptCheckpoint } from "../../protocol/queries.ts";
-import type { Bytes } from "../../store/store.ts";
-import { type Expected, openRow } from "../checkpoint/body.ts";
-import { decodePlace, type Place } from "../checkpoint/checkpoint-location.ts";
-import { type OrderEntry, readOrder } from "../checkpoint/order.ts";
-import { decode } from "../kv/codec.ts";
-import { parseSeq } from "../kv/keyspace.ts";
+import type { Checkpoint } from "../../../protocol/checkpoint.ts";
+import { FleetError } from "../../../protocol/errors.ts";
+import type { CorruptCheckpoint } from "../../../protocol/queries.ts";
+import type { Bytes } from "../../../store/store.ts";
+import { type Expected, openRow } from "../../checkpoint/body.ts";
+import { decodePlace, type Place } from "../../checkpoint/checkpoint-location.ts";
+import { type OrderEntry, readOrder } from "../../checkpoint/order.ts";
+import { decode } from "../../kv/codec.ts";
+import { parseSeq } from "../../kv/keyspace.ts";
+import type { Damage, TaskScrub } from "../scrub-reader.ts";
+import { readEntry } from "../trail/entries.ts";
 import { readable } from "./head.ts";
-import type { Damage, TaskScrub } from "./scrub-reader.ts";
-import { readEntry } from "./trail/entries.ts";
 
 /** The number of order entries in one read. */
 const SLICE = 32;

@@ -3,13 +3,13 @@
  * task is verified in parts, each in a way that tolerates writes between two snapshots. The trail is compared
  * with the head as it was at the beginning.
  */
-import { FleetError } from "../../protocol/errors.ts";
-import { StoreError } from "../../store/store.ts";
+import { FleetError } from "../../../protocol/errors.ts";
+import { StoreError } from "../../../store/store.ts";
+import { ofTask, type ScrubStep, TaskScrub } from "../scrub-reader.ts";
+import { TRAIL_START, type TrailAt, verifyTrail } from "../trail/trail.ts";
 import { type CheckpointsAt, verifyCheckpoints } from "./checkpoints.ts";
 import { type Extent, verifyHead } from "./head.ts";
 import { type LinksAt, verifyChildren, verifyHandoffs } from "./links.ts";
-import { ofTask, type ScrubStep, TaskScrub } from "./scrub-reader.ts";
-import { TRAIL_START, type TrailAt, verifyTrail } from "./trail/trail.ts";
 
 export type Section =
   | { readonly name: "checkpoints"; readonly at: CheckpointsAt }

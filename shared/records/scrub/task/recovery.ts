@@ -1,9 +1,9 @@
 /**
  * Verifies the index entries of a task's recovery against its head. Without them no sweep finds the recovery.
  */
-import type { Task } from "../../protocol/task.ts";
-import { systemKeys } from "../kv/keyspace.ts";
-import { ofTask, type TaskScrub } from "./scrub-reader.ts";
+import type { Task } from "../../../protocol/task.ts";
+import { systemKeys } from "../../kv/keyspace.ts";
+import { ofTask, type TaskScrub } from "../scrub-reader.ts";
 
 export async function verifyRecovery(
   scrub: TaskScrub,
