@@ -9,6 +9,7 @@ import type { TaskRecord } from "../../shared/lifecycle/task.ts";
 import type { AlertPage, AlertState } from "../../shared/protocol/alert-queries.ts";
 import { parseAlertId, type ReceivedAlert, readAlert } from "../../shared/protocol/alerts.ts";
 import { FleetError, invalid } from "../../shared/protocol/errors.ts";
+import { groupBy } from "../../shared/protocol/group-by.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import type { QueryParams, QueryResults } from "../../shared/protocol/queries.ts";
 import { CONTENT_TYPES, STREAMS, SUBJECTS } from "../../shared/protocol/subjects.ts";
@@ -174,7 +175,7 @@ function streamOf({ data }: ReceivedAlert): string {
 
 /** The alerts with these ids, found by the tasks in the ids. Throws NOT_FOUND with the unknown ids. */
 async function requireAll(alerts: Alerts, tenant: string, ids: readonly string[]): Promise<StoredAlert[]> {
-  const tasks = Map.groupBy(
+  const tasks = groupBy(
     ids.filter((id) => parseAlertId(id).tenant === tenant),
     (id) => parseAlertId(id).task,
   );

@@ -5,6 +5,7 @@
 import type { ExitReport } from "../../shared/protocol/exit-report.ts";
 import type { RunnerAgent, RunnerSettings } from "../../shared/protocol/runner-settings.ts";
 import { type Clock, whenAborted } from "../../shared/runtime/clock.ts";
+import { createDeferred } from "../../shared/runtime/deferred.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { withRetries } from "../../shared/runtime/retry.ts";
 import type { HeartbeatSender } from "../../shared/sdk/heartbeat.ts";
@@ -47,7 +48,7 @@ export class AgentLifecycle {
   readonly #parts: LifecycleParts;
   readonly #log: Logger;
   readonly #detaching = new AbortController();
-  readonly #settled = Promise.withResolvers<void>();
+  readonly #settled = createDeferred<void>();
   #record: AgentRecord;
   #running: LaunchedAgent | undefined;
   #heartbeat: HeartbeatSender | undefined;

@@ -7,6 +7,7 @@
  * a later attempt says nothing about the earlier one.
  */
 import { systemClock } from "../runtime/clock.ts";
+import { createDeferred } from "../runtime/deferred.ts";
 import { backoffMs } from "../runtime/retry.ts";
 import { type CommitOutcome, type ReadOptions, StoreError, type StoreErrorKind } from "./store.ts";
 
@@ -36,7 +37,7 @@ export interface RetryRules extends ReadOptions {
 export class Operation {
   readonly #rules: RetryRules;
   readonly #endsAt: number;
-  readonly #over = Promise.withResolvers<never>();
+  readonly #over = createDeferred<never>();
   /** Cuts a pause short. Made only after a failed attempt; most operations need one attempt. */
   #pausing: AbortController | undefined;
   #ended: StoreError | undefined;

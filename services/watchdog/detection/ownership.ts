@@ -1,4 +1,6 @@
 /** Whether agents still own their tasks under their fences, with one read for each tenant. */
+
+import { groupBy } from "../../../shared/protocol/group-by.ts";
 import { isEnded, type Task } from "../../../shared/protocol/task.ts";
 import type { LeaseKey } from "../../../shared/records/recovery/leases.ts";
 import type { CheckpointRepository } from "../../../shared/records/repository.ts";
@@ -13,7 +15,7 @@ export async function areOwners(
   asked: readonly Ownership[],
 ): Promise<boolean[]> {
   const heads = new Map<Ownership, Task | null>();
-  for (const [tenant, all] of Map.groupBy(asked, (one) => one.tenant)) {
+  for (const [tenant, all] of groupBy(asked, (one) => one.tenant)) {
     const found = await recoveryActions.heads(
       tenant,
       all.map(({ task }) => task),

@@ -8,6 +8,7 @@
  * stored twice or out of order.
  */
 import { randomUUID } from "node:crypto";
+import { groupBy } from "../../protocol/group-by.ts";
 import { HEADERS } from "../../protocol/subjects.ts";
 import type { DurableOptions, OrderedMessage } from "../bus.ts";
 import { busError } from "../bus-errors.ts";
@@ -89,7 +90,7 @@ async function storeChains(
   batch: readonly OrderedMessage[],
   { end, refuseFull }: { end: number; refuseFull: boolean },
 ): Promise<void> {
-  const chains = Map.groupBy(batch, (message) => message.orderKey).values();
+  const chains = groupBy(batch, (message) => message.orderKey).values();
   let failure: unknown;
   const publishChains = async () => {
     for (const chain of chains) {

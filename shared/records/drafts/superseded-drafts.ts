@@ -5,6 +5,7 @@
  * so that any number of instances may make the same step, and again after a crash.
  */
 import { decisionOfService } from "../../lifecycle/decision.ts";
+import { groupBy } from "../../protocol/group-by.ts";
 import { type Bytes, type Reader, type Store, StoreError, type Tx } from "../../store/store.ts";
 import { finalizeDraft } from "../checkpoint/finalize.ts";
 import { decodeOrder } from "../checkpoint/order.ts";
@@ -55,7 +56,7 @@ export async function stepDraftSweep(sweep: DraftSweep): Promise<DraftSweepStep>
   );
   const { cursor, last, places, more } = due;
   if (last === null) return { finalized: 0, skipped: [], more: false };
-  const byTask = Map.groupBy(places, ({ tenant, task }) => `${tenant}/${task}`);
+  const byTask = groupBy(places, ({ tenant, task }) => `${tenant}/${task}`);
   const done = await Promise.all([...byTask.values()].map((ofTask) => finalizeInTurn(sweep, ofTask)));
   await store.transact({ ...WRITE, label: "pass_drafts" }, async (tx) => {
     // Otherwise another instance has made this step, and may have made further ones.

@@ -4,6 +4,7 @@
 // ends the process: a process in an unknown state must not write checkpoints.
 
 import { type Clock, systemClock } from "../clock.ts";
+import { createDeferred } from "../deferred.ts";
 import { createLogger, type Logger } from "../observability/log.ts";
 import { createMetrics, type Metrics } from "../observability/metrics.ts";
 import { unknownSettings } from "../settings/known-settings.ts";
@@ -39,7 +40,7 @@ export async function runMain(options: MainOptions): Promise<void> {
   endOnDefects(log);
   for (const unknown of unknownSettings(process.env))
     log.warn(unknown, "the environment has an unknown setting");
-  const started = Promise.withResolvers<Stop>();
+  const started = createDeferred<Stop>();
   // Before the start: a signal during its first, synchronous part would otherwise kill the process.
   onStopSignals(log, stopping, () => stopWithin(stopTimeoutMs, log, started.promise));
   try {

@@ -6,6 +6,7 @@
 import { ERROR_TABLE, invalid } from "../../protocol/errors.ts";
 import { isEnded } from "../../protocol/task.ts";
 import { whenAborted } from "../../runtime/clock.ts";
+import { createDeferred } from "../../runtime/deferred.ts";
 import { withSpan } from "../../runtime/observability/tracing.ts";
 import type { FleetClient } from "../client/client.ts";
 import { connect } from "../client/connect.ts";
@@ -105,7 +106,7 @@ async function executeOffered(
   reportFailure: ReportFailure,
 ): Promise<AgentResult> {
   const { type, signal, onOffer } = options;
-  const ended = Promise.withResolvers<AgentResult>();
+  const ended = createDeferred<AgentResult>();
   let isAccepted = false;
   const stopWaiting = () => {
     if (!isAccepted) ended.resolve(NO_TASK);

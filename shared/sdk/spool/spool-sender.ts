@@ -4,6 +4,7 @@
  * fleet remembers them. An older command that may have been sent is set aside for an operator: sent again, it might be applied twice.
  */
 import { BusError } from "../../bus/bus.ts";
+import { groupBy } from "../../protocol/group-by.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { SpoolFolder } from "./folder.ts";
@@ -72,7 +73,7 @@ export class SpoolSender {
     const inDoubt = first.start < before.sending;
     const mark = { acked: first.start, sending: last.end, at: inDoubt ? before.at : clock.now() };
     await folder.mark(name, mark).catch(unlessFull);
-    const chains = [...Map.groupBy(batch, ({ command }) => `${command.tenant}.${command.taskId}`).values()];
+    const chains = [...groupBy(batch, ({ command }) => `${command.tenant}.${command.taskId}`).values()];
     const ends = await Promise.allSettled(chains.map((chain) => this.#sendChain(bytes, chain, before)));
     // The failure is thrown after all chains have ended, so that none is still sending when the batch is repeated.
     const failures = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));

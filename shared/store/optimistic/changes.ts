@@ -2,6 +2,8 @@
  * Waits for a change of a key's value. All waits are checked after every commit that this process notices,
  * its own or another's: comparing the few awaited values costs less than looking through the written ones.
  */
+
+import { createDeferred } from "../../runtime/deferred.ts";
 import type { Bytes } from "../store.ts";
 
 /** The longest delay that setTimeout can hold; a longer one would fire at once. */
@@ -30,7 +32,7 @@ export class Changes {
     { key, lastSeen, current }: { key: Bytes; lastSeen: Bytes | undefined; current: Current },
     { pollMs, signal }: { pollMs: number; signal: AbortSignal },
   ): Promise<void> {
-    const { promise: woken, resolve } = Promise.withResolvers<void>();
+    const { promise: woken, resolve } = createDeferred<void>();
     const wake = () => resolve();
     const waiter = { key, lastSeen, wake };
     // Added before the value is read: a change between the two must wake.

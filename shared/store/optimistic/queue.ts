@@ -9,6 +9,7 @@
  * {@link BATCH_WAIT_MS}: they yield, but never starve.
  */
 import type { Clock } from "../../runtime/clock.ts";
+import { createDeferred } from "../../runtime/deferred.ts";
 import { type Bytes, StoreError, type TransactOptions } from "../store.ts";
 import type { PendingCommit } from "./attempt.ts";
 import { ByteWriter } from "./bytes.ts";
@@ -65,7 +66,7 @@ export class CommitQueue {
   submit(request: CommitRequest, priority: NonNullable<TransactOptions["priority"]>): PendingCommit {
     const slab = this.#open(priority === "batch" ? this.#batch : this.#default);
     const offset = encodeRequest(slab.out, request);
-    const { promise, resolve, reject } = Promise.withResolvers<Bytes>();
+    const { promise, resolve, reject } = createDeferred<Bytes>();
     slab.entries.push({ resolve, reject });
     this.#schedule();
     return {

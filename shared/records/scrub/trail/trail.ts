@@ -5,6 +5,7 @@
  */
 import { CHAIN_START, createChainVerifier } from "../../../integrity/chain.ts";
 import type { AuditEntry } from "../../../lifecycle/replay.ts";
+import { groupBy } from "../../../protocol/group-by.ts";
 import type { Bytes } from "../../../store/store.ts";
 import { decodePlace } from "../../checkpoint/checkpoint-location.ts";
 import { decodeOrder } from "../../checkpoint/order.ts";
@@ -93,7 +94,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 };
 
 function noteProblems(scrub: TaskScrub, problems: readonly { seq: number; problem: string }[]): void {
-  const ofEntry = Map.groupBy(problems, ({ seq }) => seq);
+  const ofEntry = groupBy(problems, ({ seq }) => seq);
   for (const [seq, some] of ofEntry) {
     const causes = some.map(({ problem }) => PROBLEMS[problem] ?? problem).join("; ");
     scrub.note(ofTask("audit", `entry ${seq}: ${causes}`));
