@@ -4,17 +4,20 @@
  * It is SQLite's lock on an empty database file, the only lock of the operating system that Node offers. The
  * kernel releases it when the process dies, in any way. It holds between the threads of one process, and
  * between containers on one machine, where process ids mean nothing. The process id beside it is for operators.
+ * A Node without SQLite sees only the claims of the holders, so every holder adds one.
  */
 import { accessSync, constants, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { claimFolder, type Sharing } from "./folder-claims.ts";
+
+export type { Sharing } from "./folder-claims.ts";
 
 export interface FolderLock {
   /** Further calls do nothing. */
   release(): void;
 }
-
-export type Sharing = "exclusive" | "shared";
 
 export interface FolderLockOptions {
   /** Default `exclusive`. */
@@ -32,21 +35,73 @@ const WAIT_MS = 200;
 const LOCK = "lock.sqlite";
 const HOLDER = "lock.pid";
 
+const sqlite = loadSqlite();
+
 /** Undefined while the lock is held elsewhere. Throws when the folder is missing or cannot be written. */
 export function lockFolder(folder: string, options: FolderLockOptions = {}): FolderLock | undefined {
   const { sharing = "exclusive", waitMs = WAIT_MS } = options;
   // SQLite's own error names no cause.
   accessSync(folder, constants.W_OK);
+  const database = sqlite === undefined ? null : lockDatabase(sqlite, folder, { sharing, waitMs });
+  if (database === undefined) return undefined;
+  const close = () => void (database?.isOpen && database.close());
+  try {
+    const claim = claimBeside(database, folder, { sharing, waitMs });
+    if (claim === undefined) {
+      close();
+      return undefined;
+    }
+    noteHolder(folder);
+    return {
+      release() {
+        claim.release();
+        close();
+      },
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** Undefined for a Node without SQLite. */
+function loadSqlite(): typeof import("node:sqlite") | undefined {
+  try {
+    return createRequire(import.meta.url)("node:sqlite") as typeof import("node:sqlite");
+  } catch {
+    return undefined;
+  }
+}
+
+function lockDatabase(
+  { DatabaseSync }: typeof import("node:sqlite"),
+  folder: string,
+  { sharing, waitMs }: Required<FolderLockOptions>,
+): DatabaseSync | undefined {
   const database = new DatabaseSync(join(folder, LOCK), { timeout: waitMs });
   try {
     acquire(database, sharing);
+    return database;
   } catch (error) {
     database.close();
     if ((error as { errcode?: number }).errcode === SQLITE_BUSY) return undefined;
     throw error;
   }
-  noteHolder(folder);
-  return { release: () => database.isOpen && database.close() };
+}
+
+/** Beside the lock of a database the claim only warns processes without SQLite, so a full disk must not prevent the lock. */
+function claimBeside(
+  database: DatabaseSync | null,
+  folder: string,
+  options: Required<FolderLockOptions>,
+): FolderLock | undefined {
+  try {
+    return claimFolder(folder, { ...options, ignoreOwn: database !== null });
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (database !== null && (code === "ENOSPC" || code === "EDQUOT")) return { release: () => {} };
+    throw error;
+  }
 }
 
 /** The process that last took the lock; null when unknown. A hint for operators, nothing else. */
