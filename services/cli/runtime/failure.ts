@@ -99,7 +99,10 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
     `Run this as the user of the fleet and with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from \`${fleet} access issue\`.`,
   FORBIDDEN: () => "Check --tenant and --agent: the credentials are for one tenant, one name and one role.",
   UNAVAILABLE: unavailable,
-  UNSUPPORTED_VERSION: () => "Upgrade this Fleet to the version that wrote the record.",
+  UNSUPPORTED_VERSION: ({ details }) =>
+    typeof details.needed === "string"
+      ? `Run the fleet with Node ${details.needed} or newer.`
+      : "Upgrade this Fleet to the version that wrote the record.",
   EXPIRED: ({ details }, call) =>
     `Check in \`${call.fleet} audit show ${taskOf(details, call)}\` whether it was applied; if not, send it again as a new command.`,
   TIMEOUT: timeout,

@@ -96,7 +96,8 @@ async function bodyOf(reader: Reader, keys: TenantKeys, task: string, id: string
   if (!isCompressed) return body;
   try {
     return decompressed(body, LIMITS.payload_bytes_max);
-  } catch {
+  } catch (error) {
+    if (error instanceof FleetError) throw error;
     throw new CorruptBytes("the body cannot be decompressed");
   }
 }

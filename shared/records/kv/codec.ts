@@ -2,7 +2,7 @@
  * The encoding of values on disk: one format byte, then MessagePack, compressed with zstd when that makes it
  * smaller. Drivers see bytes and callers see records. Only this module converts between them.
  */
-import { crc32, zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import zlib, { crc32 } from "node:zlib";
 import { Packr, RESERVE_START_SPACE } from "msgpackr";
 import { FleetError } from "../../protocol/errors.ts";
 import { LIMITS } from "../../protocol/limits.ts";
@@ -13,6 +13,7 @@ const ZSTD = 0x02;
 /** MessagePack after its CRC-32. The CRC detects damage; forgery is detected by the audit chain. */
 const CHECKED = 0x03;
 const CHECK_BYTES = 4;
+const ZSTD_NODE = "22.15.0";
 
 // Plain maps instead of the library's record extension: any MessagePack reader can read the store.
 const packr = new Packr({ useRecords: false, variableMapSize: true });
@@ -24,15 +25,25 @@ export class UnreadableValue extends Error {
   }
 }
 
+/** Node has zstd from 22.15. An older one writes every value uncompressed. */
+const { zstdCompressSync, zstdDecompressSync } = zlib as Partial<typeof zlib>;
+
 /** The compressed bytes, or null when compression does not make them smaller. */
 export function compressed(bytes: Bytes): Bytes | null {
-  if (bytes.length < LIMITS.compress_bytes_min) return null;
+  if (zstdCompressSync === undefined || bytes.length < LIMITS.compress_bytes_min) return null;
   const smaller = zstdCompressSync(bytes);
   return smaller.length < bytes.length ? smaller : null;
 }
 
-/** `maxBytes` bounds the memory that a damaged or hostile value can use. */
+/**
+ * `maxBytes` bounds the memory that a damaged or hostile value can use. Throws UNSUPPORTED_VERSION where Node has no zstd: the value
+ * is sound, so it must not count as damaged.
+ */
 export function decompressed(bytes: Bytes, maxBytes: number): Bytes {
+  if (zstdDecompressSync === undefined)
+    throw new FleetError("UNSUPPORTED_VERSION", "the store was written by a newer Node, which compresses", {
+      details: { node: process.versions.node, needed: ZSTD_NODE },
+    });
   return zstdDecompressSync(bytes, { maxOutputLength: maxBytes });
 }
 
@@ -83,6 +94,7 @@ export function decode<T>(bytes: Bytes): T {
     if (bytes[0] === CHECKED) return packr.unpack(verifiedBody(body)) as T;
     if (bytes[0] === ZSTD) return packr.unpack(decompressed(body, LIMITS.payload_bytes_max)) as T;
   } catch (error) {
+    if (error instanceof FleetError) throw error;
     throw new UnreadableValue("the value cannot be decoded", error);
   }
   throw new FleetError("UNSUPPORTED_VERSION", "the value was written by a newer version of Fleet", {
