@@ -3,7 +3,6 @@
 // is a field. Fields that carry secrets are redacted by name, one level deep. Secrets in texts are redacted by
 // their shapes.
 
-import { createRequire } from "node:module";
 import {
   type DestinationStream,
   destination as fileDestination,
@@ -12,6 +11,7 @@ import {
   stdSerializers,
 } from "pino";
 import { redactedData } from "../../protocol/redaction.ts";
+import { terminalLines } from "./terminal-lines.ts";
 
 export type Logger = import("pino").Logger;
 
@@ -59,7 +59,7 @@ export function createLogger({ service, level = "info", pretty, destination }: L
   };
   const isPretty = pretty ?? (destination === undefined && process.stdout.isTTY === true);
   if (!isPretty) return pino(options, destination ?? standardOutput());
-  return pino(options, prettyStream(destination));
+  return pino(options, terminalLines(destination ?? standardOutput()));
 }
 
 /** The stack may contain the messages of causes, and these the input. */
@@ -91,20 +91,4 @@ function standardOutput(): DestinationStream {
     },
   };
   return output;
-}
-
-function prettyStream(destination: DestinationStream | undefined): DestinationStream {
-  // Loaded here because only a terminal needs it, and in this thread because a worker thread would lose the
-  // last lines.
-  const prettyPino = createRequire(import.meta.url)("pino-pretty") as typeof import("pino-pretty");
-  const target = destination === undefined ? 1 : (destination as NodeJS.WritableStream);
-  return prettyPino({
-    destination: target,
-    sync: true,
-    ignore: "pid,hostname,service",
-    messageFormat: "{service}: {msg}",
-    singleLine: true,
-    translateTime: "SYS:HH:MM:ss.l",
-    errorLikeObjectKeys: ["error", "err"],
-  });
 }

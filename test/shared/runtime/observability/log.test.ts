@@ -44,6 +44,21 @@ test("an error keeps its type, message, stack, cause and fields", () => {
   expect(line.error.stack).toContain("gone");
 });
 
+test("a line for a terminal is text with its fields and the stack of its error", () => {
+  const written: string[] = [];
+  const log = createLogger({
+    service: "writer",
+    pretty: true,
+    destination: { write: (line) => written.push(line) },
+  });
+  log.warn({ task_id: "t1\u001b[2J", error: new Error("no lease") }, "write refused");
+  const [text = ""] = written;
+  expect(text).toMatch(
+    /^\[\d\d:\d\d:\d\d\.\d{3}\] \S*WARN\S*: writer: write refused \{"task_id":"t1\S*"\}\n {4}Error: no lease\n {4} +at /,
+  );
+  expect(text).not.toContain("\u001b[2J");
+});
+
 test("the level holds, and may be changed while running", () => {
   const written = lines(
     (log) => {
