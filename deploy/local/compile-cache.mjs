@@ -2,11 +2,8 @@
 // they only start slower.
 
 import module from "node:module";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-
-// Node resolves symbolic links in module URLs, so a link on PATH leads here too.
-const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+import { join } from "node:path";
+import { root } from "./root.mjs";
 
 /** For the modules that are loaded from now on, also by threads and child processes, which take the folder from the environment. */
 export function enableCompileCache() {

@@ -1,32 +1,37 @@
 #!/usr/bin/env node
-// The `fleet` command: runs services/cli/main.ts with a Node that supports TypeScript.
+// The `fleet` command: runs the command line program, in a checkout from its source, in an installed package from the compiled code.
 //
-// It uses this process if its Node is new enough, because a second process would double the start time. Otherwise it starts the
-// pinned Node, and passes streams, signals and the exit code through.
+// It uses this process if its Node is new enough, because a second process would double the start time. Otherwise, in a checkout, it
+// starts the pinned Node, and passes streams, signals and the exit code through.
 
 import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { enableCompileCache } from "./compile-cache.mjs";
-import { OLDEST_NODE, versionAtLeast } from "./versions.mjs";
+import { isPackage, root } from "./root.mjs";
+import { OLDEST_NODE, OLDEST_NODE_COMPILED, versionAtLeast } from "./versions.mjs";
 
-// Node resolves symbolic links in module URLs, so a link on PATH leads here too.
-const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const cli = join(root, "services", "cli", "main.ts");
+const compiled = isPackage(root);
+const cli = compiled
+  ? join(root, "dist", "services", "cli", "main.js")
+  : join(root, "services", "cli", "main.ts");
+const oldest = compiled ? OLDEST_NODE_COMPILED : OLDEST_NODE;
 const pinned = join(root, "node_modules", ".bin", "node");
 
-if (!existsSync(join(root, "node_modules"))) {
+if (!compiled && !existsSync(join(root, "node_modules"))) {
   fail(`run \`npm start\` in ${root} first: it installs the dependencies`);
-} else if (versionAtLeast(process.versions.node, OLDEST_NODE)) {
+} else if (versionAtLeast(process.versions.node, oldest)) {
   process.argv[1] = cli;
   enableCompileCache();
   await import(pathToFileURL(cli).href);
+} else if (compiled) {
+  fail(`Node ${oldest} or newer is needed, this is ${process.versions.node}; see https://nodejs.org`);
 } else if (existsSync(pinned)) {
   enableCompileCache();
   await runWith(pinned);
 } else {
   fail(
-    `Node ${OLDEST_NODE} or newer is needed, this is ${process.versions.node}; \`npm start\` in ${root} installs one`,
+    `Node ${oldest} or newer is needed, this is ${process.versions.node}; \`npm start\` in ${root} installs one`,
   );
 }
 

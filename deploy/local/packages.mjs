@@ -47,7 +47,11 @@ const stampFor = (root) => {
 // Compares npm's own record of installed packages, so that nothing is installed again after the user's own `npm ci`.
 function matchesLock(root) {
   const installed = JSON.parse(readText(at(root, ".package-lock.json")) ?? "{}").packages ?? {};
-  const wanted = Object.entries(JSON.parse(readText(join(root, "package-lock.json"))).packages).slice(1);
+  const { packages } = JSON.parse(readText(join(root, "package-lock.json")));
+  // The project itself and its workspaces are not installed.
+  const wanted = Object.entries(packages).filter(
+    ([path, { link }]) => path.startsWith("node_modules/") && !link,
+  );
   return wanted.every(([path, { version, integrity, optional, devOptional }]) => {
     const found = installed[path];
     if (!found) return Boolean(optional || devOptional);

@@ -5,12 +5,9 @@
 // missing it prints nothing and takes a few dozen milliseconds, because the slow part is loaded only when it is needed.
 // It writes only to the project folder (npm also to its own cache). Exit code 69: a part could not be installed.
 
-import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
 import { findNatsServer } from "./nats-binary.mjs";
 import { packagesReady } from "./packages.mjs";
-
-const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+import { root } from "./root.mjs";
 
 if (!packagesReady(root) || "problem" in findNatsServer({ root })) {
   const { installMissing } = await import("./installation.mjs");

@@ -3,6 +3,9 @@
 /** The first Node that runs TypeScript without a flag or a warning. */
 export const OLDEST_NODE = "22.18.0";
 
+/** The oldest Node that runs the compiled package. */
+export const OLDEST_NODE_COMPILED = "20.18.0";
+
 /** The first nats-server with every fix that the durable queue needs (sync_interval, repairs of lost streams). */
 export const OLDEST_NATS = "2.10.27";
 

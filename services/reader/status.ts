@@ -1,10 +1,10 @@
 /** The state of the fleet in one answer: health, backlogs, counts. UNAVAILABLE if the store is unreadable. */
-import { readFileSync } from "node:fs";
 import type { FleetStatus } from "../../shared/protocol/queries.ts";
 import { readCount } from "../../shared/records/kv/counters.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { outboxBacklog } from "../../shared/records/outbox/outbox.ts";
 import { readIndexStatus } from "../../shared/records/search/index-state.ts";
+import { packageVersion } from "../../shared/runtime/process/installation.ts";
 import { recentResult } from "../../shared/runtime/recent-result.ts";
 import type { Reader } from "../../shared/store/store.ts";
 import type { ReaderContext } from "./context.ts";
@@ -13,8 +13,7 @@ const READ_DEADLINE_MS = 2_000;
 const HEALTH_TIMEOUT_MS = 1_000;
 const INSPECTION_MS = 1_000;
 
-const manifest = new URL("../../package.json", import.meta.url);
-const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: string };
+const version = packageVersion();
 
 export function createStatus({ store, bus, clock }: ReaderContext): () => Promise<FleetStatus> {
   const begin = clock.monotonic();

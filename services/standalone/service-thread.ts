@@ -4,6 +4,7 @@ import { type EventLoopUtilization, performance } from "node:perf_hooks";
 import { Worker } from "node:worker_threads";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import type { MetricsSnapshot } from "../../shared/runtime/observability/metrics.ts";
+import { programUrl } from "../../shared/runtime/process/installation.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import type {
   StartupProblem,
@@ -33,7 +34,7 @@ export class ServiceThread {
 
   constructor(data: ThreadData, log: Logger) {
     this.#log = log;
-    this.#worker = new Worker(new URL("./thread-program.ts", import.meta.url), {
+    this.#worker = new Worker(programUrl("./thread-program.ts", import.meta.url), {
       name: "fleet-services",
       workerData: data,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },

@@ -4,10 +4,10 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
+import { packageRoot } from "../../shared/runtime/process/installation.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
 import { StartupError } from "../../shared/runtime/process/startup.ts";
@@ -26,7 +26,6 @@ import { startThreadPool } from "./thread-pool.ts";
 
 /** sysexits: EX_CANTCREAT. */
 const CANNOT_CREATE = 73;
-const PROJECT = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface Standalone {
   readonly busUrl: string;
@@ -56,7 +55,7 @@ export async function start(
     const access = config.auth === "off" ? undefined : await openAccess(home);
     if (access === undefined) log.warn("FLEET_AUTH is off: every local user may act as any agent");
     const server = await superviseNatsServer({
-      root: PROJECT,
+      root: packageRoot(),
       env: process.env,
       dir: join(home, "nats"),
       listener,

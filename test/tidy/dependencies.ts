@@ -15,6 +15,7 @@ export const explained: Rule = {
       ...manifest.dependencies,
       ...manifest.devDependencies,
       ...manifest.optionalDependencies,
+      ...manifest.peerDependencies,
     });
     const firstCells = [...read(files, PAGE).matchAll(/^\|([^|]*)\|/gm)].map(([, cell]) => cell!);
     const listed = firstCells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!));

@@ -40,6 +40,7 @@ const LAYERS: Record<string, readonly string[]> = {
   "services/standalone": [...SHARED, ...SERVICES, ...OUTSIDERS, "deploy/local"],
   "deploy/demo": ["shared/sdk"],
   "deploy/examples": ["shared/sdk"],
+  "deploy/package": [],
   "deploy/settings": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
   "deploy/local": [...SHARED, ...SERVICES, ...OUTSIDERS, "services/standalone"],
 };
@@ -54,7 +55,6 @@ const HOMES: Record<string, readonly string[]> = {
   msgpackr: ["shared/integrity/", "shared/records/", "shared/bus/", "shared/sdk/"],
   uuidv7: ["shared/sdk/", "services/watchdog/"],
   pino: ["shared/runtime/"],
-  "pino-pretty": ["shared/runtime/"],
   "prom-client": ["shared/runtime/"],
   "@opentelemetry/*": ["shared/runtime/"],
   "gpt-tokenizer": ["shared/prompts/"],
@@ -136,8 +136,10 @@ function violationsOf(one: File, name: string, known: ReadonlySet<string>): stri
 
 function dependencyNames(files: readonly File[]): ReadonlySet<string> {
   const manifest = JSON.parse(files.find(({ path }) => path === "package.json")?.text ?? "{}");
-  const { dependencies, devDependencies, optionalDependencies } = manifest;
-  return new Set(Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies }));
+  const { dependencies, devDependencies, optionalDependencies, peerDependencies } = manifest;
+  return new Set(
+    Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies, ...peerDependencies }),
+  );
 }
 
 export const cycles: Rule = {

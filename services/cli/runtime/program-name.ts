@@ -2,16 +2,14 @@
 // the operator's shell does not find would be worse than none.
 
 import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { delimiter, join, sep } from "node:path";
+import { packageRoot } from "../../../shared/runtime/process/installation.ts";
 import type { ProcessContext } from "./process-context.ts";
-
-const CHECKOUT = fileURLToPath(new URL("../../..", import.meta.url));
 
 /** `npx fleet` if npm started it, or if it runs from its own folder and `fleet` is not on the PATH; else `fleet`. */
 export function programNameOf({ env, script }: Pick<ProcessContext, "env" | "script">): string {
   const npm = env.npm_command === "exec" || (env.npm_execpath ?? "") !== "";
-  const ownFolder = script?.startsWith(CHECKOUT) ?? false;
+  const ownFolder = script?.startsWith(`${packageRoot()}${sep}`) ?? false;
   return npm || (ownFolder && !isOnPath("fleet", env.PATH ?? "")) ? "npx fleet" : "fleet";
 }
 

@@ -3,6 +3,7 @@
 
 import { type Argument, Command, CommanderError } from "commander";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
+import { packageVersion } from "../../../shared/runtime/process/installation.ts";
 import { exitCodes } from "../../../shared/runtime/process/startup.ts";
 import { addCheckpoint } from "../commands/checkpoints/checkpoint.ts";
 import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
@@ -34,7 +35,6 @@ import type { ProcessContext } from "./process-context.ts";
 import { programNameOf } from "./program-name.ts";
 import { Session } from "./session.ts";
 import { USAGE_EXIT, UsageError } from "./usage.ts";
-import { ownVersion } from "./version.ts";
 
 type AddCommand = (program: Command, action: ActionFactory) => void;
 
@@ -64,7 +64,7 @@ export async function run(context: ProcessContext): Promise<number> {
 export function createProgram(context: ProcessContext, onExit: (exitCode: number) => void): Command {
   const program = new Command(programNameOf(context))
     .description("Checkpoint, handoff and recovery for AI agents.")
-    .version(ownVersion(), "-V, --version", "print the version")
+    .version(packageVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "show help")
     .helpCommand("help [command]", "Show the help of a command.")
     .enablePositionalOptions()

@@ -1,5 +1,6 @@
 /** The calls of the launcher to a Kubernetes cluster. The official client is loaded only when it is used. */
 import type { V1Job, V1Pod, V1Secret } from "@kubernetes/client-node";
+import { loadOptional } from "../../../shared/runtime/process/optional-package.ts";
 import { AGENT_LABEL } from "./job-manifest.ts";
 
 export interface Cluster {
@@ -20,7 +21,11 @@ const NOT_FOUND = 404;
 
 /** Finds the cluster by the usual rules: `KUBECONFIG`, `~/.kube/config`, or the service account of the runner's pod. */
 export async function openCluster(): Promise<Cluster> {
-  const { ApiException, BatchV1Api, CoreV1Api, KubeConfig } = await import("@kubernetes/client-node");
+  const { ApiException, BatchV1Api, CoreV1Api, KubeConfig } = await loadOptional(
+    "the launcher kubernetes",
+    ["@kubernetes/client-node"],
+    () => import("@kubernetes/client-node"),
+  );
   const config = new KubeConfig();
   config.loadFromDefault();
   const batch = config.makeApiClient(BatchV1Api);

@@ -6,13 +6,14 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type Clock, createWake, type Wake } from "../../../shared/runtime/clock.ts";
+import { programUrl } from "../../../shared/runtime/process/installation.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { readJson, writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { type AgentNote, agentFiles, type LaunchNote, type ProcessNote, readExit } from "./agent-folder.ts";
 import { type Exit, failedToStart, type LaunchedAgent, type Launcher, type LaunchSpec } from "./launcher.ts";
 import { signalGroup } from "./process-group.ts";
 
-const SHIM = fileURLToPath(new URL("./agent-shim.ts", import.meta.url));
+const SHIM = fileURLToPath(programUrl("./agent-shim.ts", import.meta.url));
 const POLL_MS = 500;
 const START_POLL_MS = 20;
 /** The time for a shim to start on a busy machine. */

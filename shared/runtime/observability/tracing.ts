@@ -21,10 +21,17 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
+import { loadOptional } from "../process/optional-package.ts";
 import type { Logger } from "./log.ts";
 import { formatTraceparent, readTrace, type TraceCarrier, writeTrace } from "./trace-context.ts";
 
 export type { TraceCarrier } from "./trace-context.ts";
+
+const TRACING_PACKAGES = [
+  "@opentelemetry/sdk-trace-node",
+  "@opentelemetry/exporter-trace-otlp-http",
+  "@opentelemetry/resources",
+];
 
 const contexts = new AsyncLocalStorage<Context>();
 const NO_SPAN = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
@@ -51,7 +58,10 @@ export interface TracingOptions {
   log?: Logger;
 }
 
-/** To be called once per process. An endpoint that does not answer costs spans, never requests. */
+/**
+ * To be called once per process. An endpoint that does not answer costs spans, never requests. Throws StartupError where the packages
+ * for traces are not installed.
+ */
 export async function startTracing({
   service,
   endpoint,
@@ -59,11 +69,13 @@ export async function startTracing({
 }: TracingOptions): Promise<{ stop(): Promise<void> }> {
   if (!endpoint) return { stop: async () => {} };
   const [{ BatchSpanProcessor, NodeTracerProvider }, { OTLPTraceExporter }, { resourceFromAttributes }] =
-    await Promise.all([
-      import("@opentelemetry/sdk-trace-node"),
-      import("@opentelemetry/exporter-trace-otlp-http"),
-      import("@opentelemetry/resources"),
-    ]);
+    await loadOptional("tracing", TRACING_PACKAGES, () =>
+      Promise.all([
+        import("@opentelemetry/sdk-trace-node"),
+        import("@opentelemetry/exporter-trace-otlp-http"),
+        import("@opentelemetry/resources"),
+      ]),
+    );
   // A short timeout, because stopping waits for the last batch.
   const exporter = new OTLPTraceExporter({ url: tracesUrl(endpoint), timeoutMillis: 3_000 });
   const provider = new NodeTracerProvider({

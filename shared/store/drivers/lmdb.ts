@@ -11,6 +11,7 @@ import { mkdir } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { type FolderLock, lockFolder, lockHolder, type Sharing } from "../../runtime/process/folder-lock.ts";
+import { StartupError } from "../../runtime/process/startup.ts";
 import { CommitThread } from "../lmdb/commit-thread.ts";
 import { type LmdbEnvironment, openEnvironment } from "../lmdb/environment.ts";
 import { Snapshots } from "../lmdb/snapshots.ts";
@@ -45,7 +46,7 @@ const DEAD_READERS_MS = 10_000;
 /**
  * Opens the directory, for this process alone or shared with others that open it as shared.
  * @throws StoreError `unavailable` when another process has it (`details` {path, pid}) or it cannot be
- *   opened.
+ *   opened. StartupError when the package `lmdb` is not installed.
  */
 export async function openLmdb(options: LmdbOptions): Promise<Store> {
   const path = resolve(options.path);
@@ -67,6 +68,7 @@ export async function openLmdb(options: LmdbOptions): Promise<Store> {
   } catch (cause) {
     await database?.close();
     lock.release();
+    if (cause instanceof StartupError) throw cause;
     throw new StoreError("unavailable", "the store directory could not be opened", {
       details: { path },
       cause,

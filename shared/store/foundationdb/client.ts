@@ -27,7 +27,7 @@ const PATH_BYTES_MAX = 1_023;
 
 const INSTALL = [
   "install the FoundationDB client library libfdb_c 7.3 (package foundationdb-clients, glibc only) where the loader finds it",
-  "then install the npm package foundationdb 2.0.1 (npm install, with optional dependencies)",
+  "then install the npm package foundationdb: npm install foundationdb@2.0.1",
 ];
 
 /**

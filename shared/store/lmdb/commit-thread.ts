@@ -6,6 +6,8 @@
  * nothing is committed: the store is `fatal` until it is opened again.
  */
 import { Worker } from "node:worker_threads";
+import { createDeferred, type Deferred } from "../../runtime/deferred.ts";
+import { programUrl } from "../../runtime/process/installation.ts";
 import type { BatchResult, Slab } from "../optimistic/commit.ts";
 import { StoreError } from "../store.ts";
 import type { EnvironmentOptions } from "./environment.ts";
@@ -17,7 +19,7 @@ const CLOSE_MS = 5_000;
 export class CommitThread {
   readonly #worker: Worker;
   readonly #exited: Promise<unknown>;
-  #waiting: PromiseWithResolvers<WorkerAnswer> | undefined;
+  #waiting: Deferred<WorkerAnswer> | undefined;
   #failure: StoreError | undefined;
 
   private constructor(worker: Worker) {
@@ -34,7 +36,7 @@ export class CommitThread {
 
   static async start(environment: EnvironmentOptions): Promise<CommitThread> {
     processGate(); // created here at the latest, so that the committing thread inherits it
-    const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+    const worker = new Worker(programUrl("./worker.ts", import.meta.url), {
       name: "lmdb-commit",
       workerData: environment,
     });
@@ -82,7 +84,7 @@ export class CommitThread {
   }
 
   #answer(): Promise<WorkerAnswer> {
-    this.#waiting = Promise.withResolvers<WorkerAnswer>();
+    this.#waiting = createDeferred<WorkerAnswer>();
     return this.#waiting.promise;
   }
 

@@ -3,6 +3,7 @@
  * environment, and a second opening with other options fails or silently changes the durability.
  */
 import type { RootDatabase, Transaction } from "lmdb";
+import { loadOptional } from "../../runtime/process/optional-package.ts";
 import type { KeyRange, KeyValue } from "../store.ts";
 
 export type LmdbEnvironment = RootDatabase<Buffer, Buffer>;
@@ -22,7 +23,7 @@ const READERS_MAX = 4_096;
 let lastRead: (() => number) | undefined;
 
 export async function openEnvironment({ path, mapSizeBytes }: EnvironmentOptions): Promise<LmdbEnvironment> {
-  const { open, ...library } = await import("lmdb");
+  const { open, ...library } = await loadOptional("the embedded store", ["lmdb"], () => import("lmdb"));
   lastRead = (library as unknown as { getLastTxnId: () => number }).getLastTxnId;
   return open({
     path,

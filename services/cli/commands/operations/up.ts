@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { type Command, Option } from "commander";
+import { programUrl } from "../../../../shared/runtime/process/installation.ts";
 import { readConfig } from "../../../../shared/runtime/settings/config.ts";
 import { upFields } from "../../config.ts";
 import { wholeNumber } from "../../input/number.ts";
@@ -18,7 +19,7 @@ interface Flags {
   readonly opsPort?: number;
 }
 
-const MAIN = fileURLToPath(new URL("../../../standalone/main.ts", import.meta.url));
+const MAIN = fileURLToPath(programUrl("../../../standalone/main.ts", import.meta.url));
 const PORT_MAX = 65_535;
 /** A fleet that has just started, on a busy machine, may take seconds to answer. Without a server the answer comes at once. */
 const PROBE_MS = 5_000;

@@ -1,0 +1,33 @@
+/**
+ * The places of this program's own files. In a checkout the modules are TypeScript. In an installed package they are compiled
+ * JavaScript in `dist`, one folder below the manifest.
+ */
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The folder of package.json. */
+export function packageRoot(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, "package.json"))) {
+    const parent = dirname(folder);
+    if (parent === folder) throw new Error("package.json is missing beside the program");
+    folder = parent;
+  }
+  return folder;
+}
+
+/** The version in package.json. */
+export function packageVersion(): string {
+  const manifest = readFileSync(join(packageRoot(), "package.json"), "utf8");
+  return (JSON.parse(manifest) as { version: string }).version;
+}
+
+/**
+ * The program of a thread or of a child process. The compiler rewrites the endings of imports but not those of other paths.
+ * @param path relative to the calling module, with the ending `.ts`
+ * @param caller `import.meta.url` of the calling module
+ */
+export function programUrl(path: string, caller: string): URL {
+  return new URL(path.replace(/\.ts$/, extname(new URL(caller).pathname)), caller);
+}

@@ -1,0 +1,81 @@
+// An empty project with the packed package installed, as a user has it.
+
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { projectRoot } from "../../harness/project-root.ts";
+
+export interface Installation {
+  /** The user's project. */
+  readonly folder: string;
+  /** The size of the package's files, in bytes. */
+  readonly unpackedBytes: number;
+  /** The size of the files in node_modules, in bytes. 0 without an installation. */
+  readonly installedBytes: number;
+  /** The output of a failed `npm install`, if the registry cannot be reached. */
+  readonly unreachable?: string;
+}
+
+const UNREACHABLE =
+  /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|E50\d)\b/;
+
+/** Packs the package, which builds it, and installs the tarball. Throws if npm fails for another reason than the network. */
+export function installPackage(): Installation {
+  const scratch = mkdtempSync(join(tmpdir(), "fleet-package-"));
+  const pack = npm(["pack", "--json", "--pack-destination", scratch], projectRoot);
+  const [packed] = JSON.parse(pack.slice(pack.indexOf("["))) as { filename: string; unpackedSize: number }[];
+  const folder = join(scratch, "project");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
+  const unpackedBytes = packed!.unpackedSize;
+  try {
+    npm(["install", "--prefer-offline", "--no-audit", "--no-fund", join(scratch, packed!.filename)], folder);
+  } catch (error) {
+    const output = String((error as { stderr?: string }).stderr);
+    if (!UNREACHABLE.test(output)) throw error;
+    return { folder, unpackedBytes, installedBytes: 0, unreachable: output };
+  }
+  const installedBytes = bytesBelow(join(folder, "node_modules"));
+  // The user's own development packages.
+  mkdirSync(join(folder, "node_modules", "@types"), { recursive: true });
+  symlinkSync(join(projectRoot, "node_modules/@types/node"), join(folder, "node_modules/@types/node"));
+  return { folder, unpackedBytes, installedBytes };
+}
+
+/** Runs npm outside of this test's own npm, whose settings would reach it through the environment. */
+function npm(args: readonly string[], cwd: string): string {
+  const inherited = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
+  return execFileSync("npm", args, {
+    cwd,
+    env: Object.fromEntries(inherited),
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+    maxBuffer: 64 * 1024 * 1024,
+  });
+}
+
+/** The sum of the sizes of all files below a folder. */
+function bytesBelow(folder: string): number {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .reduce((sum, entry) => sum + lstatSync(join(entry.parentPath, entry.name)).size, 0);
+}
+
+/** The first Node of this major version on PATH. */
+export function findNode(major: number): string | undefined {
+  const places = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, "node"));
+  return [process.execPath, ...places].find(
+    (path) =>
+      existsSync(path) &&
+      spawnSync(path, ["--version"], { encoding: "utf8" }).stdout?.startsWith(`v${major}.`),
+  );
+}
