@@ -15,6 +15,7 @@ import { startHandoffController } from "./handoff-controller.ts";
 import { startHandoffEvents } from "./handoff-events.ts";
 import { startHandoffGauges } from "./handoff-gauges.ts";
 import { createOfferBuilder } from "./offer-builder.ts";
+import { startPolicyRecord } from "./policy-record.ts";
 import { startTokenizerLoad } from "./tokenizer-load.ts";
 
 export interface CoordinatorContext extends EventContext {
@@ -32,11 +33,12 @@ export async function start(context: CoordinatorContext): Promise<Stop> {
   const stopEvents = startHandoffEvents(context, repository, controller);
   const stopGauges = startHandoffGauges(context);
   const stopLoad = startTokenizerLoad(context.clock);
+  const stopRecord = startPolicyRecord(context, repository, config.policies);
   log.info({ instance: context.instance }, "coordinator started");
   return async () => {
     // The events stop first, so that the runs that they woke are finished.
     await stopEvents();
-    await Promise.all([controller.stop(), stopGauges(), stopLoad()]);
+    await Promise.all([controller.stop(), stopGauges(), stopLoad(), stopRecord()]);
     log.info("coordinator stopped");
   };
 }

@@ -23,6 +23,7 @@ import {
 } from "../../shared/protocol/subjects.ts";
 import { validate } from "../../shared/protocol/validation.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
+import { recordAccess } from "./access-acts.ts";
 import type { AgentsQuery } from "./agents.ts";
 import type { AlertQueries } from "./alerts.ts";
 import type { OfferQueries } from "./offers.ts";
@@ -77,7 +78,8 @@ export function createQueries(
     scrub_start: (tenant, _query, caller) => repository.startScrub({ tenant, caller }),
     scrub_findings: (tenant, query) => repository.scrubFindings(tenant, query),
     agents,
-    tenant_audit: (tenant, query) => repository.tenantAudit(tenant, query),
+    tenant_audit: (tenant, query) => repository.tenantActs.page(tenant, query),
+    access_record: (tenant, { acts }, caller) => recordAccess(repository, { tenant, caller }, acts),
     queue_status: (tenant) => queue.status(tenant),
     dead_list: (tenant, query) => queue.list(tenant, query),
     dead_retry: (tenant, { seq }, caller) => queue.retry(tenant, caller, seq),

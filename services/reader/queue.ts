@@ -26,9 +26,12 @@ import {
   HEADERS,
   isQueuedOp,
   parseQueuedSubject,
+  type QueuedOp,
   STREAMS,
   SUBJECTS,
 } from "../../shared/protocol/subjects.ts";
+import type { TenantAct } from "../../shared/protocol/tenant-audit.ts";
+import type { ReportedAct } from "../../shared/records/audit/tenant-acts.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { ReaderContext } from "./context.ts";
 
@@ -60,8 +63,10 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
 
     async retry(tenant, caller, seq) {
       const letter = await ownLetter(letters, tenant, seq);
+      const subject = queuedSubject(letter);
+      await repository.tenantActs.record({ tenant, caller }, [actOn(letter, "dead_retry")]);
       const [{ applied_at = null } = {}] = await withApplied(repository, tenant, [letter]);
-      const position = await putBack(context, letter);
+      const position = await putBack(context, letter, subject);
       // After a crash before this, the letter is still there, and a second retry has no second effect.
       await letters.remove(seq);
       const { task_id, command_id } = letter.shown;
@@ -73,8 +78,9 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
     },
 
     async drop(tenant, caller, seq) {
-      const { shown } = await ownLetter(letters, tenant, seq);
-      const { task_id, agent_id, command_id } = shown;
+      const letter = await ownLetter(letters, tenant, seq);
+      const { task_id, agent_id, command_id, dead_at } = letter.shown;
+      await repository.tenantActs.record({ tenant, caller }, [actOn(letter, "dead_drop")]);
       const audited =
         task_id !== null &&
         (await repository.recordRefusal({
@@ -84,12 +90,25 @@ export function createQueueQueries(context: ReaderContext, repository: Checkpoin
           actor: { id: "reader", on_behalf_of: caller, type: "service" },
           commandId: command_id,
           reason: "dropped",
-          occasion: `${STREAMS.dead}/${seq}/${shown.dead_at}`,
+          occasion: `${STREAMS.dead}/${seq}/${dead_at}`,
         }));
       await letters.remove(seq);
       log.warn({ tenant, caller, letter: seq, task_id, command_id, audited }, "dead letter dropped");
       return { seq, command_id };
     },
+  };
+}
+
+/** Recorded before the letter leaves its stream, so that no crash leaves a letter removed without a record. */
+function actOn(
+  { shown: { seq, dead_at, task_id, command_id } }: FoundLetter,
+  action: LetterAct,
+): ReportedAct {
+  const ids = { ...(task_id !== null && { task_id }), ...(command_id !== null && { command_id }) };
+  return {
+    action,
+    subject: { letter: seq, ...ids },
+    occasion: `${action}/${STREAMS.dead}/${seq}/${dead_at}`,
   };
 }
 
@@ -133,6 +152,9 @@ async function list(
   return { found, next_seq: next };
 }
 
+type QueuedAddress = ReturnType<typeof parseQueuedSubject> & { readonly op: QueuedOp };
+type LetterAct = Extract<TenantAct, "dead_retry" | "dead_drop">;
+
 interface FoundLetter {
   readonly shown: Letter;
   readonly headers: { get(name: string): string | undefined };
@@ -169,15 +191,23 @@ async function ownLetter(letters: StreamView, tenant: string, seq: number): Prom
   return { shown: readDeadLetter(found), body: found.body, headers: found.headers };
 }
 
-/** Queues the command under a new message id. With the old one, the stream would drop it as a duplicate. */
-async function putBack({ bus }: ReaderContext, { shown, body, headers }: OwnLetter): Promise<number> {
+/** The subject under which the command was queued. Throws INVALID for a letter without a queued command. */
+function queuedSubject({ shown, headers }: FoundLetter): QueuedAddress {
   const address = parseQueuedSubject(headers.get(HEADERS.deadSubject) ?? "");
+  const { op } = address;
+  if (shown.stream === STREAMS.queue && isQueuedOp(op)) return { ...address, op };
+  throw new FleetError("INVALID", "this letter holds no command that can be queued", {
+    details: { seq: shown.seq, stream: shown.stream, op },
+  });
+}
+
+/** Queues the command under a new message id. With the old one, the stream would drop it as a duplicate. */
+async function putBack(
+  { bus }: ReaderContext,
+  { shown, body, headers }: OwnLetter,
+  address: QueuedAddress,
+): Promise<number> {
   const { tenant, agent, task, op } = address;
-  if (shown.stream !== STREAMS.queue || !isQueuedOp(op)) {
-    throw new FleetError("INVALID", "this letter holds no command that can be queued", {
-      details: { seq: shown.seq, stream: shown.stream, op },
-    });
-  }
   const name = queueMessageId(shown.command_id ?? "none", requestHash(address, body));
   const ack = await bus.publishDurable(
     SUBJECTS.queue(tenant, agent, task, op),

@@ -15,8 +15,18 @@ export const grantRecordSchema = z.strictObject({
 });
 export type GrantRecord = z.infer<typeof grantRecordSchema>;
 
+/** What was done with credentials, for the audit chain of their tenant. */
+export const grantActSchema = z.strictObject({
+  act: z.enum(["issue", "revoke"]),
+  ...grantRecordSchema.pick({ id: true, role: true }).shape,
+  name: z.string().regex(/^[A-Za-z0-9_=-]{1,80}$/, "the name of an agent, a person or a service"),
+});
+export type GrantAct = z.infer<typeof grantActSchema>;
+
 export const grantLineSchema = z.union([
   z.strictObject({ issued: grantRecordSchema }),
   z.strictObject({ revoked: z.strictObject({ id: grantRecordSchema.shape.id, at: z.iso.datetime() }) }),
+  /** The first `acts` lines about credentials are in the audit chain. */
+  z.strictObject({ recorded: z.strictObject({ acts: z.int().min(0) }) }),
 ]);
 export type GrantLine = z.infer<typeof grantLineSchema>;

@@ -205,6 +205,7 @@ export const LIMITS = {
   /** The note of an acknowledgement, and the alerts in one. */
   alert_note_chars_max: 1_000,
   alert_acks_count_max: 100,
+  access_acts_count_max: 100,
   webhooks_count_max: 32,
   webhook_tenants_count_max: 64,
   /** The work of one step of the scrubber, except for a single checkpoint that is larger. */

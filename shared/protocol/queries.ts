@@ -1,5 +1,6 @@
 /** Queries: the requests that only read. Each has one schema for its parameters and a type for its result. */
 import { z } from "zod";
+import { grantActSchema } from "./access-grant.ts";
 import { type AgentPage, agentsQuerySchema } from "./agents.ts";
 import {
   type AcknowledgedAlerts,
@@ -84,6 +85,11 @@ export const auditQuerySchema = z.looseObject({
 /** The audit chain of the tenant itself. */
 export const tenantAuditQuerySchema = auditQuerySchema.omit({ task_id: true });
 
+/** Acts with credentials, for the audit chain of the tenant. */
+export const accessRecordQuerySchema = z.looseObject({
+  acts: z.array(grantActSchema).min(1).max(LIMITS.access_acts_count_max),
+});
+
 /** One handoff by its id, or the open one of a task, or else its latest. */
 export const handoffQuerySchema = z
   .looseObject({ handoff_id: checkpointIdSchema.optional(), task_id: tokenSchema.optional() })
@@ -164,6 +170,7 @@ export const QUERY_SCHEMAS = {
   scrub_findings: scrubFindingsQuerySchema,
   agents: agentsQuerySchema,
   tenant_audit: tenantAuditQuerySchema,
+  access_record: accessRecordQuerySchema,
   queue_status: emptyQuerySchema,
   dead_list: deadListQuerySchema,
   dead_retry: deadLetterQuerySchema,
@@ -383,6 +390,8 @@ export interface QueryResults {
   scrub_findings: ScrubFindingPage;
   agents: AgentPage;
   tenant_audit: TenantAuditPage;
+  /** The number of acts that were not recorded before. */
+  access_record: { readonly recorded: number };
   queue_status: QueueStatus;
   dead_list: DeadLetterPage;
   dead_retry: RetriedLetter;

@@ -69,6 +69,7 @@ export const QUERY_OPS = [
   "index_status",
   "agents",
   "tenant_audit",
+  "access_record",
   ...SCRUB_OPS,
   ...QUEUE_OPS,
   ...ALERT_OPS,

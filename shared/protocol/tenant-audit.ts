@@ -1,6 +1,15 @@
-/** The audit chain of a tenant: the acts of operators that concern no task's state. */
+/** The audit chain of a tenant: the acts that concern no task's state. */
 
-export const TENANT_ACTS = ["alert_ack", "scrub_start", "index_rebuild"] as const;
+export const TENANT_ACTS = [
+  "alert_ack",
+  "scrub_start",
+  "index_rebuild",
+  "dead_retry",
+  "dead_drop",
+  "credentials_issue",
+  "credentials_revoke",
+  "policy_change",
+] as const;
 export type TenantAct = (typeof TENANT_ACTS)[number];
 
 /** One audit entry with its hashed bytes, so that a caller can verify the chain itself. */

@@ -44,7 +44,8 @@ import type { ScrubFindingPage, ScrubStatus } from "../protocol/scrub.ts";
 import type { Task } from "../protocol/task.ts";
 import type { Store, Tx } from "../store/store.ts";
 import { readAudit } from "./audit/audit.ts";
-import { actAudited, readTenantAudit, type TenantCaller } from "./audit/tenant-audit.ts";
+import { TenantActs } from "./audit/tenant-acts.ts";
+import { actAudited, type TenantCaller } from "./audit/tenant-audit.ts";
 import { createCheckpoint } from "./checkpoint/create.ts";
 import { finalizeCheckpoint } from "./checkpoint/finalize.ts";
 import { linkCheckpoints } from "./checkpoint/link.ts";
@@ -114,6 +115,7 @@ export class CheckpointRepository {
   readonly handoffActions: HandoffActions;
   /** The operations of the watchdogs. */
   readonly recoveryActions: RecoveryActions;
+  readonly tenantActs: TenantActs;
 
   constructor(options: RepositoryOptions) {
     const { store, format, now, finder, onCorrupt, policies = DEFAULT_POLICIES } = options;
@@ -126,6 +128,7 @@ export class CheckpointRepository {
     const parts = { transactions, findings, incarnation, now, service: finder, policies };
     this.handoffActions = new HandoffActions(parts);
     this.recoveryActions = new RecoveryActions(parts);
+    this.tenantActs = new TenantActs(parts);
     this.#options = options;
     this.#policies = policies;
     this.#thresholdsOf = thresholdsIn(policies);
@@ -244,11 +247,6 @@ export class CheckpointRepository {
       const page = await readAudit(reader, keys, query.task_id, query.from_seq, query.limit);
       return { task: redactedView(task), ...page };
     });
-  }
-
-  /** One page of the tenant's own audit chain. */
-  tenantAudit(tenant: string, query: QueryParams<"tenant_audit">): Promise<QueryResults["tenant_audit"]> {
-    return this.#transactions.read("tenant_audit", (reader) => readTenantAudit(reader, tenant, query));
   }
 
   /** Throws UNAVAILABLE, with the position of the index, when it does not reach `wait_for` in time. */

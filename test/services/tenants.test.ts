@@ -117,6 +117,9 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     index_status: [{}],
     agents: [{}],
     tenant_audit: [{}],
+    access_record: [
+      { acts: [{ act: "issue", id: `U${"A".repeat(55)}`, role: "agent", name: `${own}-agent` }] },
+    ],
     offer_settle: [{ delivery, outcome: "done" }],
     scrub_status: [{}],
     scrub_start: [{}],

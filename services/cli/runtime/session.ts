@@ -51,7 +51,21 @@ export class Session {
 
   /** Connects at the first call. `agentId` is used if no option or variable names the caller. */
   async client(agentId?: string): Promise<FleetClient> {
-    if (this.#client !== undefined) return this.#client;
+    this.#client ??= await this.#connect(this.settings.tenant, agentId);
+    return this.#client;
+  }
+
+  /** Runs `work` with a client of another tenant. */
+  async inTenant(tenant: string, work: (client: FleetClient) => Promise<void>): Promise<void> {
+    const client = await this.#connect(tenant, undefined);
+    try {
+      await work(client);
+    } finally {
+      await client.close();
+    }
+  }
+
+  async #connect(tenant: string | undefined, agentId: string | undefined): Promise<FleetClient> {
     // Loaded here, because the client and its schemas take longer to load than most commands to run.
     const [{ connect }, { discover, readCaller }] = await Promise.all([
       import("../../../shared/sdk/client/connect.ts"),
@@ -61,9 +75,9 @@ export class Session {
     const { timeout } = settings;
     const caller = readCaller(settings, context.env) ?? agentId;
     this.#address = discover(settings, context.env);
-    this.#client = await connect({
+    return connect({
       url: this.#address.url,
-      ...(settings.tenant !== undefined && { tenant: settings.tenant }),
+      ...(tenant !== undefined && { tenant }),
       ...(caller !== undefined && { agentId: caller }),
       defaultAgentId: accountPerson(),
       role: "operator",
@@ -71,7 +85,6 @@ export class Session {
       onWarning: (warning) => this.warn(warning),
       env: this.context.env,
     });
-    return this.#client;
   }
 
   /** The address of the bus; undefined before the first connection. */

@@ -5,7 +5,12 @@
  */
 import { closeSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { type GrantLine, type GrantRecord, grantLineSchema } from "../../protocol/access-grant.ts";
+import {
+  type GrantAct,
+  type GrantLine,
+  type GrantRecord,
+  grantLineSchema,
+} from "../../protocol/access-grant.ts";
 import { lockFolder } from "../../runtime/process/folder-lock.ts";
 import { StartupError } from "../../runtime/process/startup.ts";
 import { REGISTER_FILE } from "./access-files.ts";
@@ -23,28 +28,53 @@ const LOCK_MS = 5_000;
 
 /** The oldest first. Throws StartupError for a damaged register, because a lost line may be a revocation. */
 export function readGrants(folder: string): RegisteredGrant[] {
-  const path = join(folder, REGISTER_FILE);
   const found = new Map<string, RegisteredGrant>();
-  const lines = read(path).split("\n");
-  for (const [index, line] of lines.entries()) {
-    if (line === "") continue;
-    const parsed = parse(line);
-    if (parsed === undefined) {
-      // A process that was killed while it appended leaves half of the last line. It has shown no credentials.
-      if (index === lines.length - 1) continue;
-      throw new StartupError("the register of credentials is damaged", {
-        exitCode: 78,
-        details: { path, line: index + 1 },
-        hint: "restore the file; without it, revoked credentials could be valid again",
-      });
-    }
-    if ("issued" in parsed) found.set(parsed.issued.id, { ...parsed.issued, revoked_at: null });
-    else {
-      const grant = found.get(parsed.revoked.id);
-      if (grant !== undefined) found.set(grant.id, { ...grant, revoked_at: parsed.revoked.at });
+  for (const line of readLines(folder)) {
+    if ("issued" in line) found.set(line.issued.id, { ...line.issued, revoked_at: null });
+    else if ("revoked" in line) {
+      const grant = found.get(line.revoked.id);
+      if (grant !== undefined) found.set(grant.id, { ...grant, revoked_at: line.revoked.at });
     }
   }
   return [...found.values()];
+}
+
+/** What was done with credentials and is not in the audit chain, in order; `through`: for {@link appendGrant}. */
+export function unrecordedActs(folder: string): {
+  readonly acts: readonly (GrantAct & { readonly tenant: string })[];
+  readonly through: GrantLine;
+} {
+  const grants = new Map<string, GrantRecord>();
+  const acts: (GrantAct & { tenant: string })[] = [];
+  let recorded = 0;
+  for (const line of readLines(folder)) {
+    // Two commands at once may append their lines in the other order.
+    if ("recorded" in line) recorded = Math.max(recorded, line.recorded.acts);
+    else if ("issued" in line) grants.set(line.issued.id, line.issued);
+    const id = "issued" in line ? line.issued.id : "revoked" in line ? line.revoked.id : undefined;
+    const grant = id === undefined ? undefined : grants.get(id);
+    if (grant === undefined) continue;
+    const { role, name, tenant } = grant;
+    acts.push({ act: "issued" in line ? "issue" : "revoke", id: grant.id, role, name, tenant });
+  }
+  return { acts: acts.slice(recorded), through: { recorded: { acts: acts.length } } };
+}
+
+function readLines(folder: string): GrantLine[] {
+  const path = join(folder, REGISTER_FILE);
+  const lines = read(path).split("\n");
+  return lines.flatMap((line, index) => {
+    if (line === "") return [];
+    const parsed = parse(line);
+    if (parsed !== undefined) return [parsed];
+    // A process that was killed while it appended leaves half of the last line. It has shown no credentials.
+    if (index === lines.length - 1) return [];
+    throw new StartupError("the register of credentials is damaged", {
+      exitCode: 78,
+      details: { path, line: index + 1 },
+      hint: "restore the file; without it, revoked credentials could be valid again",
+    });
+  });
 }
 
 export function appendGrant(folder: string, line: GrantLine): void {

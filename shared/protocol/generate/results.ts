@@ -182,6 +182,7 @@ export const RESULT_SCHEMAS = {
     entries: z.array(auditRecordSchema),
     more: z.boolean(),
   }),
+  access_record: z.looseObject({ recorded: z.int() }),
   queue_status: queueSchema,
   dead_list: z.looseObject({ letters: z.array(deadLetterSchema), next_seq: z.int().nullable() }),
   dead_retry: z.looseObject({

@@ -3,14 +3,13 @@
  * an operator dropped. Only the audit trail of the task changes, with the event of the new entry. Each
  * refusal is recorded once, even if a crash makes its service report it again.
  */
-import { sha256Hex } from "../../integrity/canonical.ts";
 import { annotate } from "../../lifecycle/decision.ts";
 import type { Tx } from "../../store/store.ts";
 import type { AuditActor } from "../audit/audit.ts";
-import { formatUuid, tenantKeys } from "../kv/keyspace.ts";
+import { tenantKeys } from "../kv/keyspace.ts";
 import { requireNewest } from "./command-transaction.ts";
 import { decodeHead } from "./head.ts";
-import { rememberOccasion } from "./idempotency.ts";
+import { occasionKey, rememberOccasion } from "./idempotency.ts";
 import { writeTransitions } from "./transitions.ts";
 
 export interface AuditedRefusal {
@@ -40,12 +39,11 @@ export async function recordRefusal(
 ): Promise<boolean> {
   const { tenant, task, agent, commandId, reason } = refusal;
   const keys = tenantKeys(tenant);
-  const mark = markOf(refusal.occasion);
-  const [seen, headValue] = await tx.getMany([keys.command(mark), keys.task(task)]);
+  const [seen, headValue] = await tx.getMany([occasionKey(keys, refusal.occasion), keys.task(task)]);
   if (seen !== undefined || headValue === undefined) return false;
   const head = decodeHead(headValue);
   await requireNewest(tx, keys, task, head);
-  rememberOccasion(tx, keys, { tenant, mark, nowMs: context.nowMs });
+  rememberOccasion(tx, keys, { tenant, occasion: refusal.occasion, nowMs: context.nowMs });
   const { actor } = refusal;
   const transitions = annotate(head, actor.id, context.nowMs, "refuse", {
     facts: { reason, agent_id: agent },
@@ -53,10 +51,4 @@ export async function recordRefusal(
   });
   writeTransitions(tx, keys, { tenant, task, actor, commandId, ...context }, head, transitions);
   return true;
-}
-
-/** A UUID of version 8, so that it never equals a command id. */
-function markOf(occasion: string): string {
-  const hex = sha256Hex(occasion);
-  return formatUuid(Buffer.from(`${hex.slice(0, 12)}8${hex.slice(13, 32)}`, "hex"));
 }

@@ -10,7 +10,7 @@ import type { HandoffState } from "../../protocol/handoff-states.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
-import type { TenantKeys } from "../kv/keyspace.ts";
+import { formatUuid, type TenantKeys } from "../kv/keyspace.ts";
 import { expire } from "./expiry.ts";
 
 /** A stored answer: everything but the position, which is the stamp that the store puts before it. */
@@ -156,12 +156,23 @@ export function remember(
   expire(tx, record);
 }
 
+/** The key of the record of something without an answer. `occasion` identifies it, the same in every attempt. */
+export function occasionKey(keys: TenantKeys, occasion: string): Bytes {
+  return keys.command(markOf(occasion));
+}
+
 /** Records that something without an answer was done. The record expires like that of a command. */
 export function rememberOccasion(
   tx: Tx,
   keys: TenantKeys,
-  { tenant, mark, nowMs }: { tenant: string; mark: string; nowMs: number },
+  { tenant, occasion, nowMs }: { tenant: string; occasion: string; nowMs: number },
 ): void {
-  tx.set(keys.command(mark), new Uint8Array(0));
-  expire(tx, { tenant, command: mark, nowMs });
+  tx.set(occasionKey(keys, occasion), new Uint8Array(0));
+  expire(tx, { tenant, command: markOf(occasion), nowMs });
+}
+
+/** A UUID of version 8, so that it never equals a command id. */
+function markOf(occasion: string): string {
+  const hex = sha256Hex(occasion);
+  return formatUuid(Buffer.from(`${hex.slice(0, 12)}8${hex.slice(13, 32)}`, "hex"));
 }

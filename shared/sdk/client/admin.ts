@@ -1,6 +1,7 @@
 /** `fleet.admin`: the operations of operators and their tools. Status, recoveries, alerts, dead letters, search index, scrub. */
 
 import { CHAIN_START, type ChainReport, createChainVerifier } from "../../integrity/chain.ts";
+import type { GrantAct } from "../../protocol/access-grant.ts";
 import type { AgentPage } from "../../protocol/agents.ts";
 import type { AcknowledgedAlerts, AlertPage, AlertState } from "../../protocol/alert-queries.ts";
 import type { ReceivedAlert } from "../../protocol/alerts.ts";
@@ -193,7 +194,7 @@ export class FleetAdmin {
     return this.#parts.queries.send("scrub_start", { deadlineMs, signal });
   }
 
-  /** The audit chain of this tenant's operators: acknowledged alerts, requested scrubs and index rebuilds; in pages. */
+  /** The audit chain of this tenant's operators: alerts, scrubs, index rebuilds, dead letters, credentials, policies; in pages. */
   tenantAudit(query: Camel<QueryInput<"tenant_audit">> & CallOptions = {}): Promise<TenantAuditPage> {
     return this.#parts.queries.send("tenant_audit", query);
   }
@@ -208,6 +209,16 @@ export class FleetAdmin {
       if (!page.more || !last) return verifier.finish(page.head ?? { seq: 0, hash: CHAIN_START });
       fromSeq = last.seq + 1;
     }
+  }
+
+  /** Records in that chain what was done with credentials. Acts that it has are not repeated. Returns the number of new ones. */
+  async recordAccess(acts: readonly GrantAct[], { deadlineMs, signal }: CallOptions = {}): Promise<number> {
+    const { recorded } = await this.#parts.queries.send("access_record", {
+      acts: [...acts],
+      deadlineMs,
+      signal,
+    });
+    return recorded;
   }
 
   /** The scrub's findings in this tenant that still hold, by task; in pages. */

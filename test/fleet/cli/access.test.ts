@@ -44,6 +44,15 @@ async function stranger(agentId: string | undefined, options: ConnectOptions = {
   return client;
 }
 
+/** What the audit chain of the tenant has about credentials. */
+async function credentialActs(tenant: string): Promise<object[]> {
+  const { out } = await fleet(`audit tenant --tenant ${tenant} --json`);
+  const { entries } = JSON.parse(out) as { entries: { entry: string }[] };
+  return entries
+    .map(({ entry }) => JSON.parse(entry) as { action: string })
+    .filter(({ action }) => action.startsWith("credentials_"));
+}
+
 const codeOf = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
     () => "done",
@@ -107,6 +116,13 @@ test(
     await expect.poll(() => codeOf(coder.getTask("walled"))).not.toBe("done");
     expect((await fleet("access list")).out).toMatch(/coder.*agent.*revoked/);
     expect(await fleet("access revoke coder")).toMatchObject({ exit: 64 });
+    const done = [
+      { action: "credentials_issue", subject: { name: "coder", role: "agent" } },
+      { action: "credentials_revoke", subject: { name: "coder", role: "agent" } },
+    ];
+    expect(await credentialActs("default")).toMatchObject(done);
+    const hers = { name: "human=ada", role: "observer" };
+    expect(await credentialActs("acme")).toMatchObject(done.map((act) => ({ ...act, subject: hers })));
   },
   FLEETS_MS,
 );
@@ -163,7 +179,15 @@ test(
     // Others could write to it before the fleet was started again.
     chmodSync(server.home, 0o777);
     await server.terminate();
+    const offline = await fleet("access issue --agent offline --json");
+    expect(offline).toMatchObject({ exit: 0, err: expect.stringContaining("audit chain") });
     await server.start();
+    const revoked = await fleet("access revoke offline");
+    expect(revoked).toMatchObject({ exit: 0, err: "" });
+    expect((await credentialActs("default")).slice(-2)).toMatchObject([
+      { action: "credentials_issue", subject: { name: "offline" } },
+      { action: "credentials_revoke", subject: { name: "offline" } },
+    ]);
     expect(statSync(server.home).mode & 0o777).toBe(0o755);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     for (const name of readdirSync(folder))

@@ -107,7 +107,14 @@ async function result<Op extends AnsweredOp>(op: Op, query: object = {}): Promis
 const idsOf = (page: QueryResults["search"] | QueryResults["history"]) =>
   page.checkpoints.map(({ metadata }) => metadata.checkpoint_id);
 
-const OTHERS = [...SCRUB_OPS, ...QUEUE_OPS, ...ALERT_OPS, ...OFFER_OPS, "tenant_audit"] as const;
+const OTHERS = [
+  ...SCRUB_OPS,
+  ...QUEUE_OPS,
+  ...ALERT_OPS,
+  ...OFFER_OPS,
+  "tenant_audit",
+  "access_record",
+] as const;
 
 describe("queries", () => {
   test("each has the result that the protocol names", async () => {
@@ -202,6 +209,23 @@ describe("queries", () => {
     expect({ head, more }).toEqual({ head: { seq: 2, hash: entries[1]!.hash }, more: false });
   });
 
+  test("acts with credentials are recorded in the order of their report, each once", async () => {
+    const credentials = `U${"A".repeat(55)}`;
+    const act = { id: credentials, role: "agent", name: "coder" };
+    const [issue, revoke] = [
+      { ...act, act: "issue" },
+      { ...act, act: "revoke" },
+    ];
+    expect(await result("access_record", { acts: [issue, issue] })).toEqual({ recorded: 1 });
+    expect(await result("access_record", { acts: [issue, revoke] })).toEqual({ recorded: 1 });
+    const { entries } = await result("tenant_audit");
+    const subject = { credentials, role: "agent", name: "coder" };
+    expect(entries.map(({ entry }) => JSON.parse(entry) as unknown)).toMatchObject([
+      { action: "credentials_issue", subject, actor: { id: "agent-1" } },
+      { action: "credentials_revoke", subject, actor: { id: "agent-1" } },
+    ]);
+  });
+
   test("a query in MessagePack is answered in MessagePack", async () => {
     const { checkpoint_id } = await create(bench.repository);
     const body = encodeBody({ checkpoint_id }, CONTENT_TYPES.msgpack);
@@ -225,6 +249,12 @@ describe("queries", () => {
     { op: "search", query: { text: "?" }, path: "text" },
     { op: "search", query: { wait_for: "soon" }, path: "wait_for" },
     { op: "get", query: { checkpoint_id: "42" }, path: "checkpoint_id" },
+    { op: "access_record", query: { acts: [] }, path: "acts" },
+    {
+      op: "access_record",
+      query: { acts: [{ act: "issue", id: "U", role: "agent", name: "coder" }] },
+      path: "acts.0.id",
+    },
   ])("$op refuses $query", async ({ op, query, path }) => {
     expect(await ask(op, query)).toMatchObject({
       status: "error",

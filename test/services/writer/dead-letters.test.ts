@@ -185,6 +185,12 @@ describe("dead letters", () => {
   const listed = async (query: Json = {}, tenant?: string) =>
     (await writer.ask("dead_list", query, tenant)).result as { letters: Json[]; next_seq: number | null };
 
+  /** The audit chain of the tenant. */
+  const recorded = async () =>
+    ((await writer.ask("tenant_audit")).result as { entries: { entry: string }[] }).entries.map(
+      ({ entry }) => JSON.parse(entry) as Json,
+    );
+
   beforeEach(() => writer.startReader());
 
   test("are listed in pages, each tenant's own only", async () => {
@@ -231,6 +237,19 @@ describe("dead letters", () => {
       error: { code: "NOT_FOUND" },
     });
     expect(await writer.send("update", update)).toMatchObject({ version: 2, replayed: true });
+    const subject = { letter: letter!.seq, task_id: "task-1", command_id: update.command_id };
+    expect(await recorded()).toMatchObject([{ action: "dead_retry", actor: { id: "operator-1" }, subject }]);
+  });
+
+  test("without a queued command cannot be retried, which leaves no entry", async () => {
+    await writer.publish("fleet.queue.default.agent-1.task-1.drop_all", { body: Buffer.from("{}") });
+    await writer.drained();
+    const [letter] = (await listed()).letters;
+    expect(await writer.ask("dead_retry", { seq: letter!.seq })).toMatchObject({
+      error: { code: "INVALID" },
+    });
+    expect(await recorded()).toEqual([]);
+    expect((await listed()).letters).toHaveLength(1);
   });
 
   test("show that a copy of their command was applied, and a retry changes nothing", async () => {
@@ -285,6 +304,8 @@ describe("dead letters", () => {
       actor: { id: "reader", on_behalf_of: "operator-1", type: "service" },
     };
     expect((await writer.audit()).at(-1)).toMatchObject(refused);
+    const subject = { letter: letter!.seq, task_id: "task-1", command_id: letter!.command_id };
+    expect(await recorded()).toMatchObject([{ action: "dead_drop", actor: { id: "operator-1" }, subject }]);
     await expect
       .poll(() => events.at(-1))
       .toMatchObject({

@@ -15,6 +15,7 @@ import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { namedAddress } from "../../runtime/address.ts";
 import type { Session } from "../../runtime/session.ts";
 import { UsageError } from "../../runtime/usage.ts";
+import { recordActs } from "./access-acts.ts";
 import { addInit } from "./access-init.ts";
 
 const EXPIRES_DEFAULT = "30d";
@@ -94,6 +95,7 @@ async function issue(session: Session, flags: IssueFlags): Promise<void> {
     now,
   });
   if (out !== undefined) writeFileSync(out, credentials, { mode: OWNER_ONLY, flag: "wx" });
+  await recordActs(session, await existingFolder(session), await runningFleet(session));
   const data = { ...grant, ...(out === undefined ? { credentials } : { file: out }) };
   const until = expiresAt === null ? "without an end" : `until ${expiresAt.toISOString()}`;
   const what = `credentials of ${agent} as ${role} in tenant ${tenant}, ${until}; id ${shortId(grant)}`;
@@ -132,6 +134,7 @@ async function revoke(session: Session, who: string): Promise<void> {
   const { tlsFor } = await import("../../../../shared/sdk/address.ts");
   if (url !== undefined) await updateServer(folder, { url, ...tlsFor(url, session.context.env) });
   const isApplied = url !== undefined;
+  await recordActs(session, folder, url);
   const { counted } = await import("../../rendering/terminal/text.ts");
   await session.show({ revoked, applied: isApplied }, () =>
     isApplied

@@ -48,7 +48,7 @@ export function addAudit(program: Command, action: ActionFactory): void {
     )
     .action(action(tenant));
   withExamples(tenantCommand, (fleet) => ({
-    "The operators that acknowledged alerts, or started a scrub or an index rebuild": `${fleet} audit tenant`,
+    "The operators that acknowledged alerts, dropped dead letters or issued credentials": `${fleet} audit tenant`,
     "In a nightly job": `${fleet} audit tenant --verify --json > report.json`,
   }));
 }

@@ -1,6 +1,8 @@
 /** The audit chain of a tenant: one entry for each act with an effect, and the scrub that finds damage in the chain. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { canonicalText, sha256Hex } from "../../../../shared/integrity/canonical.ts";
 import { createChainVerifier } from "../../../../shared/integrity/chain.ts";
+import { DEFAULT_POLICIES, type Policies } from "../../../../shared/protocol/policy.ts";
 import { decode, encode } from "../../../../shared/records/kv/codec.ts";
 import { tenantKeys } from "../../../../shared/records/kv/keyspace.ts";
 import { acknowledgeAlerts } from "../../../../shared/records/task/alert-acks.ts";
@@ -15,7 +17,7 @@ const ALERT = "default/task-1/occasion";
 let bench: TestRecords;
 
 const page = (tenant = "default", from_seq = 1) =>
-  bench.repository.tenantAudit(tenant, { from_seq, limit: 100 });
+  bench.repository.tenantActs.page(tenant, { from_seq, limit: 100 });
 const acts = async (tenant = "default") =>
   (await page(tenant)).entries.map(({ entry }) => JSON.parse(entry) as Record<string, unknown>);
 const acknowledge = (alerts: readonly string[], by: string = OPERATOR.caller, tenant = "default") =>
@@ -63,9 +65,40 @@ describe.each(ENGINES)("the audit chain of a tenant on %s", (engine) => {
 
   test("a page continues after the last entry of the page before", async () => {
     await acknowledge(["default/a/1", "default/a/2", "default/a/3"]);
-    const first = await bench.repository.tenantAudit("default", { from_seq: 1, limit: 2 });
+    const first = await bench.repository.tenantActs.page("default", { from_seq: 1, limit: 2 });
     expect(first).toMatchObject({ head: { seq: 3 }, entries: [{ seq: 1 }, { seq: 2 }], more: true });
     expect(await page("default", 3)).toMatchObject({ entries: [{ seq: 3 }], more: false });
+  });
+
+  test("a reported act has one entry, however often it is reported, and each tenant has its own", async () => {
+    const { tenantActs } = bench.repository;
+    const drop = { action: "dead_drop", subject: { letter: 7 }, occasion: "dead_drop/7" } as const;
+    const issue = { action: "credentials_issue", subject: { name: "coder" }, occasion: "issue/U1" } as const;
+    expect(await tenantActs.record(OPERATOR, [drop])).toBe(1);
+    expect(await tenantActs.record({ ...OPERATOR, caller: "agent-1" }, [drop, issue])).toBe(1);
+    expect(await tenantActs.record({ ...OPERATOR, tenant: "quokka" }, [drop])).toBe(1);
+    expect(await acts()).toMatchObject([
+      { action: "dead_drop", actor: { id: "human=olga", type: "human" }, subject: { letter: 7 }, seq: 1 },
+      { action: "credentials_issue", actor: { id: "agent-1" }, subject: { name: "coder" }, seq: 2 },
+    ]);
+    expect(await acts("quokka")).toMatchObject([{ action: "dead_drop", tenant: "quokka", seq: 1 }]);
+  });
+
+  test("a change of the policies has an entry, and a start with the same policies has none", async () => {
+    const start = (policies: Policies) =>
+      bench.repository.tenantActs.recordPolicies({ tenant: "default", service: "coordinator", policies });
+    const other = { ...DEFAULT_POLICIES, defaults: { first_checkpoint_ms: 60_000 } };
+    expect(await start(DEFAULT_POLICIES)).toBe(false);
+    expect([await start(other), await start(other), await start(DEFAULT_POLICIES)]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    const [first, second] = await acts();
+    const hashes = [DEFAULT_POLICIES, other].map((one) => sha256Hex(canonicalText(one)));
+    const entry = { action: "policy_change", actor: { id: "coordinator", type: "service" } };
+    expect(first).toMatchObject({ ...entry, subject: { from: hashes[0], to: hashes[1] } });
+    expect(second).toMatchObject({ ...entry, subject: { from: hashes[1], to: hashes[0] } });
   });
 
   const MANY = Array.from({ length: 200 }, (_, i) => `default/task-1/n${i}`);

@@ -180,7 +180,7 @@ async function answersOf(store: Store): Promise<Answers> {
     { text: "issue" },
   ] as const;
   for (const tenant of ["default", "clinic"]) {
-    await ask(`chain of ${tenant}`, () => repository.tenantAudit(tenant, { ...page, from_seq: 1 }));
+    await ask(`chain of ${tenant}`, () => repository.tenantActs.page(tenant, { ...page, from_seq: 1 }));
     await ask(`handoffs of ${tenant}`, () => repository.handoffs(tenant, page));
     await ask(`recoveries of ${tenant}`, () => repository.recoveries(tenant, page));
     for (const filter of filters) {

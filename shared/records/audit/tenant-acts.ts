@@ -1,0 +1,106 @@
+/**
+ * The acts that have no other record in the store: dead letters, credentials and policies. Each is recorded once,
+ * even if a crash makes its service report it again.
+ */
+import { canonicalText, sha256Hex } from "../../integrity/canonical.ts";
+import { DEFAULT_POLICIES, type Policies } from "../../protocol/policy.ts";
+import type { QueryParams } from "../../protocol/queries.ts";
+import type { TenantAct, TenantAuditPage } from "../../protocol/tenant-audit.ts";
+import type { Tx } from "../../store/store.ts";
+import { decodeChecked, encodeChecked } from "../kv/codec.ts";
+import { systemKeys, tenantKeys } from "../kv/keyspace.ts";
+import type { Transactions } from "../kv/transactions.ts";
+import { occasionKey, rememberOccasion } from "../task/idempotency.ts";
+import {
+  type AuditedAct,
+  actOf,
+  appendTenantAudit,
+  readTenantAudit,
+  type TenantCaller,
+} from "./tenant-audit.ts";
+
+export interface ReportedAct {
+  readonly action: TenantAct;
+  readonly subject: AuditedAct["subject"];
+  /** A text that identifies the act: the same for every report of it. */
+  readonly occasion: string;
+}
+
+export interface PolicyReport {
+  /** The tenant whose chain has the acts of the whole fleet. */
+  readonly tenant: string;
+  /** The service that applies the policies. */
+  readonly service: string;
+  readonly policies: Policies;
+}
+
+/** Before the first start with a policy file, a fleet applies the built-in policies. */
+const NO_POLICIES = sha256Hex(canonicalText(DEFAULT_POLICIES));
+
+/** The hash of the policies that were applied last. */
+const policiesKey = () => systemKeys.meta("policies");
+
+export class TenantActs {
+  readonly #transactions: Transactions;
+  readonly #now: () => number;
+
+  constructor(parts: { readonly transactions: Transactions; readonly now: () => number }) {
+    this.#transactions = parts.transactions;
+    this.#now = parts.now;
+  }
+
+  /** One page of the tenant's own audit chain. */
+  page(tenant: string, query: QueryParams<"tenant_audit">): Promise<TenantAuditPage> {
+    return this.#transactions.read("tenant_audit", (reader) => readTenantAudit(reader, tenant, query));
+  }
+
+  /** Returns the number of acts that were not recorded before. */
+  async record(by: TenantCaller, acts: readonly ReportedAct[]): Promise<number> {
+    const nowMs = this.#now();
+    const { value } = await this.#transactions.transact("record_acts", (tx) => record(tx, by, acts, nowMs));
+    return value;
+  }
+
+  /** Records that a service applies other policies than the last service that started. True: it does. */
+  async recordPolicies(report: PolicyReport): Promise<boolean> {
+    const nowMs = this.#now();
+    const { value } = await this.#transactions.transact("policy_change", (tx) =>
+      recordPolicies(tx, report, nowMs),
+    );
+    return value;
+  }
+}
+
+async function record(
+  tx: Tx,
+  by: TenantCaller,
+  acts: readonly ReportedAct[],
+  nowMs: number,
+): Promise<number> {
+  const { tenant } = by;
+  const keys = tenantKeys(tenant);
+  const recorded = await tx.getMany(acts.map(({ occasion }) => occasionKey(keys, occasion)));
+  const fresh = acts.filter((_, i) => recorded[i] === undefined);
+  await appendTenantAudit(
+    tx,
+    tenant,
+    fresh.map(({ action, subject }) => actOf(by, action, nowMs, subject)),
+  );
+  for (const { occasion } of fresh) rememberOccasion(tx, keys, { tenant, occasion, nowMs });
+  return fresh.length;
+}
+
+async function recordPolicies(tx: Tx, report: PolicyReport, nowMs: number): Promise<boolean> {
+  const { tenant, service, policies } = report;
+  const value = await tx.get(policiesKey());
+  const before = value === undefined ? NO_POLICIES : decodeChecked<string>(value);
+  const hash = sha256Hex(canonicalText(policies));
+  if (hash === before) return false;
+  tx.set(policiesKey(), encodeChecked(hash));
+  const at = new Date(nowMs).toISOString();
+  const actor = { id: service, type: "service" } as const;
+  await appendTenantAudit(tx, tenant, [
+    { action: "policy_change", actor, at, subject: { from: before, to: hash } },
+  ]);
+  return true;
+}
