@@ -14,14 +14,14 @@ import {
 } from "../../shared/protocol/dead-letter.ts";
 import { FleetError } from "../../shared/protocol/errors.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
+import type { QueryParams } from "../../shared/protocol/queries.ts";
 import type {
   DeadLetter,
   DeadLetterPage,
   DroppedLetter,
-  QueryParams,
   QueueStatus,
   RetriedLetter,
-} from "../../shared/protocol/queries.ts";
+} from "../../shared/protocol/queue-queries.ts";
 import {
   HEADERS,
   isQueuedOp,

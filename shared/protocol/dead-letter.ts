@@ -6,7 +6,7 @@ import { ERROR_CODES, type ErrorBody, type FleetError } from "./errors.ts";
 import { commandIdSchema, DEFAULT_TENANT, isToken } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { isPrincipal } from "./principal.ts";
-import type { DeadLetter } from "./queries.ts";
+import type { DeadLetter } from "./queue-queries.ts";
 import { HEADERS, queuedTokens } from "./subjects.ts";
 
 /** The headers that a command keeps on its way from the queue into a dead letter and back. */

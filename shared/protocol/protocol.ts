@@ -22,6 +22,7 @@ export * from "./policy.ts";
 export * from "./principal.ts";
 export * from "./prompt.ts";
 export * from "./queries.ts";
+export * from "./queue-queries.ts";
 export * from "./recovery-record.ts";
 export * from "./recovery-states.ts";
 export * from "./runner-settings.ts";

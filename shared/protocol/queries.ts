@@ -17,6 +17,14 @@ import { HANDOFF_STATES } from "./handoff-states.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { offerNextQuerySchema, offerSettleQuerySchema, type SettledOffer } from "./offer-queries.ts";
+import {
+  type DeadLetterPage,
+  type DroppedLetter,
+  deadLetterQuerySchema,
+  deadListQuerySchema,
+  type QueueStatus,
+  type RetriedLetter,
+} from "./queue-queries.ts";
 import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
@@ -133,14 +141,6 @@ export const recoveriesQuerySchema = z.looseObject({
   limit: limit(LIMITS.recoveries_limit_max, LIMITS.recoveries_limit_default),
   cursor,
 });
-
-export const deadListQuerySchema = z.looseObject({
-  limit: limit(LIMITS.dead_limit_max, LIMITS.dead_limit_default),
-  /** The first letter of the page, by its position in the stream of dead letters. */
-  from_seq: z.int().min(1).default(1),
-});
-
-export const deadLetterQuerySchema = z.looseObject({ seq: z.int().min(1) });
 
 /** The findings of the tenant, ordered by task. */
 export const scrubFindingsQuerySchema = z.looseObject({
@@ -304,70 +304,6 @@ export interface FleetStatus {
   readonly outbox: { readonly depth: number; readonly oldest_ms: number };
   readonly counts: { readonly tasks: number; readonly checkpoints: number; readonly events: number };
   readonly uptime_ms: number;
-}
-
-/** The state of the queue over all tenants, in numbers only. Dead letters are counted for the tenant alone. */
-export interface QueueStatus {
-  /** Commands that wait to be applied. */
-  readonly depth: number;
-  /** The age of the oldest command. null: the queue is empty. */
-  readonly oldest_age_ms: number | null;
-  readonly bytes: number;
-  /** At this size the queue refuses commands. */
-  readonly bytes_max: number;
-  /** Commands that have left the queue since its creation: applied, or dead letters now. */
-  readonly left_total: number;
-  /** The tenant's dead letters, which need an operator. */
-  readonly dead: number;
-  /** The store as the reader sees it. `away`: it is unavailable, and the queue only grows. */
-  readonly store: "ok" | "away";
-}
-
-/** A command that could not be applied, with the error. */
-export interface DeadLetter {
-  /** Its position among the dead letters, by which `dead_retry` and `dead_drop` name it. */
-  readonly seq: number;
-  /** The stream that it came from. */
-  readonly stream: string;
-  /** The error code in lower case. */
-  readonly reason: string;
-  readonly error: ErrorBody;
-  /** The tenant, agent, task and operation in its subject. null: that part of the subject is no token. */
-  readonly tenant: string | null;
-  readonly agent_id: string | null;
-  readonly task_id: string | null;
-  readonly op: string | null;
-  /** null: it has no readable id. */
-  readonly command_id: string | null;
-  readonly queued_at: string;
-  readonly dead_at: string;
-  /** The size of the command's body. */
-  readonly size_bytes: number;
-  /**
-   * The time at which a copy of the command was applied. null: none was, or over two days ago, or the store
-   * is unavailable.
-   */
-  readonly applied_at: string | null;
-}
-
-export interface DeadLetterPage {
-  readonly letters: readonly DeadLetter[];
-  /** The first letter of the next page. null on the last page. */
-  readonly next_seq: number | null;
-}
-
-export interface RetriedLetter {
-  readonly seq: number;
-  readonly command_id: string | null;
-  /** Its new position in the queue's stream. */
-  readonly position: number;
-  /** The time at which a copy of the command was applied before. The retry then has no effect. */
-  readonly applied_at: string | null;
-}
-
-export interface DroppedLetter {
-  readonly seq: number;
-  readonly command_id: string | null;
 }
 
 export interface QueryResults {

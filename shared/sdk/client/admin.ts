@@ -11,16 +11,18 @@ import { FleetError, invalid } from "../../protocol/errors.ts";
 import { normalizeCheckpointId } from "../../protocol/ids.ts";
 import { LIMITS } from "../../protocol/limits.ts";
 import type {
-  DeadLetterPage,
-  DroppedLetter,
   FleetStatus,
   IndexStatus,
   QueryInput,
-  QueueStatus,
   RecoveryPage,
   RecoveryPreview,
-  RetriedLetter,
 } from "../../protocol/queries.ts";
+import type {
+  DeadLetterPage,
+  DroppedLetter,
+  QueueStatus,
+  RetriedLetter,
+} from "../../protocol/queue-queries.ts";
 import type { ScrubFindingPage, ScrubStatus } from "../../protocol/scrub.ts";
 import { SUBJECTS } from "../../protocol/subjects.ts";
 import type { TenantAuditPage } from "../../protocol/tenant-audit.ts";

@@ -1,6 +1,6 @@
 // The queue and its dead letters, for operators.
 
-import type { DeadLetter, QueueStatus, RetriedLetter } from "../../../../shared/protocol/queries.ts";
+import type { DeadLetter, QueueStatus, RetriedLetter } from "../../../../shared/protocol/queue-queries.ts";
 import { field } from "../terminal/fields.ts";
 import { pageEnd, tableLines } from "../terminal/table.ts";
 import { bytesText, count, counted, percentText, plain, principalText } from "../terminal/text.ts";
