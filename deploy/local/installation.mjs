@@ -10,36 +10,53 @@ import { takeLock } from "./lock.mjs";
 import { findNatsServer } from "./nats-binary.mjs";
 import { installNatsServer } from "./nats-download.mjs";
 import { installPackages, packagesReady } from "./packages.mjs";
-import { Problem } from "./problem.mjs";
+import { Problem, problemOf } from "./problem.mjs";
 import { startProgress } from "./progress.mjs";
 import { createSetupContext } from "./setup-context.mjs";
 
-const UNAVAILABLE = 69; // EX_UNAVAILABLE of sysexits.h
-
 /** Installs the missing parts in the project folder `root`. Resolves to the exit code. */
 export async function installMissing(root) {
-  const home = join(root, ".fleet");
   const progress = startProgress(process.stderr);
+  try {
+    return await install(root, progress);
+  } catch (error) {
+    // The folder of the setup cannot be made, so neither part was begun.
+    return report([{ name: "set-up", error }], progress);
+  } finally {
+    progress.close();
+  }
+}
+
+async function install(root, progress) {
+  const home = join(root, ".fleet");
   mkdirSync(home, { recursive: true });
   const lock = await takeLock(join(home, "setup.lock"), () =>
     progress.say("waiting for another setup to end"),
   );
-  const setup = createSetupContext(join(home, "setup"), lock);
-  const stop = (signal) => setup.stop(signal);
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, stop);
+  let setup;
   try {
-    const jobs = [];
-    if (!packagesReady(root)) jobs.push(progress.job("npm dependencies", () => installPackages(root, setup)));
-    const nats = findNatsServer({ root });
-    if ("problem" in nats) jobs.push(progress.job("nats-server", () => natsFor(root, setup, nats.problem)));
-    const results = await Promise.allSettled(jobs);
+    setup = createSetupContext(join(home, "setup"), lock);
+    const stop = (signal) => setup.stop(signal);
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, stop);
+    const failures = await installParts(root, setup, progress);
     if (setup.stoppedBy) return 128 + constants.signals[setup.stoppedBy];
-    return report(results, progress);
+    return report(failures, progress);
   } finally {
-    progress.close();
-    rmSync(setup.folder, { recursive: true, force: true });
+    if (setup) rmSync(setup.folder, { recursive: true, force: true });
     lock.release();
   }
+}
+
+// Both parts are tried, so that one run shows the problems of both.
+async function installParts(root, setup, progress) {
+  const parts = [];
+  if (!packagesReady(root)) parts.push(["npm dependencies", () => installPackages(root, setup)]);
+  const nats = findNatsServer({ root });
+  if ("problem" in nats) parts.push(["nats-server", () => natsFor(root, setup, nats.problem)]);
+  const results = await Promise.allSettled(parts.map(([name, work]) => progress.job(name, work)));
+  return results.flatMap(({ status, reason }, i) =>
+    status === "rejected" ? [{ name: parts[i][0], error: reason }] : [],
+  );
 }
 
 // A wrong path in FLEET_NATS_SERVER is for the user to correct; another server would hide the mistake.
@@ -48,11 +65,12 @@ async function natsFor(root, setup, problem) {
   await installNatsServer(root, setup, problem);
 }
 
-function report(results, progress) {
-  const failures = results.filter((result) => result.status === "rejected").map((result) => result.reason);
-  for (const failure of failures) {
-    if (!(failure instanceof Problem)) throw failure;
-    progress.say(failure.message);
-  }
-  return failures.length > 0 ? UNAVAILABLE : 0;
+/** Prints every failure, and returns the exit code: that of the first. A defect is thrown after the others are printed. */
+function report(failures, progress) {
+  const problems = failures.map(({ name, error }) => ({ name, problem: problemOf(error) }));
+  const known = problems.filter(({ problem }) => problem instanceof Problem);
+  for (const { name, problem } of known) progress.say(`${name}: ${problem.message}`);
+  const defect = problems.find(({ problem }) => !(problem instanceof Problem));
+  if (defect) throw defect.problem;
+  return known[0]?.problem.exitCode ?? 0;
 }

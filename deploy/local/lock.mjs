@@ -45,10 +45,24 @@ export async function takeLock(path, onWait) {
   };
 }
 
+const NO_LINKS = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
+
 // A hard link appears with its content or not at all, so no process reads an empty lock.
 function create(mine, path) {
   try {
     linkSync(mine, path);
+    return true;
+  } catch (error) {
+    if (error.code === "EEXIST") return false;
+    if (NO_LINKS.includes(error.code)) return createWithoutLink(mine, path);
+    throw error;
+  }
+}
+
+// For file systems without hard links (exFAT, shared folders). An empty lock counts by its age, so a reader waits for its content.
+function createWithoutLink(mine, path) {
+  try {
+    writeFileSync(path, readFileSync(mine), { flag: "wx" });
     return true;
   } catch (error) {
     if (error.code === "EEXIST") return false;

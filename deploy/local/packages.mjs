@@ -9,6 +9,8 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { delimiter, dirname, join, sep } from "node:path";
+import { adviceFor, adviceWithoutError } from "./npm/advice.mjs";
+import { packagesUnlikeLock } from "./npm/lock-comparison.mjs";
 import { Problem, reasonIn } from "./problem.mjs";
 import { OLDEST_NODE, versionAtLeast } from "./versions.mjs";
 
@@ -25,12 +27,14 @@ export function packagesReady(root) {
 /** Installs the dependencies and the pinned Node, except those that are present and right. */
 export async function installPackages(root, setup) {
   if (!stampFor(root)) throw new Problem("package-lock.json is missing; run: git checkout package-lock.json");
-  if (!matchesLock(root)) {
+  if (packagesUnlikeLock(root).length > 0) {
     // Removed before npm starts, so that an interrupted install never looks finished.
     rmSync(stampPath(root), { force: true });
     rmSync(at(root, ".package-lock.json"), { force: true });
-    const flags = ["--ignore-scripts", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
-    await npm(root, setup, "npm ci", ["ci", ...flags], root);
+    const include = ["--include=dev", "--include=optional"];
+    const flags = ["--ignore-scripts", ...include, "--no-audit", "--no-fund", "--loglevel=error"];
+    const output = await npm(root, setup, "npm ci", ["ci", ...flags], root);
+    requireLocked(root, output);
   }
   if (!nodeVersion(pinnedNode(root))) await installNode(root, setup);
   const fresh = join(setup.folder, "stamp");
@@ -38,30 +42,21 @@ export async function installPackages(root, setup) {
   renameSync(fresh, stampPath(root));
 }
 
+function requireLocked(root, output) {
+  const names = packagesUnlikeLock(root);
+  if (names.length === 0) return;
+  const some = `${names.slice(0, 3).join(", ")}${names.length > 3 ? ", …" : ""}`;
+  throw new Problem(
+    `npm ci ended without an error, but ${names.length} of the packages in package-lock.json are missing or differ (${some}). ` +
+      `Its output:${reasonIn(output.trim() || "(nothing)")}\n  ${adviceWithoutError(output)}`,
+  );
+}
+
 const stampFor = (root) => {
   const lock = readText(join(root, "package-lock.json"));
   if (lock === undefined) return undefined;
   return `${createHash("sha256").update(lock).digest("hex")} ${process.platform}-${process.arch}\n`;
 };
-
-// Compares npm's own record of installed packages, so that nothing is installed again after the user's own `npm ci`.
-function matchesLock(root) {
-  const installed = JSON.parse(readText(at(root, ".package-lock.json")) ?? "{}").packages ?? {};
-  const { packages } = JSON.parse(readText(join(root, "package-lock.json")));
-  // The project itself and its workspaces are not installed.
-  const wanted = Object.entries(packages).filter(
-    ([path, { link }]) => path.startsWith("node_modules/") && !link,
-  );
-  return wanted.every(([path, { version, integrity, optional, devOptional }]) => {
-    const found = installed[path];
-    if (!found) return Boolean(optional || devOptional);
-    return (
-      found.version === version &&
-      found.integrity === integrity &&
-      existsSync(join(root, path, "package.json"))
-    );
-  });
-}
 
 // The registry has the binary in one package per platform, which the install script of `node` uses as well.
 async function installNode(root, setup) {
@@ -116,6 +111,7 @@ const withRemedy = (problem) =>
       )
     : problem;
 
+/** Resolves with npm's output. */
 async function npm(root, setup, title, args, cwd) {
   const node = outerNode(root);
   const script = process.env.npm_execpath ?? "";
@@ -125,7 +121,9 @@ async function npm(root, setup, title, args, cwd) {
   const { ok, output } = known
     ? await setup.run(node, [script, ...args], options)
     : await setup.run("npm", args, options);
-  if (!ok) throw new Problem(`${title} failed:${reasonIn(output)}`);
+  if (ok) return output;
+  const advice = adviceFor(output);
+  throw new Problem(`${title} failed:${reasonIn(output)}${advice === undefined ? "" : `\n  ${advice}`}`);
 }
 
 // npm must not run with the Node inside node_modules, because it deletes that folder first.
@@ -153,7 +151,7 @@ function readText(path) {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {
-    if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
+    if (["ENOENT", "ENOTDIR", "EACCES"].includes(error.code)) return undefined;
     throw error;
   }
 }

@@ -1,0 +1,1 @@
+export function packagesUnlikeLock(root: string): string[];
