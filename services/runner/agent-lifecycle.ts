@@ -186,9 +186,9 @@ export class AgentLifecycle {
     this.#running = running;
     const done = new AbortController();
     const signal = AbortSignal.any([done.signal, this.#detaching.signal]);
-    this.#log.info({ agent_pid: running.pid }, wasFound ? "running agent found" : "agent started");
+    this.#logStart(running, wasFound);
     if (this.#stopReason !== undefined) void running.stop(settings.grace_ms);
-    if (agent?.heartbeats !== false) this.#heartbeat = this.#startHeartbeat(running);
+    if (running.isStarted && agent?.heartbeats !== false) this.#heartbeat = this.#startHeartbeat(running);
     const limit = agent?.run_ms === undefined ? undefined : this.#stopAfter(agent.run_ms, signal);
     try {
       return await Promise.race([running.exited, this.#detached()]);
@@ -197,6 +197,14 @@ export class AgentLifecycle {
       await limit;
       await this.#heartbeat?.stop();
     }
+  }
+
+  /** An agent without a process is logged once, as one that could not be started. */
+  #logStart({ pid, isStarted }: LaunchedAgent, wasFound: boolean): void {
+    if (!isStarted) return;
+    if (wasFound) this.#log.info({ agent_pid: pid }, "running agent found");
+    else if (pid === null) this.#log.info("job of the agent created");
+    else this.#log.info({ agent_pid: pid }, "agent started");
   }
 
   /** Rejects when the runner stops and leaves its agents to the next runner. */

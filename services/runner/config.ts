@@ -18,6 +18,7 @@ import {
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
 import { addressFields, discoverBus } from "../../shared/sdk/address.ts";
 import { clientFields, spoolFolder } from "../../shared/sdk/client/connect.ts";
+import { programProblems } from "./programs.ts";
 
 const FILE = "FLEET_RUNNER_CONFIG";
 const NAME_CHARS = 40;
@@ -62,9 +63,12 @@ export interface RunnerConfig extends Omit<ConfigOf<typeof runnerProcessFields>,
   readonly settings: RunnerSettings;
 }
 
-/** Throws ConfigError with every problem in the environment or in the file. */
+/** Throws ConfigError with every problem in the environment or in the file, or with every program that is missing. */
 export function readRunnerConfig(env: Environment): RunnerConfig {
   const config = readConfig(runnerProcessFields, env);
+  const settings = readRunnerSettings(config.settingsFile);
+  const missing = programProblems(settings, env, FILE);
+  if (missing.length > 0) throw new ConfigError(missing);
   const runnerName = config.runnerName ?? hostname();
   return {
     ...config,
@@ -72,7 +76,7 @@ export function readRunnerConfig(env: Environment): RunnerConfig {
     runnerName: runnerName.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, NAME_CHARS),
     runnerDir: resolve(config.runnerDir ?? join(config.home, "runner")),
     spoolDir: resolve(spoolFolder({}, env)),
-    settings: readRunnerSettings(config.settingsFile),
+    settings,
   };
 }
 

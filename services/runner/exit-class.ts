@@ -4,6 +4,7 @@
  */
 import { constants } from "node:os";
 import { EXIT_CLASSES, type FailureClass } from "../../shared/protocol/exit-report.ts";
+import { NOT_STARTED_PREFIX } from "../../shared/protocol/recovery-states.ts";
 import type { ExitWord } from "../../shared/protocol/runner-settings.ts";
 import type { Exit } from "./launchers/launcher.ts";
 
@@ -50,11 +51,20 @@ export function signalOf({ code, signal }: Pick<Exit, "code" | "signal">): NodeJ
   return (found?.[0] as NodeJS.Signals | undefined) ?? null;
 }
 
+/** By the convention of shells and env(1), which start a program for the agent. */
+const SHELL_PROBLEMS: Readonly<Record<number, string>> = {
+  126: "its program, or one that it starts, may not be executed (exit code 126)",
+  127: "its program, or one that it starts, was not found (exit code 127)",
+};
+
 /** The details for the exit report; undefined if class and code say everything. */
-export function detailsOf(exit: Exit, { note, stopped }: ExitContext): string | undefined {
+export function detailsOf(exit: Exit, context: ExitContext): string | undefined {
+  const { note, stopped } = context;
+  const shellProblem = classOf(exit, context) === "not_started" ? SHELL_PROBLEMS[exit.code ?? 0] : undefined;
+  const problem = exit.problem ?? shellProblem;
   const facts = [
     note?.details,
-    exit.problem === null ? undefined : `could not be started: ${exit.problem}`,
+    problem === undefined ? undefined : `${NOT_STARTED_PREFIX}${problem}`,
     stopped === "runner_stopped" ? "the runner was stopped and ended it" : undefined,
     stopped === "run_time" ? "it exceeded the run_ms of its agent type" : undefined,
     exit.lost ? "the process that watched it ended as well, so its exit is unknown" : undefined,

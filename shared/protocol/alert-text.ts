@@ -7,7 +7,7 @@ import type { Alert, AlertType, ReceivedAlert } from "./alerts.ts";
 import type { HandoffFailure } from "./handoff-states.ts";
 import { DEFAULT_TENANT } from "./ids.ts";
 import { principalLabel } from "./principal.ts";
-import type { BlockReason } from "./recovery-states.ts";
+import { type BlockReason, NOT_STARTED_PREFIX } from "./recovery-states.ts";
 import { STREAMS } from "./subjects.ts";
 
 export interface AlertText {
@@ -99,6 +99,41 @@ export const BLOCKED_WORDS: Readonly<Record<BlockReason, string>> = {
     "The checkpoint of its handoff is corrupt. The watchdogs continue from an earlier one; look again in a minute.",
 };
 
+type BlockedWriter = (task: string, data: Alert<"RECOVERY_BLOCKED">["data"]) => Pick<Draft, "what" | "todo">;
+
+const blockedAfter: BlockedWriter = (task, { reason, class: failureClass, agentId, details, attempts }) => ({
+  what:
+    `Task ${task} is blocked` +
+    (failureClass === null ? "" : ` after ${agentName(agentId)} failed`) +
+    // For some blocks the class is the reason.
+    (failureClass === null || failureClass === reason ? "" : ` (${failureClass})`) +
+    `: ${reason.replaceAll("_", " ")}, ${attemptsMade(attempts)}` +
+    (details === null ? "." : `; details: ${sentence(details)}`),
+  todo: BLOCKED_WORDS[reason],
+});
+
+/** The reasons after which the cause decides what to do. */
+const SPENT: ReadonlySet<BlockReason> = new Set(["attempts_spent", "too_many_attempts", "unrecoverable"]);
+
+/** No agent ever ran, so the reason why it did not start stands first. */
+const notStarted: BlockedWriter = (task, { reason, agentId, details, attempts }) => {
+  const why = details?.startsWith(NOT_STARTED_PREFIX) ? details.slice(NOT_STARTED_PREFIX.length) : details;
+  return {
+    what:
+      `Task ${task} is blocked: ${agentName(agentId)} could not be started` +
+      (why === null ? "" : `: ${why}`) +
+      `; ${reason.replaceAll("_", " ")}, ${attemptsMade(attempts)}.`,
+    todo: SPENT.has(reason)
+      ? "Install the program, or correct the settings of its runner, then restore the budget of the task (recovery reset)."
+      : BLOCKED_WORDS[reason],
+  };
+};
+
+const agentName = (agentId: string | null): string =>
+  agentId === null ? "its agent" : principalLabel(agentId);
+
+const attemptsMade = (attempts: number): string => `${attempts} attempt${attempts === 1 ? "" : "s"} made`;
+
 /** Complete by compilation: a type of alert without words is a type error. */
 const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
   COMMAND_DEAD: ({ subject, data: { reason } }) => ({
@@ -110,17 +145,8 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
     ...(HANDOFF_WORDS[reason] ?? ended)(subject, facts),
     look: reason === "chain_broken" ? ["audit", "verify", subject] : ["handoffs", "show", handoffId],
   }),
-  RECOVERY_BLOCKED: ({ subject, data: { reason, class: failureClass, agentId, details, attempts } }) => ({
-    what:
-      `Task ${subject} is blocked` +
-      (failureClass === null
-        ? ""
-        : ` after ${agentId === null ? "its agent" : principalLabel(agentId)} failed`) +
-      // For some blocks the class is the reason.
-      (failureClass === null || failureClass === reason ? "" : ` (${failureClass})`) +
-      `: ${reason.replaceAll("_", " ")}, ${attempts} attempt${attempts === 1 ? "" : "s"} made` +
-      (details === null ? "." : `; details: ${sentence(details)}`),
-    todo: BLOCKED_WORDS[reason],
+  RECOVERY_BLOCKED: ({ subject, data }) => ({
+    ...(data.class === "not_started" ? notStarted(subject, data) : blockedAfter(subject, data)),
     look: ["recovery", "status", subject],
   }),
   SCRUB_FOUND: ({ subject, data: { kind, details } }) => ({

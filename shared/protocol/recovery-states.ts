@@ -68,6 +68,9 @@ export const DEFAULT_ACTIONS: Readonly<Record<FailureClass, readonly RecoveryAct
   not_started: ["back_off"],
 };
 
+/** The details of an agent that its runner could not start begin with it. */
+export const NOT_STARTED_PREFIX = "could not be started: ";
+
 /** Where attempts start: the newest sound checkpoint, or the one before it. */
 export const RECOVERY_RUNGS = ["latest", "previous"] as const;
 export type RecoveryRung = (typeof RECOVERY_RUNGS)[number];

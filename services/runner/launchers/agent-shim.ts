@@ -14,6 +14,7 @@ import { type Exit, failedToStart } from "./launcher.ts";
 import { memoryKills } from "./oom-kills.ts";
 import { OutputLog } from "./output-log.ts";
 import { signalGroup } from "./process-group.ts";
+import { startProblem } from "./start-problem.ts";
 
 /** The time in which leftover processes may end by themselves. */
 const LEFTOVER_MS = 1_000;
@@ -42,7 +43,7 @@ async function runAgentProcess(launch: LaunchNote): Promise<Exit> {
   const { child } = spawned;
   for (const stream of [child.stdout, child.stderr])
     stream?.on("data", (chunk: Uint8Array) => output.write(chunk));
-  const ended = endOf(child);
+  const ended = endOf(child, launch.argv);
   if (child.pid === undefined) return failedToStart((await ended).problem ?? "unknown", startedAt);
   const pid = child.pid;
   const note: AgentNote = { pid, mark: processMark(pid) ?? "", startedAt };
@@ -75,16 +76,19 @@ function spawnAgent({
     });
     return { child };
   } catch (error) {
-    return { problem: (error as Error).message };
+    return { problem: startProblem(error as Error, argv) };
   } finally {
     if (input !== undefined) closeSync(input);
   }
 }
 
-function endOf(child: ChildProcess): Promise<Pick<Exit, "code" | "signal" | "problem">> {
+function endOf(
+  child: ChildProcess,
+  argv: readonly string[],
+): Promise<Pick<Exit, "code" | "signal" | "problem">> {
   return new Promise((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal, problem: null }));
-    child.once("error", (error) => resolve({ code: null, signal: null, problem: error.message }));
+    child.once("error", (error) => resolve({ code: null, signal: null, problem: startProblem(error, argv) }));
   });
 }
 

@@ -41,6 +41,7 @@ export class KubernetesLauncher implements Launcher {
     const exited = this.#watch(cluster, spec, note);
     return {
       pid: null,
+      isStarted: true,
       exited,
       stop: async (graceMs) => {
         // The pod has the grace period of the settings; the Job stays until its pod has ended.

@@ -27,7 +27,7 @@ export interface LaunchSpec {
 export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
-  /** The reason why the agent could not be started, from the system (`spawn ./agent ENOENT`) or the launcher. */
+  /** The reason why the agent could not be started, in words: `the program ./agent was not found`. */
   readonly problem: string | null;
   /** True if the system killed a process for lack of memory just before. */
   readonly outOfMemory: boolean;
@@ -38,8 +38,10 @@ export interface Exit {
 }
 
 export interface LaunchedAgent {
-  /** null if the agent runs on another machine. */
+  /** null if the agent runs on another machine, or has no process. */
   readonly pid: number | null;
+  /** True once the agent has a process, or its Job is in the cluster. False: it could not be started, and `exited` has the problem. */
+  readonly isStarted: boolean;
   /** Never rejects. */
   readonly exited: Promise<Exit>;
   /** Sends SIGTERM to the agent and its child processes, and SIGKILL after `graceMs`. Resolves when the agent has ended. */

@@ -41,6 +41,7 @@ export class ProcessLauncher implements Launcher {
     const exited = this.#watch(spec.folder, wake);
     return {
       pid: agent?.pid ?? null,
+      isStarted: agent !== undefined,
       exited,
       stop: (graceMs) => this.#stop(agent, exited, graceMs),
     };
@@ -148,7 +149,7 @@ function problemOf({ argv, cwd }: LaunchSpec): string | null {
 }
 
 function endedAgent(exit: Exit): LaunchedAgent {
-  return { pid: null, exited: Promise.resolve(exit), stop: async () => {} };
+  return { pid: null, isStarted: false, exited: Promise.resolve(exit), stop: async () => {} };
 }
 
 const isAlive = ({ pid, mark }: ProcessNote): boolean => mark !== "" && processMark(pid) === mark;

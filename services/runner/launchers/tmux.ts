@@ -51,6 +51,7 @@ export class TmuxLauncher implements Launcher {
     const exited = this.#recordedExit(spec, note);
     return {
       pid: pane?.pid ?? null,
+      isStarted: true,
       exited,
       stop: (graceMs) => this.#stop(note.pane, exited, graceMs),
     };

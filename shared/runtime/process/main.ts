@@ -5,8 +5,9 @@
 
 import { type Clock, systemClock } from "../clock.ts";
 import { createDeferred } from "../deferred.ts";
-import { createLogger, type Logger } from "../observability/log.ts";
+import { createLogger, type Logger, type LogLevel, logLevels } from "../observability/log.ts";
 import { createMetrics, type Metrics } from "../observability/metrics.ts";
+import type { Environment } from "../settings/config.ts";
 import { unknownSettings } from "../settings/known-settings.ts";
 import type { ServiceContext, Stop } from "./service.ts";
 import { exitCodes, startupProblemOf } from "./startup.ts";
@@ -35,7 +36,7 @@ export interface MainOptions {
 /** Resolves when started; the process runs until a signal or a defect ends it. */
 export async function runMain(options: MainOptions): Promise<void> {
   const { service, start, stopTimeoutMs = 15_000, clock = systemClock } = options;
-  const log = options.log ?? createLogger({ service });
+  const log = options.log ?? createLogger({ service, ...levelOf(process.env) });
   const stopping = new AbortController();
   endOnDefects(log);
   for (const unknown of unknownSettings(process.env))
@@ -51,6 +52,12 @@ export async function runMain(options: MainOptions): Promise<void> {
     if (!stopping.signal.aborted) endOnFailedStart(service, log, error);
     started.reject(error);
   }
+}
+
+/** The level of the settings also holds before `start` has read them, which reports a wrong one. */
+function levelOf({ FLEET_LOG_LEVEL: name }: Environment): { level?: LogLevel } {
+  const level = logLevels.find((one) => one === name?.trim());
+  return level === undefined ? {} : { level };
 }
 
 function onStopSignals(log: Logger, stopping: AbortController, stop: () => Promise<void>): void {

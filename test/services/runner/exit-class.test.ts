@@ -120,6 +120,10 @@ test("a shell's exit code yields the name of the signal", () => {
 test("the details add what class and code do not say", () => {
   expect(detailsOf({ ...PLAIN, code: 1 }, NOTHING)).toBeUndefined();
   expect(detailsOf({ ...PLAIN, problem: "ENOENT" }, NOTHING)).toBe("could not be started: ENOENT");
+  expect(detailsOf({ ...PLAIN, code: 127 }, NOTHING)).toBe(
+    "could not be started: its program, or one that it starts, was not found (exit code 127)",
+  );
+  expect(detailsOf({ ...PLAIN, code: 127 }, { ...NOTHING, codes: { "127": "crash" } })).toBeUndefined();
   expect(
     detailsOf(
       { ...PLAIN, signal: "SIGKILL" },

@@ -46,11 +46,11 @@ test("an agent that is killed ends with the signal", async () => {
 
 test("a missing command or working folder is a failed start", async () => {
   const missing = await start(specOf(root, "0", { argv: ["no-such-agent-program"] }));
-  expect(missing.pid).toBeNull();
+  expect(missing).toMatchObject({ pid: null, isStarted: false });
   expect(await missing.exited).toMatchObject({
     code: null,
     signal: null,
-    problem: "spawn no-such-agent-program ENOENT",
+    problem: "the program no-such-agent-program was not found",
   });
   const nowhere = await start(specOf(root, "0", { cwd: join(root, "nowhere") }));
   expect(await nowhere.exited).toMatchObject({
@@ -60,7 +60,7 @@ test("a missing command or working folder is a failed start", async () => {
   const script = join(forbidden.folder, "script");
   writeFileSync(script, "#!/bin/sh\n", { mode: 0o600 });
   const refused = await start({ ...forbidden, argv: [script] });
-  expect(await refused.exited).toMatchObject({ problem: `spawn ${script} EACCES` });
+  expect(await refused.exited).toMatchObject({ problem: `the program ${script} may not be executed` });
 });
 
 test.each(["file", "stdin"] as const)(

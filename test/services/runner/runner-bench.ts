@@ -3,6 +3,7 @@
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { uuidv7 } from "uuidv7";
 import { expect } from "vitest";
 import { readRunnerConfig } from "../../../services/runner/config.ts";
 import type { AgentRecord } from "../../../services/runner/journal.ts";
@@ -12,6 +13,7 @@ import { connectBus } from "../../../shared/bus/connection.ts";
 import type { ExitReport } from "../../../shared/protocol/exit-report.ts";
 import { STREAMS, SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
+import { createLogger, type Logger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { type InProcessFleet, openInProcessFleet } from "../../harness/in-process-fleet.ts";
@@ -115,7 +117,7 @@ class TestRunner {
   }
 
   /** Starts the runner in this process, with the same folder every time. */
-  async start(): Promise<Stop> {
+  async start(log: Logger = testLog): Promise<Stop> {
     const config = readRunnerConfig(this.#env);
     const bus = await connectBus({
       url: config.busUrl,
@@ -125,7 +127,7 @@ class TestRunner {
     });
     this.metrics = createMetrics();
     const stopRunner = await start({
-      log: testLog,
+      log,
       metrics: this.metrics,
       clock: systemClock,
       bus,
@@ -187,6 +189,33 @@ class TestRunner {
   #folder(agent: string): string {
     return join(this.#home, "runner", "agents", agent);
   }
+}
+
+/** The record of a qa agent, as a runner writes it before it accepts the offer. */
+export const agentRecord = (handoff: string, task: string, more: Partial<AgentRecord>): AgentRecord => ({
+  agent_id: `qa-${task}`,
+  agent_type: "qa",
+  tenant: "default",
+  task_id: task,
+  handoff_id: handoff,
+  checkpoint_id: handoff,
+  offer_digest: "0".repeat(64),
+  command_id: uuidv7(),
+  launcher: "process",
+  first_checkpoint_ms: 900_000,
+  traceparent: null,
+  created_at: new Date().toISOString(),
+  state: "accepting",
+  fence: null,
+  report: null,
+  ...more,
+});
+
+/** A log whose lines a test reads. */
+export function recordedLog() {
+  const lines: { readonly level: string; readonly msg: string; readonly task_id?: string }[] = [];
+  const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
+  return { log: createLogger({ service: "runner", pretty: false, destination }), lines };
 }
 
 export async function openRunnerBench(): Promise<RunnerBench> {

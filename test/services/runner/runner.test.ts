@@ -1,9 +1,11 @@
 /** The runner with a real bus and a real writer: it starts real processes from offers, and reports their exits. */
 import { once } from "node:events";
+import { rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
-import type { AgentRecord } from "../../../services/runner/journal.ts";
 import { SUBJECTS } from "../../../shared/protocol/subjects.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { connect } from "../../../shared/sdk/sdk.ts";
@@ -11,7 +13,7 @@ import { EVIL, FORGERIES, forged, intercepted, publishOffer } from "../../harnes
 import { offeredTask } from "../../harness/records/handoffs.ts";
 import { send } from "../../harness/records/records.ts";
 import { processEnded } from "./launcher-bench.ts";
-import { openRunnerBench, type RunnerBench } from "./runner-bench.ts";
+import { agentRecord, openRunnerBench, type RunnerBench, recordedLog } from "./runner-bench.ts";
 
 const PROMPT = "Continue: $(touch owned) `x` 'one' \"two\"\n\n\ttab \\ é 🚀 {task_id}\n";
 
@@ -74,18 +76,22 @@ describe("an offer", () => {
     await stop();
   });
 
-  test("whose command is missing or fails at once ends with a report of that", async () => {
+  test("whose program was removed or fails at once ends with a report of that", async () => {
+    const program = join(tmpdir(), `agent-${uuidv7()}`);
+    writeFileSync(program, "#!/bin/sh\n", { mode: 0o700 });
     const runner = bench.runner({
-      qa: { command: ["no-such-agent", "--task", "{task_id}"] },
+      qa: { command: [program, "--task", "{task_id}"] },
       documentation: {},
     });
-    const stop = await runner.start();
+    const { log, lines } = recordedLog();
+    const stop = await runner.start(log);
+    rmSync(program);
     const missing = await offer("work-missing", "qa");
     expect(await bench.reported("work-missing")).toMatchObject({
       class: "not_started",
       exit_code: null,
       fence: 1,
-      details: "could not be started: spawn no-such-agent ENOENT",
+      details: `could not be started: the program ${program} was not found`,
     });
     // The agent that never started owns the task until the handoff lapses.
     expect(await handoff(missing)).toMatchObject({ state: "accepted" });
@@ -95,6 +101,13 @@ describe("an offer", () => {
     expect(values.map(({ labels, value }) => [labels.agent_type, labels.class, value]).sort()).toEqual([
       ["documentation", "crash", 1],
       ["qa", "not_started", 1],
+    ]);
+    const linesOf = (id: string) =>
+      lines.filter(({ task_id }) => task_id === id).map(({ level, msg }) => [level, msg]);
+    expect(linesOf("work-missing")).toEqual([["error", "agent could not be started"]]);
+    expect(linesOf("crash-1")).toEqual([
+      ["info", "agent started"],
+      ["warn", "agent failed"],
     ]);
     await stop();
   });
@@ -121,6 +134,19 @@ describe("an offer", () => {
     expect(runner.records()).toEqual([]);
     await expect.poll(() => bench.offers(), { timeout: 10_000 }).toBe(0);
     await stop();
+  });
+
+  test("that has expired is void, which is no error", async () => {
+    await offer("work-expired", "qa", { deadlineMs: 1 });
+    const runner = bench.runner({ qa: {} });
+    const { log, lines } = recordedLog();
+    const stop = await runner.start(log);
+    await expect.poll(() => bench.offers(), { timeout: 30_000 }).toBe(0);
+    await stop();
+    expect(lines).toContainEqual(
+      expect.objectContaining({ level: "info", msg: "offer is void", why: "the offer has expired" }),
+    );
+    expect(lines.filter(({ level }) => level !== "info")).toEqual([]);
   });
 
   test("that the fleet did not make starts no agent, and the real one starts it with its own prompt", async () => {
@@ -230,25 +256,6 @@ test("an agent that exceeds the run time of its type is ended", async () => {
 });
 
 describe("a runner that was killed", () => {
-  const recordOf = (id: string, name: string, more: Partial<AgentRecord>): AgentRecord => ({
-    agent_id: `qa-${name}`,
-    agent_type: "qa",
-    tenant: "default",
-    task_id: name,
-    handoff_id: id,
-    checkpoint_id: id,
-    offer_digest: "0".repeat(64),
-    command_id: uuidv7(),
-    launcher: "process",
-    first_checkpoint_ms: 900_000,
-    traceparent: null,
-    created_at: new Date().toISOString(),
-    state: "accepting",
-    fence: null,
-    report: null,
-    ...more,
-  });
-
   test("finds its agents: none is started twice, and the exit of each is reported once", async () => {
     const runner = bench.runner({ qa: { max_agents: 3 } });
     const first = await runner.spawn();
@@ -274,7 +281,7 @@ describe("a runner that was killed", () => {
     const runner = bench.runner({ qa: {} });
     const id = await offer("work-before", "qa");
     const { offer_digest } = await handoff(id);
-    runner.writeRecord(recordOf(id, "work-before", { offer_digest: offer_digest ?? "" }), PROMPT);
+    runner.writeRecord(agentRecord(id, "work-before", { offer_digest: offer_digest ?? "" }), PROMPT);
     const stop = await runner.start();
     expect(await bench.reported("work-before")).toMatchObject({
       class: "completed",
@@ -290,7 +297,7 @@ describe("a runner that was killed", () => {
     for (const name of ["work-sent", "work-noted"]) {
       const id = await offer(name, "qa");
       const { offer_digest: digest } = await handoff(id);
-      const record = recordOf(id, name, { offer_digest: digest ?? "" });
+      const record = agentRecord(id, name, { offer_digest: digest ?? "" });
       const client = await connect({
         url: bench.writer.nats.url,
         agentId: record.agent_id,
@@ -318,7 +325,7 @@ describe("a runner that was killed", () => {
   test("before it started the agent, whose task another agent has taken since: the agent is not started", async () => {
     const runner = bench.runner({ qa: {} });
     const id = await offer("work-gone", "qa");
-    runner.writeRecord(recordOf(id, "work-gone", { state: "accepted", fence: 1 }), PROMPT);
+    runner.writeRecord(agentRecord(id, "work-gone", { state: "accepted", fence: 1 }), PROMPT);
     await send(bench.writer.records.repository, "take", {}, { agent: "other", task: "work-gone" });
     const stop = await runner.start();
     expect(await bench.reported("work-gone")).toMatchObject({
@@ -343,7 +350,7 @@ describe("a runner that was killed", () => {
       ended_at: new Date().toISOString(),
       host: "here",
     } as const;
-    const ended = recordOf(uuidv7(), "work-unreported", { state: "ended", fence: 1, report });
+    const ended = agentRecord(uuidv7(), "work-unreported", { state: "ended", fence: 1, report });
     for (let times = 0; times < 2; times += 1) {
       runner.writeRecord(ended, PROMPT);
       const stop = await runner.start();

@@ -95,6 +95,67 @@ describe("the file", () => {
   });
 });
 
+describe("a program that is not on this machine", () => {
+  const missing = (agents: object): Record<string, string> => {
+    try {
+      readRunnerConfig({ PATH: root, FLEET_RUNNER_CONFIG: file({ agents }) });
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      expect(error.exitCode).toBe(78);
+      return Object.fromEntries(
+        error.problems.map(({ name, got }) => [name.replace("FLEET_RUNNER_CONFIG: agents.", ""), got]),
+      );
+    }
+    return {};
+  };
+  const program = (name: string, mode = 0o700): string => {
+    writeFileSync(join(root, name), "#!/bin/sh\n", { mode });
+    return join(root, name);
+  };
+
+  test("is refused at the start, for every agent type at once", () => {
+    program("plain", 0o600);
+    program("tmux");
+    expect(
+      missing({
+        a: { profile: "claude-code" },
+        b: { command: ["./nowhere"], cwd: root },
+        c: { command: [program("text", 0o600)] },
+        d: { command: [root] },
+        e: { command: ["nowhere"], launcher: "tmux" },
+        f: { profile: "codex", command: ["plain"] },
+      }),
+    ).toEqual({
+      "a.profile": "claude, which is in no folder of PATH",
+      "b.command": `${join(root, "nowhere")}, which does not exist`,
+      "c.command": `${join(root, "text")}, which may not be executed`,
+      "d.command": `${root}, which is not a file`,
+      "e.command": "nowhere, which is in no folder of PATH",
+      "f.command": "plain, which is in no folder of PATH",
+    });
+    rmSync(join(root, "tmux"));
+    expect(missing({ a: { command: [process.execPath], launcher: "tmux" } })).toEqual({
+      "a.launcher": "tmux, which is in no folder of PATH",
+    });
+  });
+
+  test("is not looked up where only the offer or the image names it", () => {
+    const bin = program("own-agent");
+    expect(
+      missing({
+        a: { command: ["own-agent"] },
+        b: { command: ["./own-agent"], cwd: root },
+        c: { command: [bin], cwd: "/work-of/{tenant}" },
+        d: { command: ["./agent"], cwd: "/work-of/{tenant}" },
+        e: { command: ["/agents/{agent_type}"] },
+        f: { command: ["elsewhere"], env: { PATH: "{folder}/bin" } },
+        g: { profile: "gemini", launcher: "kubernetes", kubernetes: { image: "agent:1" } },
+        h: { command: ["sh"], env: { PATH: "/bin:/usr/bin" } },
+      }),
+    ).toEqual({});
+  });
+});
+
 const RECORD: AgentRecord = {
   agent_id: "qa-1",
   agent_type: "qa",

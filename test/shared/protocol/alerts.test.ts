@@ -70,6 +70,24 @@ describe("text", () => {
     );
   });
 
+  test("the alert of a task whose program was not found states that, and what to do", () => {
+    const text = (details: string | null, reason: "attempts_spent" | "no_agent" = "attempts_spent") =>
+      alertText(
+        alertOf("RECOVERY_BLOCKED", "critical", {
+          ...about,
+          data: { taskId: "auth", class: "not_started", reason, attempts: 5, agentId: "qa-7", details },
+        }),
+      );
+    expect(text("could not be started: the program ./qa-agent was not found")).toMatchObject({
+      what: "Task auth is blocked: qa-7 could not be started: the program ./qa-agent was not found; attempts spent, 5 attempts made.",
+      todo: "Install the program, or correct the settings of its runner, then restore the budget of the task (recovery reset).",
+    });
+    expect(text(null, "no_agent")).toMatchObject({
+      what: "Task auth is blocked: qa-7 could not be started; no agent, 5 attempts made.",
+      todo: "No agent accepted it. Start an agent of its type, then run the recovery again (recovery run).",
+    });
+  });
+
   test("the reason of a block is stated once, also if it is the failure class", () => {
     const data = { taskId: "auth", reason: "unrecoverable", class: "unrecoverable" } as const;
     const alert = alertOf("RECOVERY_BLOCKED", "critical", {

@@ -66,6 +66,14 @@ test.concurrent("an unknown setting is logged with the name that was probably me
   expect(code).toBe(0);
 });
 
+test.concurrent("the level of the settings also holds before the start", async () => {
+  const env = { FLEET_LOG_LEVEL: "error", FLEET_SOTRE: "lmdb" };
+  const { code, stdout } = await run("unhandled rejection", [], { env });
+  expect(stdout.trim().split("\n")).toHaveLength(1);
+  expect(JSON.parse(stdout)).toMatchObject({ level: "fatal", msg: "unhandled rejection" });
+  expect(code).toBe(70);
+});
+
 test.concurrent("a second SIGTERM ends the process at once with the code of the signal", async () => {
   const ending = await run("stop hangs", [
     ['"started"', "SIGTERM"],
