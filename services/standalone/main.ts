@@ -1,5 +1,4 @@
 /** `npm start`: the whole fleet in one process. */
-import { relative } from "node:path";
 import { enableCompileCache } from "../../deploy/local/compile-cache.mjs";
 
 const begun = performance.now();
@@ -9,22 +8,22 @@ enableCompileCache();
 const { runMain } = await import("../../shared/runtime/process/main.ts");
 const { readConfig } = await import("../../shared/runtime/settings/config.ts");
 const { quietOnTerminal, standaloneFields } = await import("./config.ts");
-const { start } = await import("./standalone.ts");
+const { readCall } = await import("./options.ts");
+const { greeting, start } = await import("./standalone.ts");
 
+const call = readCall(process.argv.slice(2), process.env);
+if (call.kind === "end") {
+  (call.exitCode === 0 ? process.stdout : process.stderr).write(call.text);
+  process.exit(call.exitCode);
+}
+Object.assign(process.env, call.settings);
 await runMain({
   service: "fleet",
   stopTimeoutMs: 25_000,
   start: async (context) => {
     const config = readConfig(standaloneFields, quietOnTerminal(process.env));
     const fleet = await start({ ...context, config });
-    const seconds = ((performance.now() - begun) / 1_000).toFixed(1);
-    process.stdout.write(
-      `\nFleet is up (${seconds} s).\n\n` +
-        `  bus         ${fleet.busUrl}\n` +
-        `  operations  ${fleet.opsUrl}/readyz, ${fleet.opsUrl}/metrics\n` +
-        `  data        ${relative(process.cwd(), fleet.home) || "."}/\n\n` +
-        "In another terminal: npx fleet status. Ctrl-C stops it and keeps everything.\n\n",
-    );
+    process.stdout.write(greeting(fleet, performance.now() - begun));
     return fleet.stop;
   },
 });

@@ -3,14 +3,14 @@
  * folder. It stops in the reverse order of its start, and a kill loses nothing.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { packageRoot } from "../../shared/runtime/process/installation.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
-import { StartupError } from "../../shared/runtime/process/startup.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
 import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
@@ -19,13 +19,11 @@ import { openAccess } from "./access.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { readListener } from "./nats/listener.ts";
 import { superviseNatsServer } from "./nats/supervisor.ts";
+import { requirePorts } from "./ports.ts";
 import type { ServiceRules } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
 import { createThreadCount } from "./thread-count.ts";
 import { startThreadPool } from "./thread-pool.ts";
-
-/** sysexits: EX_CANTCREAT. */
-const CANNOT_CREATE = 73;
 
 export interface Standalone {
   readonly busUrl: string;
@@ -43,6 +41,7 @@ export async function start(
   const rules = { ...readWriterConfig(config), watchdog: readWatchdogConfig(config) };
   // Before anything is written: a fleet that would listen without walls leaves no trace.
   const listener = readListener(config);
+  await requirePorts(config);
   const home = openHome(config.home);
   const closers = createClosers(log, context.clock);
   // Each level first closes the levels above it, so their time limits add up.
@@ -69,6 +68,7 @@ export async function start(
       ...config,
       inThreads: lock !== null && config.threads !== 1,
       service: "standalone",
+      home,
       storeUrl,
       busUrl: server.url,
       busCredentials: access?.credentialsFile,
@@ -133,9 +133,21 @@ async function startAll(
     metrics: mergedMetrics(metrics.registry, () => threads.metrics()),
     log,
     checks: threads.checks,
+    identity: { service: options.service, pid: process.pid, home: options.home },
   });
   closers.add("operations port", () => ops.stop());
   return ops.port;
+}
+
+/** The text for the operator at a terminal. */
+export function greeting({ busUrl, opsUrl, home }: Standalone, startedMs: number): string {
+  return (
+    `\nFleet is up (${(startedMs / 1_000).toFixed(1)} s).\n\n` +
+    `  bus         ${busUrl}\n` +
+    `  operations  ${opsUrl}/readyz, ${opsUrl}/metrics\n` +
+    `  data        ${relative(process.cwd(), home) || "."}/\n\n` +
+    "In another terminal: npx fleet status. Ctrl-C stops it and keeps everything.\n\n"
+  );
 }
 
 function openHome(path: string): string {
@@ -144,7 +156,7 @@ function openHome(path: string): string {
     mkdirSync(home, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw new StartupError("the folder for the fleet's data cannot be created", {
-      exitCode: CANNOT_CREATE,
+      exitCode: exitCodes.cannotCreate,
       details: { path: home, problem: (error as NodeJS.ErrnoException).code },
       hint: "choose another folder with FLEET_HOME",
       cause: error,

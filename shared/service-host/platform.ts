@@ -28,6 +28,8 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
   /** null: this process or thread has no operations port. */
   readonly opsPort: number | null;
   readonly service: string;
+  /** The folder of a standalone fleet. */
+  readonly home?: string;
   readonly storeUrl: string;
   readonly busUrl: string;
   readonly busMonitorUrl?: string | (() => string | undefined) | undefined;
@@ -99,6 +101,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       metrics: context.metrics.registry,
       log,
       checks,
+      identity: { service: options.service, pid: process.pid, home: options.home },
     });
     closers.add("operations port", () => ops.stop());
     return {

@@ -1,7 +1,7 @@
 /** A failed start yields one clear line and an exit code. A running process serves its metrics and health checks. */
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -62,11 +62,19 @@ describe("a failed start", () => {
     expect(ending.stderr).not.toMatch(/^\s+at /m);
   });
 
-  test("a taken bus port", async () => {
-    const ending = await failingStart({ FLEET_NATS_PORT: new URL(fleet.url).port });
+  test("taken ports name the fleet that has them, and nothing is made", async () => {
+    const home = join(tmpdir(), `fleet-start-taken-${process.pid}`);
+    const [natsPort, opsPort] = [new URL(fleet.url).port, new URL(fleet.opsUrl()).port];
+    const ending = await failingStart({
+      FLEET_HOME: home,
+      FLEET_NATS_PORT: natsPort,
+      FLEET_OPS_PORT: opsPort,
+    });
     expectOneLine(ending);
-    expect(ending.code).not.toBe(0);
-    expect(ending.stderr).toContain(new URL(fleet.url).port);
+    expect(ending.code).toBe(69);
+    for (const part of [natsPort, opsPort, fleet.home, String(fleet.pid())])
+      expect(ending.stderr).toContain(part);
+    expect(existsSync(home)).toBe(false);
   });
 
   test("a taken operations port", async () => {

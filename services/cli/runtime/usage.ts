@@ -1,6 +1,8 @@
 // A mistake in the call, found before the fleet was asked. Exit code 64 (EX_USAGE).
 
-export const USAGE_EXIT = 64;
+import { exitCodes } from "../../../shared/runtime/process/startup.ts";
+
+export const USAGE_EXIT = exitCodes.usage;
 
 export class UsageError extends Error {
   override readonly name = "UsageError";

@@ -16,6 +16,7 @@ interface ServerProcess {
   readonly mark: string | undefined;
 }
 
+const NOTE = "server.json";
 const STOP_MS = 10_000;
 
 export interface NatsLock {
@@ -35,7 +36,7 @@ export async function lockNatsFolder(dir: string): Promise<NatsLock> {
       hint: "stop that one, or set FLEET_HOME to another folder",
     });
   }
-  const path = join(dir, "server.json");
+  const path = join(dir, NOTE);
   try {
     await stopOrphan(path);
   } catch (error) {
@@ -54,6 +55,12 @@ export async function lockNatsFolder(dir: string): Promise<NatsLock> {
       lock.release();
     },
   };
+}
+
+/** True if the folder has the note of a server that still runs. */
+export function hasRunningServer(dir: string): boolean {
+  const server = readServer(join(dir, NOTE));
+  return server !== undefined && isRunning(server);
 }
 
 async function stopOrphan(path: string): Promise<void> {

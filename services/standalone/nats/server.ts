@@ -17,7 +17,7 @@ import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { adoptStreams } from "./accounts.ts";
-import { natsConfig } from "./config.ts";
+import { natsConfig, natsServerName } from "./config.ts";
 import { type Listener, listenerUrl } from "./listener.ts";
 import { lockNatsFolder, type NatsLock } from "./lock.ts";
 import { ServerOutput } from "./output.ts";
@@ -137,6 +137,7 @@ function prepareFolder(dir: string, o: NatsServerOptions, claims: ServerClaims |
     host: listener.host,
     ...(listener.tls !== undefined && { tls: listener.tls }),
     port: o.port,
+    name: natsServerName(process.pid),
     storeDir: join(dir, "store"),
     portsDir,
     storeBytesMax,

@@ -26,6 +26,8 @@ export interface OpsOptions {
   checks: Readonly<Record<string, HealthCheck>>;
   /** A check that takes longer fails. Default 2 s. */
   checkTimeoutMs?: number;
+  /** The facts by which a program of this machine recognises the process. Other machines do not get them. */
+  identity?: Readonly<Record<string, string | number | undefined>>;
   log: Logger;
   /** The hint of the error when the port is taken. */
   takenHint?: string;
@@ -70,7 +72,12 @@ async function answer(
     case "/metrics":
       return send(response, 200, options.metrics.contentType, await options.metrics.metrics());
     case "/healthz":
-      return send(response, 200, "application/json", JSON.stringify({ ok: true }));
+      return send(
+        response,
+        200,
+        "application/json",
+        JSON.stringify({ ok: true, ...(isLocal(request) && options.identity) }),
+      );
     case "/readyz": {
       const report = await readiness(options);
       return send(response, report.ok ? 200 : 503, "application/json", JSON.stringify(report));
@@ -79,6 +86,10 @@ async function answer(
       return send(response, 404, "text/plain", "try /metrics, /healthz or /readyz\n");
   }
 }
+
+const LOOPBACK = new Set(["127.0.0.1", "::1", "::ffff:127.0.0.1"]);
+
+const isLocal = ({ socket }: IncomingMessage): boolean => LOOPBACK.has(socket.remoteAddress ?? "");
 
 async function readiness({ checks, checkTimeoutMs = 2_000 }: OpsOptions) {
   const results = await Promise.all(

@@ -3,7 +3,14 @@
 // and the hint says what to do next.
 
 /** Exit codes of a fleet process, after sysexits.h, so that a supervisor can distinguish them. */
-export const exitCodes = { startup: 1, unavailable: 69, software: 70, config: 78 } as const;
+export const exitCodes = {
+  startup: 1,
+  usage: 64,
+  unavailable: 69,
+  software: 70,
+  cannotCreate: 73,
+  config: 78,
+} as const;
 
 export type Details = Readonly<Record<string, unknown>>;
 
