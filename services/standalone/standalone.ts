@@ -2,21 +2,21 @@
  * The standalone fleet: every service in one process, with the embedded store and a nats-server of its own. All its data is in one
  * folder. It stops in the reverse order of its start, and a kill loses nothing.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
+import { writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { packageRoot } from "../../shared/runtime/process/installation.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
-import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
 import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
 import { readWriterConfig } from "../writer/config.ts";
 import { openAccess } from "./access.ts";
 import type { StandaloneConfig } from "./config.ts";
+import { requireUsableFolder } from "./folder-check.ts";
 import { readListener } from "./nats/listener.ts";
 import { superviseNatsServer } from "./nats/supervisor.ts";
 import { requirePorts } from "./ports.ts";
@@ -42,7 +42,7 @@ export async function start(
   // Before anything is written: a fleet that would listen without walls leaves no trace.
   const listener = readListener(config);
   await requirePorts(config);
-  const home = openHome(config.home);
+  const home = requireUsableFolder(config.home);
   const closers = createClosers(log, context.clock);
   // Each level first closes the levels above it, so their time limits add up.
   const stop = () => closers.close({ timeoutMs: 2 * config.stopTimeout });
@@ -148,19 +148,4 @@ export function greeting({ busUrl, opsUrl, home }: Standalone, startedMs: number
     `  data        ${relative(process.cwd(), home) || "."}/\n\n` +
     "In another terminal: npx fleet status. Ctrl-C stops it and keeps everything.\n\n"
   );
-}
-
-function openHome(path: string): string {
-  const home = resolve(path);
-  try {
-    mkdirSync(home, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new StartupError("the folder for the fleet's data cannot be created", {
-      exitCode: exitCodes.cannotCreate,
-      details: { path: home, problem: (error as NodeJS.ErrnoException).code },
-      hint: "choose another folder with FLEET_HOME",
-      cause: error,
-    });
-  }
-  return home;
 }

@@ -7,6 +7,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { type FolderLock, lockFolder, lockHolder } from "../../shared/runtime/process/folder-lock.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { requireUsableFolder } from "./folder-check.ts";
 
 /** null where the store is not an LMDB directory. Throws StartupError when another fleet uses it. */
 export function lockStore(storeUrl: string): FolderLock | null {
@@ -15,9 +16,11 @@ export function lockStore(storeUrl: string): FolderLock | null {
   const folder = join(path, "fleet");
   let lock: FolderLock | undefined;
   try {
+    requireUsableFolder(path);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     lock = lockFolder(folder);
   } catch (cause) {
+    if (cause instanceof StartupError) throw cause;
     throw failed("the store cannot be locked", { store: storeUrl, problem: (cause as Error).message }, cause);
   }
   if (lock === undefined)
