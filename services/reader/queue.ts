@@ -112,7 +112,7 @@ function actOn(
   };
 }
 
-async function status({ bus, store, clock }: ReaderContext, tenant: string): Promise<QueueStatus> {
+async function status({ bus, store, clock, disk }: ReaderContext, tenant: string): Promise<QueueStatus> {
   const letters = bus.stream(STREAMS.dead);
   const [queue, dead, earlierDead, health] = await Promise.all([
     bus.stream(STREAMS.queue).state(),
@@ -127,7 +127,8 @@ async function status({ bus, store, clock }: ReaderContext, tenant: string): Pro
     bytes_max: queue.bytesMax,
     left_total: queue.lastSeq - queue.messages,
     dead: dead + earlierDead,
-    store: health.ok ? "ok" : "away",
+    store: disk.fullDisk("store") !== undefined ? "full" : health.ok ? "ok" : "away",
+    accepts: disk.fullDisk("bus") === undefined,
   };
 }
 

@@ -1,9 +1,10 @@
 /** The state of the fleet in one answer: health, backlogs, counts. UNAVAILABLE if the store is unreadable. */
-import type { FleetStatus } from "../../shared/protocol/queries.ts";
+import type { DiskStatus, FleetStatus } from "../../shared/protocol/queries.ts";
 import { readCount } from "../../shared/records/kv/counters.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
 import { outboxBacklog } from "../../shared/records/outbox/outbox.ts";
 import { readIndexStatus } from "../../shared/records/search/index-state.ts";
+import type { DiskState } from "../../shared/runtime/disk-space.ts";
 import { packageVersion } from "../../shared/runtime/process/installation.ts";
 import { recentResult } from "../../shared/runtime/recent-result.ts";
 import type { Reader } from "../../shared/store/store.ts";
@@ -15,7 +16,15 @@ const INSPECTION_MS = 1_000;
 
 const version = packageVersion();
 
-export function createStatus({ store, bus, clock }: ReaderContext): () => Promise<FleetStatus> {
+const diskStatus = ({ uses, freeBytes, totalBytes, minFreeBytes, level }: DiskState): DiskStatus => ({
+  disk_of: uses,
+  free_bytes: freeBytes,
+  total_bytes: totalBytes,
+  min_free_bytes: minFreeBytes,
+  state: level,
+});
+
+export function createStatus({ store, bus, clock, disk }: ReaderContext): () => Promise<FleetStatus> {
   const begin = clock.monotonic();
   const recorded = async (reader: Reader) => {
     const { depth, oldestMs } = await outboxBacklog(reader);
@@ -48,6 +57,7 @@ export function createStatus({ store, bus, clock }: ReaderContext): () => Promis
       store: { engine: store.name, ok: storeHealth.ok, detail: storeHealth.detail },
       bus: { ...busHealth, server_version: bus.serverVersion },
       findings,
+      disks: disk.disks().map(diskStatus),
       ...records,
       uptime_ms: Math.round(clock.monotonic() - begin),
     };

@@ -69,6 +69,7 @@ export async function start(
       inThreads: lock !== null && config.threads !== 1,
       service: "standalone",
       home,
+      busFolder: join(home, "nats"),
       storeUrl,
       busUrl: server.url,
       busCredentials: access?.credentialsFile,

@@ -9,6 +9,7 @@ import type { MetricsSnapshot } from "../../shared/runtime/observability/metrics
 import type { Health, HealthCheck } from "../../shared/runtime/observability/ops-server.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import { startTicker } from "../../shared/runtime/ticker.ts";
+import { PLATFORM_CHECKS, type PlatformCheck } from "../../shared/service-host/service-settings.ts";
 import { processGate } from "../../shared/store/lmdb/gate.ts";
 import { ServiceThread } from "./service-thread.ts";
 import { SAMPLE_MS, type ThreadCount } from "./thread-count.ts";
@@ -18,7 +19,7 @@ export interface ThreadPool {
   /** One snapshot of each thread. */
   metrics(): Promise<MetricsSnapshot[]>;
   /** A check passes if it passes in every working thread. */
-  readonly checks: Readonly<Record<"store" | "bus" | "streams", HealthCheck>>;
+  readonly checks: Readonly<Record<PlatformCheck, HealthCheck>>;
   readonly stop: Stop;
 }
 
@@ -42,14 +43,14 @@ export async function startThreadPool(context: ThreadPoolContext): Promise<Threa
   }
   const stopAdjusting = adjustThreadCount(context, threads);
   const serving = () => threads.filter(({ isServing }) => isServing);
-  const check = (name: "store" | "bus" | "streams") => async (): Promise<Health> => {
+  const check = (name: PlatformCheck) => async (): Promise<Health> => {
     const answers = await Promise.all(serving().map((thread) => thread.request("health")));
     const all = answers.map((health) => health[name] ?? { ok: false, detail: "not checked" });
     return all.find(({ ok }) => !ok) ?? all[0]!;
   };
   return {
     metrics: () => Promise.all(threads.map((thread) => thread.metrics())),
-    checks: { store: check("store"), bus: check("bus"), streams: check("streams") },
+    checks: Object.fromEntries(PLATFORM_CHECKS.map((name) => [name, check(name)])) as ThreadPool["checks"],
     async stop() {
       await stopAdjusting();
       await Promise.all(threads.map((thread) => thread.stop()));

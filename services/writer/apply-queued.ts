@@ -23,6 +23,7 @@ import { backoffMs } from "../../shared/runtime/retry.ts";
 import type { ParseCommand, ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
 import { deadLetterSteps } from "./dead-letter.ts";
+import { requireSpace } from "./disk-full.ts";
 
 /** The limit of attempts for a fault of Fleet. More would only delay later commands. */
 const FAULTS_MAX = 5;
@@ -85,10 +86,11 @@ async function apply(
   command: ValidCommand,
   signal: AbortSignal,
 ): Promise<CommandAnswer> {
-  const { breaker, clock, log } = context;
+  const { breaker, clock, log, disk } = context;
   for (let tries = 1, faults = 0; ; tries += 1) {
     if (signal.aborted) throw new Stopped();
     try {
+      requireSpace(disk, "store");
       return await breaker.run(() => command.apply(LIMITS.command_deadline_ms));
     } catch (error) {
       if (error instanceof BreakerOpen) {

@@ -7,6 +7,8 @@
  * command whose predecessor is queued is refused with a retry time. Otherwise a queue that grew during an
  * outage would never empty.
  *
+ * While the disk of the store is full, commands are queued too, if the queue is on another disk, and refused otherwise.
+ *
  * A command may be applied and queued, if the direct attempt did not end in time. Its idempotency record
  * makes that one effect.
  */
@@ -20,6 +22,7 @@ import { isStoreAway } from "../../shared/records/kv/store-errors.ts";
 import { BreakerOpen } from "../../shared/runtime/breaker.ts";
 import type { ValidCommand } from "./commands.ts";
 import type { WriterParts } from "./context.ts";
+import { requireSpace } from "./disk-full.ts";
 import { type Backlog, putIntoQueue } from "./queue.ts";
 
 /** With less time, the queue could not acknowledge. */
@@ -37,7 +40,7 @@ const SHORT_QUEUE_RETRY_MS = 200;
 
 /** The reason to queue a command. */
 interface QueueReason {
-  readonly why: "store_away" | "after";
+  readonly why: "store_away" | "after" | "disk_full";
   /** The direct attempt may still take effect. */
   readonly isOpen: boolean;
 }
@@ -45,7 +48,7 @@ interface QueueReason {
 export function createCommandHandler(
   context: WriterParts,
 ): (request: ServiceRequest) => Promise<ServiceAnswer> {
-  const { bus, backlog, parseCommand, clock, metrics } = context;
+  const { bus, backlog, parseCommand, clock, metrics, disk } = context;
   const applyDirectly = createDirectPath(context);
 
   return async (request) => {
@@ -73,11 +76,13 @@ export function createCommandHandler(
   async function enqueue(
     command: ValidCommand,
     request: ServiceRequest,
-    { isOpen }: QueueReason,
+    { why, isOpen }: QueueReason,
     timeoutMs: number,
   ) {
     try {
       command.check();
+      if (why === "disk_full" && !isQueuedOp(command.op)) requireSpace(disk, "store");
+      requireSpace(disk, "bus");
       return await putIntoQueue(bus, command, request, timeoutMs);
     } catch (error) {
       if (!isOpen || !(error instanceof FleetError)) throw error;
@@ -95,14 +100,18 @@ function createDirectPath({
   breaker,
   backlog,
   repository,
+  disk,
 }: WriterParts): (command: ValidCommand) => Promise<CommandAnswer | QueueReason> {
+  const deadlineMs = LIMITS.command_answer_ms_max;
+  const isApplied = ({ actor }: ValidCommand, id: string) =>
+    repository.isApplied(actor.tenant, id, deadlineMs);
+
   /** Whether a queued command must be applied first. Throws FENCED at once, because a fence never falls. */
-  async function mustFollow({ actor, after, fence, id }: ValidCommand): Promise<boolean> {
-    const deadlineMs = LIMITS.command_answer_ms_max;
-    const isApplied = (one: string) => repository.isApplied(actor.tenant, one, deadlineMs);
-    if (after === undefined || (await isApplied(after))) return false;
+  async function mustFollow(command: ValidCommand): Promise<boolean> {
+    const { actor, after, fence } = command;
+    if (after === undefined || (await isApplied(command, after))) return false;
     // A retry of an applied command gets its first answer again.
-    if (await isApplied(id)) return false;
+    if (await isApplied(command, command.id)) return false;
     await repository.requireNotSuperseded(actor, fence, deadlineMs);
     if (await isLong(backlog)) return true;
     return !(await repository.isAppliedSoon(actor.tenant, after, PREDECESSOR_MS, deadlineMs));
@@ -111,8 +120,10 @@ function createDirectPath({
   const attempt = (command: ValidCommand, { isOrdered }: { isOrdered: boolean }) =>
     breaker
       .run(async () => {
+        if (disk.fullDisk("store") !== undefined && !(await isApplied(command, command.id)))
+          return { why: "disk_full", isOpen: false } as const;
         if (isOrdered && (await mustFollow(command))) return { why: "after", isOpen: false } as const;
-        return command.apply(LIMITS.command_answer_ms_max);
+        return command.apply(deadlineMs);
       })
       .catch((error: unknown): QueueReason => {
         if (error instanceof BreakerOpen) return { why: "store_away", isOpen: error.begun };

@@ -3,6 +3,7 @@ import type { Bus } from "../../shared/bus/bus.ts";
 import type { Format } from "../../shared/records/kv/format.ts";
 import type { CheckpointRepository } from "../../shared/records/repository.ts";
 import type { Breaker } from "../../shared/runtime/breaker.ts";
+import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import type { Store } from "../../shared/store/store.ts";
 import type { ParseCommand } from "./commands.ts";
@@ -17,6 +18,7 @@ export interface WriterContext extends ServiceContext {
   /** The name of this instance in leases. */
   readonly instance: string;
   readonly config: WriterConfig;
+  readonly disk: DiskSpace;
 }
 
 /** The parts that apply commands, from requests and from the queue, share these. */

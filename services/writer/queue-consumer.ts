@@ -25,10 +25,12 @@ const CHECK_EVERY_MS = 1_000;
 
 /** Starts in the background, because a writer serves requests also without the queue. */
 export function startQueueConsumer(context: WriterParts): Stop {
-  const { breaker, backgroundBus: bus, clock, log } = context;
+  const { breaker, backgroundBus: bus, clock, log, disk } = context;
   const stopping = new AbortController();
   const { signal } = stopping;
   const settle = createQueuedHandler(context);
+
+  const hasSpace = (): boolean => disk.fullDisk("store") === undefined;
 
   const consumeWhileUp = async (): Promise<void> => {
     const partitions = Array.from({ length: LIMITS.queue_partition_count }, (_, partition) => ({
@@ -44,13 +46,15 @@ export function startQueueConsumer(context: WriterParts): Stop {
         keepAlive(message, () => settle(message, ending)),
     }));
     const stop = startConsumers({ bus, clock, log }, partitions);
-    while (!signal.aborted && breaker.openMs < HOLD_MS) await clock.sleep(CHECK_EVERY_MS, signal);
+    while (!signal.aborted && breaker.openMs < HOLD_MS && hasSpace())
+      await clock.sleep(CHECK_EVERY_MS, signal);
     await stop();
   };
 
   const running = (async () => {
     while (!signal.aborted) {
       await breaker.closed(signal);
+      while (!signal.aborted && !hasSpace()) await clock.sleep(CHECK_EVERY_MS, signal);
       if (!signal.aborted) await consumeWhileUp();
     }
   })();

@@ -294,12 +294,25 @@ export interface StreamFinding {
   readonly blocks: boolean;
 }
 
+/** A disk of the machine on which the answering service runs. */
+export interface DiskStatus {
+  /** `store`: the records; `bus`: the streams of the fleet's own bus. */
+  readonly disk_of: readonly ("store" | "bus")[];
+  readonly free_bytes: number;
+  readonly total_bytes: number;
+  /** Below it the disk is full and commands are refused; below twice as much it is low. 0: not guarded. */
+  readonly min_free_bytes: number;
+  readonly state: "ok" | "low" | "full";
+}
+
 export interface FleetStatus {
   readonly version: string;
   readonly store: { readonly engine: string; readonly ok: boolean; readonly detail: string };
   readonly bus: { readonly ok: boolean; readonly detail: string; readonly server_version: string };
   /** Absent from older fleets. */
   readonly findings?: readonly StreamFinding[];
+  /** Absent from older fleets. Empty: the store is on other machines. */
+  readonly disks?: readonly DiskStatus[];
   readonly index: IndexStatus;
   readonly outbox: { readonly depth: number; readonly oldest_ms: number };
   readonly counts: { readonly tasks: number; readonly checkpoints: number; readonly events: number };

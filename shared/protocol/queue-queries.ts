@@ -28,8 +28,10 @@ export interface QueueStatus {
   readonly left_total: number;
   /** The tenant's dead letters, which need an operator. */
   readonly dead: number;
-  /** The store as the reader sees it. `away`: it is unavailable, and the queue only grows. */
-  readonly store: "ok" | "away";
+  /** The store as the reader sees it. `away`: it is unavailable; `full`: its disk is. Then the queue only grows. */
+  readonly store: "ok" | "away" | "full";
+  /** False: the disk of the queue is full, and it refuses commands. Absent from older fleets. */
+  readonly accepts?: boolean;
 }
 
 /** A command that could not be applied, with the error. */

@@ -10,6 +10,7 @@ import { connectBus } from "../bus/connection.ts";
 import { fleetStreams } from "../bus/streams/streams.ts";
 import { tlsOf } from "../bus/tls-settings.ts";
 import { type Format, openFormat } from "../records/kv/format.ts";
+import { createDiskSpace, type DiskPlace, type DiskSpace } from "../runtime/disk-space.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import { type HealthCheck, serveOps } from "../runtime/observability/ops-server.ts";
 import { startTracing } from "../runtime/observability/tracing.ts";
@@ -19,7 +20,12 @@ import { exitCodes, StartupError } from "../runtime/process/startup.ts";
 import type { ConfigOf } from "../runtime/settings/config.ts";
 import { openStore } from "../store/open.ts";
 import { type Store, StoreError } from "../store/store.ts";
-import { absoluteStoreUrl, type platformFields } from "./service-settings.ts";
+import {
+  absoluteStoreUrl,
+  type PlatformCheck,
+  type platformFields,
+  storeFolder,
+} from "./service-settings.ts";
 import { startStreamInspection } from "./stream-inspection.ts";
 
 const CHECK_MS = 1_500;
@@ -39,6 +45,8 @@ export interface PlatformOptions extends Omit<ConfigOf<typeof platformFields>, "
   readonly tlsKey?: string | undefined;
   /** `off`: the bus has no credentials. */
   readonly auth: "on" | "off";
+  /** The folder of the bus's streams, if the bus belongs to this fleet. */
+  readonly busFolder?: string | undefined;
   /** The disk space of all streams of the server together. */
   readonly streamBytes?: number;
 }
@@ -56,7 +64,8 @@ export interface Platform extends ServiceContext {
   readonly instance: string;
   readonly opsPort: number;
   /** The checks that must pass for the services to work. */
-  readonly checks: Readonly<Record<"store" | "bus" | "streams", HealthCheck>>;
+  readonly checks: Readonly<Record<PlatformCheck, HealthCheck>>;
+  readonly disk: DiskSpace;
   readonly closers: Closers;
   /** Closes everything that was opened and added, in reverse order. */
   readonly stop: Stop;
@@ -90,10 +99,15 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
     await proveBus(bus, options, log);
     const inspection = startStreamInspection({ ...context, buses: [bus, backgroundBus] });
     closers.add("stream inspection", inspection.stop);
+    const disk = createDiskSpace(diskPlaces(options), {
+      minFreeBytes: options.diskMinFree,
+      clock: context.clock,
+    });
     const checks = {
       store: () => store.health({ timeoutMs: CHECK_MS }),
       bus: () => bus.health({ timeoutMs: CHECK_MS }),
       streams: inspection.check,
+      disk: disk.check,
     };
     const ops = await serveOps({
       host: options.opsHost,
@@ -113,6 +127,7 @@ export async function openPlatform(context: ServiceContext, options: PlatformOpt
       instance,
       opsPort: ops.port,
       checks,
+      disk,
       closers,
       stop,
     };
@@ -138,6 +153,15 @@ function requireCredentials({ auth, busCredentials, service }: PlatformOptions, 
     details: { setting: "FLEET_NATS_CREDS", service },
     hint: "run `fleet access init DIR` and set FLEET_NATS_CREDS to the file of the service in DIR; FLEET_AUTH=off is for closed test networks",
   });
+}
+
+/** The folders on this machine. The store is open, so its folder exists. */
+function diskPlaces({ storeUrl, busFolder }: PlatformOptions): DiskPlace[] {
+  const store = storeFolder(absoluteStoreUrl(storeUrl));
+  return [
+    ...(store === undefined ? [] : [{ use: "store", path: store } as const]),
+    ...(busFolder === undefined ? [] : [{ use: "bus", path: busFolder } as const]),
+  ];
 }
 
 async function openedStore(storeUrl: string, log: Logger): Promise<Store> {

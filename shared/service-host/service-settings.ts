@@ -4,10 +4,23 @@
  */
 import { isAbsolute, resolve } from "node:path";
 import { tlsFields } from "../bus/tls-settings.ts";
-import { oneOf, optional, text, url } from "../runtime/settings/config.ts";
+import { bytes, oneOf, optional, text, url } from "../runtime/settings/config.ts";
 import { processFields } from "../runtime/settings/process-settings.ts";
 
-export const platformFields = processFields;
+/** The checks of /readyz. */
+export const PLATFORM_CHECKS = ["store", "bus", "streams", "disk"] as const;
+export type PlatformCheck = (typeof PLATFORM_CHECKS)[number];
+
+export const platformFields = {
+  ...processFields,
+  diskMinFree: optional(
+    bytes("FLEET_DISK_MIN_FREE", {
+      description:
+        "Free space on the disk of the store, and on that of the standalone fleet's bus, below which commands are refused; operators are alerted below twice as much; 0: no limit",
+      defaultNote: "`128MiB`, or a tenth of a disk that is smaller than 1280 MiB",
+    }),
+  ),
+} as const;
 
 export const clusterFields = {
   storeUrl: text("FLEET_STORE", {
@@ -35,6 +48,11 @@ export const clusterFields = {
       "Credentials for the bus; `off` starts the standalone fleet's bus without them, and a service on its own connects without them: every program that reaches the bus may act as any agent, for closed test networks",
   }),
 } as const;
+
+/** The folder of a store on this machine; undefined for any other store. */
+export function storeFolder(storeUrl: string): string | undefined {
+  return /^lmdb:([^?]+)/.exec(storeUrl)?.[1];
+}
 
 /** Paths in a store URL are relative to the working directory of the process. */
 export function absoluteStoreUrl(storeUrl: string, base = process.cwd()): string {

@@ -17,6 +17,7 @@ import {
   SUBJECTS,
 } from "../../shared/protocol/subjects.ts";
 import { systemClock } from "../../shared/runtime/clock.ts";
+import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import { createMetrics, type Metrics } from "../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../shared/runtime/process/service.ts";
 import {
@@ -27,6 +28,7 @@ import {
   type FleetClient,
   runAgent,
 } from "../../shared/sdk/sdk.ts";
+import { unguardedDisk } from "./disk.ts";
 import { startNats, type TestNats, testLog } from "./processes/nats.ts";
 import { input, openTestRecords, type TestRecords } from "./records/records.ts";
 import { type Outage, outageStore } from "./stores/outage-store.ts";
@@ -56,6 +58,8 @@ const bytes = (body: unknown): Uint8Array => {
 
 export class InProcessFleet {
   outage: Outage = "none";
+  /** The disks of the services that are started from now on. */
+  disk: DiskSpace = unguardedDisk;
   readonly nats: TestNats;
   readonly records: TestRecords;
   readonly policies: Policies;
@@ -208,6 +212,7 @@ export class InProcessFleet {
       clock: systemClock,
       log: testLog,
       metrics: this.metrics,
+      disk: this.disk,
     };
   }
 }

@@ -134,6 +134,8 @@ function unavailable({ details }: FleetError, call: HintContext): string {
       details.indexed_through === undefined ? "" : `: it is complete through ${details.indexed_through}`;
     return `The index has not reached this position, which may not exist yet${through}.`;
   }
+  if (details.disk_of !== undefined)
+    return `Make room on the disk of the fleet, then try again; \`${fleet} status\` shows its free space.`;
   if (details.spool !== undefined)
     return `Make room in ${details.spool} or set FLEET_SPOOL_DIR, and start a fleet with \`${fleet} up\`.`;
   if (details.bus === undefined)

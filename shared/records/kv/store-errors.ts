@@ -40,8 +40,10 @@ export function asFleetError(error: unknown): FleetError {
   if (error instanceof FleetError) return error;
   if (error instanceof StoreError) {
     const unknown = error.committed !== "no";
-    return new FleetError(unknown ? "TIMEOUT" : CODES[error.kind], "the store could not do this", {
-      details: { kind: error.kind },
+    const isFull = !unknown && error.details.code === "ENOSPC";
+    const message = isFull ? "the disk is full" : "the store could not do this";
+    return new FleetError(unknown ? "TIMEOUT" : CODES[error.kind], message, {
+      details: { kind: error.kind, ...(isFull && { free_bytes: error.details.free_bytes }) },
       cause: error,
     });
   }

@@ -6,7 +6,18 @@ import { exitCodes, StartupError } from "../process/startup.ts";
 import type { Field } from "./setting-types.ts";
 
 export type { Bounds, Field, FieldOptions } from "./setting-types.ts";
-export { boolean, duration, integer, list, oneOf, optional, orOff, text, url } from "./setting-types.ts";
+export {
+  boolean,
+  bytes,
+  duration,
+  integer,
+  list,
+  oneOf,
+  optional,
+  orOff,
+  text,
+  url,
+} from "./setting-types.ts";
 
 export type Fields = Readonly<Record<string, Field<unknown>>>;
 

@@ -73,6 +73,24 @@ export function duration(
   );
 }
 
+const BYTE_UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+};
+
+/** Bytes in the program: "128MiB" is 134217728. A number without a unit is in bytes. */
+export function bytes(name: string, options: FieldOptions<number>): Field<number> {
+  const read = (raw: string) => {
+    const [, number = "", unit = "b"] = /^(\d+(?:\.\d+)?) ?([a-z]+)?$/i.exec(raw) ?? [];
+    const size = Math.round(Number(number || Number.NaN) * (BYTE_UNITS[unit.toLowerCase()] ?? Number.NaN));
+    return Number.isSafeInteger(size) ? size : undefined;
+  };
+  return field(name, "size like 64MiB, 2GiB, or a number of bytes", options, read, String);
+}
+
 export function boolean(name: string, options: FieldOptions<boolean>): Field<boolean> {
   const words: Record<string, boolean> = {
     true: true,

@@ -90,7 +90,8 @@ export class CommitThread {
 
   #errorOf({ unknown, details }: Extract<WorkerAnswer, { kind: "failed" }>): StoreError {
     // The usual reason is a full disk; the engine works again when there is space.
-    if (!unknown) return new StoreError("unavailable", "the engine could not write the commit", { details });
+    const refused = details.code === "ENOSPC" ? "the disk is full" : "the engine could not write the commit";
+    if (!unknown) return new StoreError("unavailable", refused, { details });
     const message = "the engine failed in the middle of a commit";
     this.#failure = new StoreError("fatal", message, { details });
     return new StoreError("commit_unknown", message, { committed: "maybe_settled", details });

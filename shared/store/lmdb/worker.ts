@@ -4,7 +4,7 @@
  *
  * It answers each {@link WorkerRequest} with one {@link WorkerAnswer}, in order.
  */
-import { statfsSync } from "node:fs";
+import { statfsSync, writeSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
 import { keyAfter, SEQUENCE_KEY } from "../optimistic/keys.ts";
@@ -28,6 +28,14 @@ export type WorkerAnswer =
  * The number of keys that are collected before they are removed: a cursor must not stand in a changing tree.
  */
 const CLEAR_KEYS = 1_000;
+/**
+ * Below this free space no commit begins. On a disk that is really full, the engine fails in the middle of a commit, and prints to
+ * standard error.
+ */
+const FREE_BYTES_MIN = 2 * 1024 * 1024;
+/** A changed key is a copy of its page and of the pages above it. */
+const BYTES_PER_BYTE = 4;
+const STANDARD_ERROR = 2;
 
 const options = workerData as EnvironmentOptions;
 const gate = processGate();
@@ -49,6 +57,12 @@ function answer(message: WorkerAnswer): void {
 }
 
 function commit(slabs: Slab[]): WorkerAnswer {
+  const free = freeBytes();
+  const size = slabs.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
+  if (free !== undefined && free < FREE_BYTES_MIN + BYTES_PER_BYTE * size) {
+    const details = { code: "ENOSPC", engine_message: "not attempted", free_bytes: free };
+    return { kind: "failed", unknown: false, details };
+  }
   let before: bigint | undefined;
   try {
     const result = environment.transactionSync(() => {
@@ -59,6 +73,7 @@ function commit(slabs: Slab[]): WorkerAnswer {
     });
     return { kind: "committed", result };
   } catch (error) {
+    endLine();
     const { code, message } = error as { code?: unknown; message: string };
     const details = { code, engine_message: message, free_bytes: freeBytes() };
     return { kind: "failed", unknown: !isUndone(before), details };
@@ -74,6 +89,15 @@ function isUndone(before: bigint | undefined): boolean {
     return environment.transactionSync(() => before === undefined || storedSequence() === before);
   } catch {
     return false;
+  }
+}
+
+/** The engine's own message has no line break, and the next line of a log in the same file would begin behind it. */
+function endLine(): void {
+  try {
+    writeSync(STANDARD_ERROR, "\n");
+  } catch {
+    // Closed or full; the message is lost as well.
   }
 }
 

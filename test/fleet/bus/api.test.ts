@@ -33,7 +33,7 @@ const VOLATILE: [names: RegExp, shape: RegExp][] = [
   [/^(position|indexed_through)$/, /^[0-9a-f]{20}$/],
   [/^(id|alert_id)$/, /^default\/billing-42\/FLEET_QUEUE-\d-\d{13}$/],
   [/^server_version$/, /^\d+\.\d+\.\d+$/],
-  [/^(uptime_ms|oldest_ms|bytes_max)$/, /^\d+$/],
+  [/^(uptime_ms|oldest_ms|bytes_max|free_bytes|total_bytes|min_free_bytes)$/, /^\d+$/],
   [/^detail$/, /^/],
 ];
 

@@ -11,6 +11,7 @@ import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { openLmdb } from "../../../shared/store/drivers/lmdb.ts";
+import { unguardedDisk } from "../../harness/disk.ts";
 import { type Outage, outageStore } from "../../harness/stores/outage-store.ts";
 import { serveJobs } from "../jobs.ts";
 
@@ -44,6 +45,7 @@ async function start({ url, storeBytesMax, folder }: Params): Promise<void> {
     bus,
     backgroundBus,
     instance: "degraded",
+    disk: unguardedDisk,
     config: { agentTypes: [], policies: DEFAULT_POLICIES, finalizeDraftsAfter: null },
     clock: systemClock,
     log,

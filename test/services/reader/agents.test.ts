@@ -17,6 +17,7 @@ import { createMetrics } from "../../../shared/runtime/observability/metrics.ts"
 import type { Stop } from "../../../shared/runtime/process/service.ts";
 import { subscribeHeartbeats } from "../../../shared/service-host/heartbeat-subscription.ts";
 import { manualClock } from "../../harness/clock.ts";
+import { unguardedDisk } from "../../harness/disk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { create, openTestRecords, send, type TestRecords } from "../../harness/records/records.ts";
 
@@ -38,6 +39,7 @@ beforeAll(async () => {
     store,
     format,
     instance: "reader-1",
+    disk: unguardedDisk,
     config: { agentTypes: [], policies: DEFAULT_POLICIES },
   });
 });

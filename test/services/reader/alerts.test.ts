@@ -2,6 +2,7 @@
  * The alerts that a reader lists from a real stream and a real store: pages, filters, acknowledgements,
  * resolved alerts, other tenants, malformed messages.
  */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { start } from "../../../services/reader/reader.ts";
 import type { Bus } from "../../../shared/bus/bus.ts";
@@ -18,6 +19,7 @@ import { clearExpiredAcks, readAcks } from "../../../shared/records/task/alert-a
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import { connect as connectSdk, type FleetClient } from "../../../shared/sdk/sdk.ts";
+import { unguardedDisk } from "../../harness/disk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { create, openTestRecords, send, type TestRecords } from "../../harness/records/records.ts";
 import { sightingOf } from "../../harness/records/recoveries.ts";
@@ -43,7 +45,7 @@ beforeAll(async () => {
   const { store, format } = bench;
   const config = { agentTypes: [], policies: DEFAULT_POLICIES };
   const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, config };
-  stop = await start({ ...parts, instance: "reader-1" });
+  stop = await start({ ...parts, instance: "reader-1", disk: unguardedDisk });
 });
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()));

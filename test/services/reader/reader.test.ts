@@ -24,6 +24,7 @@ import { readOutbox } from "../../../shared/records/outbox/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics, type Metrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { Stop } from "../../../shared/runtime/process/service.ts";
+import { unguardedDisk } from "../../harness/disk.ts";
 import { startNats, type TestNats, testLog } from "../../harness/processes/nats.ts";
 import { initiate } from "../../harness/records/handoffs.ts";
 import {
@@ -52,7 +53,8 @@ let stops: Stop[];
 async function startReader(instance: string): Promise<Stop> {
   const { store, format } = bench;
   const config = { agentTypes: [], policies: DEFAULT_POLICIES };
-  const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, instance, config };
+  const disk = unguardedDisk;
+  const parts = { log: testLog, metrics, clock: systemClock, bus, store, format, instance, config, disk };
   const stop = await start(parts);
   stops.push(stop);
   return async () => {

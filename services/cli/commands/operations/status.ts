@@ -13,8 +13,8 @@ export function addStatus(program: Command, action: ActionFactory): void {
     .command("status")
     .summary("Show whether the fleet works.")
     .description(
-      "Show whether store, bus, its streams and consumers, index and outbox work, whether alerts are open, whether a watchdog runs, and the number of tasks " +
-        "(exit 69: store or bus is unavailable, or a stream keeps services from their work).",
+      "Show whether store, bus, its streams and consumers, index and outbox work, whether alerts are open, whether a watchdog runs, the free disk space, and the number of tasks " +
+        "(exit 69: store or bus is unavailable, a stream keeps services from their work, or a disk is full).",
     )
     .action(action(status));
   withExamples(command, (fleet) => ({
@@ -36,7 +36,8 @@ async function status(session: Session): Promise<void> {
   await session.show(whole, () =>
     renderStatus(whole, { url: session.url ?? "", fleet: session.programName }, session.view),
   );
-  if (!works || isBlocked) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
+  const isFull = (found.disks ?? []).some(({ state }) => state === "full");
+  if (!works || isBlocked || isFull) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
 /** The open alerts of this tenant; null if they cannot be read, because the rest of the status is still useful. */

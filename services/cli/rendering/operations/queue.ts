@@ -14,16 +14,17 @@ export function renderQueue(queue: QueueStatus, view: View): string {
   const size = `${bytesText(queue.bytes)} of ${bytesText(queue.bytes_max)} (${percentText(full)})`;
   const dead = count(queue.dead);
   return [
-    field(
-      "Store",
-      queue.store === "ok" ? colors.green("ok") : colors.red("unavailable; commands are queued"),
-      view,
-    ),
+    field("Store", queue.store === "ok" ? colors.green("ok") : colors.red(storeText(queue)), view),
     field("Waiting", `${counted(queue.depth, "command")}${since}`, view),
     field("Size", full < 80 ? size : colors.yellow(size), view),
     field("Processed", counted(queue.left_total, "command"), view),
     field("Dead letters", queue.dead === 0 ? dead : colors.yellow(dead), view),
   ].join("\n");
+}
+
+function storeText({ store, accepts = true }: QueueStatus): string {
+  const problem = store === "full" ? "its disk is full" : "unavailable";
+  return `${problem}; commands are ${accepts ? "queued" : "refused, because the disk of the queue is full"}`;
 }
 
 export interface LetterTable {

@@ -1,8 +1,13 @@
 // The state of the fleet on one screen.
 
-import type { FleetStatus, IndexStatus, StreamFinding } from "../../../../shared/protocol/queries.ts";
+import type {
+  DiskStatus,
+  FleetStatus,
+  IndexStatus,
+  StreamFinding,
+} from "../../../../shared/protocol/queries.ts";
 import { tableLines } from "../terminal/table.ts";
-import { count, counted, plain } from "../terminal/text.ts";
+import { bytesText, count, counted, plain } from "../terminal/text.ts";
 import { span } from "../terminal/time.ts";
 import type { View } from "../terminal/view.ts";
 
@@ -30,6 +35,7 @@ export function renderStatus(
     ["store", mark(store.ok), plain(`${store.engine}  ${store.detail}`.trim())],
     ["bus", mark(bus.ok), plain(`nats-server ${bus.server_version}  ${bus.detail}`.trim())],
     ...(status.findings ?? []).map((finding) => findingRow(finding, view)),
+    ...(status.disks ?? []).map((disk) => diskRow(disk, view)),
     ["index", indexMark(index, view), indexText(index)],
     ["outbox", colors.green("ok"), `${counted(outbox.depth, "event")} to publish${waiting}`],
     ...(status.alerts === undefined ? [] : [alertsRow(status.alerts, fleet, view)]),
@@ -65,6 +71,16 @@ function findingRow({ stream, consumer, kind, detail, blocks }: StreamFinding, {
     blocks ? colors.red(word) : colors.yellow(word),
     `${plain(name)}: ${plain(detail)}; ${FINDING_STEPS[kind] ?? "see the log of the services"}`,
   ];
+}
+
+function diskRow(
+  { disk_of, free_bytes, total_bytes, min_free_bytes, state }: DiskStatus,
+  { colors }: View,
+): string[] {
+  const mark = { ok: colors.green, low: colors.yellow, full: colors.red }[state] ?? colors.yellow;
+  const limit = `commands are refused below ${bytesText(min_free_bytes)}`;
+  const size = `${bytesText(free_bytes)} free of ${bytesText(total_bytes)}`;
+  return ["disk", mark(state), `${disk_of.join(" and ")}: ${size}${state === "ok" ? "" : `; ${limit}`}`];
 }
 
 function alertsRow({ open, more }: OpenAlerts, fleet: string, { colors }: View): string[] {

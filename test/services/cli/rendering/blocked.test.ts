@@ -17,6 +17,7 @@ import type { Recovery } from "../../../../shared/protocol/recovery-record.ts";
 import { systemClock } from "../../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../../shared/runtime/observability/metrics.ts";
 import type { RecoveryResult, Task } from "../../../../shared/sdk/sdk.ts";
+import { unguardedDisk } from "../../../harness/disk.ts";
 import { startNats, type TestNats, testLog } from "../../../harness/processes/nats.ts";
 import { create, openTestRecords, send, type TestRecords } from "../../../harness/records/records.ts";
 import { noteFailure } from "../../../harness/records/recoveries.ts";
@@ -40,6 +41,7 @@ beforeAll(async () => {
     ...parts,
     config: { agentTypes: [], policies: DEFAULT_POLICIES },
     instance: "reader-1",
+    disk: unguardedDisk,
   });
 });
 afterAll(async () => {

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import {
   boolean,
+  bytes,
   ConfigError,
   duration,
   type Field,
@@ -102,6 +103,21 @@ describe("reading", () => {
     if (expected === undefined) expect(read).toThrow(ConfigError);
     else expect(read()).toEqual(expected);
   });
+});
+
+test.each([
+  ["0", 0],
+  ["4096", 4_096],
+  ["64MiB", 67_108_864],
+  ["1.5 gib", 1_610_612_736],
+])("a size of %s is %d bytes", (raw, expected) => {
+  const fields = { free: bytes("FLEET_FREE", { description, default: 1 }) };
+  expect(readConfig(fields, { FLEET_FREE: raw })).toEqual({ free: expected });
+});
+
+test.each(["-1", "many", "5 parsecs", "1e9", "9999999TiB"])("%s is no size", (raw) => {
+  const fields = { free: bytes("FLEET_FREE", { description, default: 1 }) };
+  expect(() => readConfig(fields, { FLEET_FREE: raw })).toThrow("size like 64MiB");
 });
 
 describe("problems", () => {
