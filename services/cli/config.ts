@@ -45,7 +45,7 @@ function globalOptions(): GlobalOption[] {
   return [
     new GlobalOption(
       "--url <url>",
-      "address of the bus (FLEET_URL, else this folder's fleet, else nats://127.0.0.1:4222)",
+      "address of the bus (FLEET_URL, else the fleet of this folder; without one nats://127.0.0.1:4222)",
     ),
     new GlobalOption("--tenant <id>", "the tenant (FLEET_TENANT, else default)"),
     new GlobalOption("--person <name>", "act as this person (FLEET_PERSON, else the name of your account)"),

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
+import type { ExpectedFleet } from "../../shared/bus/server-name.ts";
 import { tlsFields } from "../../shared/bus/tls-settings.ts";
 import { type FieldProblem, FleetError } from "../../shared/protocol/errors.ts";
 import { type RunnerSettings, runnerSettingsSchema } from "../../shared/protocol/runner-settings.ts";
@@ -16,8 +17,9 @@ import {
   text,
 } from "../../shared/runtime/settings/config.ts";
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
-import { addressFields, discoverBus } from "../../shared/sdk/address.ts";
+import { discoverBus } from "../../shared/sdk/address.ts";
 import { clientFields, spoolFolder } from "../../shared/sdk/client/connect.ts";
+import { homeField, homeOf } from "../../shared/sdk/fleet-home.ts";
 import { programProblems } from "./programs.ts";
 
 const FILE = "FLEET_RUNNER_CONFIG";
@@ -46,15 +48,20 @@ export const runnerProcessFields = {
   ...processFields,
   opsPort: opsPortField(4281),
   tenant: clientFields.tenant,
-  home: addressFields.home,
+  home: homeField,
   busCredentials: clientFields.busCredentials,
   busTokenFile: clientFields.busTokenFile,
   ...tlsFields,
   ...runnerFields,
 } as const;
 
-export interface RunnerConfig extends Omit<ConfigOf<typeof runnerProcessFields>, "runnerName" | "runnerDir"> {
+export interface RunnerConfig
+  extends Omit<ConfigOf<typeof runnerProcessFields>, "home" | "runnerName" | "runnerDir"> {
   readonly busUrl: string;
+  /** The fleet that must answer there. Absent: any may. */
+  readonly expected?: ExpectedFleet | undefined;
+  /** The folder of the fleet on this machine. */
+  readonly home: string;
   readonly runnerName: string;
   /** Absolute. */
   readonly runnerDir: string;
@@ -70,11 +77,15 @@ export function readRunnerConfig(env: Environment): RunnerConfig {
   const missing = programProblems(settings, env, FILE);
   if (missing.length > 0) throw new ConfigError(missing);
   const runnerName = config.runnerName ?? hostname();
+  const home = homeOf(env);
+  const { url, expected } = discoverBus(env);
   return {
     ...config,
-    busUrl: discoverBus(env).url,
+    home,
+    busUrl: url,
+    expected,
     runnerName: runnerName.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, NAME_CHARS),
-    runnerDir: resolve(config.runnerDir ?? join(config.home, "runner")),
+    runnerDir: resolve(config.runnerDir ?? join(home, "runner")),
     spoolDir: resolve(spoolFolder({}, env)),
     settings,
   };

@@ -1,5 +1,5 @@
 /** The base of a runner's process: tracing, the bus connection and the operations port, closed in the reverse order. */
-import type { Bus } from "../../shared/bus/bus.ts";
+import { type Bus, BusError } from "../../shared/bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../shared/bus/connection.ts";
 import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { startTracing } from "../../shared/runtime/observability/tracing.ts";
@@ -70,10 +70,11 @@ async function connected(
   credentials: BusCredentials | undefined,
   log: ServiceContext["log"],
 ): Promise<Bus> {
-  const { busUrl, tenant, runnerName } = config;
+  const { busUrl, tenant, runnerName, expected } = config;
   try {
     return await connectBus({
       url: busUrl,
+      expected,
       name: `runner/${runnerName}`,
       tenant,
       identity: `runner-${runnerName}`,
@@ -83,9 +84,12 @@ async function connected(
     });
   } catch (error) {
     if (error instanceof StartupError) throw error;
-    throw new StartupError("the bus cannot be reached", {
+    const isOther = error instanceof BusError && error.kind === "other_fleet";
+    throw new StartupError(isOther ? error.message : "the bus cannot be reached", {
       exitCode: exitCodes.unavailable,
-      details: { url: busUrl, problem: error instanceof Error ? error.message : String(error) },
+      details: isOther
+        ? error.details
+        : { url: busUrl, problem: error instanceof Error ? error.message : String(error) },
       hint: "start the fleet, or name one in another folder or on another port with FLEET_HOME or FLEET_URL",
       cause: error,
     });

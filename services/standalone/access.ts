@@ -16,7 +16,6 @@ export interface StandaloneAccess {
 }
 
 export async function openAccess(home: string): Promise<StandaloneAccess> {
-  keepOthersOut(home);
   const folder = join(home, ACCESS_FOLDER);
   const keys = openKeys(folder);
   const account = keys.account.getPublicKey();
@@ -29,8 +28,8 @@ export async function openAccess(home: string): Promise<StandaloneAccess> {
   return { claims: () => serverClaims(keys, revocationsOf(readGrants(folder))), credentialsFile };
 }
 
-/** A user who can write to the home could replace the folder of the keys with another one. */
-function keepOthersOut(home: string): void {
+/** A user who can write to the home could replace the folder of the keys, or the address that clients find there. */
+export function keepOthersOut(home: string): void {
   const { mode, uid } = statSync(home);
   if ((mode & OTHERS_WRITE) !== 0 && uid === process.getuid?.())
     chmodSync(home, mode & 0o777 & ~OTHERS_WRITE);

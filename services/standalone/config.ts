@@ -3,7 +3,7 @@
 import { availableParallelism } from "node:os";
 import { tlsFields } from "../../shared/bus/tls-settings.ts";
 import { type ConfigOf, integer, optional, text } from "../../shared/runtime/settings/config.ts";
-import { addressFields } from "../../shared/sdk/address.ts";
+import { HOME_DEFAULT, homeField } from "../../shared/sdk/fleet-home.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { watchdogFields } from "../watchdog/config.ts";
 import { writerFields } from "../writer/config.ts";
@@ -15,7 +15,7 @@ export const standaloneFields = {
   ...platformFields,
   ...writerFields,
   ...watchdogFields,
-  home: addressFields.home,
+  home: text(homeField.name, { default: HOME_DEFAULT, description: homeField.description }),
   natsHost: text("FLEET_NATS_HOST", {
     default: "127.0.0.1",
     description:

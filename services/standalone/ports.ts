@@ -3,10 +3,11 @@
  * keys and a bus by then. The answer names the fleet that holds them. A port that is taken after the check fails its own opening.
  */
 import { once } from "node:events";
-import { connect, createServer } from "node:net";
+import { createServer } from "node:net";
 import { join, resolve } from "node:path";
+import { greetedName } from "../../shared/bus/server-greeting.ts";
+import { parseServerName } from "../../shared/bus/server-name.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
-import { pidOfServerName } from "./nats/config.ts";
 import { hasRunningServer } from "./nats/lock.ts";
 
 interface Place {
@@ -127,19 +128,12 @@ const holderOf = (place: Place): Promise<Holder> =>
     () => ({ program: "another program" }) as const,
   );
 
-/** A nats-server begins every connection with one line about itself, before any credentials. */
 async function busHolder({ host, port }: Place): Promise<Holder> {
-  const socket = connect({ host: reachable(host), port });
-  socket.setTimeout(ASK_MS, () => socket.destroy(new Error("no answer")));
-  try {
-    const [chunk] = (await once(socket, "data")) as [Buffer];
-    const name = /^INFO .*"server_name":"([^"]*)"/.exec(chunk.toString())?.[1];
-    if (name === undefined) return { program: "another program" };
-    const pid = pidOfServerName(name);
-    return pid === undefined ? { program: "nats-server" } : { program: "fleet", pid };
-  } finally {
-    socket.destroy();
-  }
+  const at = reachable(host);
+  const name = await greetedName(`nats://${at.includes(":") ? `[${at}]` : at}:${port}`, ASK_MS);
+  if (name === undefined) return { program: "another program" };
+  const { pid } = parseServerName(name);
+  return pid === undefined ? { program: "nats-server" } : { program: "fleet", pid };
 }
 
 async function operationsHolder({ host, port }: Place): Promise<Holder> {

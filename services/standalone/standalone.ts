@@ -2,7 +2,6 @@
  * The standalone fleet: every service in one process, with the embedded store and a nats-server of its own. All its data is in one
  * folder. It stops in the reverse order of its start, and a kill loses nothing.
  */
-import { writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 import { mergedMetrics } from "../../shared/runtime/observability/metrics.ts";
@@ -10,13 +9,15 @@ import { serveOps } from "../../shared/runtime/observability/ops-server.ts";
 import { packageRoot } from "../../shared/runtime/process/installation.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { type Closers, createClosers } from "../../shared/runtime/process/shutdown.ts";
+import { writeWhole } from "../../shared/runtime/process/whole-file.ts";
 import type { PlatformOptions } from "../../shared/service-host/platform.ts";
 import { absoluteStoreUrl } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig } from "../watchdog/config.ts";
 import { readWriterConfig } from "../writer/config.ts";
-import { openAccess } from "./access.ts";
+import { keepOthersOut, openAccess } from "./access.ts";
 import type { StandaloneConfig } from "./config.ts";
 import { requireUsableFolder } from "./folder-check.ts";
+import { openIdentity } from "./identity.ts";
 import { readListener } from "./nats/listener.ts";
 import { superviseNatsServer } from "./nats/supervisor.ts";
 import { requirePorts } from "./ports.ts";
@@ -24,6 +25,9 @@ import type { ServiceRules } from "./services.ts";
 import { lockStore } from "./store-lock.ts";
 import { createThreadCount } from "./thread-count.ts";
 import { startThreadPool } from "./thread-pool.ts";
+
+/** Other users may know the address, but not write it. */
+const READABLE = 0o644;
 
 export interface Standalone {
   readonly busUrl: string;
@@ -51,6 +55,8 @@ export async function start(
     const storeUrl = absoluteStoreUrl(config.storeUrl ?? `lmdb:${join(home, "store")}`);
     const lock = lockStore(storeUrl);
     if (lock !== null) closers.add("store lock", async () => lock.release());
+    keepOthersOut(home);
+    const fleet = openIdentity(home);
     const access = config.auth === "off" ? undefined : await openAccess(home);
     if (access === undefined) log.warn("FLEET_AUTH is off: every local user may act as any agent");
     const server = await superviseNatsServer({
@@ -59,6 +65,7 @@ export async function start(
       dir: join(home, "nats"),
       listener,
       port: config.natsPort,
+      fleet,
       log,
       maxPayloadBytes: LIMITS.message_bytes_max,
       claims: access?.claims,
@@ -84,9 +91,9 @@ export async function start(
       storeUrl,
       home,
     };
-    // Clients on this machine find a fleet with other ports by this file.
-    const file = { ...addresses, busCa: listener.tls?.caFile, pid: process.pid };
-    writeFileSync(join(home, "addresses.json"), `${JSON.stringify(file)}\n`);
+    // Clients on this machine find the fleet by this file, and recognise it by its identity.
+    const file = { ...addresses, fleet, busCa: listener.tls?.caFile, pid: process.pid };
+    writeWhole(join(home, "addresses.json"), `${JSON.stringify(file)}\n`, READABLE);
     return { ...addresses, stop };
   } catch (error) {
     await stop().catch((second: unknown) =>

@@ -184,10 +184,13 @@ export interface StreamView {
   removeStaleConsumers(): Promise<number>;
 }
 
-export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck";
+/** `other_fleet`: another fleet than the expected one answers; nothing is sent to it. */
+export type BusStatus = "connected" | "disconnected" | "reconnecting" | "lame_duck" | "other_fleet";
 
 export interface Bus {
   readonly serverVersion: string;
+  /** The identity of the fleet; undefined: its server announces none. */
+  readonly fleet: string | undefined;
   /** Throws BusError. Only after `timeout` is it unknown whether the request was carried out. */
   request(subject: string, out: Outgoing, o: RequestOptions): Promise<Message>;
   /**
@@ -250,6 +253,7 @@ const KINDS = {
   no_responders: { retryable: true, text: "no service is subscribed to this subject" },
   timeout: { retryable: true, text: "no answer in time" },
   too_large: { retryable: false, text: "the message is larger than the server accepts" },
+  other_fleet: { retryable: false, text: "another fleet answers at the address" },
   closed: { retryable: false, text: "the connection to the bus was closed" },
   permission: { retryable: false, text: "the bus does not permit this" },
   stream_full: { retryable: true, text: "the stream is full" },

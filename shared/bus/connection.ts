@@ -15,10 +15,12 @@ import {
 import { SUBJECTS } from "../protocol/subjects.ts";
 import type { Logger } from "../runtime/observability/log.ts";
 import { credentialsAuthenticator } from "./access/credentials-file.ts";
-import type { Bus } from "./bus.ts";
+import { type Bus, BusError } from "./bus.ts";
 import { busError } from "./bus-errors.ts";
 import { NatsBus } from "./nats-bus.ts";
 import { requireVersion } from "./server-check.ts";
+import { greetedName } from "./server-greeting.ts";
+import { type ExpectedFleet, otherFleet, parseServerName } from "./server-name.ts";
 
 export interface BusCredentials {
   readonly user?: string;
@@ -52,8 +54,10 @@ export interface ConnectBusOptions {
     readonly keyFile?: string;
     readonly handshakeFirst?: boolean;
   };
-  /** The timeout of one attempt to connect. Default 2,000. */
+  /** The timeout of one attempt to connect. Default {@link CONNECT_MS}. */
   readonly connectTimeoutMs?: number;
+  /** The fleet that must answer. Nothing is sent to another one. Absent: any may. */
+  readonly expected?: ExpectedFleet | undefined;
   /** Keep trying if the first attempt finds no server. Default false: throw. */
   readonly waitOnFirstConnect?: boolean;
   /** The key of the ids of durable messages, in hex. Absent: the ids are published as they are. */
@@ -62,27 +66,52 @@ export interface ConnectBusOptions {
   readonly monitorUrl?: string | (() => string | undefined);
 }
 
-/** Throws BusError without a connection, StartupError if the server is too old. */
+const CONNECT_MS = 2_000;
+
+/** Throws BusError without a connection or for another fleet, StartupError if the server is too old. */
 export async function connectBus(o: ConnectBusOptions): Promise<Bus> {
   const inboxPrefix =
     o.tenant === undefined
       ? SUBJECTS.serviceInboxPrefix(o.service ?? o.identity, o.identity)
       : SUBJECTS.inboxPrefix(o.tenant, o.identity);
-  const connection = await openConnection(o, inboxPrefix);
+  const connection = await openConnection(o, inboxPrefix).catch(async (error: unknown) => {
+    throw await explained(error, o);
+  });
   try {
+    requireExpected(connection.info?.server_name, o);
     requireVersion(connection.info?.version ?? "0.0.0");
   } catch (error) {
     await connection.close();
     throw error;
   }
-  const { monitorUrl, messageKey } = o;
+  const { monitorUrl, messageKey, expected } = o;
   return new NatsBus({
     connection,
     inboxPrefix,
     log: o.log,
     messageKey,
+    expected,
     monitorUrl: typeof monitorUrl === "function" ? monitorUrl : () => monitorUrl,
   });
+}
+
+/** Another fleet refuses the credentials of the expected one, which would look like wrong credentials. */
+async function explained(error: unknown, o: ConnectBusOptions): Promise<unknown> {
+  if (o.expected === undefined || !(error instanceof BusError) || error.kind !== "permission") return error;
+  const name = await greetedName(o.url, o.connectTimeoutMs ?? CONNECT_MS);
+  try {
+    if (name !== undefined) requireExpected(name, o);
+    return error;
+  } catch (other) {
+    return other;
+  }
+}
+
+function requireExpected(serverName: string | undefined, { expected, url }: ConnectBusOptions): void {
+  if (expected === undefined) return;
+  const { fleet: found } = parseServerName(serverName);
+  if (found === expected.fleet) return;
+  throw new BusError("other_fleet", otherFleet(expected, found, withoutPassword(url)));
 }
 
 /** A connection without the streams of the bus. */
@@ -92,7 +121,7 @@ export async function openConnection(o: ConnectBusOptions, inboxPrefix: string):
       servers: o.url.split(",").map((url) => url.trim()),
       name: o.name,
       inboxPrefix,
-      timeout: o.connectTimeoutMs ?? 2_000,
+      timeout: o.connectTimeoutMs ?? CONNECT_MS,
       waitOnFirstConnect: o.waitOnFirstConnect ?? false,
       maxReconnectAttempts: -1,
       reconnectTimeWait: 250,
@@ -101,7 +130,7 @@ export async function openConnection(o: ConnectBusOptions, inboxPrefix: string):
       maxPingOut: 2,
       // Without this each library call records a stack trace, which costs time.
       noAsyncTraces: true,
-      ...authentication(o.credentials),
+      ...authentication(o),
       ...tlsOptions(o),
     });
   } catch (error) {
@@ -114,7 +143,10 @@ export function tlsOptions({ url, tls }: Pick<ConnectBusOptions, "url" | "tls">)
   return tls !== undefined || /(^|,)\s*tls:/i.test(url) ? { tls: { ...tls } } : {};
 }
 
-function authentication(credentials: BusCredentials | undefined): Partial<NodeConnectionOptions> {
+function authentication({
+  credentials,
+  expected,
+}: Pick<ConnectBusOptions, "credentials" | "expected">): Partial<NodeConnectionOptions> {
   if (credentials === undefined) return {};
   const { user, pass, token, tokenFile, nkeySeed, credsFile, creds } = credentials;
   const authenticator: Authenticator[] = [];
@@ -129,8 +161,9 @@ function authentication(credentials: BusCredentials | undefined): Partial<NodeCo
     ...(pass !== undefined && { pass }),
     ...(token !== undefined && { token }),
     ...(authenticator.length > 0 && { authenticator }),
-    // A file can be replaced by a valid one. Other credentials that were refused twice stay refused.
-    ignoreAuthErrorAbort: credsFile !== undefined || tokenFile !== undefined,
+    // A file can be replaced by a valid one, and another fleet may answer until the expected one is back. Other credentials that were
+    // refused twice stay refused.
+    ignoreAuthErrorAbort: credsFile !== undefined || tokenFile !== undefined || expected !== undefined,
   };
 }
 

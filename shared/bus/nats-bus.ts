@@ -33,6 +33,7 @@ import { ReceivedMessage } from "./request/message.ts";
 import { Requests } from "./request/request.ts";
 import { openSubscription, serve, whenSubscribed } from "./request/serve.ts";
 import { knowsAtomicBatches, requireVersion, syncsAlways } from "./server-check.ts";
+import { type ExpectedFleet, otherFleet, parseServerName } from "./server-name.ts";
 import { inspectStreams } from "./streams/inspection.ts";
 import { reconcileStream } from "./streams/reconcile.ts";
 import { StreamDirectory } from "./streams/stream-directory.ts";
@@ -40,6 +41,8 @@ import { streamView } from "./streams/stream-view.ts";
 import type { StreamSpec } from "./streams/streams.ts";
 
 const DRAIN_MS = 5_000;
+/** The pause before the next look at an address where another fleet answers. */
+const OTHER_FLEET_MS = 2_000;
 /** A restarted server accepts connections before its streams are ready. */
 const STREAMS_READY_MS = 15_000;
 
@@ -48,6 +51,7 @@ export interface NatsBusParts {
   readonly inboxPrefix: string;
   readonly log: Logger;
   readonly messageKey: string | undefined;
+  readonly expected?: ExpectedFleet | undefined;
   readonly monitorUrl: () => string | undefined;
 }
 
@@ -55,6 +59,7 @@ export class NatsBus implements Bus {
   readonly #connection: NatsConnection;
   readonly #log: Logger;
   readonly #monitorUrl: () => string | undefined;
+  readonly #expected: ExpectedFleet | undefined;
   readonly #requests: Requests;
   readonly #directRequests: DirectRequests;
   readonly #publisher: Publisher;
@@ -69,8 +74,9 @@ export class NatsBus implements Bus {
   #version: string;
   #closing: Promise<void> | undefined;
 
-  constructor({ connection, inboxPrefix, log, messageKey, monitorUrl }: NatsBusParts) {
+  constructor({ connection, inboxPrefix, log, messageKey, expected, monitorUrl }: NatsBusParts) {
     this.#connection = connection;
+    this.#expected = expected;
     this.#log = log;
     this.#monitorUrl = monitorUrl;
     this.#version = connection.info?.version ?? "";
@@ -85,6 +91,10 @@ export class NatsBus implements Bus {
 
   get serverVersion(): string {
     return this.#version;
+  }
+
+  get fleet(): string | undefined {
+    return parseServerName(this.#connection.info?.server_name).fleet;
   }
 
   request(subject: string, out: Outgoing, o: RequestOptions): Promise<Message> {
@@ -253,11 +263,24 @@ export class NatsBus implements Bus {
   async #watch(statuses: AsyncIterable<Status>): Promise<void> {
     for await (const status of statuses) {
       if (status.type === "disconnect" || status.type === "close") this.#changed("disconnected", status.type);
-      else if (status.type === "reconnect") this.#changed("connected", status.type);
+      else if (status.type === "reconnect") this.#reconnected();
       else if (status.type === "reconnecting") this.#notify("reconnecting");
       else if (status.type === "ldm") this.#notify("lame_duck");
       else if (status.type === "error") this.#refused(status.error);
     }
+  }
+
+  /** The server may be that of another fleet, which took the address while this one was down. */
+  #reconnected(): void {
+    const { fleet } = this;
+    if (this.#expected === undefined || fleet === this.#expected.fleet) {
+      this.#changed("connected", "reconnect");
+      return;
+    }
+    this.#log.error(otherFleet(this.#expected, fleet), "another fleet answers at the address");
+    this.#notify("other_fleet");
+    const again = () => void this.#connection.reconnect().catch(() => {});
+    setTimeout(again, OTHER_FLEET_MS).unref();
   }
 
   #changed(status: "connected" | "disconnected", cause: string): void {

@@ -1,12 +1,12 @@
 /**
- * The address of the bus, if no setting names it: the fleet that runs in a folder writes its address there, so agents and commands find
- * a fleet on an unusual port without a setting.
+ * The address of the bus, if no setting names it: a fleet records its address in its home, so agents and commands find it on any port
+ * without a setting.
  */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import type { ConnectBusOptions } from "../bus/connection.ts";
+import type { ExpectedFleet } from "../bus/server-name.ts";
 import { tlsFields, tlsOf } from "../bus/tls-settings.ts";
-import { type Environment, type Field, optional, readConfig, text, url } from "../runtime/settings/config.ts";
+import { type Environment, type Field, optional, readConfig, url } from "../runtime/settings/config.ts";
+import { homeField, homeOf, readRecord } from "./fleet-home.ts";
 
 export const BUS_SCHEMES = ["nats", "tls", "ws", "wss"] as const;
 export const BUS_URL_DEFAULT = "nats://127.0.0.1:4222";
@@ -16,10 +16,10 @@ export const addressFields = {
     url("FLEET_URL", {
       description: "Address of the bus: nats://host:port",
       schemes: BUS_SCHEMES,
-      defaultNote: `the fleet that runs in FLEET_HOME, then \`${BUS_URL_DEFAULT}\``,
+      defaultNote: `the fleet that is recorded in FLEET_HOME; without a record \`${BUS_URL_DEFAULT}\``,
     }) as Field<string | undefined>,
   ),
-  home: text("FLEET_HOME", { default: ".fleet", description: "Folder of the standalone fleet's data" }),
+  home: homeField,
 } as const;
 
 export interface BusAddress {
@@ -28,9 +28,15 @@ export interface BusAddress {
   readonly origin: string;
   /** The file with the certificates that may sign the bus's own, if the fleet of the folder names one. */
   readonly caFile?: string;
+  /** The fleet that must answer there. Absent: any fleet may. */
+  readonly expected?: ExpectedFleet;
+  /** True: no setting and no record names an address. */
+  readonly isAssumed?: boolean;
+  /** True: the recorded fleet does not run, and could not be recognised. */
+  readonly isStale?: boolean;
 }
 
-/** True if the address is that of the fleet which runs in the home of the program, so the keys in that home are for it. */
+/** True if the address is that of the fleet which is recorded in the home of the program, so the keys in that home are for it. */
 export function isBusOfHome(url: string, env: Environment): boolean {
   return busOfHome(url, env) !== undefined;
 }
@@ -53,7 +59,7 @@ export function isPrivateBus(urls: string, env: Environment): boolean {
 }
 
 function busOfHome(url: string, env: Environment): BusAddress | undefined {
-  const own = addressOfHome(readConfig(addressFields, env).home);
+  const own = addressOfHome(homeOf(env));
   return own !== undefined && URL.canParse(url) && placeOf(url) === placeOf(own.url) ? own : undefined;
 }
 
@@ -66,32 +72,24 @@ function placeOf(url: string): string {
   return `${LOOPBACK.has(hostname) ? "loopback" : hostname}:${port || PORT_DEFAULT}`;
 }
 
-/** The environment comes before the fleet of the folder, and that before the default port. Throws ConfigError. */
+/** The environment comes before the recorded fleet, and only without a record the default is assumed. Throws ConfigError. */
 export function discoverBus(env: Environment): BusAddress {
-  const { url: given, home } = readConfig(addressFields, env);
+  const { url: given } = readConfig({ url: addressFields.url }, env);
   if (given !== undefined) return { url: given, origin: "from FLEET_URL" };
-  return addressOfHome(home) ?? { url: BUS_URL_DEFAULT, origin: "the default" };
+  return addressOfHome(homeOf(env)) ?? { url: BUS_URL_DEFAULT, origin: "the default", isAssumed: true };
 }
 
-/** The address of the fleet that runs in a folder; undefined if its process has ended, because its address is then out of date. */
+/** The address of the fleet that is recorded in a folder, whether it runs or not. Throws ConfigError. */
 export function addressOfHome(home: string): BusAddress | undefined {
-  const path = join(home, "addresses.json");
-  try {
-    const { busUrl, busCa, pid } = JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown>;
-    if (typeof busUrl !== "string" || !URL.canParse(busUrl) || !isAlive(pid)) return undefined;
-    return { url: busUrl, origin: `from ${path}`, ...(typeof busCa === "string" && { caFile: busCa }) };
-  } catch {
-    // No file, or a truncated one: no fleet runs here yet.
-    return undefined;
-  }
-}
-
-function isAlive(pid: unknown): boolean {
-  // 0 and negative numbers would address process groups.
-  if (typeof pid !== "number" || !Number.isSafeInteger(pid) || pid < 1) return false;
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
+  const record = readRecord(home);
+  if (record === undefined) return undefined;
+  const { url, path, caFile, fleet, isRunning } = record;
+  return {
+    url,
+    origin: `from ${path}`,
+    ...(caFile !== undefined && { caFile }),
+    ...(fleet !== undefined && { expected: { fleet, home } }),
+    // Without an identity, another fleet at this address could not be distinguished from this one.
+    ...(fleet === undefined && !isRunning && { isStale: true }),
+  };
 }

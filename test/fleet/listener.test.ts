@@ -107,5 +107,5 @@ test(
 
 test("the file with the addresses holds no secret", () => {
   const names = Object.keys(JSON.parse(readFileSync(join(server.home, "addresses.json"), "utf8")));
-  expect(names.sort()).toEqual(["busCa", "busUrl", "home", "opsUrl", "pid", "storeUrl"]);
+  expect(names.sort()).toEqual(["busCa", "busUrl", "fleet", "home", "opsUrl", "pid", "storeUrl"]);
 });

@@ -7,7 +7,6 @@ import { principalToken } from "../../../shared/protocol/principal.ts";
 import { type Environment, type Field, readConfig } from "../../../shared/runtime/settings/config.ts";
 import {
   addressFields,
-  addressOfHome,
   BUS_SCHEMES,
   BUS_URL_DEFAULT,
   type BusAddress,
@@ -65,11 +64,6 @@ export function namedAddress({ url: option }: Settings, env: Environment): Addre
     return { url: option, origin: "from --url" };
   }
   return variable === undefined ? undefined : { url: variable, origin: "from FLEET_URL" };
-}
-
-/** The address of the fleet that runs in a folder, by default in the folder of the environment. */
-export function homeAddress(env: Environment, given?: string): Address | undefined {
-  return addressOfHome(given ?? readConfig(fields, env).home);
 }
 
 function token<T extends string | undefined>(field: Field<T>): Field<T> {

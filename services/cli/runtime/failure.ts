@@ -86,9 +86,11 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
       ? missingCheckpoint(details, call)
       : `List what exists with \`${call.fleet} ${listOf(details)} list\`, and check --tenant.`,
   CONFLICT: ({ details }, call) =>
-    typeof details.alive_until === "string"
-      ? `Let it finish, or take the task from it: \`${call.fleet} recover ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
-      : `Look at the current state (\`${call.fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details, call)}`}\`), then decide again.`,
+    details.recorded_in !== undefined
+      ? otherFleetHint(details, call)
+      : typeof details.alive_until === "string"
+        ? `Let it finish, or take the task from it: \`${call.fleet} recover ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
+        : `Look at the current state (\`${call.fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details, call)}`}\`), then decide again.`,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
   FENCED: ({ details }, call) =>
     `Stop writing to this task. If you own it, give its fence with --fence; \`${call.fleet} fence take ${taskOf(details, call)}\` takes it over.`,
@@ -108,6 +110,14 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
   TIMEOUT: timeout,
   INTERNAL: () => "This is a bug in Fleet: please report it with the message above.",
 };
+
+/** The recorded fleet is down, or was deleted, while another one has its address. */
+function otherFleetHint({ recorded_in: home }: FleetError["details"], call: HintContext): string {
+  return (
+    `The fleet${atAddress(call)} is not the one that is recorded in ${home}. Start the recorded one on another port ` +
+    `(\`${call.fleet} up --home ${home} --port N\`), or name the fleet that you mean with --url or FLEET_HOME.`
+  );
+}
 
 /** The task as an argument of a command: from the details of the error, or from the call. */
 function taskOf({ task_id: task }: FleetError["details"], { taskId }: HintContext): string {

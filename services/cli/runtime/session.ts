@@ -76,7 +76,7 @@ export class Session {
     const caller = readCaller(settings, context.env) ?? agentId;
     this.#address = discover(settings, context.env);
     return connect({
-      url: this.#address.url,
+      ...(settings.url !== undefined && { url: settings.url }),
       ...(tenant !== undefined && { tenant }),
       ...(caller !== undefined && { agentId: caller }),
       defaultAgentId: accountPerson(),

@@ -27,17 +27,6 @@ const HANDSHAKE_S = 10;
 /** Room for the answers of a thousand callers, so that the server does not drop a client as too slow after one burst. */
 const CLIENT_BUFFER_BYTES = 256 * 1024 * 1024;
 
-const SERVER_NAME = /^fleet-(\d+)$/;
-
-/** The name of a fleet's nats-server, by the process id of the fleet. It is the only fact that a server reports without credentials. */
-export const natsServerName = (pid: number): string => `fleet-${pid}`;
-
-/** undefined for the name of any other server. */
-export function pidOfServerName(name: string): number | undefined {
-  const pid = SERVER_NAME.exec(name)?.[1];
-  return pid === undefined ? undefined : Number(pid);
-}
-
 export function natsConfig(o: NatsConfig): string {
   return `# Written by Fleet at every start; changes here are lost.
 server_name: ${JSON.stringify(o.name)}

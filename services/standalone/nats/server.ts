@@ -12,12 +12,13 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import type { ServerClaims } from "../../../shared/bus/access/claims.ts";
+import { natsServerName } from "../../../shared/bus/server-name.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { adoptStreams } from "./accounts.ts";
-import { natsConfig, natsServerName } from "./config.ts";
+import { natsConfig } from "./config.ts";
 import { type Listener, listenerUrl } from "./listener.ts";
 import { lockNatsFolder, type NatsLock } from "./lock.ts";
 import { ServerOutput } from "./output.ts";
@@ -32,6 +33,8 @@ export interface NatsServerOptions {
   readonly listener?: Listener;
   /** -1 takes any free port. */
   readonly port: number;
+  /** The identity of the fleet, which clients compare. Absent: they accept any. */
+  readonly fleet?: string;
   readonly log: Logger;
   readonly maxPayloadBytes?: number;
   /**
@@ -137,7 +140,7 @@ function prepareFolder(dir: string, o: NatsServerOptions, claims: ServerClaims |
     host: listener.host,
     ...(listener.tls !== undefined && { tls: listener.tls }),
     port: o.port,
-    name: natsServerName(process.pid),
+    name: natsServerName(process.pid, o.fleet),
     storeDir: join(dir, "store"),
     portsDir,
     storeBytesMax,

@@ -1,6 +1,6 @@
 /**
- * Small files that survive a kill or a full disk: written completely or not at all, and readable only by the
- * user who owns them.
+ * Small files that survive a kill or a full disk: written completely or not at all, and by default readable
+ * only by the user who owns them.
  */
 import {
   closeSync,
@@ -17,8 +17,8 @@ import { dirname } from "node:path";
 const OWNER_ONLY = 0o600;
 
 /** Replaces the file. Its content is on disk when this returns. */
-export function writeWhole(path: string, content: string | Uint8Array): void {
-  renameSync(written(path, content), path);
+export function writeWhole(path: string, content: string | Uint8Array, mode = OWNER_ONLY): void {
+  renameSync(written(path, content, mode), path);
   syncFolder(dirname(path));
 }
 
@@ -47,9 +47,9 @@ export function readJson<T>(path: string): T | undefined {
   }
 }
 
-function written(path: string, content: string | Uint8Array): string {
+function written(path: string, content: string | Uint8Array, mode = OWNER_ONLY): string {
   const own = `${path}.${process.pid}`;
-  const file = openSync(own, "w", OWNER_ONLY);
+  const file = openSync(own, "w", mode);
   try {
     const bytes = typeof content === "string" ? Buffer.from(content) : content;
     for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);

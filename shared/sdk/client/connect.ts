@@ -6,6 +6,7 @@ import { readCredentialsHolder } from "../../bus/access/holder.ts";
 import { issueLocally } from "../../bus/access/local-credentials.ts";
 import { type Bus, BusError } from "../../bus/bus.ts";
 import { type BusCredentials, connectBus } from "../../bus/connection.ts";
+import { type ExpectedFleet, otherFleet } from "../../bus/server-name.ts";
 import { tlsFields } from "../../bus/tls-settings.ts";
 import { invalid } from "../../protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../protocol/ids.ts";
@@ -15,16 +16,17 @@ import { isPrincipal, PRINCIPAL_FORM } from "../../protocol/principal.ts";
 import { type Clock, systemClock } from "../../runtime/clock.ts";
 import { createLogger, type Logger } from "../../runtime/observability/log.ts";
 import { type Environment, optional, readConfig, text } from "../../runtime/settings/config.ts";
-import { addressFields, discoverBus, isBusOfHome, isPrivateBus, tlsFor } from "../address.ts";
+import { type BusAddress, discoverBus, isBusOfHome, isPrivateBus, tlsFor } from "../address.ts";
 import type { Fallback } from "../delivery/command-delivery.ts";
 import { CommandOrder } from "../delivery/command-order.ts";
 import { publishCommand } from "../delivery/queue.ts";
+import { homeOf } from "../fleet-home.ts";
 import { connectionOver, PersistentConnection } from "../request/connection.ts";
 import type { SpooledCommand } from "../spool/line.ts";
 import { Spool } from "../spool/spool.ts";
 import { spoolName } from "../spool/spool-list.ts";
 import { FleetClient } from "./client.ts";
-import { emitProcessWarning, type OnWarning } from "./warnings.ts";
+import { emitProcessWarning, type OnWarning, warnOfDefault, warnOfOtherFleet } from "./warnings.ts";
 
 export const clientFields = {
   tenant: text("FLEET_TENANT", { default: DEFAULT_TENANT, description: "Tenant of the tasks" }),
@@ -90,6 +92,7 @@ export interface ConnectOptions {
   readonly env?: Environment;
 }
 
+const GIVEN = "from the options";
 const CONNECT_MS_DEFAULT = 5_000;
 /** The wait for the queue to acknowledge one spooled command. */
 const SEND_MS = 2_000;
@@ -119,12 +122,19 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   const { fallback = "spool", connectTimeoutMs = CONNECT_MS_DEFAULT, spoolBytesMax } = options;
   const log = options.log ?? createLogger({ service: "sdk", level: "silent" });
   const onWarning = options.onWarning ?? emitProcessWarning;
-  const url = options.url ?? discoverBus(env).url;
+  const address: BusAddress =
+    options.url === undefined ? discoverBus(env) : { url: options.url, origin: GIVEN };
+  const { url, expected } = address;
+  if (address.isAssumed) warnOfDefault(onWarning, url);
   // Agents without an id of their own share a spool, because no later process has the same id.
   const path = join(spoolFolder(options, env), spoolName(tenant, givenId ?? hostAgentId()));
-  const findCredentials = credentialsOf({ ...options, tenant, agentId, url }, env);
+  const findCredentials = (busUrl: string) =>
+    credentialsOf({ ...options, tenant, agentId, url: busUrl }, env);
+  // Wrong settings are reported although no bus is available.
+  findCredentials(url);
   const open = async () => {
-    const credentials = await findCredentials();
+    const { url, expected } = addressNow(address, env);
+    const credentials = await findCredentials(url)();
     return connectBus({
       url,
       name: `fleet-sdk/${agentId}`,
@@ -132,12 +142,32 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
       identity: agentId,
       log,
       connectTimeoutMs,
+      expected,
       ...tlsFor(url, env),
       ...(credentials !== undefined && { credentials }),
     });
   };
   const spool = fallback === "spool" ? { path, bytesMax: spoolBytesMax } : undefined;
-  return connectClient(open, { tenant, agentId, fallback, spool, clock: systemClock, log, onWarning });
+  return connectClient(open, {
+    expected,
+    tenant,
+    agentId,
+    fallback,
+    spool,
+    clock: systemClock,
+    log,
+    onWarning,
+  });
+}
+
+/** A fleet that is started again may have another address by now. Throws BusError if another fleet, or none, is recorded. */
+function addressNow(address: BusAddress, env: Environment): BusAddress {
+  const { origin, url, expected } = address;
+  const now = origin === GIVEN ? address : discoverBus(env);
+  if (now.isStale) throw new BusError("unavailable", { url });
+  if (expected === undefined || now.expected?.fleet === expected.fleet) return now;
+  if (now.expected === undefined) return address;
+  throw new BusError("other_fleet", otherFleet(expected, now.expected.fleet, now.url));
 }
 
 /**
@@ -162,10 +192,9 @@ export function credentialsOf(
       throw invalid("FLEET_NATS_TOKEN_FILE", "a bus on loopback, a tls:// address or FLEET_NATS_CA", o.url);
     return async () => ({ tokenFile });
   }
-  const { home } = readConfig(addressFields, env);
   return async () => {
     if (!isBusOfHome(o.url, env)) return undefined;
-    const creds = await issueLocally(home, {
+    const creds = await issueLocally(homeOf(env), {
       role: o.role ?? "agent",
       tenant: o.tenant,
       name: o.agentId,
@@ -176,9 +205,7 @@ export function credentialsOf(
 
 /** Throws ConfigError. */
 export function spoolFolder({ spoolDir }: Pick<ConnectOptions, "spoolDir">, env: Environment): string {
-  return (
-    spoolDir ?? readConfig(clientFields, env).spoolDir ?? join(readConfig(addressFields, env).home, "spool")
-  );
+  return spoolDir ?? readConfig(clientFields, env).spoolDir ?? join(homeOf(env), "spool");
 }
 
 export interface ClientIdentity {
@@ -203,16 +230,22 @@ export function clientOver(bus: Bus, identity: ClientIdentity): FleetClient {
 
 export interface ConnectionSettings extends ClientIdentity {
   readonly fallback: Fallback;
+  readonly expected?: ExpectedFleet | undefined;
   readonly spool: { readonly path: string; readonly bytesMax?: number | undefined } | undefined;
 }
 
 /** A client over a bus that `open` connects to. With a spool it resolves although no bus is available. */
 export async function connectClient(
   open: () => Promise<Bus>,
-  { spool: settings, ...identity }: ConnectionSettings,
+  { spool: settings, expected, ...identity }: ConnectionSettings,
 ): Promise<FleetClient> {
   const { clock, log } = identity;
-  const connection = new PersistentConnection(open, { clock, log });
+  const connection = new PersistentConnection(open, {
+    clock,
+    log,
+    expected,
+    onOtherFleet: (error) => warnOfOtherFleet(identity.onWarning, error),
+  });
   const order = new CommandOrder(clock, settings?.path);
   const spool =
     settings &&

@@ -1,8 +1,14 @@
 /** Warnings: facts that are no error of the call, but that the caller should see. */
+import type { FleetError } from "../../protocol/errors.ts";
 import type { CorruptCheckpoint } from "../../protocol/queries.ts";
 
 export interface FleetWarning {
-  readonly code: "CHECKPOINT_CORRUPT" | "LARGE_CHECKPOINT" | "SPOOL_SET_ASIDE";
+  readonly code:
+    | "CHECKPOINT_CORRUPT"
+    | "DEFAULT_ADDRESS"
+    | "LARGE_CHECKPOINT"
+    | "OTHER_FLEET"
+    | "SPOOL_SET_ASIDE";
   readonly text: string;
   readonly details: Readonly<Record<string, unknown>>;
 }
@@ -26,6 +32,19 @@ export function warnOfCorrupt(
       details: { task_id: taskId, ...corrupt },
     });
   }
+}
+
+/** The address of which no setting and no record states that it is meant. */
+export function warnOfDefault(onWarning: OnWarning, url: string): void {
+  onWarning({
+    code: "DEFAULT_ADDRESS",
+    text: "no fleet is recorded here, so the default address is used",
+    details: { url },
+  });
+}
+
+export function warnOfOtherFleet(onWarning: OnWarning, { message, details }: FleetError): void {
+  onWarning({ code: "OTHER_FLEET", text: message, details });
 }
 
 export function warnOfLarge(onWarning: OnWarning, taskId: string, checkpointId: string): void {

@@ -2,7 +2,9 @@
  * The client's connection to the bus, which may be unavailable at the start, for a while or for good. The first connect is repeated
  * until it succeeds; a bus that was connected once reconnects by itself.
  */
-import { type Bus, BusError } from "../../bus/bus.ts";
+import { type Bus, BusError, type BusStatus } from "../../bus/bus.ts";
+import { type ExpectedFleet, otherFleet } from "../../bus/server-name.ts";
+import type { FleetError } from "../../protocol/errors.ts";
 import type { Clock } from "../../runtime/clock.ts";
 import type { Logger } from "../../runtime/observability/log.ts";
 import { noAnswer, toFleetError } from "./request.ts";
@@ -41,11 +43,31 @@ export class PersistentConnection implements ClientConnection {
   #bus: Bus | undefined;
   #isUp = false;
   #retries: Promise<void> = Promise.resolve();
+  /** The error of every call while another fleet answers at the address. */
+  #refusal: FleetError | undefined;
+  readonly #expected: ExpectedFleet | undefined;
+  readonly #onOtherFleet: (error: FleetError) => void;
   /** The details of the first failure, with the address that was tried. */
   #details: BusError["details"] = {};
 
-  constructor(open: () => Promise<Bus>, { clock, log }: { clock: Clock; log: Logger }) {
+  constructor(
+    open: () => Promise<Bus>,
+    {
+      clock,
+      log,
+      expected,
+      onOtherFleet = () => {},
+    }: {
+      readonly clock: Clock;
+      readonly log: Logger;
+      readonly expected?: ExpectedFleet | undefined;
+      /** Called when another fleet answers at the address, after the first attempt. */
+      readonly onOtherFleet?: (error: FleetError) => void;
+    },
+  ) {
     this.#open = open;
+    this.#expected = expected;
+    this.#onOtherFleet = onOtherFleet;
     this.#clock = clock;
     this.#log = log;
   }
@@ -55,6 +77,7 @@ export class PersistentConnection implements ClientConnection {
   }
 
   get bus(): Bus {
+    if (this.#refusal !== undefined) throw this.#refusal;
     if (this.#bus !== undefined) return this.#bus;
     throw noAnswer("unavailable", this.#details.url);
   }
@@ -96,6 +119,7 @@ export class PersistentConnection implements ClientConnection {
         return;
       } catch (error) {
         this.#log.debug({ error }, "bus is not available yet");
+        if (error instanceof BusError && error.kind === "other_fleet") this.#refuse(error);
       }
     }
   }
@@ -103,15 +127,26 @@ export class PersistentConnection implements ClientConnection {
   async #connect(): Promise<void> {
     const bus = await this.#open();
     if (this.#closing.signal.aborted) return bus.close();
-    bus.onStatus((status) => {
-      if (status === "connected") this.#up();
-      else if (status !== "lame_duck") this.#isUp = false;
-    });
+    bus.onStatus((status) => this.#changed(status));
     this.#bus = bus;
     this.#up();
   }
 
+  #changed(status: BusStatus): void {
+    if (status === "connected") this.#up();
+    else if (status !== "lame_duck") this.#isUp = false;
+    if (status === "other_fleet" && this.#expected !== undefined)
+      this.#refuse(new BusError("other_fleet", otherFleet(this.#expected, this.#bus?.fleet)));
+  }
+
+  #refuse(error: BusError): void {
+    const isNew = this.#refusal === undefined;
+    this.#refusal = toFleetError(error);
+    if (isNew) this.#onOtherFleet(this.#refusal);
+  }
+
   #up(): void {
+    this.#refusal = undefined;
     this.#isUp = true;
     for (const listener of this.#listeners) listener();
   }

@@ -125,6 +125,8 @@ export function noAnswer(bus: BusErrorKind, url: unknown, cause?: BusError): Fle
   return new FleetError("UNAVAILABLE", `${NO_ANSWER}; ${next}`, { details, cause });
 }
 
+const OTHER_FLEET = "another fleet answers at the recorded address; nothing was sent to it";
+
 const CREDENTIALS_HINT =
   "run as the user of the fleet with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from `fleet access issue`";
 
@@ -145,6 +147,11 @@ export function toFleetError(error: BusError): FleetError {
           options,
         );
       return new FleetError("FORBIDDEN", "the bus does not permit this", options);
+    case "other_fleet":
+      return new FleetError("CONFLICT", OTHER_FLEET, {
+        details: { ...error.details, bus: error.kind },
+        cause: error,
+      });
     case "timeout":
       return new FleetError("TIMEOUT", "no answer in time; the outcome is not known", options);
     default:

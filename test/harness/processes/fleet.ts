@@ -38,10 +38,14 @@ export interface TestFleet {
 
 const READY_MS = 40_000;
 
-export async function startFleet(env: Record<string, string> = {}): Promise<TestFleet> {
-  const home = mkdtempSync(join(tmpdir(), "fleet-test-"));
+/** `home`: the folder of its data. Default: a new one. `port`: that of its bus. Default: a free one. */
+export async function startFleet(
+  env: Record<string, string> = {},
+  at: { readonly home?: string; readonly port?: string } = {},
+): Promise<TestFleet> {
+  const home = at.home ?? mkdtempSync(join(tmpdir(), "fleet-test-"));
   const clients: FleetClient[] = [];
-  let port = "-1";
+  let port = at.port ?? "-1";
   let output = "";
   let running: { child: ChildProcess; addresses: Addresses } | undefined;
 
@@ -76,7 +80,6 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
 
   await start();
   const url = running?.addresses.busUrl ?? "";
-  // A client of the user who runs the fleet: it finds the fleet's keys in the home.
   const own = ownOptions(home, url);
   return {
     home,
@@ -84,9 +87,8 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
     opsUrl: () => running?.addresses.opsUrl ?? "",
     pid: () => running?.addresses.pid ?? 0,
     async client(agentId = "tester", tenant = "default", options = {}) {
-      const client = await connect({ ...own, agentId, tenant, ...options });
-      clients.push(client);
-      return client;
+      clients.push(await connect({ ...own, agentId, tenant, ...options }));
+      return clients.at(-1) as FleetClient;
     },
     async ended() {
       const child = running?.child;
@@ -101,7 +103,7 @@ export async function startFleet(env: Record<string, string> = {}): Promise<Test
     start,
     output: () => output,
     async stop() {
-      await Promise.all(clients.map((client) => client.close()));
+      await Promise.all(clients.map((one) => one.close()));
       await end("SIGTERM");
       rmSync(home, { recursive: true, force: true });
     },

@@ -36,19 +36,40 @@ describe("the bus", () => {
     });
   });
 
+  test("a record is the fleet of its folder, whether the fleet runs or not", () => {
+    const fleet = "0123456789abcdef";
+    const origin = `from ${join(home, "addresses.json")}`;
+    for (const pid of [process.pid, endedPid()]) {
+      addresses({ busUrl: FOUND, busCa: "/ca.pem", fleet, pid });
+      const found = { url: FOUND, origin, caFile: "/ca.pem", expected: { fleet, home } };
+      expect(discover({}, { FLEET_HOME: home })).toEqual(found);
+    }
+  });
+
   test.each([
-    ["of a process that has ended", () => ({ busUrl: FOUND, pid: endedPid() })],
-    ["without a process", () => ({ busUrl: FOUND })],
-    ["of a group of processes", () => ({ busUrl: FOUND, pid: 0 })],
-    ["without an address", () => ({ pid: process.pid })],
-    ["with an invalid address", () => ({ busUrl: "x", pid: process.pid })],
-    ["that is half written", () => '{"busUrl":'],
-    ["that is null", () => "null"],
-  ])("a file %s is ignored", (_, content) => {
-    addresses(content());
-    expect(discover({}, { FLEET_HOME: home })).toEqual({
+    ["of a process that has ended", () => endedPid()],
+    ["without a process", () => undefined],
+    ["of a group of processes", () => 0],
+  ])("a record without an identity, %s, is not connected to", (_, pid) => {
+    addresses({ busUrl: FOUND, pid: pid() });
+    expect(discover({}, { FLEET_HOME: home })).toMatchObject({ url: FOUND, isStale: true });
+  });
+
+  test.each([
+    ["without an address", { pid: process.pid }],
+    ["with an invalid address", { busUrl: "x", pid: process.pid }],
+    ["that is half written", '{"busUrl":'],
+    ["that is null", "null"],
+  ])("a record %s is refused, and no port is assumed", (_, content) => {
+    addresses(content);
+    expect(() => discover({}, { FLEET_HOME: home })).toThrow(/FLEET_HOME: expected .* record can be read/);
+  });
+
+  test("only without a record the default port is assumed", () => {
+    expect(discover({}, { FLEET_HOME: join(home, "nowhere") })).toEqual({
       url: "nats://127.0.0.1:4222",
       origin: "the default",
+      isAssumed: true,
     });
   });
 

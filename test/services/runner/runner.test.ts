@@ -141,6 +141,8 @@ describe("an offer", () => {
     const runner = bench.runner({ qa: {} });
     const { log, lines } = recordedLog();
     const stop = await runner.start(log);
+    const voided = async () => (await runner.metrics.runnerOffersVoidTotal.get()).values[0]?.value;
+    await expect.poll(voided, { timeout: 30_000 }).toBe(1);
     await expect.poll(() => bench.offers(), { timeout: 30_000 }).toBe(0);
     await stop();
     expect(lines).toContainEqual(

@@ -9,7 +9,6 @@ import { invalid } from "../../../../shared/protocol/errors.ts";
 import { DEFAULT_TENANT, isToken } from "../../../../shared/protocol/ids.ts";
 import { CLIENT_ROLES, type ClientRole } from "../../../../shared/protocol/permissions.ts";
 import { principalToken } from "../../../../shared/protocol/principal.ts";
-import { readConfig } from "../../../../shared/runtime/settings/config.ts";
 import { parseDuration } from "../../../../shared/runtime/settings/duration.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { namedAddress } from "../../runtime/address.ts";
@@ -147,13 +146,14 @@ async function revoke(session: Session, who: string): Promise<void> {
 async function runningFleet(session: Session): Promise<string | undefined> {
   const named = namedAddress(session.settings, session.context.env);
   if (named !== undefined) return named.url;
-  const { addressOfHome } = await import("../../../../shared/sdk/address.ts");
-  return addressOfHome(await homeOf(session))?.url;
+  const { readRecord } = await import("../../../../shared/sdk/fleet-home.ts");
+  const record = readRecord(await homeOf(session));
+  return record?.isRunning === true ? record.url : undefined;
 }
 
 async function homeOf({ context }: Session): Promise<string> {
-  const { addressFields } = await import("../../../../shared/sdk/address.ts");
-  return readConfig({ home: addressFields.home }, context.env).home;
+  const fleetHome = await import("../../../../shared/sdk/fleet-home.ts");
+  return fleetHome.homeOf(context.env);
 }
 
 async function existingFolder(session: Session): Promise<string> {

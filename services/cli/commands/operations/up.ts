@@ -50,8 +50,12 @@ export function addUp(program: Command, action: ActionFactory): void {
 }
 
 async function up(session: Session, flags: Flags): Promise<void> {
-  for (const { url, origin } of await candidates(session, flags)) {
-    if (!(await fleetAnswers(session, url, flags.home))) continue;
+  const { homeOf } = await import("../../../../shared/sdk/fleet-home.ts");
+  // In a subfolder of a project with a fleet, that fleet is meant, not a new one.
+  const home = flags.home ?? homeOf(session.context.env);
+  for (const candidate of await candidates(session, flags, home)) {
+    if (!(await fleetAnswers(session, candidate, home))) continue;
+    const { url, origin } = candidate;
     await session.show(
       { running: true, url, origin },
       () => `A fleet is already running at ${url} (${origin}).`,
@@ -61,20 +65,24 @@ async function up(session: Session, flags: Flags): Promise<void> {
   const env = {
     ...session.context.env,
     ...(flags.port !== undefined && { FLEET_NATS_PORT: String(flags.port) }),
-    ...(flags.home !== undefined && { FLEET_HOME: flags.home }),
+    FLEET_HOME: home,
     ...(flags.opsPort !== undefined && { FLEET_OPS_PORT: String(flags.opsPort) }),
   };
   session.exitCode = await runChild(env);
 }
 
 /** The addresses at which a running fleet makes another one unnecessary: those of commands, of the folder and of the port. */
-async function candidates(session: Session, { port: given, home }: Flags): Promise<Address[]> {
-  const { homeAddress, namedAddress } = await import("../../runtime/address.ts");
+async function candidates(
+  session: Session,
+  { port: given, home: option }: Flags,
+  home: string,
+): Promise<Address[]> {
+  const { namedAddress } = await import("../../runtime/address.ts");
   const { settings, context } = session;
   const port = given ?? readConfig(upFields, context.env).port;
   const named = namedAddress(settings, context.env);
   // A call with a port or a folder means that fleet: options win over the environment.
-  const usesNamed = settings.url !== undefined || (given === undefined && home === undefined);
+  const usesNamed = settings.url !== undefined || (given === undefined && option === undefined);
   const own =
     port > 0
       ? {
@@ -82,17 +90,31 @@ async function candidates(session: Session, { port: given, home }: Flags): Promi
           origin: given === undefined ? "the port it would take" : "from --port",
         }
       : undefined;
-  const found = [usesNamed ? named : undefined, homeAddress(context.env, home), own].filter(
-    (one) => one !== undefined,
-  );
+  const recorded = await recordedAddress(home);
+  const found = [usesNamed ? named : undefined, recorded, own].filter((one) => one !== undefined);
   return [...new Map(found.toReversed().map((one) => [one.url, one])).values()].toReversed();
 }
 
-/** `home`: the folder whose keys the probe uses, if it is not that of the environment. */
-async function fleetAnswers(session: Session, url: string, home: string | undefined): Promise<boolean> {
+/** undefined also for a record that cannot be read: the start writes it again. */
+async function recordedAddress(home: string): Promise<Address | undefined> {
+  const { addressOfHome } = await import("../../../../shared/sdk/address.ts");
+  try {
+    return addressOfHome(home);
+  } catch {
+    return undefined;
+  }
+}
+
+/** `home`: the folder whose keys the probe uses, and whose fleet must answer at a recorded address. */
+async function fleetAnswers(session: Session, { url, expected }: Address, home: string): Promise<boolean> {
   const { context } = session;
-  const env = home === undefined ? context.env : { ...context.env, FLEET_HOME: home };
-  const probe = new Session({ ...context, env }, { ...session.settings, url, timeout: PROBE_MS });
+  const { url: _, ...settings } = session.settings;
+  const isRecorded = expected !== undefined;
+  const env = { ...context.env, FLEET_HOME: home, ...(isRecorded && { FLEET_URL: "" }) };
+  const probe = new Session(
+    { ...context, env },
+    { ...settings, ...(!isRecorded && { url }), timeout: PROBE_MS },
+  );
   try {
     const client = await probe.client();
     await client.admin.status(probe.deadline);

@@ -1,0 +1,31 @@
+/**
+ * The identity of a standalone fleet: a random id, recorded in its home at the first start. A home that is deleted and made again belongs
+ * to another fleet, although the address is the same.
+ */
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { FLEET_ID_BYTES, isFleetId } from "../../shared/bus/server-name.ts";
+import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
+import { readJson, writeOnce } from "../../shared/runtime/process/whole-file.ts";
+
+const FILE = "fleet.json";
+
+/** Throws StartupError if the recorded identity cannot be read: a new one would orphan the commands that wait for the fleet. */
+export function openIdentity(home: string): string {
+  const path = join(home, FILE);
+  try {
+    const made = { fleet: randomBytes(FLEET_ID_BYTES).toString("hex"), created_at: new Date().toISOString() };
+    const known = readJson<Partial<typeof made>>(path);
+    if (known === undefined && writeOnce(path, `${JSON.stringify(made)}\n`)) return made.fleet;
+    const { fleet } = known ?? readJson<Partial<typeof made>>(path) ?? {};
+    if (isFleetId(fleet)) return fleet;
+    throw new Error("it has no identity");
+  } catch (error) {
+    throw new StartupError("the identity of the fleet cannot be read", {
+      exitCode: exitCodes.cannotCreate,
+      details: { path, problem: (error as NodeJS.ErrnoException).code ?? (error as Error).message },
+      hint: "restore the file, or delete it: commands that wait for this fleet on its users' disks then need `fleet spool redirect`",
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The home of a fleet: the folder in which a standalone fleet keeps its data and records its address and its identity. A program belongs
+ * to the fleet of `FLEET_HOME`, else to that of the nearest folder `.fleet` with a record, in its working folder or above it, whether
+ * that fleet runs or not.
+ */
+import { lstatSync, readFileSync, type Stats, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { isFleetId } from "../bus/server-name.ts";
+import {
+  ConfigError,
+  type Environment,
+  type Field,
+  optional,
+  readConfig,
+  text,
+} from "../runtime/settings/config.ts";
+
+export const HOME_DEFAULT = ".fleet";
+const RECORD_FILE = "addresses.json";
+const OTHERS_WRITE = 0o022;
+const OTHERS_ENTER = 0o011;
+const ROOT = 0;
+
+export const homeField: Field<string | undefined> = optional(
+  text("FLEET_HOME", {
+    description: "Folder of the standalone fleet's data",
+    defaultNote: "the nearest `.fleet` with a recorded fleet, here or in a parent folder",
+  }),
+);
+
+/** What a fleet has recorded about itself. */
+export interface FleetRecord {
+  readonly url: string;
+  /** The file, for messages. */
+  readonly path: string;
+  /** The certificates that may sign the bus's own. */
+  readonly caFile: string | undefined;
+  /** The identity. undefined: recorded by a version without identities. */
+  readonly fleet: string | undefined;
+  /** True while a process with the recorded id exists. */
+  readonly isRunning: boolean;
+}
+
+/** Throws ConfigError if the nearest record could have been written by another user. */
+export function homeOf(env: Environment): string {
+  const { home } = readConfig({ home: homeField }, env);
+  if (home !== undefined) return home;
+  const found = nearestHome(process.cwd());
+  return found === undefined || found === resolve(HOME_DEFAULT) ? HOME_DEFAULT : found;
+}
+
+/** The nearest home with a record, from a folder up to the root of the file system. Absolute. Throws as {@link homeOf} does. */
+export function nearestHome(folder: string): string | undefined {
+  for (let at = resolve(folder); ; at = dirname(at)) {
+    const home = join(at, HOME_DEFAULT);
+    if (hasRecord(home)) {
+      requireOwn(home);
+      return home;
+    }
+    if (dirname(at) === at) return undefined;
+  }
+}
+
+/** undefined: no fleet has run in this folder. Throws ConfigError for a record that cannot be read. */
+export function readRecord(home: string): FleetRecord | undefined {
+  const path = join(home, RECORD_FILE);
+  let content: Record<string, unknown> | null;
+  try {
+    content = JSON.parse(readFileSync(path, "utf8")) as typeof content;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw unusable(path, code ?? "no JSON");
+  }
+  const { busUrl, busCa, fleet, pid } = content ?? {};
+  if (typeof busUrl !== "string" || !URL.canParse(busUrl)) throw unusable(path, "no address");
+  return {
+    url: busUrl,
+    path,
+    caFile: typeof busCa === "string" ? busCa : undefined,
+    fleet: isFleetId(fleet) ? fleet : undefined,
+    isRunning: isAlive(pid),
+  };
+}
+
+function hasRecord(home: string): boolean {
+  try {
+    lstatSync(join(home, RECORD_FILE));
+    return true;
+  } catch (error) {
+    // A folder that may not be entered is another user's, which the next check reports.
+    return (error as NodeJS.ErrnoException).code === "EACCES";
+  }
+}
+
+/** A record that another user may write could send commands, with their content, to a fleet of that user. */
+function requireOwn(home: string): void {
+  const path = join(home, RECORD_FILE);
+  const folder = statsOf(home);
+  const isClosed = folder !== undefined && (folder.mode & OTHERS_ENTER) === 0;
+  const record = isOwn(home, OTHERS_WRITE) ? isOwn(path, isClosed ? 0 : OTHERS_WRITE) : false;
+  if (record) return;
+  const { uid, mode } = folder ?? {};
+  const owner = uid === undefined ? "" : `, of user ${uid} with mode ${((mode ?? 0) & 0o777).toString(8)}`;
+  throw new ConfigError([
+    {
+      name: homeField.name,
+      expected: "a path, because the nearest fleet is in a folder that another user may write (chmod go-w)",
+      got: `nothing; the folder is ${home}${owner}`,
+    },
+  ]);
+}
+
+/** A symbolic link counts with its own owner and with its target. */
+function isOwn(path: string, forbidden: number): boolean {
+  const uid = process.geteuid?.();
+  if (uid === undefined) return true;
+  const [link, target] = [statsOf(path, lstatSync), statsOf(path)];
+  const isOwner = (stats: Stats | undefined) => stats?.uid === uid || stats?.uid === ROOT;
+  return isOwner(link) && isOwner(target) && ((target?.mode ?? forbidden) & forbidden) === 0;
+}
+
+function statsOf(path: string, read: (path: string) => Stats = statSync): Stats | undefined {
+  try {
+    return read(path);
+  } catch {
+    return undefined;
+  }
+}
+
+function unusable(path: string, got: string): ConfigError {
+  const expected = "the folder of a fleet whose record can be read; `fleet up` writes it again";
+  return new ConfigError([{ name: homeField.name, expected, got: `${path}: ${got}` }]);
+}
+
+function isAlive(pid: unknown): boolean {
+  // 0 and negative numbers would address process groups.
+  if (typeof pid !== "number" || !Number.isSafeInteger(pid) || pid < 1) return false;
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}

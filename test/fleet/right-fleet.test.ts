@@ -1,0 +1,148 @@
+/** Commands reach the fleet of their folder and no other: real fleets of two projects, one of which dies and loses its port to a third. */
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { connect, type FleetClient, type FleetWarning } from "../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
+import { input } from "../harness/records/records.ts";
+import { callCli } from "../services/cli/call.ts";
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const start = process.cwd();
+const root = mkdtempSync(join(tmpdir(), "fleet-right-"));
+const project = join(root, "project");
+const other = join(root, "other");
+const deep = join(project, "packages", "app");
+/** No address, no home: only the folder counts. */
+const env = { FLEET_URL: "", FLEET_HOME: "" };
+
+let fleet: TestFleet;
+let second: TestFleet;
+const clients: FleetClient[] = [];
+
+beforeAll(async () => {
+  mkdirSync(deep, { recursive: true });
+  mkdirSync(other);
+  [fleet, second] = await Promise.all([
+    startFleet({}, { home: join(project, ".fleet") }),
+    startFleet({}, { home: join(other, ".fleet") }),
+  ]);
+});
+afterEach(() => process.chdir(start));
+afterAll(async () => {
+  await Promise.all(clients.map((client) => client.close()));
+  await Promise.all([fleet?.stop(), second?.stop()]);
+  rmSync(root, { recursive: true, force: true });
+});
+
+function fleetIn(folder: string, ...args: string[]) {
+  process.chdir(folder);
+  return callCli(args, { env });
+}
+
+const write = (task: string) =>
+  ["checkpoint", "--task", task, "--type", "qa", "--phase", "testing", "--next", "Test the login"] as const;
+
+describe("while all fleets run", () => {
+  test("a command reaches the fleet of its folder, also from a subfolder", async () => {
+    expect(await fleetIn(deep, ...write("deep"))).toMatchObject({ exit: 0, err: "" });
+    expect(await fleetIn(other, ...write("wide"))).toMatchObject({ exit: 0, err: "" });
+    const [own, foreign] = [await fleet.client(), await second.client()];
+    expect([await own.getTask("deep"), await foreign.getTask("wide")]).toMatchObject([
+      { latest_id: expect.anything() },
+      { latest_id: expect.anything() },
+    ]);
+    expect([await own.getTask("wide"), await foreign.getTask("deep")]).toEqual([null, null]);
+  });
+
+  test("an explicit setting wins over the folder", async () => {
+    process.chdir(deep);
+    const home = await callCli(["task", "show", "wide"], { env: { ...env, FLEET_HOME: second.home } });
+    const option = await callCli(["task", "show", "wide", "--url", second.url], {
+      env: { ...env, FLEET_HOME: second.home },
+    });
+    expect([home.exit, option.exit]).toEqual([0, 0]);
+  });
+
+  test("up in a subfolder finds the fleet of the project", async () => {
+    const { out, exit } = await fleetIn(deep, "up");
+    expect([exit, out]).toEqual([
+      0,
+      `A fleet is already running at ${fleet.url} (from ${join(project, ".fleet/addresses.json")}).\n`,
+    ]);
+  });
+
+  test("without a record, the default address is named", async () => {
+    process.chdir(root);
+    const text = await callCli(["task", "show", "x", "--timeout", "200ms"], { env });
+    expect(text.err).toMatch(/^warning: no fleet is recorded here.* \(url=nats:\/\/127\.0\.0\.1:4222\)\n/);
+    const json = await callCli(["task", "show", "x", "--timeout", "200ms", "--json"], { env });
+    expect(JSON.parse(json.err.split("\n")[0] ?? "")).toMatchObject({
+      warning: { code: "DEFAULT_ADDRESS", details: { url: "nats://127.0.0.1:4222" } },
+    });
+    const warnings: FleetWarning[] = [];
+    const options = { env, connectTimeoutMs: 200, onWarning: (one: FleetWarning) => warnings.push(one) };
+    const client = await connect(options).catch(() => undefined);
+    await client?.close();
+    expect(warnings).toMatchObject([{ code: "DEFAULT_ADDRESS" }]);
+  });
+});
+
+describe("a fleet that is down", () => {
+  let client: FleetClient;
+  const warnings: FleetWarning[] = [];
+  const stored = async () => {
+    const own = await fleet.client();
+    const tasks = await Promise.all(["lived", "spooled"].map((task) => own.getTask(task)));
+    return tasks.map((task) => task?.task_id);
+  };
+
+  test("keeps its folder: commands are spooled for it", async () => {
+    process.chdir(deep);
+    client = await connect({ env, agentId: "lasting", onWarning: (one) => warnings.push(one) });
+    clients.push(client);
+    await fleet.terminate();
+    const spooled = await fleetIn(deep, ...write("spooled"), "--json");
+    expect(JSON.parse(spooled.out)).toMatchObject({ status: "spooled" });
+  });
+
+  test.each([
+    ["without credentials", "off"],
+    ["with its own credentials", "on"],
+  ])("gets nothing written to another fleet on its port, %s", async (_, auth) => {
+    const { port } = new URL(fleet.url);
+    const third = await startFleet({ FLEET_AUTH: auth }, { port });
+    try {
+      const refused = await fleetIn(deep, ...write("foreign"), "--json");
+      const { error } = JSON.parse(refused.err);
+      expect([refused.exit, refused.out]).toEqual([5, ""]);
+      expect(error).toMatchObject({
+        code: "CONFLICT",
+        message: "another fleet answers at the recorded address; nothing was sent to it",
+        details: { url: fleet.url, recorded_in: join(project, ".fleet") },
+      });
+      expect(error.hint).toContain("Start the recorded one on another port");
+      expect((await fleetIn(deep, "status")).exit).toBe(5);
+      // A client that was connected to the fleet finds the other one when it reconnects.
+      if (auth === "off") {
+        await expect.poll(() => warnings.map(({ code }) => code)).toEqual(["OTHER_FLEET"]);
+        const outcome = await client.createCheckpoint({ taskId: "lived", checkpoint: input() });
+        expect(outcome.outcome).toBe("spooled");
+        await expect(client.getTask("lived")).rejects.toMatchObject({ code: "CONFLICT" });
+      }
+      const foreign = await third.client();
+      expect((await foreign.searchCheckpoints({})).checkpoints).toEqual([]);
+    } finally {
+      await third.stop();
+    }
+  });
+
+  test("gets what was spooled when it is back", async () => {
+    await fleet.start();
+    await expect.poll(() => client.pending()).toMatchObject({ commands: 0 });
+    expect((await fleetIn(deep, "spool", "flush")).exit).toBe(0);
+    await expect.poll(stored).toEqual(["lived", "spooled"]);
+  });
+});

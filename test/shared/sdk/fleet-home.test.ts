@@ -1,0 +1,81 @@
+/** The search for the fleet of a folder: the nearest record counts, and none that another user may write. */
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { nearestHome } from "../../../shared/sdk/fleet-home.ts";
+
+const root = mkdtempSync(join(tmpdir(), "fleet-home-"));
+const isRoot = process.getuid?.() === 0;
+const NOBODY = 65_534;
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let project: string;
+let deep: string;
+let count = 0;
+beforeEach(() => {
+  count += 1;
+  project = join(root, `project-${count}`);
+  deep = join(project, "packages", "app");
+  mkdirSync(deep, { recursive: true });
+});
+
+function record(folder: string): string {
+  const home = join(folder, ".fleet");
+  mkdirSync(home, { recursive: true, mode: 0o755 });
+  writeFileSync(join(home, "addresses.json"), "{}", { mode: 0o644 });
+  return home;
+}
+
+describe("the nearest home", () => {
+  test("is found in the folder and from every folder below it", () => {
+    expect(nearestHome(deep)).toBeUndefined();
+    const home = record(project);
+    expect(nearestHome(project)).toBe(home);
+    expect(nearestHome(deep)).toBe(home);
+    const own = record(join(project, "packages"));
+    expect(nearestHome(deep)).toBe(own);
+  });
+
+  test("has a record: a folder with programs or keys alone is passed over", () => {
+    const home = record(project);
+    mkdirSync(join(deep, ".fleet", "bin"), { recursive: true });
+    writeFileSync(join(project, "packages", ".fleet"), "no folder");
+    expect(nearestHome(deep)).toBe(home);
+  });
+
+  test("may be a link to a folder of the same user", () => {
+    symlinkSync(record(project), join(deep, ".fleet"));
+    expect(nearestHome(deep)).toBe(join(deep, ".fleet"));
+  });
+});
+
+describe("a home is refused, and its parents are not tried, if another user may write", () => {
+  const refused =
+    /FLEET_HOME: expected a path, because .* another user may write .*; got nothing; the folder is/;
+
+  test("the folder", () => {
+    record(project);
+    chmodSync(record(deep), 0o775);
+    expect(() => nearestHome(deep)).toThrow(refused);
+  });
+
+  test("the record in a folder that others may enter", () => {
+    const home = record(deep);
+    chmodSync(join(home, "addresses.json"), 0o666);
+    expect(() => nearestHome(deep)).toThrow(refused);
+    chmodSync(home, 0o700);
+    expect(nearestHome(deep)).toBe(home);
+  });
+
+  test.runIf(isRoot)("because it is another user's", () => {
+    const home = record(deep);
+    chownSync(home, NOBODY, NOBODY);
+    expect(() => nearestHome(deep)).toThrow(`${home}, of user ${NOBODY} with mode 755`);
+    rmSync(home, { recursive: true });
+    symlinkSync(record(project), home);
+    expect(nearestHome(deep)).toBe(home);
+    chownSync(join(project, ".fleet", "addresses.json"), NOBODY, NOBODY);
+    expect(() => nearestHome(deep)).toThrow(refused);
+  });
+});
