@@ -19,6 +19,7 @@ import { Transactions } from "../../shared/records/kv/transactions.ts";
 import { acknowledgeAlerts, readAcks } from "../../shared/records/task/alert-acks.ts";
 import { readHeads } from "../../shared/records/task/task-list.ts";
 import { viewOf } from "../../shared/records/task/task-view.ts";
+import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
 import { type Evidence, evidenceOf, isResolved } from "./alert-resolution.ts";
 import type { ReaderContext } from "./context.ts";
@@ -37,11 +38,12 @@ export interface AlertQueries {
   ): Promise<QueryResults["alert_ack"]>;
 }
 
-export function createAlertQueries({ bus, store, clock, log }: ReaderContext): AlertQueries {
+export function createAlertQueries({ bus, store, clock, log, disk }: ReaderContext): AlertQueries {
   const alerts: Alerts = {
     view: bus.stream(STREAMS.alerts),
     streams: new Map(ALERTED_STREAMS.map((name) => [name, bus.stream(name)])),
     log,
+    disk,
     transactions: new Transactions(store),
   };
 
@@ -74,6 +76,7 @@ interface Alerts {
   readonly streams: ReadonlyMap<string, StreamView>;
   readonly transactions: Transactions;
   readonly log: Logger;
+  readonly disk: DiskSpace;
 }
 
 /** A page ends after `limit` alerts, or after the limit of scanned ones. Then the cursor continues. */
@@ -141,7 +144,7 @@ function readable(messages: readonly StoredBody[], log: Logger): StoredAlert[] {
 }
 
 async function withStates<A extends { readonly alert: ReceivedAlert }>(
-  { streams, transactions }: Alerts,
+  { streams, transactions, disk }: Alerts,
   tenant: string,
   found: readonly A[],
 ): Promise<(A & AlertState)[]> {
@@ -164,6 +167,7 @@ async function withStates<A extends { readonly alert: ReceivedAlert }>(
     resolved: isResolved(one.alert, {
       head: viewIn(headOf, one.alert.subject),
       stream: states.get(streamOf(one.alert)) ?? null,
+      disks: disk.disks(),
     }),
   }));
 }

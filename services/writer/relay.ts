@@ -19,6 +19,7 @@ import {
   wakeOnTransitions,
 } from "../../shared/records/outbox/outbox.ts";
 import { createWake } from "../../shared/runtime/clock.ts";
+import type { DiskSpace } from "../../shared/runtime/disk-space.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { runTicker } from "../../shared/runtime/ticker.ts";
 import { runWorker } from "../../shared/runtime/worker.ts";
@@ -44,6 +45,7 @@ const encoder = new TextEncoder();
 export interface RelayContext extends ServiceContext {
   readonly store: Store;
   readonly bus: Bus;
+  readonly disk: DiskSpace;
   /** The name of this instance in leases. */
   readonly instance: string;
 }
@@ -130,6 +132,8 @@ async function takeBatch(store: Store, partitions: readonly Partition[]): Promis
 }
 
 async function publishBatch(context: RelayContext, { leases, entries }: Batch): Promise<void> {
+  // After a failed write the server refuses every further one until its restart. The outbox keeps the events.
+  if (context.disk.isExhausted("bus")) throw new BusError("unavailable", { reason: "the disk is full" });
   const events = entries.filter((entry) => !isOffer(entry));
   const published = await Promise.allSettled([
     context.bus.publishOrdered(events.map(message), { timeoutMs: PUBLISH_DEADLINE_MS }),

@@ -13,6 +13,7 @@ import { createCommandParser, isCommandOp } from "./commands.ts";
 import type { WriterContext } from "./context.ts";
 import { startDraftFinalizer } from "./draft-finalizer.ts";
 import { startExpiry } from "./expiry.ts";
+import { startDiskMonitor } from "./monitor/disk-alert.ts";
 import { startQueueMonitor } from "./monitor/queue-monitor.ts";
 import { startFillMonitor } from "./monitor/stream-fill.ts";
 import { createBacklog } from "./queue.ts";
@@ -54,6 +55,7 @@ export async function start(context: WriterContext): Promise<Stop> {
   const stopConsuming = startQueueConsumer(parts);
   const stopMonitor = startQueueMonitor(context);
   const stopFillMonitor = startFillMonitor(context);
+  const stopDiskMonitor = startDiskMonitor(context);
   const stopRelay = startRelay({ ...context, bus: context.backgroundBus });
   const stopExpiry = startExpiry(context);
   const stopFinalizer = startDraftFinalizer(context);
@@ -61,9 +63,15 @@ export async function start(context: WriterContext): Promise<Stop> {
   return async () => {
     await stopServing();
     await Promise.all(
-      [stopConsuming, stopMonitor, stopFillMonitor, stopRelay, stopExpiry, stopFinalizer].map((stop) =>
-        stop(),
-      ),
+      [
+        stopConsuming,
+        stopMonitor,
+        stopFillMonitor,
+        stopDiskMonitor,
+        stopRelay,
+        stopExpiry,
+        stopFinalizer,
+      ].map((stop) => stop()),
     );
     await breaker.stop();
     log.info("writer stopped");

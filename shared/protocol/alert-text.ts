@@ -176,6 +176,11 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
           todo: "Find out why commands are not applied: no writer runs, or the store is unavailable.",
           look: ["queue", "status"],
         },
+  DISK_NEARLY_FULL: ({ data: { host, diskOf, path, freeBytes, totalBytes, minFreeBytes } }) => ({
+    what: `The disk of the ${diskOf.join(" and the ")} on ${host} (${path}) has ${mebibytes(freeBytes)} of ${mebibytes(totalBytes)} free: below ${mebibytes(minFreeBytes)}, commands are refused.`,
+    todo: "Make room on it, or enlarge it. Everything that was acknowledged is kept.",
+    look: ["status"],
+  }),
 };
 
 const percent = (part: number, whole: number): string => `${Math.floor((100 * part) / whole)} %`;

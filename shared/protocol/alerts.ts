@@ -65,6 +65,20 @@ const data = {
    * warning). No task.
    */
   STREAM_NEARLY_FULL: z.object({ stream: z.string(), messages: z.int(), bytes: z.int(), bytesMax: z.int() }),
+  /**
+   * A disk of a writer's machine has less than twice its reserve free (critical). Below the reserve, commands are
+   * refused. No task.
+   */
+  DISK_NEARLY_FULL: z.object({
+    host: z.string(),
+    /** What is on the disk: the records of the store, the streams of the fleet's own bus. */
+    diskOf: z.array(z.enum(["store", "bus"])),
+    path: z.string(),
+    freeBytes: z.int(),
+    totalBytes: z.int(),
+    /** The reserve. */
+    minFreeBytes: z.int(),
+  }),
 } as const;
 
 /** The subject of an alert that concerns no task. */

@@ -36,6 +36,8 @@ export interface DiskSpace {
   disks(): readonly DiskState[];
   /** The disk of this use, if it is full. */
   fullDisk(use: DiskUse): DiskState | undefined;
+  /** True if even the reserve of the disk is used, so nothing at all should be written. */
+  isExhausted(use: DiskUse): boolean;
   /** Fails while a disk is full. */
   readonly check: () => Promise<Health>;
 }
@@ -45,6 +47,7 @@ const MIB = 1024 * 1024;
 const RESERVE = { bytes: 128 * MIB, part: 0.1 };
 /** As fresh as a command needs it, without a system call for each. */
 const FRESH_MS = 100;
+const EXHAUSTED_BYTES = 4 * MIB;
 const LOW = 2;
 const RELIEF = 1.25;
 
@@ -67,11 +70,29 @@ export function createDiskSpace(
   return {
     disks,
     fullDisk: (use) => disks().find(({ level, uses }) => level === "full" && uses.includes(use)),
+    isExhausted: (use) =>
+      disks().some(({ uses, freeBytes }) => uses.includes(use) && freeBytes < EXHAUSTED_BYTES),
     check: async () => ({
       ok: disks().every(({ level }) => level !== "full"),
       detail: disks().map(diskText).join("; "),
     }),
   };
+}
+
+/** Low or full, without the memory of its level. */
+export function isDiskLow({
+  freeBytes,
+  minFreeBytes,
+}: Pick<DiskState, "freeBytes" | "minFreeBytes">): boolean {
+  return freeBytes < LOW * minFreeBytes;
+}
+
+/** No longer low: between this and {@link isDiskLow} the level depends on its past. */
+export function isDiskRelieved({
+  freeBytes,
+  minFreeBytes,
+}: Pick<DiskState, "freeBytes" | "minFreeBytes">): boolean {
+  return freeBytes >= LOW * RELIEF * minFreeBytes;
 }
 
 /** "store, bus: 97.2 MiB free of 20480.0 MiB, full" */

@@ -109,7 +109,7 @@ export function createMetrics({ service, ofProcess = true }: MetricsOptions = {}
       "Posts of alerts to webhooks: delivered, retried, refused, expired after a day, or no alert (unreadable).",
       ["hook", "outcome"],
     ),
-    ...streamMetrics(make),
+    ...storageMetrics(make),
     indexLag: make.gauge("fleet_index_lag", "Events that the search index does not contain yet."),
     ...scrubMetrics(make),
     ...runnerMetrics(make),
@@ -166,7 +166,7 @@ function recoveryMetrics(make: ReturnType<typeof makers>) {
   };
 }
 
-function streamMetrics(make: ReturnType<typeof makers>) {
+function storageMetrics(make: ReturnType<typeof makers>) {
   return {
     deadLetters: make.gauge("fleet_dead_letters", "Dead letters that have not been retried or dropped."),
     streamFillRatio: make.gauge(
@@ -178,6 +178,11 @@ function streamMetrics(make: ReturnType<typeof makers>) {
       "fleet_stream_findings_total",
       "Streams and consumers found missing, altered, paused, sealed or full, by kind and whether repaired.",
       ["kind", "repaired"],
+    ),
+    diskFreeBytes: make.backlog(
+      "fleet_disk_free_bytes",
+      "Free space of the disk of the store, and of that of the standalone fleet's bus, in bytes.",
+      ["disk_of"],
     ),
   };
 }

@@ -149,6 +149,9 @@ const SITUATIONS: Readonly<Record<string, () => Promise<Situation>>> = {
   async "A stream is nearly full"() {
     return { tenant: "default" };
   },
+  async "A disk is nearly full"() {
+    return { tenant: "default" };
+  },
   async "Recoveries pile up"() {
     await runbook.startTask("waiting", 1, "offered-1");
     await runbook.reportFailure("waiting", "crash", { task: "offered-1" });

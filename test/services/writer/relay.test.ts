@@ -1,4 +1,5 @@
 /** The relay on a real nats-server: every committed event is published in order per task, by any instance. */
+
 import { jetstreamManager } from "@nats-io/jetstream";
 import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -13,6 +14,7 @@ import { outboxBacklog } from "../../../shared/records/outbox/outbox.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
 import { createMetrics } from "../../../shared/runtime/observability/metrics.ts";
 import type { TransactOptions, Tx } from "../../../shared/store/store.ts";
+import { unguardedDisk } from "../../harness/disk.ts";
 import { startNats, testLog } from "../../harness/processes/nats.ts";
 import { initiate, offer } from "../../harness/records/handoffs.ts";
 import { create, openTestRecords, type TestRecords } from "../../harness/records/records.ts";
@@ -44,6 +46,7 @@ describe("the relay", () => {
   const context = (instance: string) => ({
     store: bench.store,
     bus,
+    disk: unguardedDisk,
     instance,
     log: testLog,
     metrics: createMetrics(),

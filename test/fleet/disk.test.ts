@@ -1,0 +1,141 @@
+/** A whole fleet on small disks that fill up: it reports it, keeps everything acknowledged, and continues without a restart. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, type TestContext, test } from "vitest";
+import type { FleetClient } from "../../shared/sdk/sdk.ts";
+import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
+
+const MIB = 1024 * 1024;
+const RESERVE = "8MiB";
+const SOON = { timeout: 30_000, interval: 100 };
+const GREETING = /^(Fleet is up|In another terminal| {2}(bus|operations|data) )/;
+
+/** A file system of its own. Skips the test where none can be mounted. */
+function smallDisk(sizeMib: number, { skip }: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), "fleet-disk-"));
+  try {
+    execFileSync("mount", ["-t", "tmpfs", "-o", `size=${sizeMib}m`, "tmpfs", path], { stdio: "ignore" });
+  } catch {
+    rmSync(path, { recursive: true });
+    skip("a small file system cannot be mounted here");
+  }
+  onTestFinished(() => {
+    execFileSync("umount", ["-l", path]);
+    rmSync(path, { recursive: true, force: true });
+  });
+  return path;
+}
+
+/** Fills the disk until so much is free. */
+function fill(disk: string, leftMib: number): void {
+  for (let part = 0; ; part += 1) {
+    const { bavail, bsize } = statfsSync(disk);
+    const bytes = bavail * bsize - leftMib * MIB;
+    if (bytes <= 0) return;
+    mkdirSync(join(disk, "ballast"), { recursive: true });
+    try {
+      writeFileSync(join(disk, "ballast", `${leftMib}-${part}`), Buffer.alloc(Math.min(bytes, 32 * MIB)));
+    } catch (error) {
+      expect(error).toMatchObject({ code: "ENOSPC" });
+      return;
+    }
+  }
+}
+
+const clear = (disk: string) => rmSync(join(disk, "ballast"), { recursive: true });
+
+const create = (client: FleetClient, taskId: string) =>
+  client.createCheckpoint({
+    taskId,
+    deadlineMs: 3_000,
+    checkpoint: { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } },
+  });
+
+const readyz = async (fleet: TestFleet) => {
+  const answer = await fetch(`${fleet.opsUrl()}/readyz`);
+  const { checks } = (await answer.json()) as { checks: { disk: { detail: string } } };
+  return { status: answer.status, disk: checks.disk.detail };
+};
+
+/** The lines of the log that are not JSON. */
+const foreignLines = (output: string) =>
+  output.split("\n").filter((line) => line !== "" && !GREETING.test(line) && !isJson(line));
+
+function isJson(line: string): boolean {
+  try {
+    return typeof JSON.parse(line) === "object";
+  } catch {
+    return false;
+  }
+}
+
+test("full disks of the store and of the bus", async (context) => {
+  const [storeDisk, busDisk] = [smallDisk(64, context), smallDisk(200, context)];
+  const fleet = await startFleet(
+    { FLEET_STORE: `lmdb:${join(storeDisk, "store")}`, FLEET_DISK_MIN_FREE: RESERVE },
+    { home: join(busDisk, "home") },
+  );
+  onTestFinished(() => fleet.stop());
+  const pid = fleet.pid();
+  const client = await fleet.client("tester", "default", { fallback: "none" });
+  const alerts = async () => (await client.admin.listAlerts({ type: "DISK_NEARLY_FULL" })).alerts;
+  expect(await create(client, "before")).toMatchObject({ outcome: "committed" });
+  expect(await readyz(fleet)).toMatchObject({ status: 200 });
+
+  // Low: an alert, and everything works.
+  fill(storeDisk, 12);
+  await expect
+    .poll(alerts, SOON)
+    .toMatchObject([{ resolved: false, alert: { data: { diskOf: ["store"] } } }]);
+  expect(await create(client, "low")).toMatchObject({ outcome: "committed" });
+  expect(await readyz(fleet)).toMatchObject({ status: 200, disk: expect.stringContaining("low") });
+
+  // The disk of the store is full to the last byte: commands wait in the queue.
+  fill(storeDisk, 0);
+  expect(await create(client, "queued")).toMatchObject({ outcome: "queued" });
+  await expect
+    .poll(() => readyz(fleet), SOON)
+    .toMatchObject({ status: 503, disk: expect.stringMatching(/store: [^;]*full/) });
+  expect((await client.admin.status()).disks).toMatchObject([
+    { disk_of: ["store"], state: "full" },
+    { disk_of: ["bus"], state: "ok" },
+  ]);
+  expect(await client.admin.queueStatus()).toMatchObject({
+    depth: 1,
+    left_total: 0,
+    store: "full",
+    accepts: true,
+  });
+
+  // Both disks are full: commands are refused, and no attempt leaves a trace.
+  fill(busDisk, 12);
+  await expect.poll(alerts, SOON).toHaveLength(2);
+  fill(busDisk, 0);
+  await expect
+    .poll(() => readyz(fleet), SOON)
+    .toMatchObject({ status: 503, disk: expect.stringMatching(/bus: [^;]*full/) });
+  for (let n = 0; n < 3; n += 1)
+    await expect(create(client, "refused")).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: "the disk is full",
+      retryable: true,
+    });
+  expect(await client.admin.queueStatus()).toMatchObject({ depth: 1, left_total: 0, accepts: false });
+
+  clear(storeDisk);
+  clear(busDisk);
+  await expect
+    .poll(() => client.admin.queueStatus(), SOON)
+    .toMatchObject({ depth: 0, left_total: 1, dead: 0 });
+  for (const task of ["before", "low", "queued"])
+    expect((await client.getLatestCheckpoint(task))?.metadata.task_id).toBe(task);
+  await expect
+    .poll(() => create(client, "refused").catch(() => null), SOON)
+    .toMatchObject({ outcome: "committed" });
+  await expect.poll(alerts, SOON).toMatchObject([{ resolved: true }, { resolved: true }]);
+  await expect.poll(async () => (await readyz(fleet)).status, SOON).toBe(200);
+  expect(fleet.pid()).toBe(pid);
+  expect(foreignLines(fleet.output())).toEqual([]);
+}, 120_000);
