@@ -108,6 +108,8 @@ export const LIMITS = {
   dead_limit_default: 20,
   /** The spool of one agent on one machine. */
   spool_bytes_max: 64 * 1024 * 1024,
+  /** The free space that a spool leaves on its disk: for whole lines of other processes, and for the marks of its sending. */
+  spool_free_bytes_min: 1024 * 1024,
   /** Letters that one request may scan for those of its tenant. */
   dead_scan_max: 1_000,
   /** The path of a wrong field, and its value. */

@@ -9,10 +9,12 @@ import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, stat
 import { join } from "node:path";
 import { uuidv7 } from "uuidv7";
 import { FleetError } from "../../protocol/errors.ts";
+import { LIMITS } from "../../protocol/limits.ts";
 import { type Aside, asideLine, type Line, linesOf, type Mark, markLine } from "./line.ts";
 
 const OPEN = "open";
 const ASIDE = "aside";
+const FULL = new Set(["ENOSPC", "EDQUOT"]);
 const CLOSED = /^\d{8}-[0-9a-f-]{36}\.closed$/;
 const APPENDING = constants.O_APPEND | constants.O_CREAT | constants.O_WRONLY;
 
@@ -223,7 +225,9 @@ async function syncFolder(path: string): Promise<void> {
 /** Refuses lines before they are written, so that they are not truncated. */
 async function requireSpace(path: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(path);
-  if (bavail * bsize < bytes) throw Object.assign(new Error(), { code: "ENOSPC" });
+  const free = bavail * bsize;
+  if (free < bytes + LIMITS.spool_free_bytes_min)
+    throw diskFull(path, { reason: "ENOSPC", free_bytes: free });
 }
 
 async function names(path: string): Promise<string[]> {
@@ -252,8 +256,16 @@ function full(spool: string, bytes: number, bytesMax: number): FleetError {
   return new FleetError("UNAVAILABLE", "the spool is full and no bus takes commands", { details });
 }
 
+function diskFull(spool: string, facts: object, cause?: unknown): FleetError {
+  return new FleetError("UNAVAILABLE", "the disk of the spool is full and no bus takes commands", {
+    details: { spool, ...facts },
+    cause,
+  });
+}
+
 function notSpooled(cause: unknown, spool: string, landed: boolean): FleetError {
   if (cause instanceof FleetError) return cause;
+  if (!landed && FULL.has(codeOf(cause))) return diskFull(spool, { reason: codeOf(cause) }, cause);
   const details = { spool, reason: codeOf(cause) || String(cause) };
   return landed
     ? new FleetError("TIMEOUT", "the spool could not be synced; the outcome is not known", { details, cause })

@@ -1,9 +1,18 @@
 // The folder of a spool: an appended line is kept although other processes close files, and an error states its cause.
 
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import {
+  appendFileSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { BusError } from "../../../shared/bus/bus.ts";
 import { SpoolFolder } from "../../../shared/sdk/spool/folder.ts";
 import { commandLine, linesOf, type SpooledCommand } from "../../../shared/sdk/spool/line.ts";
@@ -97,6 +106,41 @@ describe("appending", () => {
     const after = spooled("t");
     await append(folder, after);
     expect(await idsIn(folder)).toEqual([after.commandId]);
+    await folder.end();
+  });
+
+  test("a full disk refuses a line, writes nothing of it, and lets the earlier ones be sent", async ({
+    skip,
+  }) => {
+    const disk = mkdtempSync(join(tmpdir(), "fleet-spool-disk-"));
+    try {
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], { stdio: "ignore" });
+    } catch {
+      rmSync(disk, { recursive: true });
+      return skip("a small file system cannot be mounted here");
+    }
+    onTestFinished(() => {
+      execFileSync("umount", ["-l", disk]);
+      rmSync(disk, { recursive: true, force: true });
+    });
+    const folder = new SpoolFolder(join(disk, "default.agent"), 64 * MIB);
+    const [kept, refused] = [spooled("t"), spooled("t")];
+    await append(folder, kept);
+    const size = statSync(join(folder.path, "open")).size;
+    const { bavail, bsize } = statfsSync(disk);
+    writeFileSync(join(disk, "ballast"), Buffer.alloc(bavail * bsize - MIB / 2));
+    await expect(append(folder, refused)).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      message: "the disk of the spool is full and no bus takes commands",
+      details: { spool: folder.path, reason: "ENOSPC", free_bytes: MIB / 2 },
+    });
+    expect(statSync(join(folder.path, "open")).size).toBe(size);
+    const sent = sending(folder);
+    expect(await sent.sender.run(new AbortController().signal)).toBe(true);
+    expect(sent).toMatchObject({ ids: [kept.commandId], aside: [] });
+    rmSync(join(disk, "ballast"));
+    await append(folder, refused);
+    expect(await idsIn(folder)).toEqual([refused.commandId]);
     await folder.end();
   });
 
