@@ -15,9 +15,9 @@ interface FleetExit {
 }
 
 /** Runs the standalone fleet until it exits. */
-async function failingStart(env: Record<string, string>): Promise<FleetExit> {
+async function failingStart(env: Record<string, string>, args: readonly string[] = []): Promise<FleetExit> {
   const home = mkdtempSync(join(tmpdir(), "fleet-start-"));
-  const child = spawn(process.execPath, ["services/standalone/main.ts"], {
+  const child = spawn(process.execPath, ["services/standalone/main.ts", ...args], {
     cwd: projectRoot,
     env: { ...process.env, FLEET_HOME: home, FLEET_NATS_PORT: "-1", FLEET_OPS_PORT: "0", ...env },
     stdio: ["ignore", "ignore", "pipe"],
@@ -60,6 +60,13 @@ describe("a failed start", () => {
     expect(ending.stderr).toContain("FLEET_NATS_PORT");
     expect(ending.stderr).toContain("FLEET_LOG_LEVEL");
     expect(ending.stderr).not.toMatch(/^\s+at /m);
+  });
+
+  test("an unknown option", async () => {
+    const ending = await failingStart({}, ["--prot", "5222"]);
+    expectOneLine(ending);
+    expect(ending.code).toBe(64);
+    expect(ending.stderr).toContain("did you mean `--port`");
   });
 
   test("taken ports name the fleet that has them, and nothing is made", async () => {

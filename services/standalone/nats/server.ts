@@ -247,7 +247,10 @@ async function ready(running: Running, portsDir: string, o: NatsServerOptions) {
     if (exit !== undefined)
       throw running.output.problem({ dir: o.dir, port: o.port, code: exit.code, signal: exit.signal });
     const addresses = readPorts(portsDir, o.listener ?? LOOPBACK);
-    if (addresses !== undefined && (await answers(addresses.monitorUrl))) return addresses;
+    if (addresses !== undefined && (await answers(addresses.monitorUrl))) {
+      running.output.ready();
+      return addresses;
+    }
     await sleep(10);
   }
   throw failed(

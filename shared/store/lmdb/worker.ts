@@ -5,6 +5,7 @@
  * It answers each {@link WorkerRequest} with one {@link WorkerAnswer}, in order.
  */
 import { statfsSync, writeSync } from "node:fs";
+import { constants } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { type BatchResult, commitSlabs, type Slab, type Writable } from "../optimistic/commit.ts";
 import { keyAfter, SEQUENCE_KEY } from "../optimistic/keys.ts";
@@ -74,7 +75,8 @@ function commit(slabs: Slab[]): WorkerAnswer {
     return { kind: "committed", result };
   } catch (error) {
     endLine();
-    const { code, message } = error as { code?: unknown; message: string };
+    const { code: number, message } = error as { code?: unknown; message: string };
+    const code = number === constants.errno.ENOSPC ? "ENOSPC" : number;
     const details = { code, engine_message: message, free_bytes: freeBytes() };
     return { kind: "failed", unknown: !isUndone(before), details };
   }

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -13,6 +13,7 @@ import {
 } from "../../../services/standalone/nats/server.ts";
 import { superviseNatsServer } from "../../../services/standalone/nats/supervisor.ts";
 import { connectBus } from "../../../shared/bus/connection.ts";
+import { createLogger } from "../../../shared/runtime/observability/log.ts";
 import { processMark } from "../../../shared/runtime/process/process-identity.ts";
 import { StartupError, startupProblemOf } from "../../../shared/runtime/process/startup.ts";
 import { testLog } from "../../harness/processes/nats.ts";
@@ -62,6 +63,22 @@ test("a started server is on loopback, syncs before it acknowledges and takes th
   await server.stop();
   expect(await server.exited).toMatchObject({ expected: true });
   expect(running(server.pid)).toBe(false);
+});
+
+test("problems that a running server reports are warnings in the log", async () => {
+  const warnings: Record<string, unknown>[] = [];
+  const log = createLogger({
+    service: "test",
+    level: "warn",
+    destination: { write: (line) => void warnings.push(JSON.parse(line)) },
+  });
+  const { port } = await started({ log });
+  const socket = connect(port, "127.0.0.1", () => socket.write("NONSENSE\r\n"));
+  socket.on("error", () => {}).resume();
+  await once(socket, "close");
+  await expect
+    .poll(() => warnings, { timeout: 20_000 })
+    .toMatchObject([{ msg: "nats-server reports a problem", line: expect.stringContaining("parser ERROR") }]);
 });
 
 test("the store keeps the size limit of the first start", async () => {
