@@ -1,4 +1,5 @@
-import { availableParallelism } from "node:os";
+import { mkdtempSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
@@ -7,6 +8,10 @@ const root = new URL("..", import.meta.url).pathname;
 
 // The tests start hundreds of processes, and compiling the same modules again would take a third of their start.
 process.env.NODE_COMPILE_CACHE ??= join(root, ".fleet", "compile-cache");
+
+// The spools of the tests are none of the user's.
+process.env.XDG_STATE_HOME = mkdtempSync(join(tmpdir(), "fleet-state-"));
+process.on("exit", () => rmSync(process.env.XDG_STATE_HOME ?? "", { recursive: true, force: true }));
 
 /** Runs the tests of whole fleets first: they take longest, and the last of them would otherwise run alone at the end. */
 class FleetsFirst extends BaseSequencer {

@@ -18,7 +18,7 @@ import {
 } from "../../shared/runtime/settings/config.ts";
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
 import { discoverBus } from "../../shared/sdk/address.ts";
-import { clientFields, spoolFolder } from "../../shared/sdk/client/connect.ts";
+import { clientFields } from "../../shared/sdk/client/connect.ts";
 import { homeField, homeOf } from "../../shared/sdk/fleet-home.ts";
 import { programProblems } from "./programs.ts";
 
@@ -49,6 +49,7 @@ export const runnerProcessFields = {
   opsPort: opsPortField(4281),
   tenant: clientFields.tenant,
   home: homeField,
+  spoolDir: clientFields.spoolDir,
   busCredentials: clientFields.busCredentials,
   busTokenFile: clientFields.busTokenFile,
   ...tlsFields,
@@ -56,7 +57,7 @@ export const runnerProcessFields = {
 } as const;
 
 export interface RunnerConfig
-  extends Omit<ConfigOf<typeof runnerProcessFields>, "home" | "runnerName" | "runnerDir"> {
+  extends Omit<ConfigOf<typeof runnerProcessFields>, "home" | "spoolDir" | "runnerName" | "runnerDir"> {
   readonly busUrl: string;
   /** The fleet that must answer there. Absent: any may. */
   readonly expected?: ExpectedFleet | undefined;
@@ -65,8 +66,8 @@ export interface RunnerConfig
   readonly runnerName: string;
   /** Absolute. */
   readonly runnerDir: string;
-  /** The folder of the agents' spools. Absolute. */
-  readonly spoolDir: string;
+  /** The folder of the agents' spools. Absolute. undefined: the one of the fleet in this user's state. */
+  readonly spoolDir: string | undefined;
   readonly settings: RunnerSettings;
 }
 
@@ -86,7 +87,7 @@ export function readRunnerConfig(env: Environment): RunnerConfig {
     expected,
     runnerName: runnerName.replace(/[^A-Za-z0-9_-]/g, "-").slice(0, NAME_CHARS),
     runnerDir: resolve(config.runnerDir ?? join(home, "runner")),
-    spoolDir: resolve(spoolFolder({}, env)),
+    spoolDir: config.spoolDir === undefined ? undefined : resolve(config.spoolDir),
     settings,
   };
 }

@@ -10,6 +10,7 @@ import { lockFolder } from "../../shared/runtime/process/folder-lock.ts";
 import type { ServiceContext, Stop } from "../../shared/runtime/process/service.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
 import { tlsFor } from "../../shared/sdk/address.ts";
+import { spoolFolderOf } from "../../shared/sdk/spool/places.ts";
 import { localAgentCredentials, noAgentCredentials } from "./agent-credentials.ts";
 import { Agents } from "./agents.ts";
 import { launchSpec } from "./command.ts";
@@ -40,7 +41,7 @@ export async function start(context: RunnerContext): Promise<Stop> {
   const launchContext = {
     url: config.busUrl,
     caFile: tlsFor(config.busUrl, process.env).tls?.caFile,
-    spoolDir: config.spoolDir,
+    spoolDir: config.spoolDir ?? spoolFolderOf(process.env, bus.fleet, config.busUrl),
     logBytes: settings.log_bytes,
     hasCredentials: context.hasAgentKeys,
     env: process.env,

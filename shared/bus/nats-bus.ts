@@ -76,7 +76,8 @@ export class NatsBus implements Bus {
 
   constructor({ connection, inboxPrefix, log, messageKey, expected, monitorUrl }: NatsBusParts) {
     this.#connection = connection;
-    this.#expected = expected;
+    // A fleet that has answered once is not replaced by another one in the life of a connection.
+    this.#expected = expected ?? firstFleet(connection.info?.server_name);
     this.#log = log;
     this.#monitorUrl = monitorUrl;
     this.#version = connection.info?.version ?? "";
@@ -321,6 +322,11 @@ export class NatsBus implements Bus {
       }
     }
   }
+}
+
+function firstFleet(serverName: string | undefined): ExpectedFleet | undefined {
+  const { fleet } = parseServerName(serverName);
+  return fleet === undefined ? undefined : { fleet, home: "this process" };
 }
 
 async function whenReady<T>(withinMs: number, attempt: () => Promise<T>): Promise<T> {

@@ -6,7 +6,7 @@ import type { ConnectBusOptions } from "../bus/connection.ts";
 import type { ExpectedFleet } from "../bus/server-name.ts";
 import { tlsFields, tlsOf } from "../bus/tls-settings.ts";
 import { type Environment, type Field, optional, readConfig, url } from "../runtime/settings/config.ts";
-import { homeField, homeOf, readRecord } from "./fleet-home.ts";
+import { type FleetRecord, findRecord, homeField, homeOf, readRecord, trustedHome } from "./fleet-home.ts";
 
 export const BUS_SCHEMES = ["nats", "tls", "ws", "wss"] as const;
 export const BUS_URL_DEFAULT = "nats://127.0.0.1:4222";
@@ -59,15 +59,18 @@ export function isPrivateBus(urls: string, env: Environment): boolean {
 }
 
 function busOfHome(url: string, env: Environment): BusAddress | undefined {
-  const own = addressOfHome(homeOf(env));
-  return own !== undefined && URL.canParse(url) && placeOf(url) === placeOf(own.url) ? own : undefined;
+  // A caller that names its address does not depend on the record of its folder.
+  const own = addressIn(findRecord(trustedHome(env)));
+  return own !== undefined && URL.canParse(url) && hostAndPort(url) === hostAndPort(own.url)
+    ? own
+    : undefined;
 }
 
 const LOOPBACK = new Set(["localhost", "127.0.0.1", "[::1]"]);
 const PORT_DEFAULT = "4222";
 
-/** The names of loopback are one place. */
-function placeOf(url: string): string {
+/** Host and port of an address. The names of loopback are one host. */
+export function hostAndPort(url: string): string {
   const { hostname, port } = new URL(url);
   return `${LOOPBACK.has(hostname) ? "loopback" : hostname}:${port || PORT_DEFAULT}`;
 }
@@ -81,9 +84,12 @@ export function discoverBus(env: Environment): BusAddress {
 
 /** The address of the fleet that is recorded in a folder, whether it runs or not. Throws ConfigError. */
 export function addressOfHome(home: string): BusAddress | undefined {
-  const record = readRecord(home);
+  return addressIn(readRecord(home));
+}
+
+function addressIn(record: FleetRecord | undefined): BusAddress | undefined {
   if (record === undefined) return undefined;
-  const { url, path, caFile, fleet, isRunning } = record;
+  const { home, url, path, caFile, fleet, isRunning } = record;
   return {
     url,
     origin: `from ${path}`,

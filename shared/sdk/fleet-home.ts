@@ -30,6 +30,7 @@ export const homeField: Field<string | undefined> = optional(
 
 /** What a fleet has recorded about itself. */
 export interface FleetRecord {
+  readonly home: string;
   readonly url: string;
   /** The file, for messages. */
   readonly path: string;
@@ -47,6 +48,15 @@ export function homeOf(env: Environment): string {
   if (home !== undefined) return home;
   const found = nearestHome(process.cwd());
   return found === undefined || found === resolve(HOME_DEFAULT) ? HOME_DEFAULT : found;
+}
+
+/** The home where it is of use but not needed; undefined if there is none to trust. */
+export function trustedHome(env: Environment): string | undefined {
+  try {
+    return homeOf(env);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The nearest home with a record, from a folder up to the root of the file system. Absolute. Throws as {@link homeOf} does. */
@@ -75,12 +85,22 @@ export function readRecord(home: string): FleetRecord | undefined {
   const { busUrl, busCa, fleet, pid } = content ?? {};
   if (typeof busUrl !== "string" || !URL.canParse(busUrl)) throw unusable(path, "no address");
   return {
+    home,
     url: busUrl,
     path,
     caFile: typeof busCa === "string" ? busCa : undefined,
     fleet: isFleetId(fleet) ? fleet : undefined,
     isRunning: isAlive(pid),
   };
+}
+
+/** The record where it is of use but not needed; undefined if there is none that can be read. */
+export function findRecord(home: string | undefined): FleetRecord | undefined {
+  try {
+    return home === undefined ? undefined : readRecord(home);
+  } catch {
+    return undefined;
+  }
 }
 
 function hasRecord(home: string): boolean {

@@ -1,7 +1,7 @@
 /** Commands reach the fleet of their folder and no other: real fleets of two projects, one of which dies and loses its port to a third. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { connect, type FleetClient, type FleetWarning } from "../../shared/sdk/sdk.ts";
 import { startFleet, type TestFleet } from "../harness/processes/fleet.ts";
@@ -106,6 +106,16 @@ describe("a fleet that is down", () => {
     await fleet.terminate();
     const spooled = await fleetIn(deep, ...write("spooled"), "--json");
     expect(JSON.parse(spooled.out)).toMatchObject({ status: "spooled" });
+    // From any folder.
+    const { out } = await fleetIn(root, "spool", "status", "--json");
+    expect(JSON.parse(out).spools).toMatchObject([
+      {
+        home: join(project, ".fleet"),
+        fleet_state: "recorded",
+        path: dirname(join(JSON.parse(spooled.out).spool, "open")),
+        commands: 1,
+      },
+    ]);
   });
 
   test.each([
@@ -142,7 +152,30 @@ describe("a fleet that is down", () => {
   test("gets what was spooled when it is back", async () => {
     await fleet.start();
     await expect.poll(() => client.pending()).toMatchObject({ commands: 0 });
-    expect((await fleetIn(deep, "spool", "flush")).exit).toBe(0);
+    expect(await fleetIn(root, "spool", "flush")).toMatchObject({ exit: 0, err: "" });
     await expect.poll(stored).toEqual(["lived", "spooled"]);
   });
+});
+
+test("commands for a fleet that was deleted stay until an operator sends them to the new one", async () => {
+  const { port } = new URL(second.url);
+  await second.terminate();
+  expect((await fleetIn(other, ...write("late"))).exit).toBe(0);
+  rmSync(second.home, { recursive: true });
+  const reborn = await startFleet({}, { home: second.home, port });
+  try {
+    expect((await fleetIn(other, ...write("fresh"))).exit).toBe(0);
+    const listed = JSON.parse((await fleetIn(root, "spool", "status", "--json")).out).spools;
+    expect(listed).toMatchObject([{ tasks: ["late"], fleet_state: "replaced", home: second.home }]);
+    const flushed = await fleetIn(other, "spool", "flush", "--json");
+    expect([flushed.exit, JSON.parse(flushed.out).remaining]).toEqual([69, 1]);
+    const client = await reborn.client();
+    expect([await client.getTask("late"), await client.getTask("wide")]).toEqual([null, null]);
+    expect(await client.getTask("fresh")).not.toBeNull();
+    const redirected = await fleetIn(other, "spool", "redirect", listed[0].fleet.slice(0, 8), "--json");
+    expect(JSON.parse(redirected.out)).toMatchObject({ sent: 1, remaining: 0 });
+    await expect.poll(() => client.getTask("late")).not.toBeNull();
+  } finally {
+    await reborn.stop();
+  }
 });

@@ -112,7 +112,11 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
 };
 
 /** The recorded fleet is down, or was deleted, while another one has its address. */
-function otherFleetHint({ recorded_in: home }: FleetError["details"], call: HintContext): string {
+function otherFleetHint({ recorded_in: place }: FleetError["details"], call: HintContext): string {
+  const home = String(place);
+  // A spool is recorded with the fleet of its commands.
+  if (!call.origin?.startsWith(`from ${home}`))
+    return `Commands in ${home} wait for another fleet than the one${atAddress(call)}: see \`${call.fleet} spool status\`.`;
   return (
     `The fleet${atAddress(call)} is not the one that is recorded in ${home}. Start the recorded one on another port ` +
     `(\`${call.fleet} up --home ${home} --port N\`), or name the fleet that you mean with --url or FLEET_HOME.`

@@ -2,6 +2,7 @@
 // output streams. Standard output carries the answer alone. Warnings, progress and errors are written to standard error.
 
 import { userInfo } from "node:os";
+import { resolve } from "node:path";
 import { personOf } from "../../../shared/protocol/principal.ts";
 import type { FleetClient, FleetWarning } from "../../../shared/sdk/sdk.ts";
 import type { Settings } from "../config.ts";
@@ -90,6 +91,12 @@ export class Session {
   /** The address of the bus; undefined before the first connection. */
   get url(): string | undefined {
     return this.#address?.url;
+  }
+
+  /** The home of the fleet, if its address was found there; null before the first connection. */
+  get recordedHome(): string | null {
+    const home = this.#address?.expected?.home;
+    return home === undefined ? null : resolve(home);
   }
 
   /** Prints the command's answer: `data` as one JSON document, or `text`, which is made only when it is needed. */

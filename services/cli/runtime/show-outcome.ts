@@ -12,7 +12,8 @@ export async function showOutcome(
   const { outcomeData, renderOutcome } = await import("../rendering/checkpoints/outcome.ts");
   const { shownId } = await import("../rendering/terminal/text.ts");
   if (quiet && !session.json && outcome.outcome !== "committed") {
-    session.warn({ code: "NOT_COMMITTED", text: `not yet applied, but ${outcome.outcome}`, details: {} });
+    const details = outcome.outcome === "spooled" ? { spool: outcome.spool } : {};
+    session.warn({ code: "NOT_COMMITTED", text: `not yet applied, but ${outcome.outcome}`, details });
   }
   await session.show(outcomeData(outcome), () =>
     quiet

@@ -83,6 +83,12 @@ export class FleetClient {
     return this.#parts.agentId;
   }
 
+  /** The identity of the fleet; undefined: none has answered yet, or it announces none. */
+  get fleetId(): string | undefined {
+    const { connection } = this.#parts;
+    return connection.isUp ? connection.bus.fleet : undefined;
+  }
+
   /** The operations on one task, under one fence. */
   task(taskId: string, { fence }: { readonly fence?: number | undefined } = {}): TaskHandle {
     return new TaskHandle(this.#parts, taskId, fence);

@@ -1,7 +1,6 @@
 /** `connect()`: makes a client from a few settings. Settings that are not given come from the environment (`FLEET_…`). */
 
 import { hostname } from "node:os";
-import { join } from "node:path";
 import { readCredentialsHolder } from "../../bus/access/holder.ts";
 import { issueLocally } from "../../bus/access/local-credentials.ts";
 import { type Bus, BusError } from "../../bus/bus.ts";
@@ -23,6 +22,7 @@ import { publishCommand } from "../delivery/queue.ts";
 import { homeOf } from "../fleet-home.ts";
 import { connectionOver, PersistentConnection } from "../request/connection.ts";
 import type { SpooledCommand } from "../spool/line.ts";
+import { type SpoolNote, type SpoolOwner, spoolPlace, waitingFor, writeNote } from "../spool/places.ts";
 import { Spool } from "../spool/spool.ts";
 import { spoolName } from "../spool/spool-list.ts";
 import { FleetClient } from "./client.ts";
@@ -38,8 +38,8 @@ export const clientFields = {
   ),
   spoolDir: optional(
     text("FLEET_SPOOL_DIR", {
-      description: "Folder of the spool, which keeps commands while the bus is unavailable",
-      defaultNote: "`<FLEET_HOME>/spool`",
+      description: "Folder of the spools, which keep commands while the bus is unavailable",
+      defaultNote: "a folder for each fleet in `~/.local/state/fleet/spool` (`XDG_STATE_HOME`)",
     }),
   ),
   ...tlsFields,
@@ -79,7 +79,7 @@ export interface ConnectOptions {
    * (`queued`, `spooled`). `queue`: into the queue only. `none`: the command is repeated until the deadline.
    */
   readonly fallback?: Fallback;
-  /** Folder of the spool. Default: `FLEET_SPOOL_DIR`, else `spool` in `FLEET_HOME`. */
+  /** Folder of the spools. Default: `FLEET_SPOOL_DIR`, else a folder for each fleet in this user's state. */
   readonly spoolDir?: string;
   /** Bytes that may wait in the spool of one agent. Default 64 MiB. */
   readonly spoolBytesMax?: number;
@@ -124,16 +124,20 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
   const onWarning = options.onWarning ?? emitProcessWarning;
   const address: BusAddress =
     options.url === undefined ? discoverBus(env) : { url: options.url, origin: GIVEN };
-  const { url, expected } = address;
+  const { url } = address;
   if (address.isAssumed) warnOfDefault(onWarning, url);
   // Agents without an id of their own share a spool, because no later process has the same id.
-  const path = join(spoolFolder(options, env), spoolName(tenant, givenId ?? hostAgentId()));
+  const name = spoolName(tenant, givenId ?? hostAgentId());
+  const owner: SpoolOwner = { dir: options.spoolDir ?? config.spoolDir, address, name, env };
+  // The fleet of the spooled commands, those of earlier processes and those of this one.
+  let waiting = fallback === "spool" ? await waitingFor(owner) : undefined;
   const findCredentials = (busUrl: string) =>
     credentialsOf({ ...options, tenant, agentId, url: busUrl }, env);
   // Wrong settings are reported although no bus is available.
   findCredentials(url);
   const open = async () => {
-    const { url, expected } = addressNow(address, env);
+    const now = addressNow(address, env);
+    const { url } = now;
     const credentials = await findCredentials(url)();
     return connectBus({
       url,
@@ -142,14 +146,21 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
       identity: agentId,
       log,
       connectTimeoutMs,
-      expected,
+      expected: meantFleet(waiting, now),
       ...tlsFor(url, env),
       ...(credentials !== undefined && { credentials }),
     });
   };
-  const spool = fallback === "spool" ? { path, bytesMax: spoolBytesMax } : undefined;
+  const spool: ConnectionSettings["spool"] =
+    fallback === "spool"
+      ? async (met) => {
+          const place = await spoolPlace(owner, met);
+          if (place?.note.fleet != null) waiting ??= { fleet: place.note.fleet, home: place.path };
+          return place && { ...place, bytesMax: spoolBytesMax };
+        }
+      : undefined;
   return connectClient(open, {
-    expected,
+    expected: meantFleet(waiting, address),
     tenant,
     agentId,
     fallback,
@@ -158,6 +169,11 @@ export async function connect(options: ConnectOptions = {}): Promise<FleetClient
     log,
     onWarning,
   });
+}
+
+/** The fleet that must answer: that of the spooled commands; if they are for the recorded fleet, the record names it. */
+function meantFleet(waiting: ExpectedFleet | undefined, { expected }: BusAddress): ExpectedFleet | undefined {
+  return waiting === undefined || waiting.fleet === expected?.fleet ? expected : waiting;
 }
 
 /** A fleet that is started again may have another address by now. Throws BusError if another fleet, or none, is recorded. */
@@ -203,11 +219,6 @@ export function credentialsOf(
   };
 }
 
-/** Throws ConfigError. */
-export function spoolFolder({ spoolDir }: Pick<ConnectOptions, "spoolDir">, env: Environment): string {
-  return spoolDir ?? readConfig(clientFields, env).spoolDir ?? join(homeOf(env), "spool");
-}
-
 export interface ClientIdentity {
   readonly tenant: string;
   readonly agentId: string;
@@ -228,16 +239,27 @@ export function clientOver(bus: Bus, identity: ClientIdentity): FleetClient {
   });
 }
 
+export interface SpoolSettings {
+  readonly path: string;
+  readonly bytesMax?: number | undefined;
+  /** The fleet of the commands, which is recorded beside them. */
+  readonly note?: SpoolNote;
+}
+
 export interface ConnectionSettings extends ClientIdentity {
   readonly fallback: Fallback;
   readonly expected?: ExpectedFleet | undefined;
-  readonly spool: { readonly path: string; readonly bytesMax?: number | undefined } | undefined;
+  /**
+   * The spool, chosen after the first attempt to connect. `met`: the identity of the fleet that answered. undefined: commands are not
+   * spooled.
+   */
+  readonly spool: ((met: string | undefined) => Promise<SpoolSettings | undefined>) | undefined;
 }
 
 /** A client over a bus that `open` connects to. With a spool it resolves although no bus is available. */
 export async function connectClient(
   open: () => Promise<Bus>,
-  { spool: settings, expected, ...identity }: ConnectionSettings,
+  { spool: spoolOf, expected, ...identity }: ConnectionSettings,
 ): Promise<FleetClient> {
   const { clock, log } = identity;
   const connection = new PersistentConnection(open, {
@@ -246,37 +268,41 @@ export async function connectClient(
     expected,
     onOtherFleet: (error) => warnOfOtherFleet(identity.onWarning, error),
   });
+  await connection.start(spoolOf !== undefined);
+  const settings = await spoolOf?.(connection.isUp ? connection.bus.fleet : undefined);
   const order = new CommandOrder(clock, settings?.path);
-  const spool =
-    settings &&
-    new Spool({
-      path: settings.path,
-      bytesMax: settings.bytesMax ?? LIMITS.spool_bytes_max,
-      clock,
-      log,
-      isUp: () => connection.isUp,
-      send: (command) => sendSpooled(connection.bus, command),
-      onRemoved: ({ taskId, commandId }) => order.queued(taskId, commandId),
-      onAside: ({ reason }, command) =>
-        identity.onWarning({
-          code: "SPOOL_SET_ASIDE",
-          text:
-            reason === "damaged"
-              ? "a damaged line of the spool was set aside; a process that is killed while it writes leaves one"
-              : "a spooled command cannot be sent and was set aside for an operator",
-          details: {
-            reason,
-            spool: settings.path,
-            task_id: command?.taskId,
-            command_id: command?.commandId,
-          },
-        }),
-    });
+  const spool = settings && openSpool(settings, connection, order, identity);
   if (spool !== undefined) connection.onUp(() => spool.wake());
-  await connection.start(spool !== undefined);
   await order.load();
   await spool?.start();
   return new FleetClient({ ...identity, connection, order, spool });
+}
+
+function openSpool(
+  { path, bytesMax, note }: SpoolSettings,
+  connection: PersistentConnection,
+  order: CommandOrder,
+  { clock, log, onWarning }: ClientIdentity,
+): Spool {
+  return new Spool({
+    path,
+    bytesMax: bytesMax ?? LIMITS.spool_bytes_max,
+    ...(note !== undefined && { onFirst: () => writeNote({ path, note }) }),
+    clock,
+    log,
+    isUp: () => connection.isUp,
+    send: (command) => sendSpooled(connection.bus, command),
+    onRemoved: ({ taskId, commandId }) => order.queued(taskId, commandId),
+    onAside: ({ reason }, command) =>
+      onWarning({
+        code: "SPOOL_SET_ASIDE",
+        text:
+          reason === "damaged"
+            ? "a damaged line of the spool was set aside; a process that is killed while it writes leaves one"
+            : "a spooled command cannot be sent and was set aside for an operator",
+        details: { reason, spool: path, task_id: command?.taskId, command_id: command?.commandId },
+      }),
+  });
 }
 
 /** Returns the refusals that no repetition can cure; throws the other errors. */

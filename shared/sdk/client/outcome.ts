@@ -34,6 +34,8 @@ export interface QueuedOutcome extends PendingOutcome {
  */
 export interface SpooledOutcome extends PendingOutcome {
   readonly outcome: "spooled";
+  /** The folder of the spool. */
+  readonly spool: string;
 }
 
 export type CheckpointOutcome = CommittedOutcome | QueuedOutcome | SpooledOutcome;
@@ -58,7 +60,7 @@ export function checkpointOutcome(
   const { command_id: commandId, task_id: taskId } = answer;
   const ids = { commandId, taskId, checkpointId: checkpointId ?? commandId };
   return answer.status === "spooled"
-    ? { outcome: "spooled", ...ids }
+    ? { outcome: "spooled", ...ids, spool: answer.spool }
     : { outcome: "queued", ...ids, position: answer.position };
 }
 

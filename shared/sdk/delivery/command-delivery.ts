@@ -57,6 +57,8 @@ export interface DeliveryOptions extends CommandOptions {
 
 export interface SpooledAnswer {
   readonly status: "spooled";
+  /** The folder of the spool. */
+  readonly spool: string;
   readonly command_id: string;
   readonly task_id: string;
 }
@@ -200,7 +202,7 @@ export class CommandDelivery {
     const at = this.#parts.clock.now();
     try {
       await spool.append({ ...command, at, sent, body, traceparent: currentTraceparent() });
-      return { status: "spooled", command_id: command.commandId, task_id: command.taskId };
+      return { status: "spooled", command_id: command.commandId, task_id: command.taskId, spool: spool.path };
     } catch (error) {
       if (sent && failure !== undefined) throw failure.error;
       throw error;

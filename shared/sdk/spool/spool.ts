@@ -24,6 +24,8 @@ export interface PendingCommands {
 
 export interface SpoolOptions {
   readonly path: string;
+  /** Called before the first command is stored; its failure does not keep the command from being stored. */
+  readonly onFirst?: () => void;
   /** The most bytes that may wait. */
   readonly bytesMax: number;
   readonly clock: Clock;
@@ -50,6 +52,7 @@ export class Spool {
   readonly #stopping = new AbortController();
   #waiters: (() => void)[] = [];
   #running: Promise<void> = Promise.resolve();
+  #isNoted = false;
   /** The last attempt to send failed. */
   #isStuck = false;
 
@@ -86,6 +89,7 @@ export class Spool {
 
   /** The command is on disk when it resolves. Throws UNAVAILABLE (full, not writable), or TIMEOUT if that is uncertain. */
   async append(command: SpooledCommand): Promise<void> {
+    this.#noteOnce();
     await this.#folder.append(commandLine(command));
     this.#held.set(command.taskId, command);
     this.#wake.notify();
@@ -133,6 +137,17 @@ export class Spool {
     this.#announce();
     await this.#running;
     await this.#folder.end();
+  }
+
+  #noteOnce(): void {
+    if (this.#isNoted) return;
+    try {
+      this.#options.onFirst?.();
+      this.#isNoted = true;
+    } catch (error) {
+      // A folder that cannot be written is reported by the command itself.
+      this.#options.log.warn({ error, spool: this.path }, "the fleet of a spool is not recorded");
+    }
   }
 
   async #readCommands(): Promise<void> {

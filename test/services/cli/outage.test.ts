@@ -19,6 +19,7 @@ import { view } from "./rendering/view.ts";
 
 const NOWHERE = "nats://127.0.0.1:1";
 const home = mkdtempSync(join(tmpdir(), "fleet-cli-outage-"));
+const spools = join(home, "spool");
 let nats: TestNats;
 
 beforeAll(async () => {
@@ -33,7 +34,9 @@ afterAll(async () => {
 });
 
 const fleet = (line: string, env: Record<string, string> = {}): Promise<Result> =>
-  callCli(line.split(" "), { env: { FLEET_URL: NOWHERE, FLEET_HOME: home, ...env } });
+  callCli(line.split(" "), {
+    env: { FLEET_URL: NOWHERE, FLEET_HOME: home, FLEET_SPOOL_DIR: spools, ...env },
+  });
 
 const CHECKPOINT = "checkpoint --type qa --phase testing --agent coder --task auth";
 
@@ -43,15 +46,24 @@ test("without a bus, a checkpoint is spooled, listed, and sent by the next call 
   expect(first.out).toMatch(
     /^Spooled, not yet sent: checkpoint to be created chk-[0-9a-f-]{36}\nTask: auth\n/,
   );
+  const spool = join(spools, "default.coder");
+  expect(first.out).toContain(`\nSpool: ${spool}\n`);
   const second = JSON.parse((await fleet(`${CHECKPOINT} --json`)).out);
-  expect(second).toMatchObject({ status: "spooled", task_id: "auth", checkpoint_id: second.command_id });
+  expect(second).toMatchObject({
+    status: "spooled",
+    task_id: "auth",
+    spool,
+    checkpoint_id: second.command_id,
+  });
   const quiet = await fleet(`${CHECKPOINT} --quiet`);
   expect(quiet.out).toMatch(/^chk-[0-9a-f-]{36}\n$/);
-  expect(quiet.err).toBe("warning: not yet applied, but spooled\n");
+  expect(quiet.err).toBe(`warning: not yet applied, but spooled (spool=${spool})\n`);
 
   const status = await fleet("spool status");
   expect(status).toMatchObject({ exit: 0, err: "" });
-  expect(status.out).toMatch(/^AGENT +TENANT +COMMANDS +SIZE +OLDEST +TASKS +SET ASIDE\ncoder +default +3 /);
+  expect(status.out).toMatch(
+    /^FLEET +AGENT +TENANT +COMMANDS +SIZE +OLDEST +TASKS +SET ASIDE\nnats:\S+ +coder +default +3 /,
+  );
   expect(JSON.parse((await fleet("spool status --json")).out).spools).toMatchObject([
     { agent_id: "coder", tenant: "default", commands: 3, tasks: ["auth"], aside: 0 },
   ]);

@@ -276,6 +276,7 @@ describe("no bus", () => {
     const [outcome, ms] = await timed(create(one, { deadlineMs: LONG_MS }));
     expect(outcome).toEqual({
       outcome: "spooled",
+      spool: join(root, String(tests), "default.agent"),
       commandId: outcome.commandId,
       taskId: task,
       checkpointId: outcome.commandId,

@@ -34,6 +34,7 @@ export function renderOutcome(outcome: CheckpointOutcome, done: string, view: Vi
       `${colors.yellow(`Spooled, not yet sent: ${pending(done)}`)} ${id}`,
       `Task: ${outcome.taskId}`,
       "The bus is unavailable. The command is kept on this machine's disk and will be sent when the bus answers.",
+      `Spool: ${outcome.spool}`,
     ];
   }
   const again = outcome.replayed ? " (by an earlier call with this command id)" : "";

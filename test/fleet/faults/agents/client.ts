@@ -36,7 +36,7 @@ export async function connectAgent(o: AgentConnection): Promise<FleetClient> {
     agentId,
     log,
     fallback: "spool",
-    spool: { path: join(o.spoolFolder, spoolName(DEFAULT_TENANT, agentId)) },
+    spool: async () => ({ path: join(o.spoolFolder, spoolName(DEFAULT_TENANT, agentId)) }),
     onWarning: ({ code, text, details }) => {
       if (code === "SPOOL_SET_ASIDE") log.error(details, text);
     },

@@ -4,9 +4,11 @@
 import type { Command } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
 import { parsePrincipal, principalToken } from "../../../../shared/protocol/principal.ts";
+import { readConfig } from "../../../../shared/runtime/settings/config.ts";
 import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { Session } from "../../runtime/session.ts";
+import { addSpoolDecisions } from "./spool-decisions.ts";
 
 export function addSpool(program: Command, action: ActionFactory): void {
   const group = program
@@ -15,7 +17,7 @@ export function addSpool(program: Command, action: ActionFactory): void {
   const statusCommand = group
     .command("status")
     .description(
-      "Show the waiting commands of each agent: their number, the oldest, and those that were set aside.",
+      "Show the waiting commands of each agent of this user: their fleet, their number, the oldest, and those that were set aside.",
     )
     .action(action(status));
   withExamples(statusCommand, (fleet) => ({
@@ -29,19 +31,24 @@ export function addSpool(program: Command, action: ActionFactory): void {
   withExamples(flushCommand, (fleet) => ({
     "Before this machine is switched off": `${fleet} spool flush --timeout 1m`,
   }));
+  addSpoolDecisions(group, action, { spoolsOf, sendAs });
 }
 
 async function status(session: Session): Promise<void> {
   const spools = await spoolsOf(session);
-  const { renderSpools } = await import("../../rendering/operations/spool.ts");
-  await session.show({ spools: spools.map(data) }, () => renderSpools(spools, session.view));
+  const [{ renderSpools }, { fleetState }] = await Promise.all([
+    import("../../rendering/operations/spool.ts"),
+    import("../../runtime/spool-fleet.ts"),
+  ]);
+  const listed = spools.map((spool) => ({ ...spool, fleetState: fleetState(spool) }));
+  await session.show({ spools: listed.map((one) => ({ ...data(one), fleet_state: one.fleetState })) }, () =>
+    renderSpools(listed, session.programName, session.view),
+  );
 }
 
 async function flush(session: Session): Promise<void> {
   const before = await spoolsOf(session);
-  for (const { tenant, agentId, commands } of before) {
-    if (commands > 0) await sendAs(session, tenant, agentId);
-  }
+  for (const spool of before) if (spool.commands > 0) await sendAs(session, spool);
   const left = await spoolsOf(session);
   const total = (spools: readonly ListedSpool[]) => spools.reduce((sum, { commands }) => sum + commands, 0);
   const [sent, remaining] = [total(before) - total(left), total(left)];
@@ -54,26 +61,36 @@ async function flush(session: Session): Promise<void> {
   if (remaining > 0) session.exitCode = ERROR_TABLE.UNAVAILABLE.exit;
 }
 
-/** Each command is sent in its caller's name, because only that caller may send it. */
-async function sendAs(session: Session, tenant: string, caller: string): Promise<void> {
+/** Each command is sent in its caller's name, because only that caller may send it, and to the fleet that it is for. */
+export async function sendAs(session: Session, spool: ListedSpool): Promise<void> {
+  const { fleetEnvironment } = await import("../../runtime/spool-fleet.ts");
   const { agent: _agent, person: _person, ...settings } = session.settings;
-  const principal = parsePrincipal(caller);
-  const named = principal?.kind === "human" ? { person: principal.name } : { agent: caller };
-  const own = new Session(session.context, { ...settings, tenant, ...named });
+  const principal = parsePrincipal(spool.agentId);
+  const named = principal?.kind === "human" ? { person: principal.name } : { agent: spool.agentId };
+  const env = { ...session.context.env, ...fleetEnvironment(session, spool) };
+  const own = new Session({ ...session.context, env }, { ...settings, tenant: spool.tenant, ...named });
   try {
     const client = await own.client();
     await client.flush(own.deadline);
+  } catch (error) {
+    // The spools of other fleets are sent nevertheless.
+    session.warn({ code: "SPOOL_NOT_SENT", text: messageOf(error), details: { spool: spool.path } });
   } finally {
     await own.close();
   }
 }
 
-async function spoolsOf({ settings, context }: Session): Promise<ListedSpool[]> {
-  const [{ listSpools }, { spoolFolder }] = await Promise.all([
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** The spools of this user, or of the folder that a variable names, filtered by tenant and caller. */
+export async function spoolsOf({ settings, context }: Session): Promise<ListedSpool[]> {
+  const [{ listSpools, spoolFolders }, { clientFields }] = await Promise.all([
     import("../../../../shared/sdk/spool/spool-list.ts"),
     import("../../../../shared/sdk/client/connect.ts"),
   ]);
-  const all = await listSpools(spoolFolder({}, context.env));
+  const { spoolDir } = readConfig({ spoolDir: clientFields.spoolDir }, context.env);
+  const folders = spoolFolders(spoolDir, context.env);
+  const all = (await Promise.all(folders.map((folder) => listSpools(folder)))).flat();
   const { tenant: wantedTenant, agent, person } = settings;
   const wanted = person === undefined ? agent : principalToken({ kind: "human", name: person });
   return all.filter(
@@ -85,6 +102,7 @@ function data({
   tenant,
   agentId,
   path,
+  note,
   commands,
   bytes,
   oldestAt,
@@ -92,5 +110,19 @@ function data({
   aside,
   reasons,
 }: ListedSpool): object {
-  return { tenant, agent_id: agentId, path, commands, bytes, oldest_at: oldestAt, tasks, aside, reasons };
+  const { fleet = null, url = null, home = null } = note ?? {};
+  return {
+    tenant,
+    agent_id: agentId,
+    path,
+    fleet,
+    url,
+    home,
+    commands,
+    bytes,
+    oldest_at: oldestAt,
+    tasks,
+    aside,
+    reasons,
+  };
 }

@@ -1,0 +1,99 @@
+// `fleet spool redirect` and `drop`: what becomes of commands whose fleet was deleted. Only an operator can decide that: another fleet
+// does not have their tasks.
+
+import { rm } from "node:fs/promises";
+import type { Command } from "commander";
+import type { ListedSpool } from "../../../../shared/sdk/spool/spool-list.ts";
+import { type ActionFactory, withExamples } from "../../runtime/action.ts";
+import type { Session } from "../../runtime/session.ts";
+import { UsageError } from "../../runtime/usage.ts";
+
+interface Parts {
+  readonly spoolsOf: (session: Session) => Promise<ListedSpool[]>;
+  readonly sendAs: (session: Session, spool: ListedSpool) => Promise<void>;
+}
+
+const PREFIX_CHARS = 4;
+
+export function addSpoolDecisions(group: Command, action: ActionFactory, parts: Parts): void {
+  const redirectCommand = group
+    .command("redirect")
+    .argument("<fleet>", "the identity of the fleet that they were for, or its first digits")
+    .summary("Send the commands for a deleted fleet to the fleet of this folder.")
+    .description(
+      "Send the commands that wait for another fleet to the fleet of this folder. Commands on tasks that it does not have become dead letters there.",
+    )
+    .action(action((session, fleet: string) => redirect(session, fleet, parts)));
+  withExamples(redirectCommand, (fleet) => ({
+    "After the folder of the fleet was made again": `${fleet} spool redirect 5f0c91d2a7e84b36`,
+  }));
+  const dropCommand = group
+    .command("drop")
+    .argument("<fleet>", "the identity of the fleet that they were for, or its first digits")
+    .option("--yes", "remove them")
+    .description("Remove the commands that wait for a fleet. They are lost.")
+    .action(action((session, fleet: string, flags: { yes?: boolean }) => drop(session, fleet, flags, parts)));
+  withExamples(dropCommand, (fleet) => ({
+    "The commands for a fleet that was deleted": `${fleet} spool drop 5f0c91d2a7e84b36 --yes`,
+  }));
+}
+
+async function redirect(session: Session, fleet: string, { spoolsOf, sendAs }: Parts): Promise<void> {
+  const spools = await spoolsFor(session, fleet, spoolsOf);
+  const client = await session.client();
+  // The fleet must answer before the commands are given to it.
+  await client.admin.status(session.deadline);
+  const { writeNote } = await import("../../../../shared/sdk/spool/places.ts");
+  const note = { fleet: client.fleetId ?? null, url: session.url ?? "", home: session.recordedHome };
+  for (const spool of spools) {
+    writeNote({ path: spool.path, note });
+    await sendAs(session, { ...spool, note });
+  }
+  const left = (await spoolsOf(session)).filter(({ path }) => spools.some((one) => one.path === path));
+  const [sent, remaining] = [total(spools) - total(left), total(left)];
+  const { counted } = await import("../../rendering/terminal/text.ts");
+  await session.show({ sent, remaining, fleet: note.fleet }, () =>
+    remaining === 0
+      ? `Sent: ${counted(sent, "command")}`
+      : `Sent: ${counted(sent, "command")}; ${remaining} left, which \`${session.programName} spool flush\` sends`,
+  );
+}
+
+async function drop(
+  session: Session,
+  fleet: string,
+  { yes }: { yes?: boolean },
+  { spoolsOf }: Parts,
+): Promise<void> {
+  const spools = await spoolsFor(session, fleet, spoolsOf);
+  const { counted } = await import("../../rendering/terminal/text.ts");
+  const what = counted(total(spools), "command");
+  if (yes !== true) {
+    throw new UsageError(
+      `${what} of ${counted(spools.length, "agent")} would be lost`,
+      `See \`${session.programName} spool status\`, then give --yes.`,
+    );
+  }
+  for (const { path } of spools) await rm(path, { recursive: true, force: true });
+  await session.show(
+    { dropped: total(spools), spools: spools.map(({ path }) => path) },
+    () => `Dropped: ${what}`,
+  );
+}
+
+async function spoolsFor(
+  session: Session,
+  fleet: string,
+  spoolsOf: Parts["spoolsOf"],
+): Promise<readonly ListedSpool[]> {
+  const all = (await spoolsOf(session)).filter(({ note }) => note !== undefined && note.fleet !== null);
+  const found = all.filter(({ note }) => fleet.length >= PREFIX_CHARS && note?.fleet?.startsWith(fleet));
+  if (found.length > 0) return found;
+  throw new UsageError(
+    `no commands wait for a fleet ${JSON.stringify(fleet)}`,
+    `\`${session.programName} spool status\` lists the fleets.`,
+  );
+}
+
+const total = (spools: readonly ListedSpool[]): number =>
+  spools.reduce((sum, { commands }) => sum + commands, 0);
