@@ -1,12 +1,13 @@
 /**
  * The identity of a standalone fleet: a random id, recorded in its home at the first start. A home that is deleted and made again belongs
- * to another fleet, although the address is the same.
+ * to another fleet, although the address is the same. So does a copy of a home beside its original.
  */
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { FLEET_ID_BYTES, isFleetId } from "../../shared/bus/server-name.ts";
 import { exitCodes, StartupError } from "../../shared/runtime/process/startup.ts";
-import { readJson, writeOnce } from "../../shared/runtime/process/whole-file.ts";
+import { readJson, writeOnce, writeWhole } from "../../shared/runtime/process/whole-file.ts";
+import { copiedFrom } from "../../shared/sdk/fleet-home.ts";
 
 const FILE = "fleet.json";
 
@@ -15,6 +16,10 @@ export function openIdentity(home: string): string {
   const path = join(home, FILE);
   try {
     const made = { fleet: randomBytes(FLEET_ID_BYTES).toString("hex"), created_at: new Date().toISOString() };
+    if (copiedFrom(home) !== undefined) {
+      writeWhole(path, `${JSON.stringify(made)}\n`);
+      return made.fleet;
+    }
     const known = readJson<Partial<typeof made>>(path);
     if (known === undefined && writeOnce(path, `${JSON.stringify(made)}\n`)) return made.fleet;
     const { fleet } = known ?? readJson<Partial<typeof made>>(path) ?? {};

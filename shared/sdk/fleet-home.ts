@@ -71,19 +71,21 @@ export function nearestHome(folder: string): string | undefined {
   }
 }
 
-/** undefined: no fleet has run in this folder. Throws ConfigError for a record that cannot be read. */
+/** undefined: no fleet has run in this folder. Throws ConfigError for a record that cannot be read, or is a copy. */
 export function readRecord(home: string): FleetRecord | undefined {
   const path = join(home, RECORD_FILE);
-  let content: Record<string, unknown> | null;
+  let content: Record<string, unknown>;
   try {
-    content = JSON.parse(readFileSync(path, "utf8")) as typeof content;
+    content = contentOf(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     throw unusable(path, code ?? "no JSON");
   }
-  const { busUrl, busCa, fleet, pid } = content ?? {};
+  const { busUrl, busCa, fleet, pid } = content;
   if (typeof busUrl !== "string" || !URL.canParse(busUrl)) throw unusable(path, "no address");
+  const original = originalOf(home, content);
+  if (original !== undefined) throw unusable(path, `a copy from ${original}`);
   return {
     home,
     url: busUrl,
@@ -98,6 +100,34 @@ export function readRecord(home: string): FleetRecord | undefined {
 export function findRecord(home: string | undefined): FleetRecord | undefined {
   try {
     return home === undefined ? undefined : readRecord(home);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The home from which a folder was copied, if that one still has the same fleet: the copy needs an identity of its own. */
+export function copiedFrom(home: string): string | undefined {
+  try {
+    return originalOf(home, contentOf(join(home, RECORD_FILE)));
+  } catch {
+    return undefined;
+  }
+}
+
+function contentOf(path: string): Record<string, unknown> {
+  return (JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown> | null) ?? {};
+}
+
+/** A home that was moved, or has another path in a container, has no original beside it. */
+function originalOf(
+  home: string,
+  { home: recorded, fleet }: Readonly<Record<string, unknown>>,
+): string | undefined {
+  if (typeof recorded !== "string" || !isFleetId(fleet) || recorded === resolve(home)) return undefined;
+  const [own, other] = [statsOf(home), statsOf(recorded)];
+  if (other === undefined || (own?.ino === other.ino && own.dev === other.dev)) return undefined;
+  try {
+    return contentOf(join(recorded, RECORD_FILE)).fleet === fleet ? recorded : undefined;
   } catch {
     return undefined;
   }

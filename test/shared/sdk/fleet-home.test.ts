@@ -3,7 +3,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writ
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
-import { nearestHome } from "../../../shared/sdk/fleet-home.ts";
+import { copiedFrom, nearestHome, readRecord } from "../../../shared/sdk/fleet-home.ts";
 
 const root = mkdtempSync(join(tmpdir(), "fleet-home-"));
 const isRoot = process.getuid?.() === 0;
@@ -47,6 +47,39 @@ describe("the nearest home", () => {
   test("may be a link to a folder of the same user", () => {
     symlinkSync(record(project), join(deep, ".fleet"));
     expect(nearestHome(deep)).toBe(join(deep, ".fleet"));
+  });
+});
+
+describe("a home with the record of another path", () => {
+  const fleet = "0123456789abcdef";
+  const write = (home: string, of: string) =>
+    writeFileSync(
+      join(home, "addresses.json"),
+      JSON.stringify({ busUrl: "nats://127.0.0.1:1", fleet, home: of }),
+    );
+
+  test("is a copy while the original has the same fleet, and then has no address", () => {
+    const [original, copy] = [record(project), record(deep)];
+    write(original, original);
+    write(copy, original);
+    expect(copiedFrom(original)).toBeUndefined();
+    expect(copiedFrom(copy)).toBe(original);
+    expect(() => readRecord(copy)).toThrow(`a copy from ${original}`);
+  });
+
+  test("was moved if the original is not there any more", () => {
+    const [original, moved] = [record(project), record(deep)];
+    write(moved, original);
+    expect(readRecord(moved)).toMatchObject({ fleet });
+    rmSync(original, { recursive: true });
+    expect(readRecord(moved)).toMatchObject({ fleet });
+  });
+
+  test("is the same home behind a link", () => {
+    const original = record(project);
+    write(original, original);
+    symlinkSync(original, join(deep, ".fleet"));
+    expect(readRecord(join(deep, ".fleet"))).toMatchObject({ fleet });
   });
 });
 
