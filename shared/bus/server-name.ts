@@ -22,7 +22,10 @@ export const isFleetId = (value: unknown): value is string =>
 
 /** `pid`: of the process that runs the fleet. */
 export const natsServerName = (pid: number, fleet?: string): string =>
-  fleet === undefined ? `fleet-${pid}` : `fleet-${fleet}-${pid}`;
+  fleet === undefined ? `fleet-${pid}` : fleetServerName(fleet, String(pid));
+
+/** The name of one of several servers of a fleet. */
+export const fleetServerName = (fleet: string, server: string): string => `fleet-${fleet}-${server}`;
 
 /** The identity and the process in a server's name; each undefined if the name has none. */
 export function parseServerName(name: string | undefined): {

@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { findNatsServer } from "../../deploy/local/nats-binary.mjs";
 import { writeClusterFiles } from "../../shared/bus/access/cluster.ts";
+import { parseServerName } from "../../shared/bus/server-name.ts";
 import { LIMITS } from "../../shared/protocol/limits.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -28,6 +29,14 @@ test("the server accepts the configuration with the rights of the roles, and doe
     const run = check(join(dir, "nats.conf"));
     expect(run.stderr).toContain("is valid");
     expect(run.status).toBe(0);
+    const name = () => /^server_name: (.*)$/m.exec(readFileSync(join(dir, "nats.conf"), "utf8"))?.[1];
+    const first = name();
+    expect(parseServerName(first)).toEqual({
+      fleet: expect.stringMatching(/^[0-9a-f]{16}$/),
+      pid: undefined,
+    });
+    await writeClusterFiles({ keys: join(dir, "keys"), dir, serverConfig: conf, now: new Date() });
+    expect(name()).toBe(first);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }

@@ -2,9 +2,11 @@
  * The files that a fleet of separate processes needs: the configuration of its nats-server, with the rights of
  * each role, and one credentials file for each service. Only the user who made them can read them.
  */
+import { createHash } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { writeWhole } from "../../runtime/process/whole-file.ts";
+import { FLEET_ID_BYTES, fleetServerName } from "../server-name.ts";
 import { issueGrant } from "./administration.ts";
 import { calloutClaims, serverClaims, signerCredentials } from "./claims.ts";
 import { readGrants, revocationsOf } from "./grants.ts";
@@ -56,7 +58,16 @@ export async function writeClusterFiles(o: ClusterFiles): Promise<string[]> {
   const claims = await serverClaims(fleetKeys, revocationsOf(readGrants(keys)));
   const forSigner = callout && (await calloutClaims(fleetKeys, callout));
   writeWhole(paths[1], accessConfig(claims, CLAIMS_FOLDER, forSigner));
-  writeWhole(paths[0], serverConfig);
+  writeWhole(paths[0], withIdentity(serverConfig, fleetKeys.account.getPublicKey()));
   const services = SERVICES.map((role) => join(dir, `${role}.creds`));
   return [...paths, ...services, ...(callout === undefined ? [] : signerPaths)];
+}
+
+/** The fleet is known by its account, so every repetition and every server of the fleet announces the same identity. */
+function withIdentity(serverConfig: string, account: string): string {
+  const fleet = createHash("sha256")
+    .update(account)
+    .digest("hex")
+    .slice(0, 2 * FLEET_ID_BYTES);
+  return serverConfig.replace(/^server_name: .*$/m, `server_name: ${fleetServerName(fleet, "nats-1")}`);
 }
