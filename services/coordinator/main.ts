@@ -4,6 +4,7 @@ import { runMain } from "../../shared/runtime/process/main.ts";
 import { readConfig } from "../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../shared/service-host/platform.ts";
 import { readAgentRules } from "../../shared/service-host/policy-file.ts";
+import { reserveStore } from "../../shared/service-host/reserve-store.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { coordinatorFields } from "./config.ts";
 import { start } from "./coordinator.ts";
@@ -14,7 +15,8 @@ await runMain({
     const config = readConfig({ ...platformFields, ...clusterFields, ...coordinatorFields }, process.env);
     const rules = readAgentRules(config);
     const platform = await openPlatform(context, { service: "coordinator", ...config });
-    platform.closers.add("coordinator", await start({ ...platform, config: rules }));
+    const store = reserveStore(platform.store, platform.disk);
+    platform.closers.add("coordinator", await start({ ...platform, store, config: rules }));
     return platform.stop;
   },
 });

@@ -2,6 +2,7 @@
 
 import type { ServiceContext } from "../../shared/runtime/process/service.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../../shared/service-host/platform.ts";
+import { reserveStore } from "../../shared/service-host/reserve-store.ts";
 import { start as startCoordinator } from "../coordinator/coordinator.ts";
 import { start as startReader } from "../reader/reader.ts";
 import { start as startWatchdog, type WatchdogRules } from "../watchdog/watchdog.ts";
@@ -27,8 +28,9 @@ export async function startServices(
     platform.closers.add("writer", await startWriter({ ...platform, config }));
     platform.closers.add("reader", await startReader({ ...platform, config }));
     if (!coordinates) return platform;
-    platform.closers.add("coordinator", await startCoordinator({ ...platform, config }));
-    platform.closers.add("watchdog", await startWatchdog({ ...platform, config }));
+    const store = reserveStore(platform.store, platform.disk);
+    platform.closers.add("coordinator", await startCoordinator({ ...platform, store, config }));
+    platform.closers.add("watchdog", await startWatchdog({ ...platform, store, config }));
     return platform;
   } catch (error) {
     await platform.stop().catch((second: unknown) => {

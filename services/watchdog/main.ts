@@ -4,6 +4,7 @@ import { runMain } from "../../shared/runtime/process/main.ts";
 import { readConfig } from "../../shared/runtime/settings/config.ts";
 import { openPlatform } from "../../shared/service-host/platform.ts";
 import { agentFields, readAgentRules } from "../../shared/service-host/policy-file.ts";
+import { reserveStore } from "../../shared/service-host/reserve-store.ts";
 import { clusterFields, platformFields } from "../../shared/service-host/service-settings.ts";
 import { readWatchdogConfig, watchdogFields, watchdogOpsPort } from "./config.ts";
 import { start } from "./watchdog.ts";
@@ -22,7 +23,8 @@ await runMain({
     const config = readConfig(fields, process.env);
     const rules = { ...readAgentRules(config), watchdog: readWatchdogConfig(config) };
     const platform = await openPlatform(context, { service: "watchdog", ...config });
-    platform.closers.add("watchdog", await start({ ...platform, config: rules }));
+    const store = reserveStore(platform.store, platform.disk);
+    platform.closers.add("watchdog", await start({ ...platform, store, config: rules }));
     return platform.stop;
   },
 });

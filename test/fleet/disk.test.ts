@@ -46,12 +46,29 @@ function fill(disk: string, leftMib: number): void {
 
 const clear = (disk: string) => rmSync(join(disk, "ballast"), { recursive: true });
 
-const create = (client: FleetClient, taskId: string) =>
+const create = (client: FleetClient, taskId: string, deadlineMs = 20_000) =>
   client.createCheckpoint({
     taskId,
-    deadlineMs: 3_000,
+    deadlineMs,
     checkpoint: { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } },
   });
+
+function reportCrash(client: FleetClient, task: string, fence: number): Promise<void> {
+  const now = new Date().toISOString();
+  return client.reportExit({
+    agent_id: "tester",
+    agent_type: "qa",
+    task_id: task,
+    fence,
+    class: "crash",
+    exit_code: 1,
+    signal: null,
+    started_at: now,
+    ended_at: now,
+    host: "here",
+    details: "a checkpoint was refused",
+  });
+}
 
 const readyz = async (fleet: TestFleet) => {
   const answer = await fetch(`${fleet.opsUrl()}/readyz`);
@@ -71,6 +88,19 @@ function isJson(line: string): boolean {
   }
 }
 
+/** Resolves when everything that was acknowledged is stored, and new commands are applied. */
+async function recovered(client: FleetClient): Promise<void> {
+  await expect
+    .poll(() => client.admin.queueStatus(), SOON)
+    .toMatchObject({ depth: 0, left_total: 1, dead: 0 });
+  for (const task of ["before", "low", "queued"])
+    expect((await client.getLatestCheckpoint(task))?.metadata.task_id).toBe(task);
+  expect(await create(client, "refused")).toMatchObject({ outcome: "committed" });
+  await expect
+    .poll(async () => (await client.getTask("owned"))?.recovery, SOON)
+    .toMatchObject({ attempts: expect.any(Number) });
+}
+
 test("full disks of the store and of the bus", async (context) => {
   const [storeDisk, busDisk] = [smallDisk(64, context), smallDisk(200, context)];
   const fleet = await startFleet(
@@ -82,6 +112,7 @@ test("full disks of the store and of the bus", async (context) => {
   const client = await fleet.client("tester", "default", { fallback: "none" });
   const alerts = async () => (await client.admin.listAlerts({ type: "DISK_NEARLY_FULL" })).alerts;
   expect(await create(client, "before")).toMatchObject({ outcome: "committed" });
+  const { fence = 0 } = await client.takeTask("owned");
   expect(await readyz(fleet)).toMatchObject({ status: 200 });
 
   // Low: an alert, and everything works.
@@ -92,12 +123,12 @@ test("full disks of the store and of the bus", async (context) => {
   expect(await create(client, "low")).toMatchObject({ outcome: "committed" });
   expect(await readyz(fleet)).toMatchObject({ status: 200, disk: expect.stringContaining("low") });
 
-  // The disk of the store is full to the last byte: commands wait in the queue.
-  fill(storeDisk, 0);
-  expect(await create(client, "queued")).toMatchObject({ outcome: "queued" });
+  // The reserve of the store's disk is used: commands wait in the queue.
+  fill(storeDisk, 4);
   await expect
     .poll(() => readyz(fleet), SOON)
     .toMatchObject({ status: 503, disk: expect.stringMatching(/store: [^;]*full/) });
+  expect(await create(client, "queued")).toMatchObject({ outcome: "queued" });
   expect((await client.admin.status()).disks).toMatchObject([
     { disk_of: ["store"], state: "full" },
     { disk_of: ["bus"], state: "ok" },
@@ -109,31 +140,32 @@ test("full disks of the store and of the bus", async (context) => {
     accepts: true,
   });
 
-  // Both disks are full: commands are refused, and no attempt leaves a trace.
+  // An agent ends, because its checkpoints are refused: its recovery waits for room.
+  await reportCrash(client, "owned", fence);
+  await expect
+    .poll(() => fleet.output(), SOON)
+    .toMatch(/"the disk is full[^"]*".*"durable":"watchdog-exits"/);
+  expect((await client.getTask("owned"))?.recovery).toBeNull();
+
+  // Both disks are full to the last byte: commands are refused, and no attempt leaves a trace.
+  fill(storeDisk, 0);
   fill(busDisk, 12);
   await expect.poll(alerts, SOON).toHaveLength(2);
   fill(busDisk, 0);
   await expect
     .poll(() => readyz(fleet), SOON)
     .toMatchObject({ status: 503, disk: expect.stringMatching(/bus: [^;]*full/) });
-  for (let n = 0; n < 3; n += 1)
-    await expect(create(client, "refused")).rejects.toMatchObject({
-      code: "UNAVAILABLE",
-      message: "the disk is full",
-      retryable: true,
-    });
+  // Time for one repetition.
+  await expect(create(client, "refused", 8_000)).rejects.toMatchObject({
+    code: "UNAVAILABLE",
+    message: "the disk is full",
+    retryable: true,
+  });
   expect(await client.admin.queueStatus()).toMatchObject({ depth: 1, left_total: 0, accepts: false });
 
   clear(storeDisk);
   clear(busDisk);
-  await expect
-    .poll(() => client.admin.queueStatus(), SOON)
-    .toMatchObject({ depth: 0, left_total: 1, dead: 0 });
-  for (const task of ["before", "low", "queued"])
-    expect((await client.getLatestCheckpoint(task))?.metadata.task_id).toBe(task);
-  await expect
-    .poll(() => create(client, "refused").catch(() => null), SOON)
-    .toMatchObject({ outcome: "committed" });
+  await recovered(client);
   await expect.poll(alerts, SOON).toMatchObject([{ resolved: true }, { resolved: true }]);
   await expect.poll(async () => (await readyz(fleet)).status, SOON).toBe(200);
   expect(fleet.pid()).toBe(pid);
