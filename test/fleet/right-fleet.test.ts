@@ -16,7 +16,7 @@ const project = join(root, "project");
 const other = join(root, "other");
 const deep = join(project, "packages", "app");
 /** No address, no home: only the folder counts. */
-const env = { FLEET_URL: "", FLEET_HOME: "" };
+const env = { FLEET_URL: "", FLEET_HOME: "", XDG_STATE_HOME: process.env.XDG_STATE_HOME ?? root };
 
 let fleet: TestFleet;
 let second: TestFleet;
@@ -50,10 +50,9 @@ describe("while all fleets run", () => {
     expect(await fleetIn(deep, ...write("deep"))).toMatchObject({ exit: 0, err: "" });
     expect(await fleetIn(other, ...write("wide"))).toMatchObject({ exit: 0, err: "" });
     const [own, foreign] = [await fleet.client(), await second.client()];
-    expect([await own.getTask("deep"), await foreign.getTask("wide")]).toMatchObject([
-      { latest_id: expect.anything() },
-      { latest_id: expect.anything() },
-    ]);
+    // On a busy machine, the commands may be queued.
+    await expect.poll(() => own.getTask("deep")).not.toBeNull();
+    await expect.poll(() => foreign.getTask("wide")).not.toBeNull();
     expect([await own.getTask("wide"), await foreign.getTask("deep")]).toEqual([null, null]);
   });
 
@@ -152,7 +151,7 @@ describe("a fleet that is down", () => {
   test("gets what was spooled when it is back", async () => {
     await fleet.start();
     await expect.poll(() => client.pending()).toMatchObject({ commands: 0 });
-    expect(await fleetIn(root, "spool", "flush")).toMatchObject({ exit: 0, err: "" });
+    expect(await fleetIn(root, "spool", "flush", "--timeout", "1m")).toMatchObject({ exit: 0, err: "" });
     await expect.poll(stored).toEqual(["lived", "spooled"]);
   });
 });
@@ -171,8 +170,9 @@ test("commands for a fleet that was deleted stay until an operator sends them to
     expect([flushed.exit, JSON.parse(flushed.out).remaining]).toEqual([69, 1]);
     const client = await reborn.client();
     expect([await client.getTask("late"), await client.getTask("wide")]).toEqual([null, null]);
-    expect(await client.getTask("fresh")).not.toBeNull();
-    const redirected = await fleetIn(other, "spool", "redirect", listed[0].fleet.slice(0, 8), "--json");
+    await expect.poll(() => client.getTask("fresh")).not.toBeNull();
+    const id = listed[0].fleet.slice(0, 8);
+    const redirected = await fleetIn(other, "spool", "redirect", id, "--json", "--timeout", "1m");
     expect(JSON.parse(redirected.out)).toMatchObject({ sent: 1, remaining: 0 });
     await expect.poll(() => client.getTask("late")).not.toBeNull();
   } finally {
