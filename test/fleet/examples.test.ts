@@ -114,7 +114,7 @@ test("the program in the README completes its task", async () => {
 }, 60_000);
 
 test("each program in the SDK's manual runs, one after the other", async () => {
-  const [agent = "", handle = "", continuation = "", admin = "", ...others] = programsOf(
+  const [agent = "", tests = "", handle = "", continuation = "", admin = "", ...others] = programsOf(
     "shared/sdk/README.md",
     "ts",
   );
@@ -123,6 +123,8 @@ test("each program in the SDK's manual runs, one after the other", async () => {
   expect(agent.trimEnd().split("\n").length).toBeLessThanOrEqual(15);
   expect(await runProgram(agent, "ts")).toContain("completed");
   expect((await newest("US-003"))?.execution_state.completed_items).toHaveLength(2);
+
+  expect(await runProgram(tests, "ts")).toMatch(/^. pass 1$/m);
 
   expect(await runProgram(handle, "ts")).toMatch(/^committed [0-9a-f-]{36}\n$/);
   expect(await newest("US-004")).toMatchObject({

@@ -13,6 +13,7 @@ const MB = 1_000_000;
 /** A program of a user: everything that it imports must have types. */
 const PROGRAM = `import { type AgentResult, connect, FleetError, runAgent } from "fleet";
 import { LIMITS, type Checkpoint } from "fleet/protocol";
+import { createFleet } from "fleet/testing";
 
 const fleet = await connect({ agentId: "packaged" });
 const ended: AgentResult = await runAgent({
@@ -26,9 +27,11 @@ const ended: AgentResult = await runAgent({
 });
 const checkpoint: Checkpoint = (await fleet.getCheckpoint(ended.checkpointId ?? "")) as Checkpoint;
 const titles = checkpoint.execution_state.completed_items?.map((item) => item.title);
+await using embedded = await createFleet();
+const other = await embedded.connect({ agentId: "tester" });
 const refused = await fleet.getCheckpoint("no id").catch((error: unknown) => error);
 console.log(
-  JSON.stringify({ outcome: ended.outcome, titles, code: refused instanceof FleetError && refused.code, limit: LIMITS.message_bytes_max > 0 }),
+  JSON.stringify({ outcome: ended.outcome, titles, code: refused instanceof FleetError && refused.code, limit: LIMITS.message_bytes_max > 0, fence: (await other.takeTask("own")).fence }),
 );
 await fleet.close();
 `;
@@ -103,7 +106,13 @@ describe.each([20, 24])("under Node %i", (major) => {
       const { version } = JSON.parse(readFileSync(join(projectRoot, "package.json"), "utf8"));
       expect(status).toMatchObject({ version, store: { engine: "lmdb", ok: true } });
       const program = JSON.parse(execFileSync(node, ["program.js"], options));
-      expect(program).toEqual({ outcome: "completed", titles: ["a", "b"], code: "INVALID", limit: true });
+      expect(program).toEqual({
+        outcome: "completed",
+        titles: ["a", "b"],
+        code: "INVALID",
+        limit: true,
+        fence: 1,
+      });
       fleet.kill("SIGTERM");
       expect((await ended)[0], output).toBe(0);
     } finally {
