@@ -88,7 +88,7 @@ export async function spoolPlace(owner: SpoolOwner, met?: string): Promise<Spool
   const byAddress = join(root, addressFolder(url));
   // Commands that were spooled before the fleet had answered, or by a version that kept them in the home, are sent first.
   const earlier = [
-    ...(nearest === undefined ? [] : [join(nearest, "spool")]),
+    ...(home === undefined ? [] : [join(home, "spool")]),
     ...(expected === undefined ? [byAddress] : []),
   ];
   for (const folder of isAssumed ? [] : earlier) {

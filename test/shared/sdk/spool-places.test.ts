@@ -73,6 +73,8 @@ describe("the place", () => {
     expect(await pathOf(recorded(), FLEET)).toBe(join(root, FLEET, NAME));
     waits(join(env.FLEET_HOME ?? "", "spool"));
     expect(await pathOf(recorded(), FLEET)).toBe(join(env.FLEET_HOME ?? "", "spool", NAME));
+    // They are for the fleet of that home, and not for the one of another address.
+    expect(await pathOf({ ...named, url: "nats://h:1" }, OTHER)).toBe(join(root, OTHER, NAME));
   });
 
   test("is the one that a setting names", async () => {
