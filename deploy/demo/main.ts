@@ -67,4 +67,4 @@ if (stopsAtEnd || !passed || !isOurs) {
   process.exit(passed ? 0 : 1);
 }
 isOver = true;
-timeline.print("fleet", "the fleet stays up; try `npx fleet handoffs list`. Ctrl-C stops it.", "note");
+timeline.print("fleet", "the fleet stays up; try `npx fleet handoff list`. Ctrl-C stops it.", "note");

@@ -44,7 +44,7 @@ export function tailOf(
   const { metadata } = input.checkpoint;
   const fleet = input.fleet ?? "fleet";
   const tenant = metadata.tenant === DEFAULT_TENANT ? "" : ` --tenant ${safe(metadata.tenant)}`;
-  const show = `${fleet} checkpoints show chk-${safe(metadata.checkpoint_id)} --version ${metadata.version} --json${tenant}`;
+  const show = `${fleet} checkpoint show chk-${safe(metadata.checkpoint_id)} --version ${metadata.version} --json${tenant}`;
   const compare = `${fleet} resume ${safe(metadata.task_id)} --dry-run${tenant}`;
   return [
     "## Left out\n",

@@ -143,11 +143,11 @@ const WRITERS: { readonly [T in AlertType]: Writer<T> } = {
   }),
   HANDOFF_FAILED: ({ subject, data: { handoffId, reason, ...facts } }) => ({
     ...(HANDOFF_WORDS[reason] ?? ended)(subject, facts),
-    look: reason === "chain_broken" ? ["audit", "verify", subject] : ["handoffs", "show", handoffId],
+    look: reason === "chain_broken" ? ["audit", "verify", subject] : ["handoff", "show", handoffId],
   }),
   RECOVERY_BLOCKED: ({ subject, data }) => ({
     ...(data.class === "not_started" ? notStarted(subject, data) : blockedAfter(subject, data)),
-    look: ["recovery", "status", subject],
+    look: ["recovery", "show", subject],
   }),
   SCRUB_FOUND: ({ subject, data: { kind, details } }) => ({
     what: `Stored records of task ${subject} are corrupt (${kind}): ${details}.`,

@@ -89,13 +89,13 @@ const HINTS: Readonly<Record<ErrorCode, (error: FleetError, call: HintContext) =
     details.recorded_in !== undefined
       ? otherFleetHint(details, call)
       : typeof details.alive_until === "string"
-        ? `Let it finish, or take the task from it: \`${call.fleet} recover ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
-        : `Look at the current state (\`${call.fleet} ${typeof details.handoff_id === "string" ? `handoffs show ${details.handoff_id}` : `task show ${taskOf(details, call)}`}\`), then decide again.`,
+        ? `Let it finish, or take the task from it: \`${call.fleet} recovery start ${taskOf(details, call)} --force\`. Add --dry-run to see the effect first.`
+        : `Look at the current state (\`${call.fleet} ${typeof details.handoff_id === "string" ? `handoff show ${details.handoff_id}` : `task show ${taskOf(details, call)}`}\`), then decide again.`,
   FINALIZED: (_, { fleet }) => `Write a new checkpoint of the task with \`${fleet} checkpoint\`.`,
   FENCED: ({ details }, call) =>
     `Stop writing to this task. If you own it, give its fence with --fence; \`${call.fleet} fence take ${taskOf(details, call)}\` takes it over.`,
   CORRUPT: ({ details }, call) =>
-    `Use an older checkpoint (\`${call.fleet} checkpoints history ${taskOf(details, call)}\`) and report this to your operator.`,
+    `Use an older checkpoint (\`${call.fleet} checkpoint history ${taskOf(details, call)}\`) and report this to your operator.`,
   TOO_LARGE: () => "Keep large artifacts elsewhere and refer to them by path or URL.",
   UNAUTHORIZED: (_, { fleet }) =>
     `Run this as the user of the fleet and with its FLEET_HOME, or set FLEET_NATS_CREDS to a file from \`${fleet} access issue\`.`,
@@ -131,14 +131,14 @@ function taskOf({ task_id: task }: FleetError["details"], { taskId }: HintContex
 /** The hint for a task that has no checkpoint to continue from. */
 function missingCheckpoint(details: FleetError["details"], call: HintContext): string {
   const task = taskOf(details, call);
-  return `Write one: \`${call.fleet} checkpoint --task ${task} --type <type> --phase planning --next "Begin"\`, then \`${call.fleet} recover ${task}\`.`;
+  return `Write one: \`${call.fleet} checkpoint --task ${task} --type <type> --phase planning --next "Begin"\`, then \`${call.fleet} recovery start ${task}\`.`;
 }
 
 /** The command that lists records of the missing kind. */
 function listOf(details: FleetError["details"]): string {
-  if ("handoff" in details || "handoff_id" in details) return "handoffs";
+  if ("handoff" in details || "handoff_id" in details) return "handoff";
   if ("alert_ids" in details) return "alerts";
-  return "seq" in details ? "queue dead" : "checkpoints";
+  return "seq" in details ? "queue dead" : "checkpoint";
 }
 
 function unavailable({ details }: FleetError, call: HintContext): string {
@@ -168,7 +168,7 @@ function timeout({ details }: FleetError, call: HintContext): string {
   const asked = call.url === undefined ? "" : `The fleet${atAddress(call)} did not answer. `;
   const id = typeof details.command_id === "string" ? details.command_id : call.commandId;
   if (id === undefined)
-    return `${asked}Try again with a longer --timeout. After a write, first check whether it was applied (\`${call.fleet} checkpoints list\`).`;
+    return `${asked}Try again with a longer --timeout. After a write, first check whether it was applied (\`${call.fleet} checkpoint list\`).`;
   return `${asked}Send it again with --command-id ${id}: the command is applied at most once, and the answer is its own.`;
 }
 

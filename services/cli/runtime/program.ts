@@ -5,14 +5,9 @@ import { type Argument, Command, CommanderError } from "commander";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
 import { packageVersion } from "../../../shared/runtime/process/installation.ts";
 import { exitCodes } from "../../../shared/runtime/process/startup.ts";
-import { addCheckpoint } from "../commands/checkpoints/checkpoint.ts";
 import { addCheckpoints } from "../commands/checkpoints/checkpoints.ts";
-import { addFinalize } from "../commands/checkpoints/finalize.ts";
-import { addLink } from "../commands/checkpoints/link.ts";
 import { addResume } from "../commands/checkpoints/resume.ts";
-import { addUpdate } from "../commands/checkpoints/update.ts";
 import { addFence } from "../commands/handoff/fence.ts";
-import { addHandoff } from "../commands/handoff/handoff.ts";
 import { addHandoffs } from "../commands/handoff/handoffs.ts";
 import { addAccess } from "../commands/operations/access.ts";
 import { addAgents } from "../commands/operations/agents.ts";
@@ -26,10 +21,11 @@ import { addStatus } from "../commands/operations/status.ts";
 import { addTask } from "../commands/operations/task.ts";
 import { addUp } from "../commands/operations/up.ts";
 import { addVersion } from "../commands/operations/version.ts";
-import { addRecover } from "../commands/recovery/recover.ts";
 import { addRecovery } from "../commands/recovery/recovery.ts";
 import { addSpool } from "../commands/spool/spool.ts";
 import { addGlobalOptions } from "../config.ts";
+import { fullCall } from "../input/spelling.ts";
+import { callWith, fullName, suggestionFor } from "../input/suggestion.ts";
 import { type ActionFactory, createActionFactory } from "./action.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { programNameOf } from "./program-name.ts";
@@ -41,23 +37,24 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 /** The commands, by their headings in the help. The first is the default heading, which the help command has too. */
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
   Commands: [addUp, addStatus, addVersion],
-  Checkpoints: [addCheckpoint, addUpdate, addFinalize, addLink, addCheckpoints, addResume],
-  "Tasks, agents and handoffs": [addTask, addAgents, addFence, addHandoff, addHandoffs],
-  "Failures and alerts": [addRecovery, addRecover, addAlerts],
+  Checkpoints: [addCheckpoints, addResume],
+  "Tasks, agents and handoffs": [addTask, addAgents, addFence, addHandoffs],
+  "Failures and alerts": [addRecovery, addAlerts],
   "Store and bus": [addAccess, addAudit, addScrub, addSearchIndex, addQueue, addSpool, addEvents],
 };
 
 /** Runs one call and resolves with its exit code. Never rejects. */
 export async function run(context: ProcessContext): Promise<number> {
   let exitCode = 0;
+  const argv = fullCall(context.argv);
   const program = createProgram(context, (code) => {
     exitCode = code;
   });
   try {
-    await program.parseAsync(context.argv, { from: "user" });
+    await program.parseAsync(argv, { from: "user" });
     return exitCode;
   } catch (error) {
-    return failEarly(error, program, context);
+    return failEarly(error, program, { ...context, argv });
   }
 }
 
@@ -109,7 +106,7 @@ function helpEnd(fleet: string): string {
     "Start here:",
     `  ${fleet} up`,
     `  ${fleet} checkpoint --task auth --type implementation --phase planning --next "Read the code"`,
-    `  ${fleet} checkpoints history auth`,
+    `  ${fleet} checkpoint history auth`,
     "",
     "A checkpoint id may be written with or without chk-. Times are UTC.",
     "",
@@ -136,10 +133,14 @@ async function failEarly(error: unknown, program: Command, context: ProcessConte
 function usageError(error: CommanderError, program: Command, argv: readonly string[]): UsageError {
   const [what = "", meant = ""] = error.message.replace(/^error: /, "").split("\n");
   const command = commandOf(program, argv);
-  const name = fullName(command);
-  const suggestion = /^\(Did you mean (.*)\?\)$/.exec(meant)?.[1] ?? meantCall(command, name);
-  const help = `See \`${name} --help\`.`;
-  return new UsageError(what, suggestion === undefined ? help : `Did you mean ${suggestion}? ${help}`);
+  const [word = ""] = command.args;
+  const suggestion =
+    error.code === "commander.unknownCommand"
+      ? suggestionFor(command)
+      : (/^\(Did you mean (.*)\?\)$/.exec(meant)?.[1] ?? callWith(word, command));
+  const help = `See \`${fullName(command)} --help\`.`;
+  const text = what.replace(/(unknown command '[^']*').*/, "$1");
+  return new UsageError(text, suggestion === undefined ? help : `Did you mean ${suggestion}? ${help}`);
 }
 
 /** The end of the longest chain of subcommands in the call. */
@@ -147,25 +148,4 @@ function commandOf(program: Command, argv: readonly string[]): Command {
   let command = program;
   for (const word of argv) command = command.commands.find((child) => child.name() === word) ?? command;
   return command;
-}
-
-const fullName = (command: Command): string =>
-  command.parent === null ? command.name() : `${fullName(command.parent)} ${command.name()}`;
-
-/** The commands that show one record of a group. */
-const SHOWING = ["show", "status"];
-/** Words that a shell passes on unchanged. */
-const BARE_WORD = /^\w[\w./:@%+-]*$/;
-
-/** For a word without its subcommand (`fleet task auth`) or without its option (`fleet checkpoint auth`): the call with it. */
-function meantCall(
-  { args, commands, registeredArguments, options }: Command,
-  name: string,
-): string | undefined {
-  const [word = ""] = args;
-  if (!BARE_WORD.test(word)) return undefined;
-  const shows = commands.find((one) => SHOWING.includes(one.name()) && one.registeredArguments.length > 0);
-  if (shows !== undefined) return `\`${name} ${shows.name()} ${word}\``;
-  const takesTask = registeredArguments.length === 0 && options.some(({ long }) => long === "--task");
-  return takesTask ? `\`${name} --task ${word}\`` : undefined;
 }

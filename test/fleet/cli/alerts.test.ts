@@ -50,7 +50,7 @@ test("a task that no agent accepts raises an alert, which stays open until it is
     out: expect.stringMatching(/^No open alerts/),
   });
   expect(await checkpoint("auth")).toMatchObject({ exit: 0 });
-  expect(await fleet(["handoff", "auth", "--to", "qa"])).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "create", "auth", "--to", "qa"])).toMatchObject({ exit: 0 });
   await expect.poll(open, SOON).toHaveLength(1);
   const id = (await open())[0] as string;
   expect(id).toMatch(/^default\/auth\/\d+$/);
@@ -63,7 +63,7 @@ test("a task that no agent accepts raises an alert, which stays open until it is
 
   // The command in the alert works as it is printed.
   const shown = await fleet(["alerts", "show", id]);
-  const command = /\n {2}(?:npx )?fleet (handoffs show \S+)\n/.exec(shown.out)?.[1] as string;
+  const command = /\n {2}(?:npx )?fleet (handoff show \S+)\n/.exec(shown.out)?.[1] as string;
   expect((await fleet(command.split(" "))).out).toContain("Why it failed: no_agent: ");
 
   const acked = await fleet(["alerts", "ack", id, "--note", "starting a tester"], "anna");
@@ -89,7 +89,7 @@ test("a task that no agent accepts raises an alert, which stays open until it is
 
 test("an alert is resolved when its task continues", async () => {
   expect(await checkpoint("search")).toMatchObject({ exit: 0 });
-  expect(await fleet(["handoff", "search", "--to", "qa"])).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "create", "search", "--to", "qa"])).toMatchObject({ exit: 0 });
   await expect.poll(open, SOON).toHaveLength(1);
   const [id = ""] = await open();
   expect(await checkpoint("search")).toMatchObject({ exit: 0 });
@@ -106,7 +106,7 @@ test("a followed list prints an alert when it arrives", async () => {
   await printed(following, /Following/);
   const arrival = printed(following, /^\{.*\}$/m);
   expect(await checkpoint("billing")).toMatchObject({ exit: 0 });
-  expect(await fleet(["handoff", "billing", "--to", "qa"])).toMatchObject({ exit: 0 });
+  expect(await fleet(["handoff", "create", "billing", "--to", "qa"])).toMatchObject({ exit: 0 });
   expect(JSON.parse((await arrival)[0])).toMatchObject({ subject: "billing", severity: "critical" });
   following.kill("SIGINT");
   expect((await result).exit).toBe(0);

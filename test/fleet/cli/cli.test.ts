@@ -92,7 +92,7 @@ describe("writing", { timeout: CALLS_MS }, () => {
     expect(id).toMatch(CHK);
     expect(out).toContain("Task: write\n");
     expect(out).toContain("Progress: 50%\nItems: 2 completed, 0 pending, 1 blocked\n");
-    const stored = await json("checkpoints", "show", id);
+    const stored = await json("checkpoint", "show", id);
     expect(stored.metadata).toMatchObject({
       checkpoint_id: id.slice("chk-".length),
       agent_id: "alice",
@@ -118,7 +118,7 @@ describe("writing", { timeout: CALLS_MS }, () => {
     const dash = await fleet(["checkpoint", "-q", "-f", "-"], { input: JSON.stringify(body), env });
     expect([file.exit, pipe.exit, dash.exit], file.err + pipe.err + dash.err).toEqual([0, 0, 0]);
     expect(JSON.parse(file.out)).toMatchObject({ status: "committed", task_id: "doc", version: 1, seq: 1 });
-    const { checkpoints } = await json("checkpoints", "history", "doc", "--order", "oldest");
+    const { checkpoints } = await json("checkpoint", "history", "doc", "--order", "oldest");
     expect(
       checkpoints.map((one: { execution_state: { phase: string } }) => one.execution_state.phase),
     ).toEqual(["reviewing", "testing", "testing"]);
@@ -137,38 +137,59 @@ describe("writing", { timeout: CALLS_MS }, () => {
   test("a misspelled field in a patch is reported, and the patch is sent unchanged", async () => {
     const id = await written("slip");
     const patch = '{"execution_state":{"pahse":"reviewing"}}';
-    const { exit, err } = await fleet(["update", id, "-q", "--patch", patch]);
+    const { exit, err } = await fleet(["checkpoint", "update", id, "-q", "--patch", patch]);
     expect({ exit, err }).toEqual({
       exit: 0,
       err: "warning: unknown field, did you mean phase? (field=execution_state.pahse)\n",
     });
-    expect((await json("checkpoints", "show", id)).execution_state).toMatchObject({ pahse: "reviewing" });
+    expect((await json("checkpoint", "show", id)).execution_state).toMatchObject({ pahse: "reviewing" });
   });
 
   test("a finalized checkpoint cannot be changed after update, link and finalize", async () => {
     const parent = await written("life");
     const child = await written("life");
     const other = await written("life");
-    const updated = await fleet(["update", parent, "--patch", '{"execution_state":{"progress_percent":75}}']);
+    const updated = await fleet([
+      "checkpoint",
+      "update",
+      parent,
+      "--patch",
+      '{"execution_state":{"progress_percent":75}}',
+    ]);
     expect(updated.out).toContain(`Checkpoint updated: ${parent}\nTask: life\nVersion: 2,`);
     const patch = join(server.home, "patch.json");
     await writeFile(patch, '{"execution_state":{"progress_percent":null}}');
     expect(
-      (await fleet(["update", parent, "-q", "--patch", `@${patch}`, "--expected-version", "2"])).out.trim(),
+      (
+        await fleet(["checkpoint", "update", parent, "-q", "--patch", `@${patch}`, "--expected-version", "2"])
+      ).out.trim(),
     ).toBe(parent);
     expect(
-      (await json("checkpoints", "show", parent, "--version", "2")).execution_state.progress_percent,
+      (await json("checkpoint", "show", parent, "--version", "2")).execution_state.progress_percent,
     ).toBe(75);
-    expect((await json("checkpoints", "show", parent)).execution_state).not.toHaveProperty(
-      "progress_percent",
-    );
-    await json("link", parent, other);
+    expect((await json("checkpoint", "show", parent)).execution_state).not.toHaveProperty("progress_percent");
+    await json("checkpoint", "link", parent, other);
     expect(
-      (await json("checkpoints", "show", other)).metadata.parent_ids.map((id: string) => `chk-${id}`).sort(),
+      (await json("checkpoint", "show", other)).metadata.parent_ids.map((id: string) => `chk-${id}`).sort(),
     ).toEqual([parent, child].sort());
-    const finalized = await fleet(["finalize", parent, "--status", "succeeded", "--retention", "P30D"]);
+    const finalized = await fleet([
+      "checkpoint",
+      "finalize",
+      parent,
+      "--status",
+      "succeeded",
+      "--retention",
+      "P30D",
+    ]);
     expect(finalized.out).toContain(`Checkpoint finalized: ${parent}`);
-    const late = await fleet(["update", parent, "--patch", '{"metadata":{"iteration":2}}', "--json"]);
+    const late = await fleet([
+      "checkpoint",
+      "update",
+      parent,
+      "--patch",
+      '{"metadata":{"iteration":2}}',
+      "--json",
+    ]);
     expect(late).toMatchObject({ exit: 6, out: "" });
     expect(JSON.parse(late.err)).toMatchObject({ error: { code: "FINALIZED", retryable: false } });
   });
@@ -179,16 +200,16 @@ describe("reading", { timeout: CALLS_MS }, () => {
     const ids: string[] = [];
     for (const n of [1, 2, 3]) ids.unshift(await written("pages", n));
     const seen: string[] = [];
-    let args = ["checkpoints", "list", "--task", "pages", "--limit", "2"];
+    let args = ["checkpoint", "list", "--task", "pages", "--limit", "2"];
     for (let pages = 0; args.length > 0 && pages < 3; pages += 1) {
       const { out } = await fleet(args);
       seen.push(...(out.match(/^chk-\S+/gm) ?? []));
       args = /^ {2}(?:npx )?fleet (.*)$/m.exec(out)?.[1]?.split(" ") ?? [];
     }
     expect(seen).toEqual(ids);
-    const history = await fleet(["checkpoints", "history", "pages"]);
+    const history = await fleet(["checkpoint", "history", "pages"]);
     expect(history.out).toMatch(new RegExp(`#3 +${ids[0]}.*\\n│ +from ${ids[1]}\\n`));
-    expect((await fleet(["checkpoints", "show", ids[0]!])).out).toContain(
+    expect((await fleet(["checkpoint", "show", ids[0]!])).out).toContain(
       `Checkpoint: ${ids[0]}\nTask: pages\n`,
     );
   });
@@ -197,21 +218,20 @@ describe("reading", { timeout: CALLS_MS }, () => {
     const { position } = await json(
       ...["checkpoint", "--task", "find", "--type", "qa", "--phase", "testing", "--goal", "A rare zebra"],
     );
-    const search = (...filters: string[]) =>
-      json("checkpoints", "search", "--wait-for", position, ...filters);
+    const search = (...filters: string[]) => json("checkpoint", "search", "--wait-for", position, ...filters);
     expect((await search("--text", "zebra", "--from", "1h")).checkpoints).toHaveLength(1);
     expect((await search("--text", "zebra", "--agent", "nobody")).checkpoints).toEqual([]);
     expect((await search("--text", "zebra", "--to", "1h")).checkpoints).toEqual([]);
     expect(
       (await search("--task", "find", "--phase", "testing", "--agent", "tester")).checkpoints,
     ).toHaveLength(1);
-    expect((await fleet(["checkpoints", "list"])).out).toContain("Checkpoints of all tasks");
+    expect((await fleet(["checkpoint", "list"])).out).toContain("Checkpoints of all tasks");
   });
 
   test("an empty result is one line, and a position of the future is an error", async () => {
-    const none = await fleet(["checkpoints", "search", "--agent", "nobody"]);
+    const none = await fleet(["checkpoint", "search", "--agent", "nobody"]);
     expect(none).toEqual({ exit: 0, out: "No checkpoint matches.\n", err: "" });
-    const far = ["checkpoints", "search", "--wait-for", "f".repeat(20), "--timeout", "2s"];
+    const far = ["checkpoint", "search", "--wait-for", "f".repeat(20), "--timeout", "2s"];
     const { exit, err } = await fleet(far);
     expect(exit).toBe(69);
     expect(err).toMatch(/which may not exist yet: it is complete through [0-9a-f]{20}\./);
@@ -258,10 +278,10 @@ describe("reading", { timeout: CALLS_MS }, () => {
 
 describe("failures", () => {
   test.each([
-    [["checkpoints", "show", "chk-01900000-0000-7000-8000-000000000000"], 4, "NOT_FOUND"],
+    [["checkpoint", "show", "chk-01900000-0000-7000-8000-000000000000"], 4, "NOT_FOUND"],
     [["task", "show", "nowhere"], 4, "NOT_FOUND"],
     [["audit", "verify", "nowhere"], 4, "NOT_FOUND"],
-    [["checkpoints", "show", "no-id"], 65, "INVALID"],
+    [["checkpoint", "show", "no-id"], 65, "INVALID"],
     [["checkpoint", "--task", "a.b", "--type", "qa", "--phase", "testing"], 65, "INVALID"],
     [["checkpoint", "--task", "t", "--type", "qa", "--phase", "resting"], 65, "INVALID"],
     [
@@ -292,7 +312,7 @@ describe("the audit trail", { timeout: CALLS_MS }, () => {
   test("is valid, until the store is changed on disk", async () => {
     const sound = await written("trail");
     const damaged = await written("trail");
-    await fleet(["finalize", sound, "--status", "succeeded"]);
+    await fleet(["checkpoint", "finalize", sound, "--status", "succeeded"]);
     expect((await fleet(["audit", "show", "trail"])).out).toMatch(/ 3 .*finalize.*tester/);
     expect(await json("audit", "verify", "trail")).toMatchObject({ ok: true, entries: 3, problems: [] });
 
@@ -304,8 +324,8 @@ describe("the audit trail", { timeout: CALLS_MS }, () => {
     expect(verified).toMatchObject({ exit: 8, err: "" });
     expect(verified.out).toContain("is NOT valid");
     expect(verified.out).toMatch(/ 3 +broken_link /);
-    expect(await fleet(["checkpoints", "show", damaged, "--json"])).toMatchObject({ exit: 8, out: "" });
-    const listed = await fleet(["checkpoints", "list", "--task", "trail"]);
+    expect(await fleet(["checkpoint", "show", damaged, "--json"])).toMatchObject({ exit: 8, out: "" });
+    const listed = await fleet(["checkpoint", "list", "--task", "trail"]);
     expect(listed.exit).toBe(0);
     expect(listed.out).not.toContain(damaged);
     expect(listed.err).toContain("warning: a checkpoint is corrupt and was left out");

@@ -44,12 +44,12 @@ afterAll(() => server.stop());
 describe("a process prints the same as a call in the process of the test", { timeout: PROCESSES_MS }, () => {
   test.each([
     "version",
-    "checkpoints list --json",
+    "checkpoint list --json",
     "checkpoint --task same --type qa",
     "task show nowhere",
     "fence take same --expected-fence 9 --json",
-    "handoffs list",
-    "recovery status --json",
+    "handoff list",
+    "recovery list --json",
     "alerts list",
     "audit verify same",
     "access list --json",

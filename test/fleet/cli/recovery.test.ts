@@ -1,4 +1,4 @@
-// `fleet recover` and `fleet recovery` against a standalone fleet with a watchdog.
+// `fleet recovery start` and `fleet recovery` against a standalone fleet with a watchdog.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -90,7 +90,7 @@ async function report(
 }
 
 const stateOf = async (task: string) =>
-  (await json<Pick<Task, "recovery">>("recovery", "status", task)).recovery?.state;
+  (await json<Pick<Task, "recovery">>("recovery", "show", task)).recovery?.state;
 
 /** Accepts the offer of the task and writes the first checkpoint. */
 async function acceptAndWrite(task: string, completed: number): Promise<Handoff> {
@@ -110,9 +110,9 @@ async function acceptAndWrite(task: string, completed: number): Promise<Handoff>
 
 test("a dry run shows the effect of a recovery, and changes nothing", async () => {
   const [first, second] = await owned("auth", 2);
-  expect((await fleet("recovery", "status", "auth")).out).toBe("No agent of task auth has failed.\n");
+  expect((await fleet("recovery", "show", "auth")).out).toBe("No agent of task auth has failed.\n");
 
-  const refused = await fleet("recover", "auth", "--dry-run");
+  const refused = await fleet("recovery", "start", "auth", "--dry-run");
   expect(refused.exit).toBe(5);
   expect(refused.out).toMatch(
     /^The recovery would be refused: its owner counts as alive .*--force takes the task from it\. Nothing was changed\.\n/,
@@ -120,7 +120,8 @@ test("a dry run shows the effect of a recovery, and changes nothing", async () =
   expect(refused.out).toContain(`From: chk-${second}, checkpoint 2 of the task`);
   expect(refused.out).toContain("Owner: agent-7, fence 1\n");
   const forced = await json<RecoveryDryRun>(
-    "recover",
+    "recovery",
+    "start",
     "auth",
     "--dry-run",
     "--force",
@@ -129,7 +130,7 @@ test("a dry run shows the effect of a recovery, and changes nothing", async () =
   );
   expect(forced).toMatchObject({ dry_run: true, from: { checkpoint_id: first, seq: 1 }, refused: null });
   // The reader must first have listened for long enough.
-  const toQa = () => fleet("recover", "auth", "--dry-run", "--force", "--to", "qa");
+  const toQa = () => fleet("recovery", "start", "auth", "--dry-run", "--force", "--to", "qa");
   await expect.poll(async () => (await toQa()).out, SOON).toMatch(/^The task would wait for an agent\. /);
   const qa = await toQa();
   expect(qa).toMatchObject({ exit: 0, err: "" });
@@ -152,14 +153,14 @@ test("a dry run shows the effect of a recovery, and changes nothing", async () =
 
 test("a recovery takes the task from a hanging agent, and the command follows it to its end", async () => {
   const latest = (await agent.getTask("auth"))?.latest_id;
-  const refused = await fleet("recover", "auth");
+  const refused = await fleet("recovery", "start", "auth");
   expect(refused).toMatchObject({ exit: 5, out: "" });
-  expect(refused.err).toContain("fleet recover auth --force");
+  expect(refused.err).toContain("fleet recovery start auth --force");
 
-  const done = await fleet("recover", "auth", "--force", "--reason", "it goes in circles");
+  const done = await fleet("recovery", "start", "auth", "--force", "--reason", "it goes in circles");
   expect(done).toMatchObject({ exit: 0, err: "" });
   expect(done.out).toMatch(
-    /^Recovery requested: task auth\nFrom: the latest sound checkpoint, or the previous one if attempts from it made no progress\nFence: 2; .*\nFollow it: .*fleet recovery status auth\n$/,
+    /^Recovery requested: task auth\nFrom: the latest sound checkpoint, or the previous one if attempts from it made no progress\nFence: 2; .*\nFollow it: .*fleet recovery show auth\n$/,
   );
   await expect(agent.task("auth", { fence: 1 }).checkpoint(state(3))).rejects.toMatchObject({
     code: "FENCED",
@@ -168,19 +169,19 @@ test("a recovery takes the task from a hanging agent, and the command follows it
   await expect.poll(() => stateOf("auth"), SOON).toBe("attempted");
   expect((await fleet("recovery", "run", "auth")).exit).toBe(5);
   const open = (await agent.handoffOf("auth"))?.handoff_id;
-  expect((await fleet("recovery", "status", "--state", "attempted")).out).toMatch(
+  expect((await fleet("recovery", "list", "--state", "attempted")).out).toMatch(
     /\nauth +attempted +1 +request \(taken from agent-7\) +\S.* +waits for an agent \(implementation\)\n/,
   );
-  expect((await fleet("recovery", "status", "auth")).out).toContain(
+  expect((await fleet("recovery", "show", "auth")).out).toContain(
     "\nWaits for: agents of type implementation\nAvailable agents: none; ",
   );
-  const again = await fleet("recover", "auth", "--reason", "it goes in circles");
+  const again = await fleet("recovery", "start", "auth", "--reason", "it goes in circles");
   expect(again).toMatchObject({ exit: 0, err: "" });
   expect(again.out).toContain(`\nCancelled: handoff ${open}, which was attempt 1 and counts\n`);
   await expect.poll(() => stateOf("auth"), SOON).toBe("attempted");
   const handoff = await acceptAndWrite("auth", 2);
   expect(handoff).toMatchObject({ checkpoint_id: latest, reason: "it goes in circles" });
-  expect((await fleet("handoffs", "show", "auth")).out).toContain(
+  expect((await fleet("handoff", "show", "auth")).out).toContain(
     "Recovery: attempt 2, requested\nReason: it goes in circles\n",
   );
   expect(await stateOf("auth")).toBe("resumed");
@@ -193,16 +194,16 @@ test("a waiting recovery is listed and run before it is due, and a blocked one i
   await owned("later");
   await report("later", "crash");
   await expect.poll(() => stateOf("later"), SOON).toBe("waiting");
-  const listed = await fleet("recovery", "status", "--state", "waiting");
+  const listed = await fleet("recovery", "list", "--state", "waiting");
   expect(listed.out).toMatch(/\nlater +waiting +0 of 5 +crash of agent-7 +\S.* +attempt in \d+m\n/);
-  expect((await fleet("recovery", "status", "later")).out).toContain("  details: exit code 1\n");
+  expect((await fleet("recovery", "show", "later")).out).toContain("  details: exit code 1\n");
   expect((await fleet("recovery", "run", "later")).exit).toBe(0);
   const handoff = await acceptAndWrite("later", 2);
   expect(handoff).toMatchObject({
     recovery: { attempt: 1, class: "crash" },
     reason: "attempt 1 after agent-7 failed: crash, exit code 1",
   });
-  expect((await fleet("handoffs", "show", "later")).out).toContain(
+  expect((await fleet("handoff", "show", "later")).out).toContain(
     "Recovery: attempt 1, after an agent failed (crash)\n",
   );
   // The task has made progress.
@@ -211,16 +212,16 @@ test("a waiting recovery is listed and run before it is due, and a blocked one i
   await owned("broke");
   await report("broke", "unrecoverable");
   await expect.poll(() => stateOf("broke"), SOON).toBe("blocked");
-  const page = await json<RecoveryPage>("recovery", "status", "--state", "blocked");
+  const page = await json<RecoveryPage>("recovery", "list", "--state", "blocked");
   expect(page.tasks).toMatchObject([{ task_id: "broke", blocked: { reason: "unrecoverable" } }]);
-  const shown = await fleet("recovery", "status", "broke");
+  const shown = await fleet("recovery", "show", "broke");
   expect(shown.out).toContain("\nBlocked: unrecoverable, ");
   expect(shown.out).toMatch(/Fix the cause, then .*\n.*\n.*\n {2}.*fleet recovery reset broke\n$/);
   expect(await fleet("recovery", "reset", "broke", "--reason", "the key is renewed")).toMatchObject({
     exit: 0,
     err: "",
   });
-  expect((await fleet("recovery", "status", "broke")).out).toContain(
+  expect((await fleet("recovery", "show", "broke")).out).toContain(
     "\nRequested: by operator: the key is renewed\n",
   );
   expect((await acceptAndWrite("broke", 2)).reason).toContain("the key is renewed");
@@ -301,7 +302,7 @@ test("an alert of a task that is blocked again leads to the newer alert", async 
   expect(await fleet("recovery", "reset", "again")).toMatchObject({ exit: 0 });
   await expect.poll(async () => (await agent.handoffOf("again"))?.state, SOON).toBe("offered");
   expect((await fleet("alerts", "show", first)).out).toContain("\nResolved: ");
-  expect(await fleet("handoff", "again", "--cancel")).toMatchObject({ exit: 0 });
+  expect(await fleet("handoff", "cancel", "again")).toMatchObject({ exit: 0 });
   await expect.poll(ids, SOON).toHaveLength(2);
   const [second = ""] = await ids();
   expect((await fleet("alerts", "show", first)).out).toMatch(
@@ -321,30 +322,30 @@ test("each kind of failure has its exit code", async () => {
   await agent.finalizeCheckpoint(checkpointId, "succeeded", { taskId: "done", fence: 1 });
   await agent.takeTask("empty");
   const calls: [exit: number, args: string[]][] = [
-    [4, ["recover", "nowhere"]],
-    [4, ["recover", "nowhere", "--dry-run"]],
-    [4, ["recovery", "status", "nowhere"]],
+    [4, ["recovery", "start", "nowhere"]],
+    [4, ["recovery", "start", "nowhere", "--dry-run"]],
+    [4, ["recovery", "show", "nowhere"]],
     [4, ["recovery", "run", "nowhere"]],
-    [4, ["recover", "empty", "--dry-run"]],
-    [4, ["recover", "empty", "--force"]],
-    [5, ["recover", "done", "--force"]],
-    [5, ["recover", "done", "--dry-run", "--force"]],
-    [64, ["recover"]],
-    [64, ["recovery", "status", "--state", "tired"]],
-    [64, ["recovery", "status", "done", "--state", "blocked"]],
-    [65, ["recover", "done", "--from", "latest"]],
-    [65, ["recover", "empty", "--to", "unknown"]],
-    [65, ["recover", "empty", "--to", "unknown", "--dry-run"]],
+    [4, ["recovery", "start", "empty", "--dry-run"]],
+    [4, ["recovery", "start", "empty", "--force"]],
+    [5, ["recovery", "start", "done", "--force"]],
+    [5, ["recovery", "start", "done", "--dry-run", "--force"]],
+    [64, ["recovery", "start"]],
+    [64, ["recovery", "list", "--state", "tired"]],
+    [64, ["recovery", "show", "done", "--state", "blocked"]],
+    [65, ["recovery", "start", "done", "--from", "latest"]],
+    [65, ["recovery", "start", "empty", "--to", "unknown"]],
+    [65, ["recovery", "start", "empty", "--to", "unknown", "--dry-run"]],
     [65, ["recovery", "run", "--blocked", "--agent-type", "unknown"]],
     [64, ["recovery", "reset", "empty", "--dry-run"]],
   ];
   const exits = await Promise.all(calls.map(async ([, args]) => [(await fleet(...args)).exit, args]));
   expect(exits).toEqual(calls);
-  expect((await fleet("recover", "empty", "--force")).err).toMatch(
-    /\nWrite one: `.*fleet checkpoint --task empty .*`, then `.*fleet recover empty`\.\n$/,
+  expect((await fleet("recovery", "start", "empty", "--force")).err).toMatch(
+    /\nWrite one: `.*fleet checkpoint --task empty .*`, then `.*fleet recovery start empty`\.\n$/,
   );
   expect((await fleet("recovery", "reset", "empty", "--dry-run")).err).toMatch(
-    /fleet recover empty --dry-run/,
+    /fleet recovery start empty --dry-run/,
   );
   const typo = await fleet("recovery", "run", "--blocked", "--agent-type", "unknown");
   expect(typo.err).toContain("one of architecture, implementation, qa, documentation");

@@ -74,7 +74,7 @@ describe("fleet resume", { timeout: CALLS_MS }, () => {
     const completed_items = Array.from({ length: 300 }, (_, at) => `Finished part ${at}`);
     await written("large", { completed_items });
     const { out } = await fleet("resume", "large", "--budget", "700");
-    const named = /`(?:npx )?fleet (checkpoints show [^`]+)`/.exec(out)?.[1] ?? "";
+    const named = /`(?:npx )?fleet (checkpoint show [^`]+)`/.exec(out)?.[1] ?? "";
     expect(out).toMatch(/- Accomplished: \d+ left out \(`\.execution_state\.completed_items`\)/);
     const shown = await fleet(...named.split(" "));
     expect(JSON.parse(shown.out).execution_state.completed_items).toHaveLength(300);
@@ -191,7 +191,7 @@ describe("fleet resume", { timeout: CALLS_MS }, () => {
 
   test("warns that a task has ended", async () => {
     const id = await written("ended", {});
-    expect((await fleet("finalize", id, "--status", "cancelled")).exit).toBe(0);
+    expect((await fleet("checkpoint", "finalize", id, "--status", "cancelled")).exit).toBe(0);
     const { exit, out, err } = await fleet("resume", "ended");
     expect(exit).toBe(0);
     expect(err).toContain("the task has ended (state=cancelled)");

@@ -72,10 +72,10 @@ test("after a timeout, the hint repeats the command id", () => {
 });
 
 test.each([
-  ["NOT_FOUND", {}, "fleet checkpoints list"],
-  ["NOT_FOUND", { handoff: "auth" }, "fleet handoffs list"],
+  ["NOT_FOUND", {}, "fleet checkpoint list"],
+  ["NOT_FOUND", { handoff: "auth" }, "fleet handoff list"],
   ["NOT_FOUND", { seq: 17 }, "fleet queue dead list"],
-  ["CONFLICT", { handoff_id: "one" }, "fleet handoffs show one"],
+  ["CONFLICT", { handoff_id: "one" }, "fleet handoff show one"],
   ["CONFLICT", {}, "fleet task show <task>"],
   ["CONFLICT", { task_id: "auth" }, "fleet task show auth"],
   ["FENCED", {}, "fleet fence take <task>"],

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { expect, test } from "vitest";
+import { fullCall } from "../../../services/cli/input/spelling.ts";
 import { createProgram } from "../../../services/cli/runtime/program.ts";
 import { USAGE_EXIT } from "../../../services/cli/runtime/usage.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
@@ -20,7 +21,9 @@ const program = createProgram(context, () => {});
 const examples = [...manual.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
   .flatMap(([, block = ""]) => block.replaceAll("\\\n", " ").split("\n"))
   .flatMap((line) => /\bfleet ((?:[^#|)"']|"[^"]*"|'[^']*')*)/.exec(line)?.[1] ?? [])
-  .map((call) => (call.match(/"[^"]*"|'[^']*'|\S+/g) ?? []).map((word) => word.replace(/^["']|["']$/g, "")));
+  .map((call) =>
+    fullCall(call.match(/"[^"]*"|'[^']*'|\S+/g) ?? []).map((word) => word.replace(/^["']|["']$/g, "")),
+  );
 
 /** The command of a call and its further words. */
 function commandOf(words: readonly string[], from: Command = program): [Command, readonly string[]] {

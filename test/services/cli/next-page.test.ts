@@ -8,27 +8,23 @@ import { nextCommand } from "../../../services/cli/runtime/next-page.ts";
 const cursor = { option: "--cursor", value: "abc" };
 
 test.each([
-  [["checkpoints", "list"], {}, "fleet checkpoints list --cursor abc"],
+  [["checkpoint", "list"], {}, "fleet checkpoint list --cursor abc"],
   [
-    ["checkpoints", "list", "--cursor", "old", "--limit", "2"],
+    ["checkpoint", "list", "--cursor", "old", "--limit", "2"],
     {},
-    "fleet checkpoints list --limit 2 --cursor abc",
+    "fleet checkpoint list --limit 2 --cursor abc",
   ],
-  [["checkpoints", "list", "--cursor=old"], {}, "fleet checkpoints list --cursor abc"],
+  [["checkpoint", "list", "--cursor=old"], {}, "fleet checkpoint list --cursor abc"],
   [
-    ["checkpoints", "search", "--from", "2h", "--text", "two words"],
+    ["checkpoint", "search", "--from", "2h", "--text", "two words"],
     { "--from": "2026-01-04T15:30:00.000Z" },
-    "fleet checkpoints search --from 2026-01-04T15:30:00.000Z --text 'two words' --cursor abc",
+    "fleet checkpoint search --from 2026-01-04T15:30:00.000Z --text 'two words' --cursor abc",
   ],
+  [["checkpoint", "search", "--from=2h"], { "--from": "T" }, "fleet checkpoint search --from T --cursor abc"],
   [
-    ["checkpoints", "search", "--from=2h"],
-    { "--from": "T" },
-    "fleet checkpoints search --from T --cursor abc",
-  ],
-  [
-    ["checkpoints", "search", "--to", "2h"],
+    ["checkpoint", "search", "--to", "2h"],
     { "--to": undefined },
-    "fleet checkpoints search --to 2h --cursor abc",
+    "fleet checkpoint search --to 2h --cursor abc",
   ],
 ])("%j", (argv, fixed, expected) => {
   expect(nextCommand("fleet", argv, { ...cursor, fixed })).toBe(expected);

@@ -1,6 +1,7 @@
 // Calls that need no fleet: help, usage errors, and the effects of a terminal.
 
 import { describe, expect, test } from "vitest";
+import { fullCall } from "../../../services/cli/input/spelling.ts";
 import type { ProcessContext } from "../../../services/cli/runtime/process-context.ts";
 import { createProgram, run } from "../../../services/cli/runtime/program.ts";
 import { Session } from "../../../services/cli/runtime/session.ts";
@@ -66,15 +67,15 @@ describe("help", () => {
     expect(out).toContain(`Usage: npx fleet ${path}`);
     expect(
       out.match(
-        /(?<!npx )\bfleet (up|status|checkpoints?|update|finalize|link|task|resume|recover|recovery|fence|handoffs?|alerts|agents|audit|scrub|index|queue|spool|events)\b/,
+        /(?<!npx )\bfleet (up|status|checkpoint|task|resume|recovery|fence|handoff|alerts|agents|audit|scrub|index|queue|spool|events)\b/,
       ),
     ).toBeNull();
   });
 
   test.each([
-    ["checkpoints list", "(default 20, at most 100, or 1000 with --task alone)"],
-    ["checkpoints search", "(default 20, at most 100)"],
-    ["checkpoints history", "(default 20, at most 1000)"],
+    ["checkpoint list", "(default 20, at most 100, or 1000 with --task alone)"],
+    ["checkpoint search", "(default 20, at most 100)"],
+    ["checkpoint history", "(default 20, at most 1000)"],
     ["audit show", "(default 100, at most 500)"],
     ["queue dead list", "(default 20, at most 100)"],
   ])("fleet %s names its limits", async (path, range) => {
@@ -87,35 +88,71 @@ describe("help", () => {
   });
 
   test("names the phases, types and statuses of the protocol", async () => {
-    const { out } = await fleet("checkpoint --help");
+    const { out } = await fleet("checkpoint create --help");
     for (const word of [...PHASES, ...BUILTIN_AGENT_TYPES]) expect(out).toContain(word);
-    const finalize = await fleet("finalize --help");
+    const finalize = await fleet("checkpoint finalize --help");
     for (const word of FINAL_STATUSES) expect(finalize.out).toContain(`"${word}"`);
   });
 });
 
+test.each([
+  ["tasks", "task list"],
+  ["tasks --state active", "task list --state active"],
+  ["tasks show auth", "task show auth"],
+  ["--json tasks", "--json task list"],
+  ["--agent tasks handoffs", "--agent tasks handoff list"],
+  ["checkpoint --task auth", "checkpoint create --task auth"],
+  ["checkpoint list", "checkpoint list"],
+  ["checkpoint --help", "checkpoint --help"],
+  ["checkpoints", "checkpoint list"],
+  ["help handoffs", "help handoff"],
+  ["handoff tasks", "handoff tasks"],
+  ["resume tasks", "resume tasks"],
+  ["constructor", "constructor"],
+  ["", ""],
+])("fleet %s means fleet %s", (short, full) => {
+  expect(fullCall(short.split(" ").filter(Boolean)).join(" ")).toBe(full);
+});
+
 describe("usage errors end with 64 and print nothing on standard output", () => {
   test.each([
-    ["chekpoint", "unknown command 'chekpoint'", "Did you mean checkpoint? See `fleet --help`."],
-    ["checkpoints lst", "unknown command 'lst'", "Did you mean list? See `fleet checkpoints --help`."],
+    ["chekpoint", "unknown command 'chekpoint'", "Did you mean `fleet checkpoint`? See `fleet --help`."],
+    [
+      "checkpoints lst",
+      "unknown command 'lst'",
+      "Did you mean `fleet checkpoint list`? See `fleet checkpoint --help`.",
+    ],
+    ["update x", "unknown command 'update'", "Did you mean `fleet checkpoint update`?"],
+    ["recover auth", "unknown command 'recover'", "Did you mean `fleet recovery start`?"],
+    ["ls handoffs", "unknown command 'ls'", "Did you mean `fleet handoff list`?"],
+    ["show handoffs", "unknown command 'show'", "Did you mean `fleet handoff show`?"],
+    ["accept auth", "unknown command 'accept'", "Did you mean `fleet handoff take`?"],
+    ["handoff reset auth", "unknown command 'reset'", "Did you mean `fleet recovery reset`?"],
+    ["hsitory auth", "unknown command 'hsitory'", "Did you mean `fleet checkpoint history`?"],
+    ["--person ada statsu", "unknown command 'statsu'", "Did you mean `fleet status`?"],
+    ["xyzzy", "unknown command 'xyzzy'", "See `fleet --help`."],
     ["task auth", "unknown command 'auth'", "Did you mean `fleet task show auth`? See `fleet task --help`."],
     ["audit auth --from 3", "unknown command 'auth'", "Did you mean `fleet audit show auth`?"],
-    ["recovery auth", "unknown command 'auth'", "Did you mean `fleet recovery status auth`?"],
-    ["handoffs auth", "unknown command 'auth'", "Did you mean `fleet handoffs show auth`?"],
-    ["checkpoints chk-1", "unknown command 'chk-1'", "Did you mean `fleet checkpoints show chk-1`?"],
+    ["recovery auth", "unknown command 'auth'", "Did you mean `fleet recovery show auth`?"],
+    ["handoffs auth", "unknown command 'auth'", "Did you mean `fleet handoff show auth`?"],
+    ["checkpoints chk-1", "unknown command 'chk-1'", "Did you mean `fleet checkpoint show chk-1`?"],
     ["alerts default/auth/17", "unknown command", "Did you mean `fleet alerts show default/auth/17`?"],
     ["task $(id)", "unknown command '$(id)'", "See `fleet task --help`."],
     ["agents auth", "unknown command 'auth'", "See `fleet agents --help`."],
-    ["checkpoint auth", "too many arguments", "Did you mean `fleet checkpoint --task auth`?"],
+    ["checkpoint auth", "unknown command 'auth'", "Did you mean `fleet checkpoint --task auth`?"],
     ["status --jsn", "unknown option '--jsn'", "see `fleet status --help`."],
     ["status more", "too many arguments", "`fleet status --help`"],
-    ["update x", "--patch", "`fleet update --help`"],
-    ["finalize x --status done", "Allowed choices are succeeded", "`fleet finalize --help`"],
-    ["checkpoints list --limit 0", "1 or more", "`fleet checkpoints list --help`"],
-    ["checkpoints list --limit 101", "--limit is too large: 101", "(default 20, at most 100, or 1000 with"],
-    ["checkpoints list --task t --limit 1001", "'1001' is invalid", "(default 20, at most 100, or 1000 with"],
-    ["checkpoints search -n 101", "1 or more (default 20, at most 100)", "`fleet checkpoints search --help`"],
-    ["checkpoints history t -n 1001", "(default 20, at most 1000)", "`fleet checkpoints history --help`"],
+    ["checkpoint update x", "--patch", "`fleet checkpoint update --help`"],
+    [
+      "checkpoint finalize x --status done",
+      "Allowed choices are succeeded",
+      "`fleet checkpoint finalize --help`",
+    ],
+    ["checkpoint list --limit 0", "1 or more", "`fleet checkpoint list --help`"],
+    ["checkpoint list --limit 101", "--limit is too large: 101", "(default 20, at most 100, or 1000 with"],
+    ["checkpoint list --task t --limit 1001", "'1001' is invalid", "(default 20, at most 100, or 1000 with"],
+    ["checkpoint search -n 101", "1 or more (default 20, at most 100)", "`fleet checkpoint search --help`"],
+    ["checkpoint history t -n 1001", "(default 20, at most 1000)", "`fleet checkpoint history --help`"],
     ["audit show t -n 501", "(default 100, at most 500)", "`fleet audit show --help`"],
     ["resume t --budget 5kg", "'5kg' is invalid", "2000, 9500c, or one of default, codex_hook, claude_hook"],
     ["resume t --budget 0", "'0' is invalid", "`fleet resume --help`"],
@@ -126,16 +163,21 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     ],
     ["resume t --workspace /nowhere/at/all", "/nowhere/at/all is not a folder", "--no-workspace"],
     ["status --url http://h:1", "--url has the wrong scheme: http", "starts with nats, tls, ws, wss"],
+    ["checkpoints prune", "does not remove checkpoints", "Nothing was changed."],
     ["recovery run", "a task is missing", "--blocked for all blocked tasks"],
     ["recovery reset auth --blocked", "--blocked does not apply to one task", "Name a task"],
-    ["recovery run auth --dry-run", "--dry-run does not apply to one task", "fleet recover auth --dry-run"],
+    [
+      "recovery run auth --dry-run",
+      "--dry-run does not apply to one task",
+      "fleet recovery start auth --dry-run",
+    ],
     ["recovery reset --blocked --yes --command-id x", "cannot be used", "`fleet recovery reset --help`"],
     ["status --tenant a.b", "--tenant is not a valid name", "1 to 64 characters"],
-    ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint --help`"],
+    ["checkpoint --progress 101", "0 to 100", "`fleet checkpoint create --help`"],
     ["status --timeout 5", "such as 5s", "`fleet status --help`"],
-    ["checkpoints search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
-    ["update x --patch {", "--patch is not JSON", "one JSON object"],
-    ["update x --patch @/nowhere/at/all", "cannot be read: ENOENT", "Give the path"],
+    ["checkpoint search --from yesterday", "--from is not a time: yesterday", "30m, 2h, 7d"],
+    ["checkpoint update x --patch {", "--patch is not JSON", "one JSON object"],
+    ["checkpoint update x --patch @/nowhere/at/all", "cannot be read: ENOENT", "Give the path"],
   ])("fleet %s", async (line, what, next) => {
     const { exit, out, err } = await fleet(line);
     expect({ exit, out }).toEqual({ exit: 64, out: "" });
@@ -144,7 +186,7 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     expect(err.toLowerCase()).toContain(next.toLowerCase());
   });
 
-  test.each(["", "checkpoints", "audit"])("fleet %s shows help on standard error", async (line) => {
+  test.each(["", "task", "handoff", "audit"])("fleet %s shows help on standard error", async (line) => {
     const { exit, out, err } = await fleet(line);
     expect({ exit, out }).toEqual({ exit: 64, out: "" });
     expect(err).toContain("Usage: fleet");
@@ -195,7 +237,7 @@ describe("global options", () => {
 
   test("--version is an option of the program, and of show with a number", async () => {
     expect((await fleet("--version")).out).toMatch(/^\d+\.\d+\.\d+\n$/);
-    expect((await fleet("checkpoints show x --version y")).err).toContain("whole number");
+    expect((await fleet("checkpoint show x --version y")).err).toContain("whole number");
   });
 });
 

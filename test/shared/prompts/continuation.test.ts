@@ -81,7 +81,7 @@ describe("for any checkpoint", { timeout: PROPERTY_MS }, () => {
         expect(text).toContain(`## ${style.sections.find(([name]) => name === "next_action")![1]}\n`);
         const tenant = ` --tenant ${metadata.tenant}`;
         expect(text).toContain(
-          `\`fleet checkpoints show chk-${metadata.checkpoint_id} --version 2 --json${tenant}\``,
+          `\`fleet checkpoint show chk-${metadata.checkpoint_id} --version 2 --json${tenant}\``,
         );
         if (input.drift !== undefined) expect(text).toMatch(/^The workspace (is as|has drifted|conflicts)/m);
         if (input.handoff !== undefined) expect(text).toContain(`by handoff ${input.handoff.handoff_id}`);
@@ -264,7 +264,7 @@ describe("the text", () => {
       "> - Write tests: all states\n",
       "> - Use custom properties of CSS for colour 0 (because: no style is calculated",
       "> - src/components/Part11.tsx (created)\n",
-      "Nothing. The whole checkpoint: `fleet checkpoints show chk-019bef72-3d00-7a31-b5c4-0d6e2f9a1b01 --version 2 --json`",
+      "Nothing. The whole checkpoint: `fleet checkpoint show chk-019bef72-3d00-7a31-b5c4-0d6e2f9a1b01 --version 2 --json`",
     ])
       expect(text).toContain(line);
   });
@@ -333,7 +333,7 @@ describe("the text", () => {
   });
 
   test("uses the name of the command on the agent's machine", () => {
-    expect(promptOf({ fleet: "npx fleet" }).text).toContain("`npx fleet checkpoints show chk-");
+    expect(promptOf({ fleet: "npx fleet" }).text).toContain("`npx fleet checkpoint show chk-");
   });
 
   test.each<[string, object, string]>([

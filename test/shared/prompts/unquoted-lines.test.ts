@@ -45,7 +45,7 @@ const OWN_LINES: readonly RegExp[] = [
   `Newer but corrupt, and therefore skipped: chk-${NAME}(?:, chk-${NAME})*(?: and \\d+ more)?\\.`,
   "The workspace (?:is as|has drifted|conflicts) .*",
   "None was recorded\\. (?:This is the best substitute:|Find out what remains, and ask if it is unclear\\.)",
-  `(?:Nothing\\. )?The whole checkpoint: \`fleet checkpoints show chk-${NAME} --version \\d+ --json${TENANT}\``,
+  `(?:Nothing\\. )?The whole checkpoint: \`fleet checkpoint show chk-${NAME} --version \\d+ --json${TENANT}\``,
   `- (?:${[...headings].map(exactly).join("|")}): (?:\\d+ left out)?(?:, )?(?:\\d+ shortened)? \\(\`(?:${places})\`\\)`,
   "- Secrets: \\d+ replaced by \\[redacted: …\\]; read them from their own store\\.",
 ].map((line) => new RegExp(`^${line}$`));

@@ -25,7 +25,7 @@ describe("text", () => {
     expect(alertText(failed("no_agent"))).toEqual({
       what: "Task auth is blocked: no agent accepted any of its offers in time.",
       todo: "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff).",
-      command: `fleet handoffs show ${handoffId}`,
+      command: `fleet handoff show ${handoffId}`,
       acknowledge: "fleet alerts ack default/auth/17",
     });
     expect(alertText(dead)).toMatchObject({

@@ -1,16 +1,24 @@
-// `fleet checkpoints`: reads checkpoints, with one file for each query.
+// `fleet checkpoint`: writes, changes and reads checkpoints, with one file for each verb.
 
 import type { Command } from "commander";
 import type { ActionFactory } from "../../runtime/action.ts";
+import { addCreate } from "./create.ts";
+import { addFinalize } from "./finalize.ts";
 import { addHistory } from "./history.ts";
+import { addLink } from "./link.ts";
 import { addList } from "./list.ts";
+import { addPrune } from "./prune.ts";
 import { addSearch } from "./search.ts";
 import { addShow } from "./show.ts";
+import { addUpdate } from "./update.ts";
 
 export function addCheckpoints(program: Command, action: ActionFactory): void {
-  const group = program.command("checkpoints").description("List, show and search checkpoints.");
-  addList(group, action);
-  addShow(group, action);
-  addHistory(group, action);
-  addSearch(group, action);
+  const group = program
+    .command("checkpoint")
+    .summary("Write, change, list and search checkpoints.")
+    .description(
+      "Write, change, list and search checkpoints. `checkpoint` with options alone is `checkpoint create`.",
+    );
+  for (const addVerb of [addCreate, addUpdate, addFinalize, addLink]) addVerb(group, action);
+  for (const addVerb of [addList, addShow, addHistory, addSearch, addPrune]) addVerb(group, action);
 }

@@ -1,4 +1,4 @@
-// `fleet finalize`: ends a checkpoint's time as a draft. After that it never changes.
+// `fleet checkpoint finalize`: ends a checkpoint's time as a draft. After that it never changes.
 
 import { type Command, Option } from "commander";
 import type { CheckpointOutcome, FinalStatus } from "../../../../shared/sdk/sdk.ts";
@@ -17,8 +17,8 @@ interface Flags extends CallFlags {
 /** The protocol's own list comes with its schemas, which would make the help slow. */
 const STATUSES = ["succeeded", "failed", "cancelled", "handed_off"] as const satisfies readonly FinalStatus[];
 
-export function addFinalize(program: Command, action: ActionFactory): void {
-  const command = program
+export function addFinalize(group: Command, action: ActionFactory): void {
+  const command = group
     .command("finalize")
     .summary("Finalize a checkpoint: it never changes again.")
     .description("Finalize a checkpoint: it never changes again, and its retention begins.")
@@ -30,15 +30,15 @@ export function addFinalize(program: Command, action: ActionFactory): void {
     .option("-t, --task <id>", "its task, which saves a look-up");
   addCallOptions(command, "the checkpoint has this version").action(action(finalize));
   withExamples(command, (fleet) => ({
-    "The work is done": `${fleet} finalize chk-0199… --status succeeded`,
-    "Finalize it and keep it for six years": `${fleet} finalize chk-0199… --status succeeded --retention P6Y`,
+    "The work is done": `${fleet} checkpoint finalize chk-0199… --status succeeded`,
+    "Finalize it and keep it for six years": `${fleet} checkpoint finalize chk-0199… --status succeeded --retention P6Y`,
   }));
 }
 
 /** The completion of a task may hand it to another agent type. */
 function handedOff(outcome: CheckpointOutcome, fleet: string): string[] {
   if (outcome.outcome !== "committed" || outcome.handoffId === undefined) return [];
-  return [`The task is handed off. Follow it: ${fleet} handoffs show ${outcome.handoffId}`];
+  return [`The task is handed off. Follow it: ${fleet} handoff show ${outcome.handoffId}`];
 }
 
 async function finalize(session: Session, id: string, flags: Flags): Promise<void> {

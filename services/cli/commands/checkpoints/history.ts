@@ -1,4 +1,4 @@
-// `fleet checkpoints history`: the chain of a task's checkpoints.
+// `fleet checkpoint history`: the chain of a task's checkpoints.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -26,7 +26,7 @@ export function addHistory(group: Command, action: ActionFactory): void {
     .option("--cursor <cursor>", CURSOR)
     .action(action(history));
   withExamples(command, (fleet) => ({
-    "From the beginning": `${fleet} checkpoints history auth --order oldest`,
+    "From the beginning": `${fleet} checkpoint history auth --order oldest`,
   }));
 }
 

@@ -1,4 +1,4 @@
-// `fleet link`: adds a parent to a checkpoint.
+// `fleet checkpoint link`: adds a parent to a checkpoint.
 
 import type { Command } from "commander";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
@@ -11,8 +11,8 @@ interface Flags extends CallFlags {
   readonly task?: string;
 }
 
-export function addLink(program: Command, action: ActionFactory): void {
-  const command = program
+export function addLink(group: Command, action: ActionFactory): void {
+  const command = group
     .command("link")
     .description("Add a parent to a checkpoint of the same task.")
     .argument("<parent>", "the parent checkpoint", bareId)
@@ -20,7 +20,7 @@ export function addLink(program: Command, action: ActionFactory): void {
     .option("-t, --task <id>", "their task, which saves a look-up");
   addCallOptions(command, "the child has this version").action(action(link));
   withExamples(command, (fleet) => ({
-    "Join two lines of work": `${fleet} link chk-0199…a chk-0199…b`,
+    "Join two lines of work": `${fleet} checkpoint link chk-0199…a chk-0199…b`,
   }));
 }
 

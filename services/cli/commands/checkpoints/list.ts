@@ -1,4 +1,4 @@
-// `fleet checkpoints list`: the newest checkpoints of one task, one agent or all tasks.
+// `fleet checkpoint list`: the newest checkpoints of one task, one agent or all tasks.
 
 import type { Command } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -28,8 +28,8 @@ export function addList(group: Command, action: ActionFactory): void {
     .option("--cursor <cursor>", CURSOR)
     .action(action(list));
   withExamples(command, (fleet) => ({
-    "The newest checkpoints of all tasks": `${fleet} checkpoints list`,
-    "The checkpoints of one task": `${fleet} checkpoints list --task auth --limit 50`,
+    "The newest checkpoints of all tasks": `${fleet} checkpoint list`,
+    "The checkpoints of one task": `${fleet} checkpoint list --task auth --limit 50`,
   }));
 }
 

@@ -1,4 +1,4 @@
-// `fleet checkpoints search`: finds checkpoints by their fields and their words.
+// `fleet checkpoint search`: finds checkpoints by their fields and their words.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -47,8 +47,8 @@ export function addSearch(group: Command, action: ActionFactory): void {
     .option("--wait-for <position>", "first wait until the index has reached this position")
     .action(action(search));
   withExamples(command, (fleet) => ({
-    "The errors of the last day": `${fleet} checkpoints search --trigger error --from 24h`,
-    "Decisions about token expiry": `${fleet} checkpoints search --text "token expiry" --type architecture`,
+    "The errors of the last day": `${fleet} checkpoint search --trigger error --from 24h`,
+    "Decisions about token expiry": `${fleet} checkpoint search --text "token expiry" --type architecture`,
   }));
 }
 

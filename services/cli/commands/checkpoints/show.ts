@@ -1,4 +1,4 @@
-// `fleet checkpoints show`: one checkpoint with all its sections.
+// `fleet checkpoint show`: one checkpoint with all its sections.
 
 import { type Command, Option } from "commander";
 import { bareId } from "../../input/id.ts";
@@ -20,9 +20,9 @@ export function addShow(group: Command, action: ActionFactory): void {
     )
     .action(action(show));
   withExamples(command, (fleet) => ({
-    "The current version": `${fleet} checkpoints show chk-0199…`,
-    "The first version": `${fleet} checkpoints show chk-0199… --version 1`,
-    "The next action, in a script": `${fleet} checkpoints show chk-0199… --json | jq .execution_state.resume_pointer`,
+    "The current version": `${fleet} checkpoint show chk-0199…`,
+    "The first version": `${fleet} checkpoint show chk-0199… --version 1`,
+    "The next action, in a script": `${fleet} checkpoint show chk-0199… --json | jq .execution_state.resume_pointer`,
   }));
 }
 

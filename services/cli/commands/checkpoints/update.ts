@@ -1,4 +1,4 @@
-// `fleet update`: changes a draft by a JSON merge patch (RFC 7396).
+// `fleet checkpoint update`: changes a draft by a JSON merge patch (RFC 7396).
 
 import type { Command } from "commander";
 import { addCallOptions, type CallFlags, callOptions } from "../../input/call-options.ts";
@@ -12,8 +12,8 @@ interface Flags extends CallFlags {
   readonly task?: string;
 }
 
-export function addUpdate(program: Command, action: ActionFactory): void {
-  const command = program
+export function addUpdate(group: Command, action: ActionFactory): void {
+  const command = group
     .command("update")
     .summary("Change a checkpoint that is not finalized.")
     .description(
@@ -24,8 +24,8 @@ export function addUpdate(program: Command, action: ActionFactory): void {
     .option("-t, --task <id>", "its task, which saves a look-up");
   addCallOptions(command, "the checkpoint has this version").action(action(update));
   withExamples(command, (fleet) => ({
-    "Record progress": `${fleet} update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
-    "From a file, unless another update came first": `${fleet} update chk-0199… --patch @patch.json --expected-version 2`,
+    "Record progress": `${fleet} checkpoint update chk-0199… --patch '{"execution_state":{"progress_percent":75,"current_focus":"tests"}}'`,
+    "From a file, unless another update came first": `${fleet} checkpoint update chk-0199… --patch @patch.json --expected-version 2`,
   }));
 }
 

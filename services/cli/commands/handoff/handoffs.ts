@@ -1,13 +1,16 @@
-// `fleet handoffs`: open and ended handoffs.
+// `fleet handoff`: requests, takes, cancels, lists and shows handoffs.
 
 import { type Command, Option } from "commander";
 import { HANDOFF_STATES, type HandoffState } from "../../../../shared/protocol/handoff-states.ts";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
-import { bareId } from "../../input/id.ts";
 import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
+import { addHandoffCancel } from "./cancel.ts";
+import { addHandoffCreate } from "./create.ts";
+import { namedHandoff } from "./named-handoff.ts";
+import { addHandoffTake } from "./take.ts";
 
 interface Flags {
   readonly task?: string;
@@ -17,7 +20,10 @@ interface Flags {
 }
 
 export function addHandoffs(program: Command, action: ActionFactory): void {
-  const group = program.command("handoffs").description("List and show handoffs.");
+  const group = program
+    .command("handoff")
+    .description("Hand tasks over, accept and cancel offers, list and show handoffs.");
+  for (const addVerb of [addHandoffCreate, addHandoffTake, addHandoffCancel]) addVerb(group, action);
   const listCommand = group
     .command("list")
     .description("List handoffs, newest first.")
@@ -27,8 +33,8 @@ export function addHandoffs(program: Command, action: ActionFactory): void {
     .option("--cursor <cursor>", CURSOR)
     .action(action(list));
   withExamples(listCommand, (fleet) => ({
-    "Tasks that wait for an agent": `${fleet} handoffs list --state offered`,
-    "Tasks that no agent accepted": `${fleet} handoffs list --state escalated --json | jq -r '.handoffs[].task_id'`,
+    "Tasks that wait for an agent": `${fleet} handoff list --state offered`,
+    "Tasks that no agent accepted": `${fleet} handoff list --state escalated --json | jq -r '.handoffs[].task_id'`,
   }));
   const showCommand = group
     .command("show")
@@ -38,8 +44,8 @@ export function addHandoffs(program: Command, action: ActionFactory): void {
     .argument("<handoff>", "the handoff, or its task")
     .action(action(show));
   withExamples(showCommand, (fleet) => ({
-    "The progress of a handoff": `${fleet} handoffs show auth`,
-    "The agent that accepted it, in a script": `${fleet} handoffs show auth --json | jq -r .accepted_by`,
+    "The progress of a handoff": `${fleet} handoff show auth`,
+    "The agent that accepted it, in a script": `${fleet} handoff show auth --json | jq -r .accepted_by`,
   }));
 }
 
@@ -64,17 +70,8 @@ async function list(session: Session, { task, state, limit, cursor }: Flags): Pr
   await session.show(page, () => renderHandoffs({ handoffs: page.handoffs, next }, session.view));
 }
 
-const ID = /^(chk-)?[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 async function show(session: Session, name: string): Promise<void> {
-  const client = await session.client();
-  const found = ID.test(name)
-    ? await client.handoff(bareId(name), session.deadline)
-    : await client.handoffOf(name, session.deadline);
-  if (found === null) {
-    const { FleetError } = await import("../../../../shared/protocol/errors.ts");
-    throw new FleetError("NOT_FOUND", "there is no such handoff", { details: { handoff: name } });
-  }
+  const found = await namedHandoff(session, name);
   const { renderHandoff } = await import("../../rendering/handoff/handoff.ts");
   await session.show(found, () => renderHandoff(found, session.view));
 }

@@ -1,4 +1,4 @@
-// `fleet recovery`: the state of recoveries.
+// `fleet recovery`: lists, shows, starts and retries recoveries.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -7,10 +7,10 @@ import { CURSOR, limitOption } from "../../input/limit.ts";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import { nextPage } from "../../runtime/next-page.ts";
 import type { Session } from "../../runtime/session.ts";
-import { UsageError } from "../../runtime/usage.ts";
 import { addRetries } from "./retry.ts";
+import { addRecoveryStart } from "./start.ts";
 
-interface StatusFlags {
+interface ListFlags {
   readonly state?: RecoveringState;
   readonly limit?: number;
   readonly cursor?: string;
@@ -19,30 +19,33 @@ interface StatusFlags {
 export function addRecovery(program: Command, action: ActionFactory): void {
   const group = program
     .command("recovery")
-    .description("Show the recoveries of tasks whose agents failed, and retry them.");
-  const statusCommand = group
-    .command("status")
-    .summary("Show all open recoveries, or the recovery of one task.")
-    .description(
-      "Show the tasks that are being recovered or are blocked. For one task, show the whole recovery: its attempts, the last failure, " +
-        "the time of the next attempt, or the reason for the block and the next step.",
-    )
-    .argument("[task]", "the task (else all with an open recovery)")
+    .description("Show the recoveries of tasks whose agents failed, start and retry them.");
+  const listCommand = group
+    .command("list")
+    .summary("List open recoveries and blocked tasks.")
+    .description("List the tasks that are being recovered or are blocked.")
     .addOption(new Option("-s, --state <state>", "only those in this state").choices(RECOVERING_STATES))
     .addOption(limitOption(LIMITS.recoveries_limit_default, LIMITS.recoveries_limit_max))
     .option("--cursor <cursor>", CURSOR)
-    .action(action(status));
-  withExamples(statusCommand, (fleet) => ({
-    "Blocked tasks": `${fleet} recovery status --state blocked`,
-    "The cause and the next step": `${fleet} recovery status auth`,
-    "The state, in a script": `${fleet} recovery status auth --json | jq -r .recovery.state`,
+    .action(action(list));
+  withExamples(listCommand, (fleet) => ({ "Blocked tasks": `${fleet} recovery list --state blocked` }));
+  const showCommand = group
+    .command("show")
+    .summary("Show the recovery of one task.")
+    .description(
+      "Show the whole recovery of a task: its attempts, the last failure, the time of the next attempt, or the reason for the block and the next step.",
+    )
+    .argument("<task>", "the task")
+    .action(action(show));
+  withExamples(showCommand, (fleet) => ({
+    "The cause and the next step": `${fleet} recovery show auth`,
+    "The state, in a script": `${fleet} recovery show auth --json | jq -r .recovery.state`,
   }));
+  addRecoveryStart(group, action);
   addRetries(group, action);
 }
 
-async function status(session: Session, task: string | undefined, flags: StatusFlags): Promise<void> {
-  if (task !== undefined) return one(session, task, flags);
-  const { state, limit, cursor } = flags;
+async function list(session: Session, { state, limit, cursor }: ListFlags): Promise<void> {
   const client = await session.client();
   const page = await client.admin.recoveries({
     ...session.deadline,
@@ -64,11 +67,7 @@ async function status(session: Session, task: string | undefined, flags: StatusF
   });
 }
 
-async function one(session: Session, id: string, flags: StatusFlags): Promise<void> {
-  for (const name of ["state", "limit", "cursor"] as const) {
-    if (flags[name] === undefined) continue;
-    throw new UsageError(`--${name} does not apply to one task`, `Leave out --${name} or the task.`);
-  }
+async function show(session: Session, id: string): Promise<void> {
   const { requireTask } = await import("../../runtime/existing-task.ts");
   const task = await requireTask(session, id);
   const { awaitedAgentType, renderRecovery } = await import("../../rendering/recovery/recovery-details.ts");

@@ -115,6 +115,6 @@ async function retryOne(
 /** --dry-run must not be dropped: without it, the task would be retried. */
 function hintOn(session: Session, task: string, option: string): string {
   return option === "--dry-run"
-    ? `\`${session.programName} recover ${task} --dry-run\` shows the effect of a recovery.`
+    ? `\`${session.programName} recovery start ${task} --dry-run\` shows the effect of a recovery.`
     : `Leave out ${option}.`;
 }

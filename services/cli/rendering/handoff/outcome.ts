@@ -21,7 +21,7 @@ export function renderHandedOff(
   { colors, now }: View,
 ): string {
   const id = colors.bold(outcome.handoffId);
-  const follow = `Follow it: ${fleet} handoffs show ${outcome.handoffId}`;
+  const follow = `Follow it: ${fleet} handoff show ${outcome.handoffId}`;
   if (outcome.outcome === "committed") {
     return [
       `${colors.green("Handoff requested:")} ${id}`,

@@ -45,7 +45,7 @@ export function renderAudit({ task, entries, next }: AuditTable, view: View): st
     { brief: (at: string) => ago(at, view.now) },
     { least: 8 },
     { least: 8 },
-    // Failures matter more than checkpoint ids, which `checkpoints list` shows too.
+    // Failures matter more than checkpoint ids, which `checkpoint list` shows too.
     hasAbout ? { leaves: 4 } : undefined,
     { leaves: 1 },
     { leaves: 3 },

@@ -36,7 +36,7 @@ export function renderBlocked(
       ? []
       : [
           [
-            `Skipped, because ${skipped.length === 1 ? "it has" : "they have"} no checkpoint; \`${programName} recovery status <task>\` shows how to write one:`,
+            `Skipped, because ${skipped.length === 1 ? "it has" : "they have"} no checkpoint; \`${programName} recovery show <task>\` shows how to write one:`,
             "",
             ...tableOf(skipped, view),
           ],

@@ -132,19 +132,19 @@ function adviceOn(task: Task, { state, handoff_id }: Recovery, fleet: string, vi
   if (state !== "attempted" || owner !== null) return [];
   return steps(
     "The task is offered, and continues when an agent accepts it. Check that an agent of its type runs:",
-    ["agents list", `handoffs show ${handoff_id ?? id}`],
+    ["agents list", `handoff show ${handoff_id ?? id}`],
   );
 }
 
 const retry = (task: string): string[] => [
   `audit show ${task}`,
-  `recover ${task} --dry-run`,
+  `recovery start ${task} --dry-run`,
   `recovery reset ${task}`,
 ];
 
 /** The owner whose handoff failed may be alive. */
 const anotherOffer = (task: string, { owner }: Task): string =>
-  owner === null ? `recovery run ${task}` : `recover ${task} --force`;
+  owner === null ? `recovery run ${task}` : `recovery start ${task} --force`;
 
 /** The commands for each reason: first those that show the cause, last the one that fixes it. */
 const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>> = {
@@ -153,20 +153,20 @@ const HELP: Readonly<Record<BlockReason, (task: string, head: Task) => string[]>
   unrecoverable: retry,
   chain_broken: (task) => [
     `audit verify ${task}`,
-    `checkpoints list --task ${task}`,
-    `recover ${task} --dry-run --from <checkpoint>`,
+    `checkpoint list --task ${task}`,
+    `recovery start ${task} --dry-run --from <checkpoint>`,
   ],
   no_checkpoint: (task, { agent_type: type, recovery }) => [
     `audit show ${task}`,
     `checkpoint --task ${task} --type ${recovery?.failure?.agent_type ?? type ?? "<type>"} --phase planning --next "Begin"`,
     `recovery run ${task}`,
   ],
-  no_agent: (task, head) => ["agents list", `handoffs show ${task}`, anotherOffer(task, head)],
+  no_agent: (task, head) => ["agents list", `handoff show ${task}`, anotherOffer(task, head)],
   agent_type_unknown: (task, { owner }) => [
-    `handoffs show ${task}`,
-    `recover ${task} --to <type>${owner === null ? "" : " --force"}`,
+    `handoff show ${task}`,
+    `recovery start ${task} --to <type>${owner === null ? "" : " --force"}`,
   ],
-  prompt_over_budget: (task, head) => [`handoffs show ${task}`, anotherOffer(task, head)],
-  withdrawn: (task) => [`handoffs show ${task}`, `recovery run ${task}`],
-  checkpoint_corrupt: (task) => [`recovery status ${task}`, `audit verify ${task}`],
+  prompt_over_budget: (task, head) => [`handoff show ${task}`, anotherOffer(task, head)],
+  withdrawn: (task) => [`handoff show ${task}`, `recovery run ${task}`],
+  checkpoint_corrupt: (task) => [`recovery show ${task}`, `audit verify ${task}`],
 };

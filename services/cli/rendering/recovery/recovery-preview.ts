@@ -1,4 +1,4 @@
-// The effect of a recovery, for `fleet recover --dry-run`: its checkpoint, its next agent, the owner that would lose the
+// The effect of a recovery, for `fleet recovery start --dry-run`: its checkpoint, its next agent, the owner that would lose the
 // task, and whether the recovery would be refused.
 
 import type { ErrorCode } from "../../../../shared/protocol/errors.ts";

@@ -29,7 +29,7 @@ export function renderRecoveryRequest(
     `From: ${checkpointId === null ? chosen : shownId(checkpointId)}`,
     `Fence: ${fence}; a previous owner can no longer write to the task`,
     ...(replaced === null ? [] : [`Cancelled: ${replacedText(replaced, reset)}`]),
-    `Follow it: ${fleet} recovery status ${task}`,
+    `Follow it: ${fleet} recovery show ${task}`,
   ].join("\n");
 }
 

@@ -49,6 +49,6 @@ export function renderRecoveries({ tasks, offeredTo, next, fleet }: RecoveryTabl
     ...tableLines(rows, { heads, view, fit: FIT }),
     "",
     ...pageEnd(counted(tasks.length, "task"), next, view),
-    `Details: \`${fleet} recovery status <task>\``,
+    `Details: \`${fleet} recovery show <task>\``,
   ].join("\n");
 }

@@ -87,7 +87,7 @@ test("one alert is shown with its data, the next step and its acknowledgement", 
     "",
     WHAT,
     "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff).",
-    "  fleet handoffs show h-1",
+    "  fleet handoff show h-1",
     "",
     "Acknowledge it: `fleet alerts ack default/auth/17`",
   ]);

@@ -100,7 +100,7 @@ test("blocked tasks are listed with the reasons of their blocks", () => {
     "",
     "1 task",
     "",
-    "Skipped, because it has no checkpoint; `fleet recovery status <task>` shows how to write one:",
+    "Skipped, because it has no checkpoint; `fleet recovery show <task>` shows how to write one:",
     "",
     "TASK     BLOCK           SINCE   AGENT TYPE      LAST FAILURE",
     "billing  attempts spent  5m ago  implementation  -",

@@ -65,7 +65,7 @@ describe("the details of a recovery", () => {
     expect(text).toContain("\nBlocked: attempts spent, 2026-01-04T15:34:55.000Z (5s ago)\nWhy: killed\n");
     expect(text).toContain("\nAttempts: 5 of 5 after 2 failures, from the previous sound checkpoint\n");
     expect(text).toMatch(
-      /\n\nEvery attempt of the policy failed\. .*\n {2}npx fleet audit show auth\n {2}npx fleet recover auth --dry-run\n {2}npx fleet recovery reset auth$/,
+      /\n\nEvery attempt of the policy failed\. .*\n {2}npx fleet audit show auth\n {2}npx fleet recovery start auth --dry-run\n {2}npx fleet recovery reset auth$/,
     );
   });
 
@@ -73,16 +73,16 @@ describe("the details of a recovery", () => {
     const reason = { reason: "no_agent", details: null, at: "2026-01-04T15:34:55.000Z" } as const;
     const one = { ...blocked, blocked: { ...blocked.blocked, ...reason } };
     expect(renderRecovery(one, "fleet")).toMatch(
-      /\n\nNo agent accepted it\. .*\n {2}fleet agents list\n {2}fleet handoffs show auth\n {2}fleet recovery run auth$/,
+      /\n\nNo agent accepted it\. .*\n {2}fleet agents list\n {2}fleet handoff show auth\n {2}fleet recovery run auth$/,
     );
   });
 
   test.each([
     [
       "agent_type_unknown",
-      /type that does not exist\. .*\n.*handoffs show auth\n {2}fleet recover auth --to <type>$/,
+      /type that does not exist\. .*\n.*handoff show auth\n {2}fleet recovery start auth --to <type>$/,
     ],
-    ["prompt_over_budget", /offer\.prompt_tokens .*\n.*handoffs show auth\n {2}fleet recovery run auth$/],
+    ["prompt_over_budget", /offer\.prompt_tokens .*\n.*handoff show auth\n {2}fleet recovery run auth$/],
   ] as const)("that are blocked for %s do not advise to start an agent", (reason, advice) => {
     const one = { ...blocked, blocked: { ...blocked.blocked, reason } };
     const handoff = { handoff_id: A, to_agent_type: "writer" } as Handoff;
@@ -110,7 +110,7 @@ describe("the details of a recovery", () => {
     expect(text).toContain("\nRecovery: attempted, waits for an agent (writer)\n");
     expect(text).toContain("\nWaits for: agents of type writer\nAvailable agents: agent-9 (free, 4s ago)\n");
     expect(renderRecovery({ ...task, recovery: offered })).toContain("waits for an agent\n");
-    expect(text).toMatch(new RegExp(`\n {2}fleet agents list\n {2}fleet handoffs show ${A}$`));
+    expect(text).toMatch(new RegExp(`\n {2}fleet agents list\n {2}fleet handoff show ${A}$`));
     const accepted = renderRecovery({ ...task, owner: "agent-8", recovery: offered }, "fleet");
     expect(accepted).toContain("\nRecovery: attempted, waits for agent-8\n");
     expect(accepted).toMatch(/\nOwner: agent-8, fence 3$/);
@@ -216,7 +216,7 @@ describe("the list of recoveries", () => {
         "going   resumed    1         -                         -       waits for progress",
         "",
         "6 tasks",
-        "Details: `fleet recovery status <task>`",
+        "Details: `fleet recovery show <task>`",
       ],
     );
   });

@@ -139,7 +139,7 @@ test("an alert is posted once, signed, with a line for operators and the alert f
   expect(text).toBe(
     "[critical] Task auth is blocked: no agent accepted any of its offers in time. " +
       "Start an agent of the type that it was offered to, then offer the task again (recovery run, or else handoff). " +
-      `Begin with: fleet handoffs show h-1 (to acknowledge: fleet alerts ack ${id})`,
+      `Begin with: fleet handoff show h-1 (to acknowledge: fleet alerts ack ${id})`,
   );
   expect(alert).toMatchObject({ id, type: "HANDOFF_FAILED", subject: "auth", severity: "critical" });
   expect(idsOf(bare)).toEqual([id]);

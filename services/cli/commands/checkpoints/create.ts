@@ -1,4 +1,4 @@
-// `fleet checkpoint`: writes a checkpoint from options, from a document, or from both.
+// `fleet checkpoint create`: writes a checkpoint from options, from a document, or from both.
 
 import { type Command, Option } from "commander";
 import { LIMITS } from "../../../../shared/protocol/limits.ts";
@@ -26,13 +26,13 @@ interface Flags extends CheckpointFlags, CallFlags {
   readonly workspace?: string | true;
 }
 
-export function addCheckpoint(program: Command, action: ActionFactory): void {
-  const command = program
-    .command("checkpoint")
+export function addCreate(group: Command, action: ActionFactory): void {
+  const command = group
+    .command("create")
     .summary("Write a checkpoint of a task.")
     .description(
       "Write a checkpoint of a task: completed work, decisions, the next action.\n" +
-        "A checkpoint is complete in itself: items that it leaves out are not copied from the previous one. To change a checkpoint, use `update`.\n" +
+        "A checkpoint is complete in itself: items that it leaves out are not copied from the previous one. To change a checkpoint, use `checkpoint update`.\n" +
         "A whole checkpoint can be given as JSON, with --file or through a pipe. Options win over it.",
     )
     .option("-t, --task <id>", "the task")

@@ -1,4 +1,4 @@
-// `fleet recover`: starts a recovery at a checkpoint of the operator's choice, or shows its effect first.
+// `fleet recovery start`: starts a recovery at a checkpoint of the operator's choice, or shows its effect first.
 
 import { type Command, Option } from "commander";
 import { ERROR_TABLE } from "../../../../shared/protocol/errors.ts";
@@ -18,9 +18,9 @@ interface Flags {
 
 const { NOT_FOUND, CONFLICT, CORRUPT, INVALID } = ERROR_TABLE;
 
-export function addRecover(program: Command, action: ActionFactory): void {
-  const command = program
-    .command("recover")
+export function addRecoveryStart(group: Command, action: ActionFactory): void {
+  const command = group
+    .command("start")
     .summary("Recover a task: another agent continues it from a sound checkpoint.")
     .description(
       "Recover a task: another agent continues it from the newest sound checkpoint (the previous one, if that has been tried without progress) or " +
@@ -39,9 +39,9 @@ export function addRecover(program: Command, action: ActionFactory): void {
     .option("--command-id <uuid>", COMMAND_ID, bareId)
     .action(action(recover));
   withExamples(command, (fleet) => ({
-    "Show the effect first": `${fleet} recover auth --dry-run`,
-    "The owner hangs, but still sends heartbeats": `${fleet} recover auth --force --reason "it goes in circles"`,
-    "From an earlier checkpoint": `${fleet} recover auth --from chk-019bef72-3d00-7a31-b5c4-0d6e2f9a1b01`,
+    "Show the effect first": `${fleet} recovery start auth --dry-run`,
+    "The owner hangs, but still sends heartbeats": `${fleet} recovery start auth --force --reason "it goes in circles"`,
+    "From an earlier checkpoint": `${fleet} recovery start auth --from chk-019bef72-3d00-7a31-b5c4-0d6e2f9a1b01`,
   }));
 }
 
