@@ -51,7 +51,7 @@ const HOMES: Record<string, readonly string[]> = {
   "@nats-io/*": ["shared/bus/"],
   lmdb: ["shared/store/"],
   foundationdb: ["shared/store/foundationdb", "shared/store/drivers/foundationdb"],
-  "fdb-tuple": ["shared/records/kv/keyspace.ts"],
+  "fdb-tuple": ["shared/records/kv/key-elements.ts", "shared/records/kv/keyspace.ts"],
   msgpackr: ["shared/integrity/", "shared/records/", "shared/bus/", "shared/sdk/"],
   uuidv7: ["shared/sdk/", "services/watchdog/"],
   pino: ["shared/runtime/"],

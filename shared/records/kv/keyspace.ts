@@ -52,8 +52,7 @@
 import tuple from "fdb-tuple";
 import { DEFAULT_TENANT } from "../../protocol/ids.ts";
 import { type Bytes, type KeyRange, STAMP_BYTES } from "../../store/store.ts";
-
-type Element = string | number | Uint8Array;
+import { cached, element, formatUuid, name, number, parseTexts, UUID_BYTES, uuid } from "./key-elements.ts";
 
 const TENANT_SUBSPACES = [
   "checkpoints",
@@ -99,51 +98,6 @@ const ROOT = "coditect";
 /** The tuple type code that precedes the 12 bytes of a versionstamp. */
 const STAMP_CODE = Buffer.from([0x33]);
 const STAMP_ELEMENT_BYTES = 13;
-const UUID_BYTES = 16;
-const CACHED_PARTS_MAX = 10_000;
-
-/** One packed element. Numbers must be safe integers, because floats do not survive a round trip. */
-function element(value: Element): Buffer {
-  if (typeof value === "number" && !Number.isSafeInteger(value))
-    throw new RangeError("a key holds safe integers only");
-  if (typeof value === "string" && !value.isWellFormed())
-    throw new RangeError("a key holds well-formed text only");
-  if (value instanceof Uint8Array) return tuple.pack([Buffer.from(value)]) as Buffer;
-  return tuple.pack([value]) as Buffer;
-}
-
-/**
- * Caches packed key parts, which recur often. The cache is bounded, so that many tenants or tasks cannot fill
- * the memory.
- */
-function cached<T>(pack: (part: T) => Buffer): (part: T) => Buffer {
-  const known = new Map<T, Buffer>();
-  return (part) => {
-    const found = known.get(part);
-    if (found) return found;
-    if (known.size >= CACHED_PARTS_MAX) known.clear();
-    const packed = pack(part);
-    known.set(part, packed);
-    return packed;
-  };
-}
-
-const name = cached<string>((text) => element(text));
-const number = cached<number>((value) => element(value));
-
-/** The tuple type code that precedes the 16 bytes of a UUID. */
-const UUID_CODE = 0x30;
-
-/**
- * A checkpoint or command id as a UUID element: 17 bytes that keep the time order of ids. Packed by hand for
- * speed, because nearly every key has one and a cache would not help. A test compares it with the library.
- */
-function uuid(id: string): Buffer {
-  const packed = Buffer.allocUnsafe(1 + UUID_BYTES);
-  packed[0] = UUID_CODE;
-  if (packed.write(hexOf(id), 1, "hex") !== UUID_BYTES) throw new RangeError("a key holds whole UUIDs only");
-  return packed;
-}
 
 const tenantRoot = cached<string>((tenant) =>
   tenant === DEFAULT_TENANT ? (tuple.pack([ROOT]) as Buffer) : (tuple.pack([ROOT, "t", tenant]) as Buffer),
@@ -157,13 +111,15 @@ function children(base: Buffer): KeyRange {
   };
 }
 
+/** More than these are made again when they are needed. */
+const TENANTS_MAX = 10_000;
 const tenants = new Map<string, TenantKeys>();
 
 /** The keys of one tenant. */
 export function tenantKeys(tenant: string): TenantKeys {
   const known = tenants.get(tenant);
   if (known) return known;
-  if (tenants.size >= CACHED_PARTS_MAX) tenants.clear();
+  if (tenants.size >= TENANTS_MAX) tenants.clear();
   const keys = keysUnder(tenantRoot(tenant));
   tenants.set(tenant, keys);
   return keys;
@@ -269,7 +225,7 @@ export const systemKeys = {
     end: at("recovery_due", element(dueMs)),
   }),
   agentLease: (tenant: string, task: string, fence: number): Bytes =>
-    at("agent_lease", name(tenant), name(task), element(fence)),
+    at("agent_lease", name(tenant), name(task), number(fence)),
   agentLeases: (): KeyRange => children(at("agent_lease")),
   finding: (tenant: string, task: string, finding: string): Bytes =>
     at("scrub", name(tenant), name(task), element(finding)),
@@ -319,10 +275,16 @@ export function parseRecoveryDue(key: Bytes): { tenant: string; task: string } {
   return { tenant: elements[4] as string, task: elements[5] as string };
 }
 
-/** Reads tenant, task and fence out of an `agent_lease` key. */
+const leasePrefixBytes = at("agent_lease").length;
+
+/**
+ * Reads tenant, task and fence out of an `agent_lease` key. Watchdogs read the leases of all agents every few
+ * seconds, and the library takes most of that time for text, so it decodes only the rest.
+ */
 export function parseAgentLease(key: Bytes): { tenant: string; task: string; fence: number } {
-  const elements = tuple.unpack(Buffer.from(key)) as unknown[];
-  return { tenant: elements[3] as string, task: elements[4] as string, fence: elements[5] as number };
+  const { texts, end } = parseTexts(key, leasePrefixBytes, 2);
+  const [fence] = tuple.unpack(Buffer.from(key.subarray(end))) as [number];
+  return { tenant: texts[0]!, task: texts[1]!, fence };
 }
 
 /** Reads the task out of a `recovering` key. */
@@ -377,19 +339,6 @@ export function parseLink(key: Bytes): { parent: string; child: string } {
 export function parseTask(key: Bytes): string {
   const elements = tuple.unpack(Buffer.from(key)) as unknown[];
   return elements[elements[1] === "t" ? 4 : 2] as string;
-}
-
-function hexOf(id: string): string {
-  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
-}
-
-export function uuidBytes(id: string): Buffer {
-  return Buffer.from(hexOf(id), "hex");
-}
-
-export function formatUuid(bytes: Bytes): string {
-  const hex = Buffer.from(bytes).toString("hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
 /** The smallest key that is greater than `key`. */

@@ -10,7 +10,8 @@
  */
 import type { Bytes, Reader, Tx } from "../../store/store.ts";
 import { decode, encode } from "../kv/codec.ts";
-import { formatUuid, parseSeq, type TenantKeys, uuidBytes } from "../kv/keyspace.ts";
+import { formatUuid, uuidBytes } from "../kv/key-elements.ts";
+import { parseSeq, type TenantKeys } from "../kv/keyspace.ts";
 
 export interface Posting {
   /** The number of the feed entry. */

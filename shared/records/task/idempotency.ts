@@ -10,7 +10,8 @@ import type { HandoffState } from "../../protocol/handoff-states.ts";
 import type { RecoveryState } from "../../protocol/recovery-states.ts";
 import { type Bytes, STAMP_BYTES, type Tx } from "../../store/store.ts";
 import { decodeChecked, encodeChecked, UnreadableValue } from "../kv/codec.ts";
-import { formatUuid, type TenantKeys } from "../kv/keyspace.ts";
+import { formatUuid } from "../kv/key-elements.ts";
+import type { TenantKeys } from "../kv/keyspace.ts";
 import { expire } from "./expiry.ts";
 
 /** A stored answer: everything but the position, which is the stamp that the store puts before it. */

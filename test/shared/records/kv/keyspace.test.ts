@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import tuple from "fdb-tuple";
 import { expect, test } from "vitest";
+import { formatUuid, uuidBytes } from "../../../../shared/records/kv/key-elements.ts";
 import {
   endingId,
-  formatUuid,
+  parseAgentLease,
   parseFinding,
   parseLink,
   parseSeq,
@@ -11,7 +12,6 @@ import {
   stampOf,
   systemKeys,
   tenantKeys,
-  uuidBytes,
 } from "../../../../shared/records/kv/keyspace.ts";
 
 const id = fc.uuid({ version: 7 });
@@ -35,7 +35,25 @@ test("keys are the documented tuples, byte for byte as the library packs them", 
       expect(parseTask(tenantKeys("t").task(task))).toBe(task);
       expect(parseLink(keys.child(task, cp, other))).toEqual({ parent: cp, child: other });
       expect(parseFinding(systemKeys.finding("clinic", task, "f"))).toEqual({ tenant: "clinic", id: "f" });
+      const lease = { tenant: task, task: "clinic", fence: seq };
+      const leaseKey = systemKeys.agentLease(task, "clinic", seq);
+      expect(leaseKey).toEqual(packed("s", "agent_lease", task, "clinic", seq));
+      expect(parseAgentLease(leaseKey)).toEqual(lease);
+      // A key that a store returns may lie in the middle of a block.
+      expect(parseAgentLease(Buffer.concat([Buffer.from("block"), leaseKey]).subarray(5))).toEqual(lease);
       expect(formatUuid(uuidBytes(cp))).toBe(cp);
+    }),
+  );
+});
+
+test("any text is packed as the library packs it", () => {
+  const text = fc.oneof(
+    fc.string({ unit: "grapheme" }),
+    fc.string({ unit: fc.constantFrom("\0", "a", "é") }),
+  );
+  fc.assert(
+    fc.property(text, (value) => {
+      expect(systemKeys.count(value)).toEqual(tuple.pack(["coditect", "s", "count", value]));
     }),
   );
 });

@@ -1,0 +1,95 @@
+/**
+ * The elements of a key: text, numbers, ids and bytes, packed as FoundationDB's tuple layer packs them. Text and
+ * ids are packed by hand, because the library packs byte by byte and every transaction needs dozens of keys. A
+ * test compares them with the library.
+ */
+import tuple from "fdb-tuple";
+import type { Bytes } from "../../store/store.ts";
+
+type Element = string | number | Uint8Array;
+
+export const UUID_BYTES = 16;
+/** The keys of 10,000 agents have about as many parts: a cache that is too small for them only costs time. */
+const CACHED_PARTS_MAX = 40_000;
+
+/** One packed element. Numbers must be safe integers, because floats do not survive a round trip. */
+export function element(value: Element): Buffer {
+  if (typeof value === "number" && !Number.isSafeInteger(value))
+    throw new RangeError("a key holds safe integers only");
+  if (typeof value === "string" && !value.isWellFormed())
+    throw new RangeError("a key holds well-formed text only");
+  if (value instanceof Uint8Array) return tuple.pack([Buffer.from(value)]) as Buffer;
+  if (typeof value === "string" && !value.includes("\0")) return text(value);
+  return tuple.pack([value]) as Buffer;
+}
+
+/** The tuple type code that precedes a text. The byte after the text is 0. */
+const TEXT_CODE = 0x02;
+
+/** No 0 is in the text. */
+function text(value: string): Buffer {
+  const packed = Buffer.allocUnsafe(2 + Buffer.byteLength(value));
+  packed[0] = TEXT_CODE;
+  packed.write(value, 1);
+  packed[packed.length - 1] = 0;
+  return packed;
+}
+
+/**
+ * Caches packed key parts, which recur often. The cache is bounded, so that many tenants or tasks cannot fill
+ * the memory.
+ */
+export function cached<T>(pack: (part: T) => Buffer): (part: T) => Buffer {
+  const known = new Map<T, Buffer>();
+  return (part) => {
+    const found = known.get(part);
+    if (found) return found;
+    if (known.size >= CACHED_PARTS_MAX) known.clear();
+    const packed = pack(part);
+    known.set(part, packed);
+    return packed;
+  };
+}
+
+export const name = cached<string>((text) => element(text));
+export const number = cached<number>((value) => element(value));
+
+/** The tuple type code that precedes the 16 bytes of a UUID. */
+const UUID_CODE = 0x30;
+
+/** A checkpoint or command id: 17 bytes that keep the time order of ids. A cache would not help. */
+export function uuid(id: string): Buffer {
+  const packed = Buffer.allocUnsafe(1 + UUID_BYTES);
+  packed[0] = UUID_CODE;
+  if (packed.write(hexOf(id), 1, "hex") !== UUID_BYTES) throw new RangeError("a key holds whole UUIDs only");
+  return packed;
+}
+
+/**
+ * The next `count` texts of a key, from the offset of the first, and the offset after them. For texts without a 0,
+ * such as tokens.
+ */
+export function parseTexts(key: Bytes, from: number, count: number): { texts: string[]; end: number } {
+  const bytes = Buffer.from(key.buffer, key.byteOffset, key.byteLength);
+  const texts: string[] = [];
+  let end = from;
+  while (texts.length < count) {
+    const zero = bytes.indexOf(0, end);
+    texts.push(bytes.toString("utf8", end + 1, zero));
+    end = zero + 1;
+  }
+  return { texts, end };
+}
+
+function hexOf(id: string): string {
+  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
+}
+
+export function uuidBytes(id: string): Buffer {
+  return Buffer.from(hexOf(id), "hex");
+}
+
+export function formatUuid(bytes: Bytes): string {
+  const hex = Buffer.from(bytes).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
