@@ -1,5 +1,5 @@
 /** Commands reach the fleet of their folder and no other: real fleets of two projects, one of which dies and loses its port to a third. */
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
@@ -54,6 +54,13 @@ describe("while all fleets run", () => {
     await expect.poll(() => own.getTask("deep")).not.toBeNull();
     await expect.poll(() => foreign.getTask("wide")).not.toBeNull();
     expect([await own.getTask("wide"), await foreign.getTask("deep")]).toEqual([null, null]);
+  });
+
+  test("status names the identity that is recorded in the folder", async () => {
+    const { out } = await fleetIn(deep, "status", "--json");
+    const record = JSON.parse(readFileSync(join(project, ".fleet", "addresses.json"), "utf8"));
+    expect(JSON.parse(out)).toMatchObject({ fleet: record.fleet });
+    expect(record.fleet).toMatch(/^[0-9a-f]{16}$/);
   });
 
   test("an explicit setting wins over the folder", async () => {

@@ -32,7 +32,13 @@ async function status(session: Session): Promise<void> {
     ? await Promise.all([openAlerts(client, session), runningWatchdog(client, session)])
     : [null, null];
   const { renderStatus } = await import("../../rendering/operations/status.ts");
-  const whole = { ...found, ...(alerts !== null && { alerts }), ...(watchdog !== null && { watchdog }) };
+  const identity = client.fleetId;
+  const whole = {
+    ...(identity !== undefined && { fleet: identity }),
+    ...found,
+    ...(alerts !== null && { alerts }),
+    ...(watchdog !== null && { watchdog }),
+  };
   await session.show(whole, () =>
     renderStatus(whole, { url: session.url ?? "", fleet: session.programName }, session.view),
   );
