@@ -7,7 +7,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { takeLock } from "./lock.mjs";
-import { findNatsServer } from "./nats-binary.mjs";
+import { findNatsServer, setupFolder } from "./nats-binary.mjs";
 import { installNatsServer } from "./nats-download.mjs";
 import { installPackages, packagesReady } from "./packages.mjs";
 import { Problem, problemOf } from "./problem.mjs";
@@ -27,21 +27,46 @@ export async function installMissing(root) {
   }
 }
 
-async function install(root, progress) {
-  const home = join(root, ".fleet");
+const install = (root, progress) =>
+  withSetup(root, progress, async (setup) => {
+    const failures = await installParts(root, setup, progress);
+    if (setup.stoppedBy) return 128 + constants.signals[setup.stoppedBy];
+    return report(failures, progress);
+  });
+
+/** Installs a nats-server for the first fleet of an installed package. Throws a Problem whose last line is the next step. */
+export async function installMissingNats(root) {
+  const progress = startProgress(process.stderr);
+  try {
+    await withSetup(root, progress, async (setup) => {
+      // Another process may have installed it during the wait for the lock.
+      const nats = findNatsServer({ root });
+      if ("problem" in nats)
+        await progress.job("nats-server", () => installNatsServer(root, setup, nats.problem));
+    });
+  } catch (error) {
+    throw problemOf(error);
+  } finally {
+    progress.close();
+  }
+}
+
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"];
+
+async function withSetup(root, progress, work) {
+  const home = setupFolder(root);
   mkdirSync(home, { recursive: true });
   const lock = await takeLock(join(home, "setup.lock"), () =>
     progress.say("waiting for another setup to end"),
   );
   let setup;
+  const stop = (signal) => setup.stop(signal);
   try {
     setup = createSetupContext(join(home, "setup"), lock);
-    const stop = (signal) => setup.stop(signal);
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, stop);
-    const failures = await installParts(root, setup, progress);
-    if (setup.stoppedBy) return 128 + constants.signals[setup.stoppedBy];
-    return report(failures, progress);
+    for (const signal of SIGNALS) process.on(signal, stop);
+    return await work(setup);
   } finally {
+    for (const signal of SIGNALS) process.off(signal, stop);
     if (setup) rmSync(setup.folder, { recursive: true, force: true });
     lock.release();
   }

@@ -1,17 +1,31 @@
 // Finds the nats-server of this project, for the setup script, the services and the tests.
 //
-// Order: the path in FLEET_NATS_SERVER; the project's own .fleet/bin/nats-server; each nats-server on PATH.
+// Order: the path in FLEET_NATS_SERVER; the project's own .fleet/bin/nats-server, for an installed package that of the user's
+// cache; each nats-server on PATH.
 // A path in FLEET_NATS_SERVER is used or refused, and never replaced by another server. On PATH an old server is
 // skipped, because Debian 12 ships 2.9, which does not start with Fleet's configuration.
 // Plain JavaScript with only node: modules, so that it runs before anything is installed.
 
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, statSync } from "node:fs";
-import { delimiter, join, resolve } from "node:path";
+import { homedir } from "node:os";
+import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { isPackage } from "./root.mjs";
 import { OLDEST_NATS, versionAtLeast } from "./versions.mjs";
 
-/** The path of the server that the setup script installs. */
-export const ownNatsPath = (root) => join(root, ".fleet", "bin", "nats-server");
+/**
+ * The folder for what is installed beside the npm packages: `.fleet` in a checkout. For an installed package it is in the user's cache,
+ * because npm deletes the folder of a package, and another user may own it.
+ */
+export const setupFolder = (root) => (isPackage(root) ? join(userCache(), "fleet") : join(root, ".fleet"));
+
+function userCache() {
+  const { XDG_CACHE_HOME: given = "" } = process.env;
+  return isAbsolute(given) ? given : join(homedir(), ".cache");
+}
+
+/** The path of the server that the setup script, or the first fleet of an installed package, installs. */
+export const ownNatsPath = (root) => join(setupFolder(root), "bin", "nats-server");
 
 /**
  * Finds a nats-server that is new enough and runs on this machine.

@@ -10,7 +10,6 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, statfsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { findNatsServer } from "../../../deploy/local/nats-binary.mjs";
 import type { ServerClaims } from "../../../shared/bus/access/claims.ts";
 import { natsServerName } from "../../../shared/bus/server-name.ts";
 import { ERROR_TABLE } from "../../../shared/protocol/errors.ts";
@@ -18,6 +17,7 @@ import type { Logger } from "../../../shared/runtime/observability/log.ts";
 import { StartupError } from "../../../shared/runtime/process/startup.ts";
 import { writeWhole } from "../../../shared/runtime/process/whole-file.ts";
 import { adoptStreams } from "./accounts.ts";
+import { usableNatsServer } from "./binary.ts";
 import { natsConfig } from "./config.ts";
 import { type Listener, listenerUrl } from "./listener.ts";
 import { lockNatsFolder, type NatsLock } from "./lock.ts";
@@ -75,10 +75,7 @@ const READY_MS = 60_000;
 
 /** Resolves when the server is ready. Throws StartupError: binary missing or too old, port taken, folder in use, disk full. */
 export async function startNatsServer(o: NatsServerOptions): Promise<NatsServer> {
-  const binary = findNatsServer({ root: o.root, env: { ...o.env } });
-  if ("problem" in binary) {
-    throw failed("no usable nats-server", { problem: binary.problem }, "run: node deploy/local/setup.mjs");
-  }
+  const binary = await usableNatsServer(o.root, o.env);
   const dir = resolve(o.dir);
   const lock = await openFolder(dir);
   try {
