@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
 import { startThreadPool } from "../../../services/standalone/thread-pool.ts";
 import { readWriterConfig } from "../../../services/writer/config.ts";
@@ -19,6 +20,8 @@ afterAll(async () => {
 });
 
 const TASKS = ["t0", "t1", "t2", "t3"];
+/** Between two calls: threads join and rest for seconds, in which agents without a pause would take all cores. */
+const PAUSE_MS = 10;
 const SIZES = [2, 3, 2, 1, 2, 3, 2, 1, 2, 1];
 
 test("threads join and rest under load: nothing is lost, tasks keep their order, and no counter falls", async () => {
@@ -70,11 +73,15 @@ test("threads join and rest under load: nothing is lost, tasks keep their order,
       while (!isOver) {
         await client.createCheckpoint({ taskId, checkpoint: input(), deadlineMs: 20_000 });
         written.set(taskId, (written.get(taskId) ?? 0) + 1);
+        await sleep(PAUSE_MS);
       }
     });
     let before = 0;
     const counting = (async () => {
-      for (; !isOver; before = await created()) expect(await created()).toBeGreaterThanOrEqual(before);
+      for (; !isOver; before = await created()) {
+        expect(await created()).toBeGreaterThanOrEqual(before);
+        await sleep(PAUSE_MS);
+      }
     })();
     await done.promise;
     isOver = true;

@@ -22,9 +22,12 @@ import { scrub } from "../../../harness/records/scrub.ts";
 
 const TASK = "task-1";
 const options = { label: "test", deadlineMs: 5_000, onUnknown: "safe" } as const;
-/** Text that zstd hardly compresses, so that it needs chunks. */
+/** Text that zstd compresses by a fifth only, so that it needs chunks. */
 const noise = (chars: number) =>
   Array.from({ length: chars }, () => String.fromCharCode(33 + Math.random() * 90)).join("");
+
+/** Two chunks, and no more: the time of the test is that of reading this text thousands of times. */
+const LARGE_CHARS = 80_000;
 
 let bench: TestRecords;
 let rows: KeyValue[];
@@ -78,8 +81,8 @@ beforeAll(async () => {
   bench = await openTestRecords("memory");
   const { repository } = bench;
   const first = await create(repository);
-  const second = await create(repository, { checkpoint: input({ goal: "to do ".repeat(4_000) }) });
-  const large = await create(repository, { checkpoint: input({ goal: noise(150_000) }) });
+  const second = await create(repository, { checkpoint: input({ goal: "to do ".repeat(1_500) }) });
+  const large = await create(repository, { checkpoint: input({ goal: noise(LARGE_CHARS) }) });
   const patch = (n: number) => ({ execution_state: { current_focus: `part ${n}` } });
   for (let n = 1; n <= 2; n += 1) {
     await send(repository, "update", { checkpoint_id: second.checkpoint_id, patch: patch(n) });
@@ -109,6 +112,8 @@ async function isFound(store: Store): Promise<boolean> {
 
 test("the task has rows of every kind, and the scrub finds nothing in it", async () => {
   expect(new Set(rows.map(spaceOf))).toEqual(new Set(SUBSPACES));
+  // Three versions of the large checkpoint: as made, updated and linked.
+  expect(rows.filter((row) => spaceOf(row) === "chunks")).toHaveLength(6);
   expect(await isFound(await storeOf(all))).toBe(false);
 });
 
