@@ -24,6 +24,28 @@ const TASKS = ["t0", "t1", "t2", "t3"];
 const PAUSE_MS = 10;
 const SIZES = [2, 3, 2, 1, 2, 3, 2, 1, 2, 1];
 
+/** The threads' settings. */
+const DATA = {
+  options: {
+    logLevel: "silent",
+    opsHost: "127.0.0.1",
+    opsPort: null,
+    otlpEndpoint: undefined,
+    stopTimeout: 10_000,
+    auth: "off",
+    service: "standalone",
+    diskMinFree: undefined,
+    storeUrl: `lmdb:${join(root, "store")}?shared`,
+    busUrl: nats.url,
+    busMonitorUrl: nats.monitorUrl,
+  },
+  config: {
+    ...readWriterConfig({ agentTypes: [], policyFile: undefined, finalizeDraftsAfter: null }),
+    watchdog: { recoveriesMax: 256, webhooks: [], scrubRate: 4_000_000, scrubEvery: null },
+  },
+  pretty: false,
+} as const;
+
 test("threads join and rest under load: nothing is lost, tasks keep their order, and no counter falls", async () => {
   const sizes = SIZES.values();
   let wanted = 1;
@@ -40,24 +62,7 @@ test("threads join and rest under load: nothing is lost, tasks keep their order,
   };
   const threads = await startThreadPool({
     threadCount,
-    data: {
-      options: {
-        logLevel: "silent",
-        opsHost: "127.0.0.1",
-        opsPort: null,
-        otlpEndpoint: undefined,
-        stopTimeout: 10_000,
-        ...{ auth: "off", service: "standalone", diskMinFree: undefined },
-        storeUrl: `lmdb:${join(root, "store")}?shared`,
-        busUrl: nats.url,
-        busMonitorUrl: nats.monitorUrl,
-      },
-      config: {
-        ...readWriterConfig({ agentTypes: [], policyFile: undefined, finalizeDraftsAfter: null }),
-        watchdog: { recoveriesMax: 256, webhooks: [], scrubRate: 4_000_000, scrubEvery: null },
-      },
-      pretty: false,
-    },
+    data: DATA,
     log: testLog,
     clock: systemClock,
   });
