@@ -2,6 +2,7 @@
 
 import { execFileSync, spawnSync } from "node:child_process";
 import {
+  cpSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -31,7 +32,7 @@ const UNREACHABLE =
 /** Packs the package, which builds it, and installs the tarball. Throws if npm fails for another reason than the network. */
 export function installPackage(): Installation {
   const scratch = mkdtempSync(join(tmpdir(), "fleet-package-"));
-  const pack = npm(["pack", "--json", "--pack-destination", scratch], projectRoot);
+  const pack = npm(["pack", "--json", "--pack-destination", scratch], checkoutIn(scratch));
   const [packed] = JSON.parse(pack.slice(pack.indexOf("["))) as { filename: string; unpackedSize: number }[];
   const folder = join(scratch, "project");
   mkdirSync(folder);
@@ -49,6 +50,22 @@ export function installPackage(): Installation {
   mkdirSync(join(folder, "node_modules", "@types"), { recursive: true });
   symlinkSync(join(projectRoot, "node_modules/@types/node"), join(folder, "node_modules/@types/node"));
   return { folder, unpackedBytes, installedBytes };
+}
+
+/**
+ * A copy of the files that git has or would add, which is what npm builds from a git URL. It has the packages of this checkout; its own
+ * `dist` is built, so that other tests never see a half-built one.
+ */
+function checkoutIn(scratch: string): string {
+  const folder = join(scratch, "checkout");
+  const list = execFileSync("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
+    cwd: projectRoot,
+    encoding: "utf8",
+  });
+  for (const path of list.split("\0").filter((one) => one !== "" && existsSync(join(projectRoot, one))))
+    cpSync(join(projectRoot, path), join(folder, path));
+  symlinkSync(join(projectRoot, "node_modules"), join(folder, "node_modules"));
+  return folder;
 }
 
 /** Runs npm outside of this test's own npm, whose settings would reach it through the environment. */
