@@ -66,6 +66,7 @@ export function createQueries(
       repository.search(tenant, { agent_id, from, to, limit, cursor }),
     search: (tenant, query) => repository.search(tenant, query),
     task: async (tenant, query) => ({ task: await repository.task(tenant, query.task_id) }),
+    tasks: (tenant, query) => repository.tasks(tenant, query),
     audit: (tenant, query) => repository.audit(tenant, query),
     handoff: async (tenant, query) => ({ handoff: await repository.handoff(tenant, query) }),
     handoffs: (tenant, query) => repository.handoffs(tenant, query),

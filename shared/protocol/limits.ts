@@ -131,6 +131,10 @@ export const LIMITS = {
   handoffs_limit_default: 20,
   /** Records that one list may scan for matches. */
   handoffs_scan_count_max: 2_000,
+  /** Tasks are listed with their whole heads, and their newest checkpoints are read. */
+  tasks_limit_max: 100,
+  tasks_limit_default: 20,
+  tasks_scan_count_max: 2_000,
   /** Recoveries are listed with the whole heads of their tasks. */
   recoveries_limit_max: 100,
   recoveries_limit_default: 20,

@@ -49,6 +49,7 @@ const READ_OPS: readonly QueryOp[] = [
   "recovery_point",
 ];
 const OVERVIEW_OPS: readonly QueryOp[] = [
+  "tasks",
   "recoveries",
   "status",
   "agents",

@@ -28,7 +28,7 @@ import {
 import { type PointFailure, RECOVERING_STATES } from "./recovery-states.ts";
 import type { ScrubFindingPage, ScrubStatus } from "./scrub.ts";
 import type { QueryOp } from "./subjects.ts";
-import type { Task } from "./task.ts";
+import { type ListedTask, TASK_STATES, type Task } from "./task.ts";
 import type { AuditRecord, TenantAuditPage } from "./tenant-audit.ts";
 
 const cursor = z.string().max(1_024).optional();
@@ -82,6 +82,19 @@ export const byAgentQuerySchema = z.looseObject({
 });
 
 export const taskQuerySchema = z.looseObject({ task_id: tokenSchema });
+
+/** Ordered by task id. A task must match all filters. */
+export const tasksQuerySchema = z.looseObject({
+  state: z.enum(TASK_STATES, { error: `one of ${TASK_STATES.join(", ")}` }).optional(),
+  /** The phase of the newest checkpoint. */
+  phase: phaseSchema.optional(),
+  /** The owner, or the author of the newest checkpoint. */
+  agent_id: principalSchema.optional(),
+  /** The type of the author of the newest checkpoint. */
+  agent_type: tokenSchema.optional(),
+  limit: limit(LIMITS.tasks_limit_max, LIMITS.tasks_limit_default),
+  cursor,
+});
 
 export const auditQuerySchema = z.looseObject({
   task_id: tokenSchema,
@@ -157,6 +170,7 @@ export const QUERY_SCHEMAS = {
   by_agent: byAgentQuerySchema,
   search: searchQuerySchema,
   task: taskQuerySchema,
+  tasks: tasksQuerySchema,
   audit: auditQuerySchema,
   handoff: handoffQuerySchema,
   handoffs: handoffsQuerySchema,
@@ -212,6 +226,14 @@ export interface SearchResult extends CheckpointPage {
   readonly indexed_through: string;
   /** True while the index is being rebuilt: every result is correct, but some may be missing. */
   readonly rebuilding: boolean;
+}
+
+export interface TaskPage {
+  readonly tasks: readonly ListedTask[];
+  /** Names of listed tasks whose heads are damaged. */
+  readonly corrupt: readonly string[];
+  /** Absent on the last page. An earlier page may be shorter than `limit`, or empty. */
+  readonly cursor?: string;
 }
 
 export interface AuditPage {
@@ -326,6 +348,7 @@ export interface QueryResults {
   by_agent: SearchResult;
   search: SearchResult;
   task: { task: Task };
+  tasks: TaskPage;
   audit: AuditPage;
   handoff: { handoff: Handoff };
   handoffs: HandoffPage;

@@ -59,6 +59,7 @@ export const QUERY_OPS = [
   "by_agent",
   "search",
   "task",
+  "tasks",
   "audit",
   "handoff",
   "handoffs",

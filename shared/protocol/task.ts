@@ -56,3 +56,11 @@ export const taskSchema = z.object({
 });
 
 export type Task = z.infer<typeof taskSchema>;
+
+/** A task in a list. */
+export const listedTaskSchema = taskSchema.extend({
+  /** Of the newest checkpoint; null: it states none, it is corrupt, or the task has no checkpoint. */
+  progress_percent: z.number().nullable(),
+});
+
+export type ListedTask = z.infer<typeof listedTaskSchema>;

@@ -1,9 +1,7 @@
 /**
- * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Services use this
- * and nothing below it.
- *
- * Errors are FleetErrors. An unavailable store gives UNAVAILABLE. A transaction with an unknown result is
- * retried, which its idempotency record makes harmless.
+ * CheckpointRepository: the operations of seed 000 §5.1 on any store, each one transaction. Services use this and nothing
+ * below it. Errors are FleetErrors; an unavailable store gives UNAVAILABLE. A transaction with an unknown result is retried,
+ * which its idempotency record makes harmless.
  */
 
 import { requireFence } from "../lifecycle/ownership.ts";
@@ -74,6 +72,7 @@ import type { CommandContext, Replay } from "./task/command-transaction.ts";
 import { appliedAt, type RememberedAnswer } from "./task/idempotency.ts";
 import { releaseTask, takeTask } from "./task/ownership.ts";
 import { TaskMutexes } from "./task/task-mutex.ts";
+import { listTasks } from "./task/task-page.ts";
 import { redactedView } from "./task/task-view.ts";
 
 /**
@@ -187,6 +186,10 @@ export class CheckpointRepository {
   /** Quarantines the corrupt versions that it finds. */
   recoveryPoint(tenant: string, query: QueryParams<"recovery_point">): Promise<PreviewedPoint> {
     return this.recoveryActions.previewPoint(tenant, query);
+  }
+
+  tasks(tenant: string, query: QueryParams<"tasks">): Promise<QueryResults["tasks"]> {
+    return this.#transactions.read("tasks", (reader) => listTasks(reader, tenant, query));
   }
 
   recoveries(tenant: string, query: QueryParams<"recoveries">): Promise<QueryResults["recoveries"]> {
@@ -389,8 +392,7 @@ export class CheckpointRepository {
         throw error;
       });
     const replayed = "replay" in value;
-    // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the
-    // same kind.
+    // The hash that told the replay from a misuse of its id covers the operation, so the answer is of the same kind.
     const answer = replayed ? (value.replay.answer as A) : value;
     const position = replayed ? value.replay.position : Buffer.from(stamp ?? []).toString("hex");
     return { status: "committed", command_id: caller.commandId, ...answer, position, replayed };

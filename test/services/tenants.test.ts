@@ -111,6 +111,7 @@ function bodies(own: string, other: string): Readonly<Record<AnsweredOp, readonl
     handoff: [{ handoff_id: ids[own]!.handoff }, { handoff_id: handoff }],
     handoffs: [{}],
     recovery_point: [...oneTask, { task_id, checkpoint_id: checkpoint }],
+    tasks: [{}],
     recoveries: [{}],
     status: [{}],
     index_rebuild: [{}],
@@ -175,6 +176,7 @@ test("the acts of a tenant are in its own audit chain only", async () => {
 });
 
 const SHOWN: readonly QueryOp[] = [
+  "tasks",
   "handoffs",
   "recoveries",
   "agents",

@@ -12,7 +12,7 @@ import { FINDING_KINDS, type QueryResults } from "../queries.ts";
 import { POINT_FAILURES } from "../recovery-states.ts";
 import { SCRUB_KINDS } from "../scrub.ts";
 import type { AnsweredOp } from "../subjects.ts";
-import { taskSchema } from "../task.ts";
+import { listedTaskSchema, taskSchema } from "../task.ts";
 
 const auditRecordSchema = z.looseObject({ seq: z.int(), entry: z.string(), hash: z.string() });
 
@@ -162,6 +162,11 @@ export const RESULT_SCHEMAS = {
     cursor: z.string().exactOptional(),
   }),
   recovery_point: recoveryPointSchema,
+  tasks: z.looseObject({
+    tasks: z.array(listedTaskSchema),
+    corrupt: z.array(z.string()),
+    cursor: z.string().exactOptional(),
+  }),
   recoveries: z.looseObject({ tasks: z.array(taskSchema), cursor: z.string().exactOptional() }),
   status: statusSchema,
   index_rebuild: indexSchema,

@@ -16,6 +16,7 @@ import type {
   QueryInput,
   RecoveryPage,
   RecoveryPreview,
+  TaskPage,
 } from "../../protocol/queries.ts";
 import type {
   DeadLetterPage,
@@ -42,6 +43,7 @@ export interface AdminParts extends TaskParts {
 
 export type AlertsOptions = Camel<QueryInput<"alerts">>;
 
+export type TasksOptions = Camel<QueryInput<"tasks">>;
 export type RecoveriesOptions = Camel<QueryInput<"recoveries">>;
 
 /** `before`: older than this checkpoint. `checkpointId`: this checkpoint, if it is sound. `toAgentType`: the offer's. */
@@ -144,6 +146,11 @@ export class FleetAdmin {
     const body = toSnake({ checkpointId: named, toAgentType, reason, reset, force });
     // Not queued: later it might strike another agent than the caller meant.
     return resultOf(await delivery.deliverNow("recover", task, body, rest));
+  }
+
+  /** Ordered by id, in pages. */
+  tasks(query: TasksOptions & CallOptions = {}): Promise<TaskPage> {
+    return this.#parts.queries.send("tasks", query);
   }
 
   /** Tasks in recovery, ordered by id, in pages. */

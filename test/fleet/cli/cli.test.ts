@@ -237,6 +237,23 @@ describe("reading", { timeout: CALLS_MS }, () => {
     expect(err).toMatch(/which may not exist yet: it is complete through [0-9a-f]{20}\./);
   });
 
+  test("tasks are listed with filters, in pages", async () => {
+    await written("task-one", 40);
+    await written("task-two");
+    const page = await json("tasks", "--type", "qa", "--state", "active", "--limit", "100");
+    const listed = page.tasks.filter(({ task_id }: { task_id: string }) => task_id.startsWith("task-"));
+    expect(listed).toMatchObject([
+      { task_id: "task-one", progress_percent: 40, phase: "testing", owner: null },
+      { task_id: "task-two", progress_percent: 0 },
+    ]);
+    const table = await fleet(["task", "list", "--type", "qa", "--limit", "1"]);
+    expect(table.out).toMatch(/^TASK +STATE +OWNER +PHASE +PROGRESS +UPDATED +AGE\n/);
+    expect(table.out).toMatch(
+      /\n1 task; more with:\n {2}.*fleet task list --type qa --limit 1 --cursor \S+\n$/,
+    );
+    expect((await fleet(["tasks", "--state", "cancelled"])).out).toBe("No tasks.\n");
+  });
+
   test("a fleet on an unusual port is found through its folder", async () => {
     const env = { FLEET_URL: "", FLEET_HOME: server.home };
     const found = await fleet(["status"], { env });

@@ -100,6 +100,16 @@ describe("streams and signals", { timeout: PROCESSES_MS }, () => {
     expect(await ended(child)).toBe(0);
   });
 
+  test("tasks are printed as they change, until Ctrl-C", async () => {
+    const child = start(["tasks", "--follow", "--type", "implementation", "--json"]);
+    const changed = printed(child, /^\{.*"task_id":"followed".*\}$/m);
+    await printed(child, /Following tasks/);
+    await written("followed");
+    expect(JSON.parse((await changed)[0])).toMatchObject({ state: "active", seq: 1 });
+    child.kill("SIGINT");
+    expect(await ended(child)).toBe(0);
+  });
+
   test("a pipe that its reader closes early is not an error", async () => {
     const child = start(["--help"]);
     child.stdout?.destroy();

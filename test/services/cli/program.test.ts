@@ -124,7 +124,7 @@ describe("usage errors end with 64 and print nothing on standard output", () => 
     ],
     ["update x", "unknown command 'update'", "Did you mean `fleet checkpoint update`?"],
     ["recover auth", "unknown command 'recover'", "Did you mean `fleet recovery start`?"],
-    ["ls handoffs", "unknown command 'ls'", "Did you mean `fleet handoff list`?"],
+    ["ls tasks", "unknown command 'ls'", "Did you mean `fleet task list`?"],
     ["show handoffs", "unknown command 'show'", "Did you mean `fleet handoff show`?"],
     ["accept auth", "unknown command 'accept'", "Did you mean `fleet handoff take`?"],
     ["handoff reset auth", "unknown command 'reset'", "Did you mean `fleet recovery reset`?"],

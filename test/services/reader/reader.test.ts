@@ -116,6 +116,7 @@ const OTHERS = [
   ...OFFER_OPS,
   "tenant_audit",
   "access_record",
+  "tasks",
 ] as const;
 
 describe("queries", () => {
@@ -188,6 +189,14 @@ describe("queries", () => {
       counts: { tasks: 2, checkpoints: 3 },
     });
     expect(answers.index_rebuild).toMatchObject({ total: 3 });
+  });
+
+  test("tasks are listed by their agents", async () => {
+    await create(bench.repository, { agent: "agent-2" });
+    const { task } = await result("task", { task_id: "task-1" });
+    const listed = { tasks: [{ ...task, progress_percent: null }], corrupt: [] };
+    expect(await result("tasks", { agent_id: "agent-2" })).toEqual(listed);
+    expect(await result("tasks", { agent_id: "agent-3" })).toEqual({ tasks: [], corrupt: [] });
   });
 
   test("a scrub can be requested, and before it there are no findings", async () => {

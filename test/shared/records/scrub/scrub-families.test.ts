@@ -184,6 +184,7 @@ async function answersOf(store: Store): Promise<Answers> {
   for (const tenant of ["default", "clinic"]) {
     await ask(`chain of ${tenant}`, () => repository.tenantActs.page(tenant, { ...page, from_seq: 1 }));
     await ask(`handoffs of ${tenant}`, () => repository.handoffs(tenant, page));
+    await ask(`tasks of ${tenant}`, () => repository.tasks(tenant, page));
     await ask(`recoveries of ${tenant}`, () => repository.recoveries(tenant, page));
     for (const filter of filters) {
       await ask(`search ${tenant} ${JSON.stringify(filter)}`, () =>

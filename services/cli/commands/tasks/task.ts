@@ -1,11 +1,13 @@
-// `fleet task show`: the state of a task, its owner and its latest checkpoint.
+// `fleet task`: lists and shows tasks, with one file for the list.
 
 import type { Command } from "commander";
 import { type ActionFactory, withExamples } from "../../runtime/action.ts";
 import type { Session } from "../../runtime/session.ts";
+import { addTaskList } from "./task-list.ts";
 
 export function addTask(program: Command, action: ActionFactory): void {
-  const group = program.command("task").description("Show tasks.");
+  const group = program.command("task").description("List and show tasks.");
+  addTaskList(group, action);
   const command = group
     .command("show")
     .description("Show a task's state, its owner and fence, and its latest checkpoint.")

@@ -1,0 +1,62 @@
+// The list of tasks, and one line for a task that has changed.
+
+import type { ListedTask, TaskState } from "../../../../shared/protocol/task.ts";
+import type { Task } from "../../../../shared/sdk/sdk.ts";
+import { pageEnd, tableLines } from "../terminal/table.ts";
+import { counted, plain, principalText } from "../terminal/text.ts";
+import { ago, brieflyAgo } from "../terminal/time.ts";
+import type { View } from "../terminal/view.ts";
+
+const COLOR = {
+  active: "green",
+  handing_off: "yellow",
+  blocked: "red",
+  completed: "dim",
+  failed: "red",
+  cancelled: "dim",
+} as const satisfies Record<TaskState, string>;
+
+export interface TaskTable {
+  readonly tasks: readonly ListedTask[];
+  /** The command for the next page; undefined if this is the last one. */
+  readonly next: string | undefined;
+}
+
+/** In the order of the heads below. Operators copy the task. */
+const FIT = [
+  { least: 12 },
+  undefined,
+  { least: 8 },
+  { leaves: 2 },
+  undefined,
+  { brief: brieflyAgo },
+  { brief: brieflyAgo, leaves: 1 },
+] as const;
+
+/** `UPDATED`: the last transition. `AGE`: since the task was created. */
+export function renderTasks({ tasks, next }: TaskTable, view: View): string {
+  if (tasks.length === 0 && next === undefined) return "No tasks.";
+  const heads = ["TASK", "STATE", "OWNER", "PHASE", "PROGRESS", "UPDATED", "AGE"];
+  const rows = tasks.map((task) => [
+    plain(task.task_id),
+    stateText(task.state, view),
+    ownerText(task),
+    plain(task.phase ?? "-"),
+    task.progress_percent === null ? "-" : `${task.progress_percent}%`,
+    ago(task.updated_at, view.now),
+    ago(task.created_at, view.now),
+  ]);
+  return [
+    ...tableLines(rows, { heads, view, fit: FIT }),
+    "",
+    ...pageEnd(counted(tasks.length, "task"), next, view),
+  ].join("\n");
+}
+
+export function renderTaskLine(task: Task, view: View): string {
+  return `${task.updated_at}  ${plain(task.task_id)}  ${stateText(task.state, view)}  ${ownerText(task)}  ${plain(task.phase ?? "-")}`;
+}
+
+const stateText = (state: TaskState, { colors }: View): string => colors[COLOR[state]](state);
+
+const ownerText = ({ owner }: Task): string => (owner === null ? "-" : principalText(owner));
