@@ -50,6 +50,8 @@ describe("traces and logs", () => {
         client.createCheckpoint({
           taskId: "traced",
           checkpoint: { metadata: { agent_type: "qa" }, execution_state: { phase: "testing" } },
+          // On a busy machine the command would be queued after a late answer.
+          deadlineMs: 20_000,
         }),
       { parent: { get: (key) => parent.get(key) } },
     );
