@@ -11,6 +11,7 @@ import { parsePrincipal } from "../../shared/protocol/principal.ts";
 import type { QueryParams } from "../../shared/protocol/queries.ts";
 import { openCursor, sealCursor } from "../../shared/records/kv/cursor.ts";
 import { asFleetError } from "../../shared/records/kv/store-errors.ts";
+import { readLease } from "../../shared/records/recovery/leases.ts";
 import { readHeads, readOwned } from "../../shared/records/task/task-list.ts";
 import type {
   HeartbeatSubscription,
@@ -100,12 +101,16 @@ async function listOwned(
 ): Promise<Slice> {
   if (limit === 0) return { agents: [], next: { part: "owned", after } };
   const { tasks, last } = await readOwned(reader, tenant, after, LIMITS.agents_scan_max);
-  const silent = tasks.filter(
+  const unheard = tasks.filter(
     ({ owner, task_id }) => !isPerson(owner) && observed.get(owner ?? "")?.beat.task_id !== task_id,
   );
-  const page = silent.slice(0, limit);
-  const end = silent.length > limit ? (page.at(-1)?.task_id ?? null) : last;
-  return { agents: page.map(silentAgent), next: end === null ? null : { part: "owned", after: end } };
+  const page = unheard.slice(0, limit);
+  const end = unheard.length > limit ? (page.at(-1)?.task_id ?? null) : last;
+  const leases = await Promise.all(
+    page.map(({ task_id: task, fence }) => readLease(reader, { tenant, task, fence })),
+  );
+  const agents = page.map((head, i) => unheardAgent(head, leases[i] === null ? "unmonitored" : "silent"));
+  return { agents, next: end === null ? null : { part: "owned", after: end } };
 }
 
 /** People own tasks too, but they send no heartbeats. */
@@ -130,7 +135,7 @@ function observedAgent(one: LatestHeartbeat, head: TaskRecord | null, nowMs: num
   };
 }
 
-function silentAgent(head: TaskRecord): Agent {
+function unheardAgent(head: TaskRecord, state: "silent" | "unmonitored"): Agent {
   return {
     agent_id: head.owner ?? "",
     // The head has the type of the last writing agent, which may not be the owner.
@@ -138,7 +143,7 @@ function silentAgent(head: TaskRecord): Agent {
     task_id: head.task_id,
     fence: head.fence,
     owner: true,
-    state: "silent",
+    state,
     step_deadline: null,
     session_id: null,
     host: null,

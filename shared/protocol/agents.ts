@@ -3,8 +3,11 @@ import { z } from "zod";
 import { AGENT_STATES } from "./heartbeat.ts";
 import { LIMITS } from "./limits.ts";
 
-/** `silent`: the agent owns a task or has sent heartbeats before, and sends none now. */
-export const SHOWN_AGENT_STATES = [...AGENT_STATES, "silent"] as const;
+/**
+ * `silent`: the agent has sent or promised heartbeats, and sends none now. `unmonitored`: it owns a task and never
+ * promised heartbeats, so that the fleet cannot detect its failure.
+ */
+export const SHOWN_AGENT_STATES = [...AGENT_STATES, "silent", "unmonitored"] as const;
 
 export const agentsQuerySchema = z.looseObject({
   limit: z

@@ -86,6 +86,8 @@ describe("writing", { timeout: CALLS_MS }, () => {
         "50",
       ],
       ...["--next", "Run the tests", "--note", "Before refactoring", "--label", "team=a", "--agent", "alice"],
+      // The first command of a fleet; after a late answer it would be queued.
+      ...["--timeout", "20s"],
     ]);
     expect({ exit, err }).toEqual({ exit: 0, err: "" });
     const id = /^Checkpoint created: (\S+)$/m.exec(out)?.[1] ?? "";

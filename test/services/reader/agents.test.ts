@@ -95,6 +95,7 @@ describe("agents", () => {
     await send(repository, "take", {}, { agent: "successor", task: "t-2" });
     await create(repository, { agent: "successor", task: "t-2", fence: 2 });
     await send(repository, "take", {}, { agent: "human=ada", task: "t-of-a-person" });
+    await send(repository, "take", { heartbeats: true }, { agent: "promiser", task: "t-3" });
     beat("alive", { task_id: "t-1", fence: 1, pid: 4_711, host: "build-3" });
     beat("zombie", { task_id: "t-2", fence: 1 });
     beat("idler", { state: "idle" });
@@ -107,7 +108,8 @@ describe("agents", () => {
       ["alive", "t-1", true, "working"],
       ["idler", null, null, "idle"],
       ["zombie", "t-2", false, "working"],
-      ["successor", "t-2", true, "silent"],
+      ["successor", "t-2", true, "unmonitored"],
+      ["promiser", "t-3", true, "silent"],
     ]);
     expect(agents[0]).toMatchObject({ fence: 1, pid: 4_711, host: "build-3", agent_type: "qa" });
     expect(agents[3]).toMatchObject({ fence: 2, last_beat_at: null, agent_type: "implementation" });
@@ -116,8 +118,8 @@ describe("agents", () => {
 
   test("are listed once each, in pages of any size", async () => {
     const whole = await all(100);
-    expect(whole.length).toBe(4);
-    for (const limit of [1, 2, 3, 4]) expect((await all(limit)).map(nameOf)).toEqual(whole.map(nameOf));
+    expect(whole.length).toBe(5);
+    for (const limit of [1, 2, 3, 4, 5]) expect((await all(limit)).map(nameOf)).toEqual(whole.map(nameOf));
   });
 
   test("with unreadable heartbeats, or with those of another agent, are not listed", async () => {
@@ -187,7 +189,7 @@ test("an agent that announced its end is not listed, one without an announcement
   const later = await states();
   expect(later.has("announced-end")).toBe(false);
   expect(later.get("silent")).toBe("silent");
-  expect(later.get("left-its-task")).toBe("silent");
+  expect(later.get("left-its-task")).toBe("unmonitored");
   await heartbeats.stop();
 });
 

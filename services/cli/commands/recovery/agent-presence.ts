@@ -23,7 +23,11 @@ export async function presenceOf(session: Session, client: FleetClient, type: st
   let cursor: string | undefined;
   do {
     const page = await client.admin.agents({ ...session.deadline, limit: LIMITS.agents_limit_max, cursor });
-    found.push(...page.agents.filter((one) => one.agent_type === type && one.state !== "silent"));
+    found.push(
+      ...page.agents.filter(
+        (one) => one.agent_type === type && one.last_beat_at !== null && one.state !== "silent",
+      ),
+    );
     listenedMs = session.context.now() - Date.parse(page.listening_since);
     // Agents without heartbeats are listed last, so all others have been read.
     cursor = page.agents.some(({ last_beat_at }) => last_beat_at === null) ? undefined : page.cursor;

@@ -56,6 +56,6 @@ export function renderAgents(page: AgentPage, next: string | undefined, view: Vi
 /** An agent that works on a task of another owner is highlighted. */
 function stateText({ state, owner }: Agent, { colors }: View): string {
   if (owner === false) return colors.red(`${state}, not the owner`);
-  if (state === "silent") return colors.yellow(state);
+  if (state === "silent" || state === "unmonitored") return colors.yellow(state);
   return state === "working" ? colors.green(state) : state;
 }
