@@ -13,6 +13,7 @@ import { addAccess } from "../commands/operations/access.ts";
 import { addAgents } from "../commands/operations/agents.ts";
 import { addAlerts } from "../commands/operations/alerts.ts";
 import { addAudit } from "../commands/operations/audit.ts";
+import { addCompletion } from "../commands/operations/completion.ts";
 import { addEvents } from "../commands/operations/events.ts";
 import { addQueue } from "../commands/operations/queue.ts";
 import { addScrub } from "../commands/operations/scrub.ts";
@@ -36,7 +37,7 @@ type AddCommand = (program: Command, action: ActionFactory) => void;
 
 /** The commands, by their headings in the help. The first is the default heading, which the help command has too. */
 const COMMANDS: Readonly<Record<string, readonly AddCommand[]>> = {
-  Commands: [addUp, addStatus, addVersion],
+  Commands: [addUp, addStatus, addVersion, addCompletion],
   Checkpoints: [addCheckpoints, addResume],
   "Tasks, agents and handoffs": [addTask, addAgents, addFence, addHandoffs],
   "Failures and alerts": [addRecovery, addAlerts],
