@@ -26,8 +26,11 @@ export interface Installation {
   readonly unreachable?: string;
 }
 
+/** Also a proxy whose certificate this npm does not trust. */
 const UNREACHABLE =
-  /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|E50\d)\b/;
+  /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|E50\d|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)\b/;
+/** Without a network npm would wait for minutes for each package. */
+const QUICKLY = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=20000"];
 
 /** Packs the package, which builds it, and installs the tarball. Throws if npm fails for another reason than the network. */
 export function installPackage(): Installation {
@@ -39,7 +42,8 @@ export function installPackage(): Installation {
   writeFileSync(join(folder, "package.json"), '{ "name": "project", "private": true, "type": "module" }\n');
   const unpackedBytes = packed!.unpackedSize;
   try {
-    npm(["install", "--prefer-offline", "--no-audit", "--no-fund", join(scratch, packed!.filename)], folder);
+    const tarball = join(scratch, packed!.filename);
+    npm(["install", "--prefer-offline", "--no-audit", "--no-fund", ...QUICKLY, tarball], folder);
   } catch (error) {
     const output = String((error as { stderr?: string }).stderr);
     if (!UNREACHABLE.test(output)) throw error;
@@ -68,12 +72,16 @@ function checkoutIn(scratch: string): string {
   return folder;
 }
 
-/** Runs npm outside of this test's own npm, whose settings would reach it through the environment. */
+/**
+ * Runs npm as a user does, outside of this test's own npm: its settings would reach it through the environment, and
+ * with this project's Node it would not find the settings of the machine, which lie beside the Node that is installed there.
+ */
 function npm(args: readonly string[], cwd: string): string {
   const inherited = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
+  const places = (process.env.PATH ?? "").split(delimiter).filter((folder) => !/node_modules/.test(folder));
   return execFileSync("npm", args, {
     cwd,
-    env: Object.fromEntries(inherited),
+    env: { ...Object.fromEntries(inherited), PATH: places.join(delimiter) },
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
     maxBuffer: 64 * 1024 * 1024,
