@@ -1,5 +1,4 @@
 /** The main thread's handle of one service thread, which serves, rests or stops on request. */
-import { once } from "node:events";
 import { type EventLoopUtilization, performance } from "node:perf_hooks";
 import { Worker } from "node:worker_threads";
 import type { Logger } from "../../shared/runtime/observability/log.ts";
@@ -25,6 +24,8 @@ export class ServiceThread {
   /** Resolves when its services are up. Rejects with a StartupError if they cannot start. */
   readonly ready: Promise<void>;
   readonly #worker: Worker;
+  /** Listened for from the start, because a thread that cannot start may have ended before it is stopped. */
+  readonly #ended: Promise<unknown>;
   readonly #log: Logger;
   readonly #pending = new Map<number, (value: unknown) => void>();
   #lastId = 0;
@@ -39,6 +40,7 @@ export class ServiceThread {
       workerData: data,
       resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
     });
+    this.#ended = new Promise((resolve) => this.#worker.once("exit", resolve));
     this.#lastUtilization = this.#worker.performance.eventLoopUtilization();
     this.ready = this.#started();
   }
@@ -86,10 +88,9 @@ export class ServiceThread {
     const wasRunning = this.#state === "running";
     this.#state = "stopping";
     this.#isServing = false;
-    const ended = once(this.#worker, "exit");
     if (wasRunning) await this.request("stop");
     else await this.#worker.terminate();
-    await ended;
+    await this.#ended;
   }
 
   #started(): Promise<void> {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
+import { ServiceThread } from "../../../services/standalone/service-thread.ts";
 import { startThreadPool } from "../../../services/standalone/thread-pool.ts";
 import { readWriterConfig } from "../../../services/writer/config.ts";
 import { systemClock } from "../../../shared/runtime/clock.ts";
@@ -103,3 +104,13 @@ test("threads join and rest under load: nothing is lost, tasks keep their order,
     await threads.stop();
   }
 }, 120_000);
+
+test("a thread that could not start, and has ended by itself, can be stopped", async () => {
+  // No server has this port.
+  const options = { ...DATA.options, busUrl: "nats://127.0.0.1:1" };
+  const thread = new ServiceThread({ ...DATA, options, coordinates: false }, testLog);
+  await expect(thread.ready).rejects.toMatchObject({ message: "the bus cannot be reached" });
+  await thread.stop();
+  // Its end is in the past now, as it may be before the first stop.
+  await thread.stop();
+});
