@@ -17,6 +17,7 @@ import {
   text,
 } from "../../shared/runtime/settings/config.ts";
 import { opsPortField, processFields } from "../../shared/runtime/settings/process-settings.ts";
+import { withoutSchema } from "../../shared/runtime/settings/schema-member.ts";
 import { discoverBus } from "../../shared/sdk/address.ts";
 import { clientFields } from "../../shared/sdk/client/connect.ts";
 import { homeField, homeOf } from "../../shared/sdk/fleet-home.ts";
@@ -95,7 +96,7 @@ export function readRunnerConfig(env: Environment): RunnerConfig {
 /** Throws ConfigError. */
 export function readRunnerSettings(path: string): RunnerSettings {
   try {
-    return validate(runnerSettingsSchema, JSON.parse(readFileSync(path, "utf8")));
+    return validate(runnerSettingsSchema, withoutSchema(JSON.parse(readFileSync(path, "utf8"))));
   } catch (error) {
     throw new ConfigError(problemsOf(path, error));
   }

@@ -6,6 +6,7 @@ import { readFileSync, statSync } from "node:fs";
 import { parseJson } from "../integrity/json.ts";
 import { type FieldProblem, FleetError } from "../protocol/errors.ts";
 import { ConfigError, type ConfigProblem } from "../runtime/settings/config.ts";
+import { withoutSchema } from "../runtime/settings/schema-member.ts";
 
 const BYTES_MAX = 4 * 1_024 * 1_024;
 
@@ -20,7 +21,7 @@ export interface SettingsFile {
 /** Throws ConfigError. `validated` throws INVALID with the wrong fields. */
 export function readSettingsFile<T>(file: SettingsFile, validated: (value: unknown) => T): T {
   try {
-    return validated(parseJson(readBytes(file)));
+    return validated(withoutSchema(parseJson(readBytes(file))));
   } catch (error) {
     if (!(error instanceof FleetError)) throw error;
     throw new ConfigError(error.fields.map((problem) => inFile(file, problem)));

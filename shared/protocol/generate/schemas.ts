@@ -25,6 +25,7 @@ import { QUERY_SCHEMAS } from "../queries.ts";
 import { RETENTION_PATTERN, retentionSchema } from "../retention.ts";
 import { type AnsweredOp, COMMAND_OPS, isAnsweredOp, QUERY_OPS } from "../subjects.ts";
 import { RESULT_SCHEMAS } from "./results.ts";
+import { settingsSchemas } from "./settings-files.ts";
 
 type Direction = "input" | "output";
 type JsonSchema = Record<string, unknown>;
@@ -187,5 +188,6 @@ export function jsonSchemas(): Map<string, JsonSchema> {
       "output",
     ]),
   ];
-  return new Map(rows.map(([file, title, schema, io]) => [file, jsonSchema(title, schema, io)]));
+  const protocol = rows.map(([file, title, schema, io]) => [file, jsonSchema(title, schema, io)] as const);
+  return new Map([...protocol, ...settingsSchemas()]);
 }

@@ -84,6 +84,11 @@ describe("the file", () => {
     expect(problems({ agents: {} })).toEqual({ agents: "at least one agent type" });
   });
 
+  test("may name its schema, for editors", () => {
+    const settings = { $schema: "./settings-runner.json", agents: { qa: { command: ["true"] } } };
+    expect(readRunnerSettings(file(settings)).agents).toHaveProperty("qa");
+  });
+
   test("that is missing or not JSON yields an error that says which", () => {
     expect(() => readRunnerSettings(join(root, "nowhere.json"))).toThrow(
       /a file that can be read; got .*ENOENT/,

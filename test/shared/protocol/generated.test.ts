@@ -141,8 +141,26 @@ describe("JSON Schemas", () => {
   });
 
   test("further members are allowed everywhere, so that older clients accept newer servers", () => {
-    for (const [, schema] of jsonSchemas())
-      expect(JSON.stringify(schema)).not.toContain('"additionalProperties":false');
+    for (const [file, schema] of jsonSchemas())
+      if (!file.startsWith("settings-"))
+        expect([file, JSON.stringify(schema)]).toEqual([
+          file,
+          expect.not.stringContaining('"additionalProperties":false'),
+        ]);
+  });
+
+  test("a settings file may name its schema, and an editor finds misspelt names in it", () => {
+    for (const name of ["policy", "runner", "signer"]) {
+      const schema = jsonSchemas().get(`settings-${name}.json`) as { properties: object };
+      expect(schema).toMatchObject({
+        properties: { $schema: { type: "string" } },
+        additionalProperties: false,
+      });
+    }
+    expect(jsonSchemas().get("settings-webhooks.json")).toMatchObject({
+      type: "array",
+      items: { additionalProperties: false },
+    });
   });
 });
 

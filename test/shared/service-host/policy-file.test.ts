@@ -43,6 +43,12 @@ test("without a file the built-in policy applies", () => {
   });
 });
 
+test("the member $schema, by which an editor finds the schema, is no setting", () => {
+  const defaults = { first_checkpoint_ms: 60_000 };
+  expect(read({ $schema: "./settings-policy.json", defaults }).policies).toMatchObject({ defaults });
+  expect(problems({ $scheme: "", defaults })).toHaveLength(1);
+});
+
 test("a path that is not a file, or far too large, is refused without reading", () => {
   const pipe = join(folder, "pipe");
   expect(spawnSync("mkfifo", [pipe]).status).toBe(0);
