@@ -29,6 +29,7 @@ export interface Installation {
 /** Also a proxy whose certificate this npm does not trust. */
 const UNREACHABLE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENOTCACHED|E50\d|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)\b/;
+const NPM_MS = 240_000;
 /** Without a network npm would wait for minutes for each package. */
 const QUICKLY = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-timeout=20000"];
 
@@ -45,8 +46,9 @@ export function installPackage(): Installation {
     const tarball = join(scratch, packed!.filename);
     npm(["install", "--prefer-offline", "--no-audit", "--no-fund", ...QUICKLY, tarball], folder);
   } catch (error) {
-    const output = String((error as { stderr?: string }).stderr);
-    if (!UNREACHABLE.test(output)) throw error;
+    const { code, stderr } = error as { code?: string; stderr?: string };
+    const output = String(stderr);
+    if (code !== "ETIMEDOUT" && !UNREACHABLE.test(output)) throw error;
     return { folder, unpackedBytes, installedBytes: 0, unreachable: output };
   }
   const installedBytes = bytesBelow(join(folder, "node_modules"));
@@ -85,6 +87,7 @@ function npm(args: readonly string[], cwd: string): string {
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
     maxBuffer: 64 * 1024 * 1024,
+    timeout: NPM_MS,
   });
 }
 

@@ -39,7 +39,7 @@ await fleet.close();
 let installed: Installation;
 beforeAll(() => {
   installed = installPackage();
-}, 300_000);
+}, 600_000);
 afterAll(() => installed && rmSync(dirname(installed.folder), { recursive: true, force: true }));
 
 const skipOffline = (context: TestContext): void =>
