@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { AGENT_STATES } from "./heartbeat.ts";
 import { LIMITS } from "./limits.ts";
+import { pageLimit } from "./page-limit.ts";
 
 /**
  * `silent`: the agent has sent or promised heartbeats, and sends none now. `unmonitored`: it owns a task and never
@@ -10,11 +11,7 @@ import { LIMITS } from "./limits.ts";
 export const SHOWN_AGENT_STATES = [...AGENT_STATES, "silent", "unmonitored"] as const;
 
 export const agentsQuerySchema = z.looseObject({
-  limit: z
-    .int()
-    .min(1, `a number from 1 to ${LIMITS.agents_limit_max}`)
-    .max(LIMITS.agents_limit_max, `a number from 1 to ${LIMITS.agents_limit_max}`)
-    .default(LIMITS.agents_limit_default),
+  limit: pageLimit(LIMITS.agents_limit_max, LIMITS.agents_limit_default),
   cursor: z.string().max(1_024).optional(),
 });
 

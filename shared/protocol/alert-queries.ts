@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ALERT_TYPES, alertIdSchema, alertSchema, type ReceivedAlert } from "./alerts.ts";
 import { tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
+import { pageLimit } from "./page-limit.ts";
 import { SEVERITIES } from "./severity.ts";
 
 /** Newest first. */
@@ -14,11 +15,7 @@ export const alertsQuerySchema = z.looseObject({
   acknowledged: z.boolean().optional(),
   /** Only resolved alerts, or only the others. Absent: all. */
   resolved: z.boolean().optional(),
-  limit: z
-    .int()
-    .min(1, `a number from 1 to ${LIMITS.alerts_limit_max}`)
-    .max(LIMITS.alerts_limit_max, `a number from 1 to ${LIMITS.alerts_limit_max}`)
-    .default(LIMITS.alerts_limit_default),
+  limit: pageLimit(LIMITS.alerts_limit_max, LIMITS.alerts_limit_default),
   cursor: z.string().max(1_024).optional(),
 });
 

@@ -17,6 +17,7 @@ import { HANDOFF_STATES } from "./handoff-states.ts";
 import { checkpointIdSchema, principalSchema, tokenSchema } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 import { offerNextQuerySchema, offerSettleQuerySchema, type SettledOffer } from "./offer-queries.ts";
+import { pageLimit } from "./page-limit.ts";
 import {
   type DeadLetterPage,
   type DroppedLetter,
@@ -34,10 +35,6 @@ import type { AuditRecord, TenantAuditPage } from "./tenant-audit.ts";
 const cursor = z.string().max(1_024).optional();
 const time = z.iso.datetime({ offset: true, error: "an ISO 8601 time with a zone" });
 
-function limit(most: number, usual: number) {
-  return z.int().min(1, `a number from 1 to ${most}`).max(most, `a number from 1 to ${most}`).default(usual);
-}
-
 const range = { from: time.optional(), to: time.optional() };
 
 export const getQuerySchema = z.looseObject({
@@ -50,7 +47,7 @@ export const latestQuerySchema = z.looseObject({ task_id: tokenSchema });
 
 export const historyQuerySchema = z.looseObject({
   task_id: tokenSchema,
-  limit: limit(LIMITS.history_limit_max, LIMITS.history_limit_default),
+  limit: pageLimit(LIMITS.history_limit_max, LIMITS.history_limit_default),
   order: z.enum(["newest", "oldest"]).default("newest"),
   cursor,
 });
@@ -65,7 +62,7 @@ export const searchQuerySchema = z.looseObject({
   ...range,
   /** Words that must all appear in the checkpoint's text. */
   text: z.string().min(1).max(LIMITS.search_text_chars_max).optional(),
-  limit: limit(LIMITS.search_limit_max, LIMITS.search_limit_default),
+  limit: pageLimit(LIMITS.search_limit_max, LIMITS.search_limit_default),
   cursor,
   /** A commit position that the index must reach before the search. */
   wait_for: z
@@ -77,7 +74,7 @@ export const searchQuerySchema = z.looseObject({
 export const byAgentQuerySchema = z.looseObject({
   agent_id: principalSchema,
   ...range,
-  limit: limit(LIMITS.search_limit_max, LIMITS.search_limit_default),
+  limit: pageLimit(LIMITS.search_limit_max, LIMITS.search_limit_default),
   cursor,
 });
 
@@ -92,13 +89,13 @@ export const tasksQuerySchema = z.looseObject({
   agent_id: principalSchema.optional(),
   /** The type of the author of the newest checkpoint. */
   agent_type: tokenSchema.optional(),
-  limit: limit(LIMITS.tasks_limit_max, LIMITS.tasks_limit_default),
+  limit: pageLimit(LIMITS.tasks_limit_max, LIMITS.tasks_limit_default),
   cursor,
 });
 
 export const auditQuerySchema = z.looseObject({
   task_id: tokenSchema,
-  limit: limit(LIMITS.audit_limit_max, LIMITS.audit_limit_default),
+  limit: pageLimit(LIMITS.audit_limit_max, LIMITS.audit_limit_default),
   /** The first entry of the page, from 1. */
   from_seq: z.int().min(1).default(1),
 });
@@ -123,7 +120,7 @@ export const handoffQuerySchema = z
 export const handoffsQuerySchema = z.looseObject({
   state: z.enum(HANDOFF_STATES, { error: `one of ${HANDOFF_STATES.join(", ")}` }).optional(),
   task_id: tokenSchema.optional(),
-  limit: limit(LIMITS.handoffs_limit_max, LIMITS.handoffs_limit_default),
+  limit: pageLimit(LIMITS.handoffs_limit_max, LIMITS.handoffs_limit_default),
   cursor,
 });
 
@@ -151,13 +148,13 @@ export const recoveriesQuerySchema = z.looseObject({
   state: z.enum(RECOVERING_STATES, { error: `one of ${RECOVERING_STATES.join(", ")}` }).optional(),
   /** The type of the agent that failed, or else of the one that wrote last. */
   agent_type: tokenSchema.optional(),
-  limit: limit(LIMITS.recoveries_limit_max, LIMITS.recoveries_limit_default),
+  limit: pageLimit(LIMITS.recoveries_limit_max, LIMITS.recoveries_limit_default),
   cursor,
 });
 
 /** The findings of the tenant, ordered by task. */
 export const scrubFindingsQuerySchema = z.looseObject({
-  limit: limit(LIMITS.scrub_findings_limit_max, LIMITS.scrub_findings_limit_default),
+  limit: pageLimit(LIMITS.scrub_findings_limit_max, LIMITS.scrub_findings_limit_default),
   cursor,
 });
 

@@ -2,13 +2,10 @@
 import { z } from "zod";
 import type { ErrorBody } from "./errors.ts";
 import { LIMITS } from "./limits.ts";
+import { pageLimit } from "./page-limit.ts";
 
 export const deadListQuerySchema = z.looseObject({
-  limit: z
-    .int()
-    .min(1, `a number from 1 to ${LIMITS.dead_limit_max}`)
-    .max(LIMITS.dead_limit_max, `a number from 1 to ${LIMITS.dead_limit_max}`)
-    .default(LIMITS.dead_limit_default),
+  limit: pageLimit(LIMITS.dead_limit_max, LIMITS.dead_limit_default),
   /** The first letter of the page, by its position in the stream of dead letters. */
   from_seq: z.int().min(1).default(1),
 });
